@@ -1,0 +1,63 @@
+# make demo | test | check | gpu | bench | format | clean
+#
+# Everything runs from .venv, which is built on first use. A machine that brings its own Python
+# with the packages (a GPU machine without a network, say) names it: `make gpu PYTHON=python3`.
+
+ifeq ($(origin PYTHON), undefined)
+PYTHON := .venv/bin/python
+BASE := .venv/.base
+DEV := .venv/.dev
+# `make gpu` runs where the GPU is, with the Python that has torch for it.
+GPU_PYTHON ?= python3
+else
+GPU_PYTHON ?= $(PYTHON)
+endif
+
+SOURCES := warpsmith tests $(wildcard bench)
+TYPED := warpsmith $(wildcard bench)
+BENCH ?= pointwise reduction compile host
+
+.PHONY: demo test check gpu bench format clean .venv
+.DEFAULT_GOAL := test
+
+demo: $(BASE)
+	$(PYTHON) -m warpsmith.tools.cli demo
+
+test: check
+	$(PYTHON) -m pytest -n 2 --timeout 300 --ignore=tests/gpu tests
+
+check: $(DEV)
+	$(PYTHON) -m ruff format --check $(SOURCES)
+	$(PYTHON) -m ruff check $(SOURCES)
+	$(PYTHON) -m mypy --strict $(TYPED)
+	$(PYTHON) -m pytest -q tests/test_imports.py
+
+gpu:
+	$(GPU_PYTHON) -m pytest -q -W default tests/gpu
+
+bench:
+	$(GPU_PYTHON) -m warpsmith.tools.cli bench $(BENCH)
+
+format: $(DEV)
+	$(PYTHON) -m ruff format $(SOURCES)
+	$(PYTHON) -m ruff check --fix $(SOURCES)
+
+clean:
+	rm -rf .venv .cache build dist *.egg-info .hypothesis
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv: .venv/.dev
+
+# The stamps depend on pyproject.toml: a changed pin reinstalls, anything else does not.
+.venv/.base: pyproject.toml
+	@echo "warpsmith: creating .venv with the runtime packages (about a minute)"
+	test -x .venv/bin/python || python3 -m venv .venv
+	.venv/bin/python -m pip install --quiet pip==26.3
+	.venv/bin/python -m pip install --progress-bar on --group base
+	.venv/bin/python -m pip install --quiet --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/.dev: .venv/.base
+	@echo "warpsmith: adding torch and the tools for tests (a few minutes)"
+	.venv/bin/python -m pip install --progress-bar on --group dev
+	@touch $@

@@ -1,0 +1,250 @@
+"""The prelude's pieces compile, and become the instructions that they promise."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from warpsmith.codegen.prelude import (
+    PIECES,
+    LoadHint,
+    StoreHint,
+    block_reduce_scratch,
+    grid_workspace_elements,
+    kept_threads,
+    prelude_text,
+)
+from warpsmith.errors import InternalError
+from warpsmith.runtime.nvrtc import compile_source
+from warpsmith.runtime.sass import disassemble
+from warpsmith.runtime.source import Binary, Source
+
+AXES = [axes for axes in itertools.product((False, True), repeat=3) if any(axes)]
+BLOCKS = [(32, 1, 1), (96, 1, 1), (100, 1, 1), (32, 8, 1), (16, 16, 1), (8, 12, 1), (4, 4, 8)]
+OPS = {
+    "ws_sum": "float",
+    "ws_prod": "double",
+    "ws_max": "float",
+    "ws_min": "long long",
+    "ws_welford_combine": "ws_welford<float>",
+}
+
+
+def compiled(pieces: list[str], arguments: str, body: str) -> Binary:
+    """A kernel `kernel` with the pieces before it."""
+    text = (
+        f'{prelude_text(pieces)}\nextern "C" __global__ void kernel({arguments}) {{\n{body}\n}}\n'
+    )
+    return compile_source(Source(text=text, entry="kernel"))
+
+
+def test_pieces_come_once_after_what_they_need_and_in_one_order() -> None:
+    text = prelude_text(["grid_reduce", "block_reduce"])
+    assert text.count("ws_block_reduce(") == 1
+    assert text.index("struct ws_welford ") < text.index("ws_warp_reduce(")
+    assert text.index("ws_block_reduce(") < text.index("ws_grid_reduce(")
+    assert text == prelude_text({"block_reduce", "grid_reduce", "warp_reduce"})
+    assert prelude_text(()) == ""
+
+
+def test_an_unknown_piece_is_an_internal_error() -> None:
+    with pytest.raises(InternalError, match="'nothing'"):
+        prelude_text(["nothing"])
+
+
+def test_all_names_have_the_prefix_and_no_header_is_included() -> None:
+    text = prelude_text(PIECES)
+    assert "#include" not in text
+    defined = re.findall(r"__forceinline__ (?:explicit )?[\w<>: ,]+?[&*]? ?(\w+)\(", text)
+    members = {"load", "store", "low", "high", "identity", "combine", "float", "double"}
+    assert {name for name in defined if not name.startswith("ws_")} <= members
+    assert {name for name in re.findall(r"struct (?:alignas\(.*?\) )?(\w+) ", text)} == {
+        name for name in re.findall(r"struct (?:alignas\(.*?\) )?(ws_\w+) ", text)
+    }
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_a_piece_compiles_alone(name: str) -> None:
+    assert "warning" not in compiled([name], "", "").log
+
+
+@pytest.mark.parametrize("hint", LoadHint)
+def test_a_vector_of_16_bytes_is_one_load_and_one_store(hint: LoadHint) -> None:
+    body = f"ws_store<float, 4>(out, ws_load<float, 4, {hint.value}>(in));"
+    sass = disassemble(compiled(["vector"], "const float* in, float* out", body).cubin)
+    modifiers = {
+        LoadHint.DEFAULT: "LDG.E.128 ",
+        LoadHint.NC: "LDG.E.128.CONSTANT ",
+        LoadHint.NO_ALLOCATE: "LDG.E.NA.128 ",
+        LoadHint.NC_NO_ALLOCATE: "LDG.E.NA.128.CONSTANT ",
+        LoadHint.EVICT_FIRST: "LDG.E.EF.128 ",
+    }
+    assert re.findall(r"LDG\S* ", sass) == [modifiers[hint]]
+    assert re.findall(r"STG\S* ", sass) == ["STG.E.128 "]
+
+
+def test_a_streaming_store_is_evicted_first() -> None:
+    body = f"ws_store<float, 4, {StoreHint.STREAMING}>(out, ws_load<float, 4>(in));"
+    sass = disassemble(compiled(["vector"], "const float* in, float* out", body).cubin)
+    assert re.findall(r"STG\S* ", sass) == ["STG.E.EF.128 "]
+
+
+@pytest.mark.parametrize(
+    ("ctype", "count", "widths"),
+    [
+        ("bool", 1, ["U8"]),
+        ("bool", 16, ["128"]),
+        ("ws_bfloat16", 1, ["U16"]),
+        ("ws_bfloat16", 2, [""]),
+        ("ws_bfloat16", 4, ["64"]),
+        ("ws_bfloat16", 8, ["128"]),
+        ("double", 1, ["64"]),
+        ("float", 8, ["128", "128"]),
+    ],
+)
+def test_a_vector_of_any_size_takes_the_fewest_accesses(
+    ctype: str, count: int, widths: list[str]
+) -> None:
+    body = f"ws_store<{ctype}, {count}>(out, ws_load<{ctype}, {count}>(in));"
+    arguments = f"const {ctype}* in, {ctype}* out"
+    sass = disassemble(compiled(["vector", "bfloat16"], arguments, body).cubin)
+    assert re.findall(r"LDG\.E\.?(\w*) ", sass) == widths
+    assert re.findall(r"STG\.E\.?(\w*) ", sass) == widths
+
+
+@pytest.mark.parametrize(
+    ("ctype", "piece", "instruction"),
+    [
+        ("ws_bfloat16", "vector_bfloat16", "F2FP.BF16.F32.PACK_AB"),
+        ("ws_half", "vector_half", "F2FP.F16.F32.PACK_AB"),
+    ],
+)
+def test_pairs_share_a_conversion(ctype: str, piece: str, instruction: str) -> None:
+    body = (
+        f"float x[8]; ws_vec<{ctype}, 8> v = ws_load<{ctype}, 8>(in); ws_widen(x, v);\n"
+        "for (int i = 0; i < 8; ++i) x[i] *= 1.5f;\n"
+        f"ws_narrow(v, x); ws_store<{ctype}, 8>(out, v);"
+    )
+    binary = compiled([piece], f"const {ctype}* in, {ctype}* out", body)
+    sass = disassemble(binary.cubin)
+    assert sass.count(instruction) == 4
+    assert "PRMT R" not in sass.split("PACK_AB", 1)[1]
+    assert binary.stack_bytes == 0
+
+
+def test_a_double_becomes_a_16_bit_float_in_one_rounding() -> None:
+    binary = compiled(
+        ["bfloat16", "half"],
+        "const double* in, ws_bfloat16* b, ws_half* h",
+        "*b = ws_bfloat16(*in); *h = ws_half(*in);",
+    )
+    assert "cvt.rn.bf16.f64" in binary.ptx
+    assert "cvt.rn.f16.f64" in binary.ptx
+    assert "f32.f64" not in binary.ptx
+
+
+def block_reduce_kernel(block: tuple[int, int, int], axes: tuple[bool, bool, bool]) -> Binary:
+    """All operations, with 1 and 3 values a thread."""
+    flags = ", ".join("true" if axis else "false" for axis in axes)
+    dims = ", ".join(map(str, block))
+    lines = []
+    for (op, ctype), count in itertools.product(OPS.items(), (1, 3)):
+        lines.append(
+            f"{{ extern __shared__ char memory[]; {ctype} v[{count}], *p = ({ctype}*)data + at;\n"
+            f"  for (int n = 0; n < {count}; ++n) v[n] = p[n];\n"
+            f"  ws_block_reduce<{op}, {count}, {flags}>(v, ({ctype}*)memory, {dims});\n"
+            f"  for (int n = 0; n < {count}; ++n) p[n] = v[n]; }}"
+        )
+    at = f"threadIdx.x + {block[0]} * (threadIdx.y + {block[1]} * threadIdx.z)"
+    body = f"const int at = 3 * ({at});\n" + "\n".join(lines)
+    return compiled(["reduce_ops", "block_reduce"], "char* data", body)
+
+
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("block", BLOCKS)
+def test_block_reduce_needs_shared_memory_exactly_where_its_twin_says(
+    block: tuple[int, int, int], axes: tuple[bool, bool, bool]
+) -> None:
+    binary = block_reduce_kernel(block, axes)
+    sass = disassemble(binary.cubin)
+    scratch = block_reduce_scratch(1, axes, block)
+    assert binary.stack_bytes == 0
+    assert "warning" not in binary.log
+    assert ("STS" in sass) == ("BAR.SYNC" in sass) == (scratch > 0)
+
+
+def test_block_reduce_along_a_warp_is_shuffles_alone() -> None:
+    body = (
+        "float v[1] = {data[threadIdx.x]};\n"
+        "ws_block_reduce<ws_sum, 1, true, false, false>(v, (float*)nullptr, 32, 4, 1);\n"
+        "data[threadIdx.x] = v[0];"
+    )
+    sass = disassemble(compiled(["reduce_ops", "block_reduce"], "float* data", body).cubin)
+    assert sass.count("SHFL.BFLY") == 5
+    assert not re.search(r"\b(STS|LDS|BAR|POPC)\b", sass)
+
+
+def test_block_dimensions_may_be_known_at_run_time_only() -> None:
+    body = (
+        "extern __shared__ ws_welford<double> memory[];\n"
+        "ws_welford<double> v[2] = {data[threadIdx.x], data[threadIdx.x + 1]};\n"
+        "ws_block_reduce<ws_welford_combine, 2, true, false, true>(\n"
+        "    v, memory, blockDim.x, blockDim.y, blockDim.z);\n"
+        "data[threadIdx.x] = v[0]; data[threadIdx.x + 1] = v[1];"
+    )
+    binary = compiled(["reduce_ops", "block_reduce"], "ws_welford<double>* data", body)
+    assert binary.stack_bytes == 0
+
+
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("op", OPS)
+def test_grid_reduce_compiles(op: str, axes: tuple[bool, bool, bool]) -> None:
+    ctype = OPS[op]
+    flags = ", ".join("true" if axis else "false" for axis in axes)
+    body = (
+        f"__shared__ char memory[16384]; {ctype} v[2] = {{data[threadIdx.x], data[threadIdx.y]}};\n"
+        f"if (ws_grid_reduce<{op}, 2, {flags}>(v, workspace, semaphore, ({ctype}*)memory,\n"
+        "    blockIdx.y, gridDim.y, blockIdx.x, 32, 8, 1)) { data[0] = v[0]; data[1] = v[1]; }"
+    )
+    arguments = f"{ctype}* data, {ctype}* workspace, unsigned* semaphore"
+    binary = compiled(["reduce_ops", "grid_reduce"], arguments, body)
+    assert "ld.relaxed.gpu" in binary.ptx
+    assert binary.stack_bytes == 0
+
+
+def test_a_grid_that_is_not_split_costs_nothing() -> None:
+    body = (
+        "float v[1] = {data[threadIdx.x]};\n"
+        "if (ws_grid_reduce<ws_sum, 1, true, false, false>(\n"
+        "    v, data, (unsigned*)nullptr, (float*)nullptr, 0, 1, 0, 32, 1, 1)) data[0] = v[0];"
+    )
+    sass = disassemble(compiled(["reduce_ops", "grid_reduce"], "float* data", body).cubin)
+    assert not re.search(r"\b(ATOM|MEMBAR|BAR|SHFL)", sass)
+
+
+@pytest.mark.parametrize(
+    ("count", "reduced", "block", "elements"),
+    [
+        (4, (True, False, False), (32, 8, 1), 0),  # a warp a row
+        (4, (True, False, False), (16, 3, 1), 0),  # half a warp a row
+        (1, (True, False, False), (256, 1, 1), 8),  # one partial result a warp
+        (2, (True, False, False), (100, 1, 1), 200),  # no whole warps: one a thread
+        (8, (False, True, False), (32, 8, 1), 8 * 8 * 32),
+        (8, (False, True, False), (8, 32, 1), 8 * 8 * 8),  # 4 rows a warp by shuffles
+        (1, (True, True, True), (4, 4, 8), 4),
+        (3, (False, False, True), (64, 4, 1), 0),  # nothing to reduce
+    ],
+)
+def test_scratch_of_block_reduce(
+    count: int, reduced: tuple[bool, bool, bool], block: tuple[int, int, int], elements: int
+) -> None:
+    assert block_reduce_scratch(count, reduced, block) == elements
+
+
+def test_workspace_of_grid_reduce() -> None:
+    kept = kept_threads((False, True, False), (32, 8, 1))
+    assert kept == 32
+    assert grid_workspace_elements(4, kept, 7, 10) == 4 * 32 * 7 * 10
+    assert grid_workspace_elements(4, kept, 1, 10) == 0

@@ -1,0 +1,22 @@
+"""Prints what the GPU tests did as one table, with the numbers that they recorded."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One row a test: its outcome, its time, and each `record_property` as `name=value`."""
+    rows = [("test", "outcome", "seconds", "recorded")]
+    for outcome in ("passed", "failed", "error"):
+        for report in terminalreporter.stats.get(outcome, []):
+            if outcome == "passed" and report.when != "call":
+                continue
+            name = report.nodeid.removeprefix("tests/gpu/")
+            recorded = "  ".join(f"{key}={value}" for key, value in report.user_properties)
+            rows.append((name, outcome, f"{report.duration:.2f}", recorded))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    terminalreporter.section("GPU tests")
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        terminalreporter.write_line("  ".join(cells).rstrip())

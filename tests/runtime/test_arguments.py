@@ -1,0 +1,83 @@
+"""Packing kernel arguments."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+import pytest
+
+from warpsmith.errors import ArgumentError, InternalError
+from warpsmith.runtime.arguments import ArgumentBuffer
+
+
+def read(buffer: ArgumentBuffer, index: int, kind: type[ctypes._SimpleCData]) -> object:
+    """What a kernel would read as argument `index`: through the list of addresses."""
+    addresses = (ctypes.c_void_p * len(buffer.formats)).from_address(buffer.address)
+    address = addresses[index]
+    assert address is not None
+    assert address % 8 == 0
+    return kind.from_address(address).value
+
+
+def test_each_value_is_read_back_through_its_address() -> None:
+    buffer = ArgumentBuffer("Piqfd?I")
+    buffer.set((0x7F00_0000_1000, -5, -(2**40), 1.5, 0.1, True, 2**32 - 1))
+    assert read(buffer, 0, ctypes.c_uint64) == 0x7F00_0000_1000
+    assert read(buffer, 1, ctypes.c_int32) == -5
+    assert read(buffer, 2, ctypes.c_int64) == -(2**40)
+    assert read(buffer, 3, ctypes.c_float) == 1.5
+    assert read(buffer, 4, ctypes.c_double) == 0.1
+    assert read(buffer, 5, ctypes.c_bool) is True
+    assert read(buffer, 6, ctypes.c_uint32) == 2**32 - 1
+
+
+def test_values_can_be_set_again() -> None:
+    buffer = ArgumentBuffer("qi")
+    address = buffer.address
+    for value in (1, 2):
+        buffer.set((value, value))
+        assert buffer.bytes() == bytes([value, 0, 0, 0, 0, 0, 0, 0]) * 2
+    assert buffer.address == address
+
+
+def test_no_arguments_at_all() -> None:
+    buffer = ArgumentBuffer("")
+    buffer.set(())
+    assert buffer.bytes() == b""
+    assert buffer.address
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((1, 2**31, 0.0), r"kernel argument 1 is a 32-bit integer, not 2147483648"),
+        ((1, 2, "x"), r"kernel argument 2 is a float, not 'x'"),
+        ((1, 2), r"the kernel takes 3 arguments, not 2"),
+        ((1, 2, 3.0, 4), r"the kernel takes 3 arguments, not 4"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named(values: tuple[object, ...], text: str) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        ArgumentBuffer("qif").set(values)
+
+
+def test_an_unknown_format_is_an_internal_error() -> None:
+    with pytest.raises(InternalError, match="no argument format 'z'"):
+        ArgumentBuffer("Pz")
+
+
+def test_threads_do_not_see_each_others_values() -> None:
+    buffer = ArgumentBuffer("q")
+    buffer.set((1,))
+    addresses = []
+
+    def other() -> None:
+        buffer.set((2,))
+        addresses.append(buffer.address)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert read(buffer, 0, ctypes.c_int64) == 1
+    assert addresses[0] != buffer.address

@@ -1,0 +1,28 @@
+"""The span of bytes that a strided array covers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpsmith.runtime.memory import span
+
+
+def test_spans() -> None:
+    base = np.zeros((4, 6), np.float32)
+    assert span(base) == (0, 96)
+    assert span(base[1:3, ::2]) == (0, 24 + 16 + 4)
+    assert span(base[::-1]) == (-72, 96)
+    assert span(base[:, ::-1].T) == (-20, 96)
+    assert span(np.broadcast_to(base[0], (9, 6))) == (0, 24)
+    assert span(np.zeros((), np.float64)) == (0, 8)
+    assert span(np.zeros((0, 3))) == (0, 0)
+
+
+def test_a_span_holds_every_element() -> None:
+    base = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    view = base[::-1, 1:, ::-2]
+    low, byte_count = span(view)
+    start = view.ctypes.data + low - base.ctypes.data
+    covered = base.tobytes()[start : start + byte_count]
+    rebuilt = np.ndarray(view.shape, view.dtype, covered, -low, view.strides)
+    assert np.array_equal(rebuilt, view)

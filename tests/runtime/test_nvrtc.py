@@ -1,0 +1,93 @@
+"""Compiling CUDA C++: what comes out, what ptxas reports, and how refusals read."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from warpsmith.errors import CompileError, InternalError
+from warpsmith.runtime.nvrtc import compile_source, nvrtc_version, resources
+from warpsmith.runtime.source import Source
+
+SCALE = """
+extern "C" __global__ void scale(const float* x, float* y, float factor) {
+    __shared__ float staged[64];
+    staged[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = staged[63 - threadIdx.x] * factor;
+}
+"""
+
+# Keeps 64 values alive, more than 24 registers hold.
+GREEDY = """
+extern "C" __global__ void greedy(const float* x, float* y, int n) {
+    float kept[64];
+    for (int i = 0; i < 64; ++i) kept[i] = x[i * n];
+    for (int i = 0; i < 64; ++i) y[i] = kept[i] * kept[63 - i] + kept[(i * 7) & 63];
+}
+"""
+
+
+def test_compiles_for_hopper_and_reports_resources() -> None:
+    binary = compile_source(Source(text=SCALE, entry="scale"))
+    assert binary.cubin.startswith(b"\x7fELF")
+    assert ".target sm_90a" in binary.ptx
+    assert ".entry scale(" in binary.ptx
+    assert not binary.ptx.endswith("\0")
+    assert 0 < binary.registers <= 32
+    assert (binary.spill_bytes, binary.stack_bytes) == (0, 0)
+    assert binary.static_shared_bytes == 256
+
+
+def test_spills_are_counted() -> None:
+    free = compile_source(Source(text=GREEDY, entry="greedy"))
+    tight = compile_source(Source(text=GREEDY, entry="greedy", options=("--maxrregcount=24",)))
+    assert free.registers > 64
+    assert free.spill_bytes == 0
+    assert tight.registers == 24
+    assert tight.spill_bytes > 64
+    assert tight.stack_bytes > 0
+
+
+def test_resources_are_those_of_the_entry() -> None:
+    binary = compile_source(Source(text=SCALE + GREEDY, entry="scale"))
+    assert binary.registers <= 32
+    assert binary.static_shared_bytes == 256
+    assert compile_source(Source(text=SCALE + GREEDY, entry="greedy")).static_shared_bytes == 0
+
+
+def test_a_refusal_quotes_the_log_and_the_line() -> None:
+    text = 'extern "C" __global__ void broken(float* x) {\n    x[0] = undeclared + 1;\n}\n'
+    with pytest.raises(CompileError) as caught:
+        compile_source(Source(text=text, entry="broken"))
+    message = str(caught.value)
+    assert message.startswith("[WS0500] NVRTC refused kernel `broken`: NVRTC_ERROR_COMPILATION\n")
+    assert 'broken.cu(2): error: identifier "undeclared" is undefined\n' in message
+    assert "\n  2 |     x[0] = undeclared + 1;\n" in message
+
+
+def test_an_unknown_option_is_refused_by_name() -> None:
+    with pytest.raises(CompileError, match="NVRTC_ERROR_INVALID_OPTION(.|\n)*no-such-option"):
+        compile_source(Source(text=SCALE, entry="scale", options=("--no-such-option",)))
+
+
+def test_an_entry_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(CompileError, match=r"no kernel named `scales`, only scale; declare it"):
+        compile_source(Source(text=SCALE, entry="scales"))
+
+
+def test_works_after_a_refusal() -> None:
+    with pytest.raises(CompileError):
+        compile_source(Source(text="nonsense", entry="scale"))
+    assert compile_source(Source(text=SCALE, entry="scale")).cubin
+
+
+def test_the_version_is_thirteen() -> None:
+    assert nvrtc_version()[0] == 13
+
+
+def test_a_report_in_another_form_is_an_internal_error() -> None:
+    log = compile_source(Source(text=SCALE, entry="scale")).log
+    with pytest.raises(InternalError, match="reads otherwise than known"):
+        resources(re.sub("Used .* registers", "Registers:", log), "scale")

@@ -1,0 +1,1 @@
+"""Kernel form -> CUDA C++ text. Strings are born here."""

@@ -1,0 +1,306 @@
+"""Prints a kernel as CUDA C++: prelude pieces that it uses, then one `extern "C"` function."""
+
+from __future__ import annotations
+
+from warpsmith.errors import InternalError
+from warpsmith.codegen.prelude import prelude_text
+from warpsmith.codegen.prelude.vector import LoadHint
+from warpsmith.codegen.values import ValueText
+from warpsmith.ir import integers
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType, ParallelType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Const, Expr
+from warpsmith.kernel.nodes import (
+    Accumulate,
+    Buffer,
+    Comment,
+    CopyVector,
+    Declare,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    Synchronize,
+    WelfordMerge,
+    WelfordStep,
+)
+
+REDUCERS = {
+    "sum": "ws_sum",
+    "prod": "ws_prod",
+    "max": "ws_max",
+    "min": "ws_min",
+    "welford": "ws_welford_combine",
+}
+
+
+def cuda_text(kernel: Kernel) -> str:
+    """CUDA C++ of a kernel; it includes nothing."""
+    return _Printer(kernel).text()
+
+
+def shared_layout(kernel: Kernel) -> tuple[tuple[Buffer, Expr], ...]:
+    """Offset in bytes of each shared buffer in dynamic shared memory, 16-byte aligned."""
+    offset: Expr = integers.ZERO
+    places = []
+    for buffer in kernel.shared:
+        places.append((buffer, offset))
+        size = integers.mul(buffer.size, _bytes(buffer))
+        offset = integers.add(offset, integers.mul(integers.ceildiv(size, 16), 16))
+    return tuple(places)
+
+
+def shared_bytes(kernel: Kernel) -> Expr:
+    """Bytes of dynamic shared memory of one block, over the launch's block dimensions."""
+    total: Expr = integers.ZERO
+    for buffer in kernel.shared:
+        size = integers.mul(buffer.size, _bytes(buffer))
+        total = integers.add(total, integers.mul(integers.ceildiv(size, 16), 16))
+    return total
+
+
+def _bytes(buffer: Buffer) -> int:
+    return buffer.dtype.size
+
+
+class _Printer:
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._value = ValueText(kernel.index_type)
+        self._lines: list[str] = []
+        self._depth = 1
+        self._temporaries = 0
+
+    def text(self) -> str:
+        self._shared()
+        for statement in self._kernel.body:
+            self._statement(statement)
+        signature = self._signature()
+        body = "\n".join(self._lines)
+        prelude = prelude_text(self._value.pieces)
+        notes = "".join(f"// {note}\n" for note in self._kernel.notes)
+        return f"{prelude}\n{notes}{signature} {{\n{body}\n}}\n"
+
+    # --- frame ---------------------------------------------------------------------------------
+
+    def _signature(self) -> str:
+        kernel = self._kernel
+        parameters = [
+            f"{'' if b.written else 'const '}{self._value.type_name(b.dtype)}* __restrict__ {b.name}"
+            for b in kernel.parameters
+        ]
+        parameters += [
+            f"const {self._value.type_name(s.dtype)} {s.name}" for s in kernel.scalars
+        ]
+        threads = integers.constant(integers.mul(*kernel.launch.block))
+        bound = f" __launch_bounds__({threads})" if threads else ""
+        listing = ",\n    ".join(parameters)
+        return f'extern "C" __global__ void{bound} {kernel.name}(\n    {listing})'
+
+    def _shared(self) -> None:
+        if not self._kernel.shared:
+            return
+        self._line("extern __shared__ __align__(16) unsigned char ws_shared[];")
+        for buffer, offset in shared_layout(self._kernel):
+            kind = self._value.type_name(buffer.dtype)
+            place = self._value(offset)
+            self._line(f"{kind}* const {buffer.name} = ({kind}*)(ws_shared + {place});")
+
+    def _line(self, text: str) -> None:
+        self._lines.append("  " * self._depth + text)
+
+    def _block(self, head: str, body: tuple[Statement, ...]) -> None:
+        self._line(head + " {")
+        self._depth += 1
+        for statement in body:
+            self._statement(statement)
+        self._depth -= 1
+        self._line("}")
+
+    # --- statements ----------------------------------------------------------------------------
+
+    def _statement(self, statement: Statement) -> None:
+        value = self._value
+        match statement:
+            case Declare(buffer=buffer):
+                kind = value.type_name(buffer.dtype)
+                self._line(f"{kind} {buffer.name}[{value(buffer.size)}];")
+            case Let(symbol=symbol, value=expr):
+                kind = value.type_name(symbol.dtype)
+                self._line(f"const {kind} {symbol.name} = {value(expr)};")
+            case For(symbol=symbol, extent=extent, body=body, unroll=unroll):
+                self._line("#pragma unroll" if unroll else "#pragma unroll 1")
+                kind, name = value.type_name(DataType.Index), symbol.name
+                bound = value.operand(extent)
+                self._block(f"for ({kind} {name} = 0; {name} < {bound}; ++{name})", body)
+            case If(condition=condition, body=body):
+                self._block(f"if ({value(condition)})", body)
+            case Store(buffer=buffer, index=index, value=expr):
+                self._line(f"{buffer.name}[{value(index)}] = {value(expr)};")
+            case CopyVector():
+                self._copy(statement)
+            case Accumulate(op=op, buffer=buffer, index=index, value=expr):
+                value.pieces.add("reduce_ops")
+                place = f"{buffer.name}[{value(index)}]"
+                kind = value.type_name(buffer.dtype)
+                term = value(expr)
+                self._line(f"{place} = {REDUCERS[op]}::combine<{kind}>({place}, {term});")
+            case WelfordStep():
+                self._welford_step(statement)
+            case WelfordMerge():
+                self._welford_merge(statement)
+            case Reduce():
+                self._reduce(statement)
+            case Synchronize(why=why):
+                self._line(f"__syncthreads();{f'  // {why}' if why else ''}")
+            case Comment(text=text):
+                self._line(f"// {text}")
+            case _:
+                raise InternalError(f"{type(statement).__name__} has no CUDA text")
+
+    def _copy(self, copy: CopyVector) -> None:
+        """A register array moves to or from memory as one vector."""
+        value = self._value
+        value.pieces.add("vector")
+        kind = value.type_name(copy.target.dtype)
+        vector = f"ws_vec<{kind}, {copy.width}>"
+        self._line("{")
+        self._depth += 1
+        if self._is_local(copy.source):
+            self._line(f"{vector} v;")
+            source = f"{copy.source.name}[{value.operand(copy.source_index)} + k]"
+            self._each_lane(copy.width, f"v[k] = {source};")
+        else:
+            self._line(f"const {vector} v = {self._fetch(copy, vector)};")
+        if self._is_local(copy.target):
+            target = f"{copy.target.name}[{value.operand(copy.target_index)} + k]"
+            self._each_lane(copy.width, f"{target} = v[k];")
+        else:
+            place = f"{copy.target.name} + {value.operand(copy.target_index)}"
+            shared = copy.target.memory is MemoryType.shared
+            self._line(f"*({vector}*)({place}) = v;" if shared else f"ws_store({place}, v);")
+        self._depth -= 1
+        self._line("}")
+
+    def _fetch(self, copy: CopyVector, vector: str) -> str:
+        place = f"{copy.source.name} + {self._value.operand(copy.source_index)}"
+        if copy.source.memory is MemoryType.shared:
+            return f"*(const {vector}*)({place})"
+        kind = self._value.type_name(copy.source.dtype)
+        hint = "" if copy.source.written else f", {LoadHint.NC_NO_ALLOCATE.value}"
+        return f"ws_load<{kind}, {copy.width}{hint}>({place})"
+
+    def _each_lane(self, width: int, text: str) -> None:
+        self._line("#pragma unroll")
+        self._line(f"for (int k = 0; k < {width}; ++k) {text}")
+
+    def _is_local(self, buffer: Buffer) -> bool:
+        return buffer.memory is MemoryType.local
+
+    def _welford_step(self, step: WelfordStep) -> None:
+        """All values of a step meet one count, so one reciprocal serves them."""
+        value = self._value
+        value.pieces.add("welford")
+        kind = value.type_name(step.mean.dtype)
+        width = len(step.values)
+        terms = ", ".join(map(value, step.values))
+        count = f"{step.count.name}[{value(step.count_index)}]"
+        base = value.operand(step.index)
+        self._line("{")
+        self._depth += 1
+        self._line(f"const {kind} x[{width}] = {{{terms}}};")
+        self._line(f"{count} += 1;")
+        self._line(f"const {kind} weight = ws_reciprocal_of_count({count});")
+        mean, m2 = f"{step.mean.name}[{base} + k]", f"{step.m2.name}[{base} + k]"
+        self._each_lane(
+            width,
+            f"{{ const {kind} delta = x[k] - {mean}; {mean} += delta * weight; "
+            f"{m2} += delta * (x[k] - {mean}); }}",
+        )
+        self._depth -= 1
+        self._line("}")
+
+    def _welford_merge(self, merge: WelfordMerge) -> None:
+        value = self._value
+        value.pieces.add("reduce_ops")
+        kind = f"ws_welford<{value.type_name(merge.mean.dtype)}>"
+        place = value(merge.index)
+        running = [f"{b.name}[{place}]" for b in (merge.mean, merge.m2, merge.count)]
+        part = ", ".join(map(value, merge.part))
+        self._line("{")
+        self._depth += 1
+        self._line(
+            f"const {kind} w = {REDUCERS['welford']}::combine("
+            f"{kind}{{{', '.join(running)}}}, {kind}{{{part}}});"
+        )
+        members = ("mean", "m2", "count")
+        stores = (f"{name} = w.{m};" for name, m in zip(running, members, strict=True))
+        self._line(" ".join(stores))
+        self._depth -= 1
+        self._line("}")
+
+    def _reduce(self, reduce: Reduce) -> None:
+        """Pack the values, combine them, unpack them."""
+        value = self._value
+        value.pieces.add("block_reduce")
+        welford = reduce.op == "welford"
+        element = value.type_name(reduce.buffers[0].dtype)
+        kind = f"ws_welford<{element}>" if welford else element
+        name = f"r{self._temporaries}"
+        self._temporaries += 1
+        if reduce.last is not None:
+            self._line(f"bool {reduce.last.name};")
+        self._line("{")
+        self._depth += 1
+        self._line(f"{kind} {name}[{reduce.elements}];")
+        base = value.operand(reduce.index)
+        members = ("mean", "m2", "count") if welford else ("",)
+        places = [
+            (f"{name}[k].{member}" if member else f"{name}[k]", f"{buffer.name}[{base} + k]")
+            for member, buffer in zip(members, reduce.buffers, strict=True)
+        ]
+        self._each_lane(reduce.elements, "{ " + " ".join(f"{v} = {b};" for v, b in places) + " }")
+        template = f"{REDUCERS[reduce.op]}, {reduce.elements}, " + ", ".join(
+            "true" if axis in reduce.block_axes else "false" for axis in BLOCK_TYPES
+        )
+        dims = ", ".join(self._block_dim(axis) for axis in BLOCK_TYPES)
+        scratch = f"({kind}*){reduce.scratch.name}"
+        if reduce.block_axes:
+            self._line(f"ws_block_reduce<{template}>({name}, {scratch}, {dims});")
+        if reduce.last is not None:
+            value.pieces.add("grid_reduce")
+            assert reduce.workspace is not None and reduce.semaphore is not None
+            split, splits = self._linear(reduce.grid_axes)
+            segment, _ = self._linear(tuple(a for a in GRID_TYPES if a not in reduce.grid_axes))
+            self._line(
+                f"{reduce.last.name} = ws_grid_reduce<{template}>({name}, "
+                f"({kind}*){reduce.workspace.name}, (unsigned*){reduce.semaphore.name}, {scratch}, "
+                f"{split}, {splits}, {segment}, {dims});"
+            )
+        self._each_lane(reduce.elements, "{ " + " ".join(f"{b} = {v};" for v, b in places) + " }")
+        self._depth -= 1
+        self._line("}")
+
+    def _block_dim(self, axis: ParallelType) -> str:
+        extent = self._kernel.launch.block[BLOCK_TYPES.index(axis)]
+        if isinstance(extent, Const):
+            return self._value(extent)
+        return f"(int)blockDim.{axis.name[-1]}"
+
+    def _linear(self, axes: tuple[ParallelType, ...]) -> tuple[str, str]:
+        """Row-major index over some grid axes, and their number; unused axes are left out."""
+        used = [a for a in axes if self._kernel.launch.grid[GRID_TYPES.index(a)] != integers.ONE]
+        if not used:
+            return "0", "1"
+        index = ""
+        for axis in reversed(used):
+            letter = axis.name[-1]
+            index = f"({index} * gridDim.{letter} + blockIdx.{letter})" if index else (
+                f"blockIdx.{letter}"
+            )
+        count = " * ".join(f"gridDim.{axis.name[-1]}" for axis in used)
+        return f"(int)({index})", f"(int)({count})"
+

@@ -1,0 +1,57 @@
+"""Device code that emitted kernels stand on, in pieces that each kernel picks from.
+
+No CUDA header is included: NVRTC knows the builtins that are used here without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+
+from warpsmith.codegen.prelude.block import BLOCK
+from warpsmith.codegen.prelude.grid import GRID
+from warpsmith.codegen.prelude.math import MATH
+from warpsmith.codegen.prelude.piece import Piece
+from warpsmith.codegen.prelude.reduce import REDUCE
+from warpsmith.codegen.prelude.sizes import (
+    block_reduce_scratch,
+    grid_workspace_elements,
+    kept_threads,
+)
+from warpsmith.codegen.prelude.storage import STORAGE
+from warpsmith.codegen.prelude.vector import VECTOR, LoadHint, StoreHint
+from warpsmith.errors import InternalError
+
+PIECES: Mapping[str, Piece] = MappingProxyType(
+    {piece.name: piece for piece in (*VECTOR, *STORAGE, *MATH, *REDUCE, *BLOCK, *GRID)}
+)
+
+
+def prelude_text(pieces: Collection[str]) -> str:
+    """The text of `pieces` and of all that they need, each once, needed ones first.
+
+    Equal sets give equal texts, whatever their order, so that kernels stay cached.
+    """
+    wanted: set[str] = set()
+    pending = list(pieces)
+    while pending:
+        name = pending.pop()
+        if name not in PIECES:
+            raise InternalError(f"the prelude has no piece {name!r}, only {', '.join(PIECES)}")
+        if name not in wanted:
+            wanted.add(name)
+            pending.extend(PIECES[name].needs)
+    # PIECES lists each piece after all that it needs.
+    return "".join(piece.text for name, piece in PIECES.items() if name in wanted)
+
+
+__all__ = [
+    "PIECES",
+    "LoadHint",
+    "Piece",
+    "StoreHint",
+    "block_reduce_scratch",
+    "grid_workspace_elements",
+    "kept_threads",
+    "prelude_text",
+]

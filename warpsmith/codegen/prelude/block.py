@@ -1,0 +1,139 @@
+"""Reductions across the threads of a warp and of a block."""
+
+from __future__ import annotations
+
+from warpsmith.codegen.prelude.piece import Piece
+
+_WARP_REDUCE = """
+template <class T>
+__device__ __forceinline__ T ws_shuffle_xor(T value, int offset, unsigned participants) {
+    return __shfl_xor_sync(participants, value, offset);
+}
+template <class T>
+__device__ __forceinline__ ws_welford<T> ws_shuffle_xor(
+    ws_welford<T> value, int offset, unsigned participants) {
+    return {__shfl_xor_sync(participants, value.mean, offset),
+            __shfl_xor_sync(participants, value.m2, offset),
+            __shfl_xor_sync(participants, value.count, offset)};
+}
+// Combines the values of all lanes whose numbers differ only in `lane_bits`; each gets the result,
+// bit for bit the same.
+template <class Op, int N, class T>
+__device__ __forceinline__ void ws_warp_reduce(
+    T (&values)[N], int lane_bits, unsigned participants, int lane) {
+    #pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) {
+        if (!(lane_bits & offset)) continue;
+        #pragma unroll
+        for (int n = 0; n < N; ++n) {
+            const T other = ws_shuffle_xor(values[n], offset, participants);
+            if constexpr (Op::symmetric) {
+                values[n] = Op::combine(values[n], other);
+            } else {
+                const T mine = values[n];
+                values[n] = lane & offset ? Op::combine(other, mine) : Op::combine(mine, other);
+            }
+        }
+    }
+}
+"""
+
+# Sizes of the shared-memory stage, chosen so that no thread reads a long row alone:
+# up to 8 partials each thread combines for itself (saves a barrier), up to 32 one thread combines
+# for all, and more are halved first.
+_BLOCK_REDUCE = """
+// Which bits of a lane's number count along each axis of the block. Bits above a ragged extent
+// belong to no axis.
+struct ws_lane_bits { int x, y, z; };
+__device__ __forceinline__ bool ws_power_of_two(int n) { return (n & (n - 1)) == 0; }
+__device__ __forceinline__ ws_lane_bits ws_lane_bits_of(int bx, int by, int bz) {
+    if (bx % 32 == 0) return {31, 0, 0};
+    if (bx > 32 || !ws_power_of_two(bx)) return {0, 0, 0};
+    const int x = bx - 1;
+    if (by % (32 / bx) == 0) return {x, 31 & ~x, 0};
+    if (!ws_power_of_two(by)) return {x, 0, 0};
+    const int xy = bx * by - 1;
+    if (bz % (32 / (bx * by)) == 0) return {x, xy & ~x, 31 & ~xy};
+    return {x, xy & ~x, ws_power_of_two(bz) ? (bx * by * bz - 1) & ~xy : 0};
+}
+// Combines the values of all threads of the block that agree on the axes that are not reduced;
+// every thread gets the result. All threads of the block must call it. The order of combining is
+// fixed. `scratch` has block_reduce_scratch(...) elements; the next call may have the same ones
+// without a barrier between, and any other use of them needs a barrier.
+template <class Op, int N, bool RX, bool RY, bool RZ, class T>
+__device__ __forceinline__ void ws_block_reduce(
+    T (&values)[N], T* scratch, int bx, int by, int bz) {
+    const int tx = threadIdx.x, ty = threadIdx.y, tz = threadIdx.z;
+    const int threads = bx * by * bz, thread = tx + bx * (ty + by * tz), lane = thread & 31;
+    const ws_lane_bits axes = ws_lane_bits_of(bx, by, bz);
+    const int bits = (RX ? axes.x : 0) | (RY ? axes.y : 0) | (RZ ? axes.z : 0);
+    const int ragged = threads & 31;  // lanes of a last warp that is not full
+    const unsigned participants =
+        ragged == 0 || thread < threads - ragged ? 0xffffffffu : (1u << ragged) - 1u;
+    ws_warp_reduce<Op>(values, bits, participants, lane);
+
+    // Partial results that are left for each coordinate of the kept axes, and this thread's.
+    const int sx = __popc(axes.x), sy = __popc(axes.y), sz = __popc(axes.z);
+    const int rx = RX ? bx >> sx : 1, ry = RY ? by >> sy : 1, rz = RZ ? bz >> sz : 1;
+    const int parts = rx * ry * rz;
+    if (parts == 1) return;
+    const int part = (RX ? tx >> sx : 0) + rx * ((RY ? ty >> sy : 0) + ry * (RZ ? tz >> sz : 0));
+    const int kx = RX ? 1 : bx, ky = RY ? 1 : by, kz = RZ ? 1 : bz;
+    const int kept = kx * ky * kz;
+    const int key = (RX ? 0 : tx) + kx * ((RY ? 0 : ty) + ky * (RZ ? 0 : tz));
+    const bool leads = (lane & bits) == 0;
+
+    __syncthreads();  // a previous call may still be reading scratch
+    if (leads) {
+        #pragma unroll
+        for (int n = 0; n < N; ++n) scratch[(n * parts + part) * kept + key] = values[n];
+    }
+    __syncthreads();
+    if (bits == 31) {  // one partial result a warp: every warp combines them again by itself
+        int width = 1;
+        while (width < parts) width *= 2;
+        const int mine = lane & (width - 1);
+        #pragma unroll
+        for (int n = 0; n < N; ++n)
+            values[n] = mine < parts ? scratch[(n * parts + mine) * kept + key]
+                                     : Op::template identity<T>();
+        ws_warp_reduce<Op>(values, width - 1, 0xffffffffu, lane);
+        return;
+    }
+    int live = parts;
+    while (live > 32) {
+        const int half = (live + 1) / 2;
+        if (leads && part + half < live) {
+            #pragma unroll
+            for (int n = 0; n < N; ++n) {
+                T* slot = scratch + (n * parts + part) * kept + key;
+                *slot = Op::combine(*slot, slot[half * kept]);
+            }
+        }
+        __syncthreads();
+        live = half;
+    }
+    if (live * N > 8) {
+        for (int output = thread; output < kept * N; output += threads) {
+            const int n = output / kept;
+            T* column = scratch + n * parts * kept + (output - n * kept);
+            T total = *column;
+            for (int p = 1; p < live; ++p) total = Op::combine(total, column[p * kept]);
+            *column = total;
+        }
+        __syncthreads();
+        live = 1;
+    }
+    #pragma unroll
+    for (int n = 0; n < N; ++n) {
+        const T* column = scratch + n * parts * kept + key;
+        values[n] = *column;
+        for (int p = 1; p < live; ++p) values[n] = Op::combine(values[n], column[p * kept]);
+    }
+}
+"""
+
+BLOCK = (
+    Piece(name="warp_reduce", needs=("welford",), text=_WARP_REDUCE),
+    Piece(name="block_reduce", needs=("warp_reduce",), text=_BLOCK_REDUCE),
+)

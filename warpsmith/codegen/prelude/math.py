@@ -1,0 +1,150 @@
+"""Functions that the spellings of `ops/table` call, where C++ has no operator or builtin."""
+
+from __future__ import annotations
+
+from warpsmith.codegen.prelude.piece import Piece
+
+_MINIMUM_MAXIMUM = """
+// NaN when one is NaN. A float takes one instruction.
+__device__ __forceinline__ float ws_maximum(float a, float b) {
+    float c;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+}
+__device__ __forceinline__ float ws_minimum(float a, float b) {
+    float c;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+}
+__device__ __forceinline__ double ws_maximum(double a, double b) { return a > b || a != a ? a : b; }
+__device__ __forceinline__ double ws_minimum(double a, double b) { return a < b || a != a ? a : b; }
+__device__ __forceinline__ int ws_maximum(int a, int b) { return a > b ? a : b; }
+__device__ __forceinline__ int ws_minimum(int a, int b) { return a < b ? a : b; }
+__device__ __forceinline__ long long ws_maximum(long long a, long long b) { return a > b ? a : b; }
+__device__ __forceinline__ long long ws_minimum(long long a, long long b) { return a < b ? a : b; }
+"""
+
+_DIVIDE_FULL = """
+// Quotient within 2 ulp over the full range, without the slow path of the exact one.
+__device__ __forceinline__ float ws_divide_full(float a, float b) {
+    float c;
+    asm("div.full.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+}
+"""
+
+_SILU = """
+__device__ __forceinline__ float ws_silu(float x) { return ws_divide_full(x, 1.0f + expf(-x)); }
+__device__ __forceinline__ double ws_silu(double x) { return x / (1.0 + exp(-x)); }
+"""
+
+_FRAC = """
+__device__ __forceinline__ float ws_frac(float x) { return x - truncf(x); }
+__device__ __forceinline__ double ws_frac(double x) { return x - trunc(x); }
+"""
+
+_SIGN = """
+template <class T>
+__device__ __forceinline__ T ws_sign(T x) { return (T)((int)(x > (T)0) - (int)(x < (T)0)); }
+"""
+
+_LERP = """
+template <class T>
+__device__ __forceinline__ T ws_lerp(T start, T end, T weight) {
+    const T step = end - start;
+    return weight > (T)-0.5f && weight < (T)0.5f ? start + weight * step
+                                                 : end - step * ((T)1 - weight);
+}
+"""
+
+_THRESHOLD = """
+template <class T>
+__device__ __forceinline__ T ws_threshold(T x, T limit, T value) { return x <= limit ? value : x; }
+"""
+
+_REMAINDER = """
+template <class T>
+__device__ __forceinline__ T ws_with_sign_of(T remainder, T divisor) {
+    return remainder != (T)0 && (remainder < (T)0) != (divisor < (T)0) ? remainder + divisor
+                                                                        : remainder;
+}
+__device__ __forceinline__ float ws_remainder(float a, float b) {
+    return ws_with_sign_of(fmodf(a, b), b);
+}
+__device__ __forceinline__ double ws_remainder(double a, double b) {
+    return ws_with_sign_of(fmod(a, b), b);
+}
+__device__ __forceinline__ int ws_remainder(int a, int b) { return ws_with_sign_of(a % b, b); }
+__device__ __forceinline__ long long ws_remainder(long long a, long long b) {
+    return ws_with_sign_of(a % b, b);
+}
+"""
+
+# Unsigned arithmetic inside: overflow of signed numbers would be undefined, not wrapping.
+_UNSIGNED = """
+template <class T> struct ws_unsigned;
+template <> struct ws_unsigned<int> { using type = unsigned; };
+template <> struct ws_unsigned<long long> { using type = unsigned long long; };
+"""
+
+_INTEGER_POW = """
+template <class T>
+__device__ __forceinline__ T ws_pow(T base, T exponent) {
+    using U = typename ws_unsigned<T>::type;
+    if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent & 1 ? -1 : 1) : 0;
+    U result = 1, square = (U)base;
+    for (U left = (U)exponent; left; left >>= 1) {
+        if (left & 1) result *= square;
+        square *= square;
+    }
+    return (T)result;
+}
+"""
+
+_SHIFT = """
+template <class T>
+__device__ __forceinline__ bool ws_shiftable(T count) {
+    return count >= 0 && count < (T)(8 * sizeof(T));
+}
+template <class T>
+__device__ __forceinline__ T ws_shift_left(T x, T count) {
+    return ws_shiftable(count) ? (T)((typename ws_unsigned<T>::type)x << count) : (T)0;
+}
+template <class T>
+__device__ __forceinline__ T ws_shift_right(T x, T count) {
+    return x >> (ws_shiftable(count) ? count : (T)(8 * sizeof(T) - 1));
+}
+template <class T>
+__device__ __forceinline__ T ws_shift_right_logical(T x, T count) {
+    return ws_shiftable(count) ? (T)((typename ws_unsigned<T>::type)x >> count) : (T)0;
+}
+"""
+
+_GCD = """
+template <class T>
+__device__ __forceinline__ T ws_gcd(T x, T y) {
+    using U = typename ws_unsigned<T>::type;
+    U a = x < 0 ? (U)0 - (U)x : (U)x, b = y < 0 ? (U)0 - (U)y : (U)y;
+    while (b) {
+        const U rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return (T)a;
+}
+"""
+
+MATH = (
+    Piece(name="minimum_maximum", text=_MINIMUM_MAXIMUM),
+    Piece(name="divide_full", text=_DIVIDE_FULL),
+    Piece(name="silu", needs=("divide_full",), text=_SILU),
+    Piece(name="frac", text=_FRAC),
+    Piece(name="sign", text=_SIGN),
+    Piece(name="lerp", text=_LERP),
+    Piece(name="threshold", text=_THRESHOLD),
+    Piece(name="remainder", text=_REMAINDER),
+    Piece(name="unsigned", text=_UNSIGNED),
+    Piece(name="integer_pow", needs=("unsigned",), text=_INTEGER_POW),
+    Piece(name="shift", needs=("unsigned",), text=_SHIFT),
+    Piece(name="gcd", needs=("unsigned",), text=_GCD),
+)

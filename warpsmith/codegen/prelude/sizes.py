@@ -1,0 +1,63 @@
+"""How much memory the reductions of the prelude need: the twins of its device code."""
+
+from __future__ import annotations
+
+from math import prod
+
+Axes = tuple[bool, bool, bool]
+Block = tuple[int, int, int]
+
+
+def block_reduce_scratch(count: int, reduced: Axes, block: Block) -> int:
+    """Elements of shared memory that `ws_block_reduce` needs; 0 when shuffles suffice.
+
+    Args:
+        count: values that each thread holds (`N`).
+        reduced: whether each of the axes x, y, z is reduced.
+        block: threads along x, y, z.
+    """
+    parts = prod(
+        extent >> bits.bit_count()
+        for extent, bits, gone in zip(block, _lane_bits(block), reduced, strict=True)
+        if gone
+    )
+    return 0 if parts == 1 else count * parts * kept_threads(reduced, block)
+
+
+def kept_threads(reduced: Axes, block: Block) -> int:
+    """Threads of a block that hold different results after a reduction along some axes."""
+    return prod(extent for extent, gone in zip(block, reduced, strict=True) if not gone)
+
+
+def grid_workspace_elements(count: int, kept_threads: int, splits: int, segments: int) -> int:
+    """Elements of global memory that `ws_grid_reduce` needs; 0 when nothing is split.
+
+    Args:
+        count: values that each thread holds (`N`).
+        kept_threads: threads of a block that hold different results.
+        splits: blocks that share one segment.
+        segments: independent results of the grid; each also needs one word of semaphore.
+    """
+    return 0 if splits == 1 else count * kept_threads * splits * segments
+
+
+def _lane_bits(block: Block) -> tuple[int, int, int]:
+    """Which bits of a lane's number count along x, y, z: `ws_lane_bits_of` of the prelude."""
+    bx, by, bz = block
+    if bx % 32 == 0:
+        return 31, 0, 0
+    if bx > 32 or not _power_of_two(bx):
+        return 0, 0, 0
+    x = bx - 1
+    if by % (32 // bx) == 0:
+        return x, 31 & ~x, 0
+    if not _power_of_two(by):
+        return x, 0, 0
+    xy = bx * by - 1
+    if bz % (32 // (bx * by)) == 0:
+        return x, xy & ~x, 31 & ~xy
+    return x, xy & ~x, (bx * by * bz - 1) & ~xy if _power_of_two(bz) else 0
+
+
+def _power_of_two(n: int) -> bool:
+    return n & (n - 1) == 0

@@ -1,0 +1,99 @@
+"""The 16-bit floats: how they are stored, and how they become floats and back."""
+
+from __future__ import annotations
+
+from warpsmith.codegen.prelude.piece import Piece
+
+# One template for both types. A float holds every value of either type, so `double` goes out
+# through float exactly. On the way in it would be rounded twice, so each type has an instruction
+# that rounds a double once. (PyTorch rounds twice: the results differ in rare ties.)
+_STRUCT = """
+struct NAME {
+    unsigned short bits;
+    NAME() = default;
+    __device__ __forceinline__ explicit NAME(float x) {
+        asm("cvt.rn.PTX.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    }
+    __device__ __forceinline__ explicit NAME(double x) {
+        asm("cvt.rn.PTX.f64 %0, %1;" : "=h"(bits) : "d"(x));
+    }
+    __device__ __forceinline__ explicit operator float() const { WIDEN }
+    __device__ __forceinline__ explicit operator double() const { return (double)(float)*this; }
+};
+// Two floats, rounded to nearest even, in one register; `low` goes to the lower address.
+__device__ __forceinline__ unsigned PACK(float low, float high) {
+    unsigned pair;
+    asm("cvt.rn.PTXx2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+"""
+
+_UNPACK_BFLOAT16 = """
+__device__ __forceinline__ void ws_unpack_bf16x2(unsigned pair, float& low, float& high) {
+    low = __uint_as_float(pair << 16);
+    high = __uint_as_float(pair & 0xffff0000u);
+}
+"""
+
+_UNPACK_HALF = """
+__device__ __forceinline__ void ws_unpack_half2(unsigned pair, float& low, float& high) {
+    asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b; }"
+        : "=f"(low), "=f"(high) : "r"(pair));
+}
+"""
+
+# Whole vectors: pairs share one conversion instruction, which separate conversions would not.
+_VECTORS = """
+template <int N>
+__device__ __forceinline__ void ws_widen(float (&to)[N], const ws_vec<NAME, N>& from) {
+    if constexpr (N == 1) {
+        to[0] = (float)from[0];
+    } else {
+        #pragma unroll
+        for (int i = 0; i < N; i += 2)
+            UNPACK((unsigned)from[i].bits | (unsigned)from[i + 1].bits << 16, to[i], to[i + 1]);
+    }
+}
+template <int N>
+__device__ __forceinline__ void ws_narrow(ws_vec<NAME, N>& to, const float (&from)[N]) {
+    if constexpr (N == 1) {
+        to[0] = NAME(from[0]);
+    } else {
+        #pragma unroll
+        for (int i = 0; i < N; i += 2) {
+            const unsigned pair = PACK(from[i], from[i + 1]);
+            to[i].bits = (unsigned short)pair;
+            to[i + 1].bits = (unsigned short)(pair >> 16);
+        }
+    }
+}
+"""
+
+_BFLOAT16 = {
+    "NAME": "ws_bfloat16",
+    "UNPACK": "ws_unpack_bf16x2",
+    "PACK": "ws_pack_bf16x2",
+    "PTX": "bf16",
+    "WIDEN": "return __uint_as_float((unsigned)bits << 16);",
+}
+_HALF = {
+    "NAME": "ws_half",
+    "UNPACK": "ws_unpack_half2",
+    "PACK": "ws_pack_half2",
+    "PTX": "f16",
+    "WIDEN": 'float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x;',
+}
+
+
+def _fill(template: str, words: dict[str, str]) -> str:
+    for placeholder, word in words.items():
+        template = template.replace(placeholder, word)
+    return template
+
+
+STORAGE = (
+    Piece(name="bfloat16", text=_fill(_STRUCT, _BFLOAT16) + _UNPACK_BFLOAT16),
+    Piece(name="half", text=_fill(_STRUCT, _HALF) + _UNPACK_HALF),
+    Piece(name="vector_bfloat16", needs=("bfloat16", "vector"), text=_fill(_VECTORS, _BFLOAT16)),
+    Piece(name="vector_half", needs=("half", "vector"), text=_fill(_VECTORS, _HALF)),
+)

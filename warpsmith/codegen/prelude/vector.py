@@ -1,0 +1,138 @@
+"""Vectors of elements, and their loads and stores as single instructions."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from warpsmith.codegen.prelude.piece import Piece
+
+
+class LoadHint(IntEnum):
+    """How `ws_load` treats caches; the template argument `Hint`."""
+
+    DEFAULT = 0
+    NC = 1  # read-only path: nothing may write the data while the kernel runs
+    NO_ALLOCATE = 2  # leave L1 alone: each byte is read once
+    NC_NO_ALLOCATE = 3
+    EVICT_FIRST = 4  # first to go from L1 and L2
+
+
+class StoreHint(IntEnum):
+    """How `ws_store` treats caches; the template argument `Hint`."""
+
+    DEFAULT = 0
+    STREAMING = 1  # first to go from L2: nobody reads it soon
+
+
+_LOADS = {
+    LoadHint.DEFAULT: "",
+    LoadHint.NC: ".nc",
+    LoadHint.NO_ALLOCATE: ".L1::no_allocate",
+    LoadHint.NC_NO_ALLOCATE: ".nc.L1::no_allocate",
+    LoadHint.EVICT_FIRST: ".cs",
+}
+_STORES = {StoreHint.DEFAULT: "", StoreHint.STREAMING: ".cs"}
+
+_VECTOR = """
+// N elements, aligned for one access of all of them, or of 16 bytes where they are more.
+template <class T, int N>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) ws_vec {
+    static_assert((N & (N - 1)) == 0, "ws_vec: the number of elements must be a power of two");
+    T values[N];
+    __device__ __forceinline__ T& operator[](int i) { return values[i]; }
+    __device__ __forceinline__ const T& operator[](int i) const { return values[i]; }
+};
+template <int Bytes> struct ws_words;
+"""
+
+_FUNCTIONS = """
+// One instruction for up to 16 bytes, one for every 16 bytes beyond. The vector's address must be
+// a multiple of its size, or of 16.
+template <class T, int N, int Hint = 0>
+__device__ __forceinline__ ws_vec<T, N> ws_load(const T* from) {
+    constexpr int bytes = sizeof(T) * N, step = bytes < 16 ? bytes : 16;
+    union { ws_vec<T, N> vector; ws_words<step> words[bytes / step]; };
+    #pragma unroll
+    for (int i = 0; i < bytes / step; ++i)
+        words[i].template load<Hint>((const char*)from + i * step);
+    return vector;
+}
+template <class T, int N, int Hint = 0>
+__device__ __forceinline__ void ws_store(T* to, const ws_vec<T, N>& from) {
+    constexpr int bytes = sizeof(T) * N, step = bytes < 16 ? bytes : 16;
+    union { ws_vec<T, N> vector; ws_words<step> words[bytes / step]; };
+    vector = from;
+    #pragma unroll
+    for (int i = 0; i < bytes / step; ++i)
+        words[i].template store<Hint>((char*)to + i * step);
+}
+"""
+
+
+def _word(byte_count: int) -> str:
+    """The registers of one access, and its instructions."""
+    count = max(byte_count // 4, 1)
+    kind, code, unit = {1: ("unsigned short", "h", "u8"), 2: ("unsigned short", "h", "b16")}.get(
+        byte_count, ("unsigned", "r", "b32")
+    )
+    member = "unsigned char" if byte_count == 1 else kind
+    shape = f".v{count}.{unit}" if count > 1 else f".{unit}"
+    operands = ", ".join(f"%{i}" for i in range(count))
+    operands = f"{{{operands}}}" if count > 1 else operands
+    return "\n".join(
+        (
+            f"template <> struct ws_words<{byte_count}> {{",
+            f"    {member} w[{count}];",
+            "    template <int Hint> __device__ __forceinline__ void load(const void* from) {",
+            f"        {kind} r[{count}];",
+            *(
+                f"        {'' if hint is LoadHint.DEFAULT else 'else '}if constexpr "
+                f"(Hint == {hint.value}) {_load(suffix, shape, operands, code, count)}"
+                for hint, suffix in _LOADS.items()
+            ),
+            "        #pragma unroll",
+            f"        for (int i = 0; i < {count}; ++i) w[i] = ({member})r[i];",
+            "    }",
+            "    template <int Hint> __device__ __forceinline__ void store(void* to) const {",
+            *(
+                f"        {'' if hint is StoreHint.DEFAULT else 'else '}if constexpr "
+                f"(Hint == {hint.value}) {_store(suffix, shape, operands, code, kind, count)}"
+                for hint, suffix in _STORES.items()
+            ),
+            "    }",
+            "};",
+        )
+    )
+
+
+def _load(suffix: str, shape: str, operands: str, code: str, count: int) -> str:
+    """A load: free to move on the read-only path, else kept in its place among the stores."""
+    outputs = ", ".join(f'"={code}"(r[{i}])' for i in range(count))
+    pure = ".nc" in suffix
+    return (
+        f'asm{"" if pure else " volatile"}("ld.global{suffix}{shape} {operands}, [%{count}];" '
+        f': {outputs} : "l"(from){"" if pure else " : " + chr(34) + "memory" + chr(34)});'
+    )
+
+
+def _store(suffix: str, shape: str, operands: str, code: str, kind: str, count: int) -> str:
+    inputs = ", ".join(f'"{code}"(({kind})w[{i}])' for i in range(count))
+    return (
+        f'asm volatile("st.global{suffix}{shape} [%0], '
+        f'{_shifted(operands, count)};" : : "l"(to), {inputs} : "memory");'
+    )
+
+
+def _shifted(operands: str, count: int) -> str:
+    """Operands counted from %1, since a store's address comes first."""
+    for i in reversed(range(count)):
+        operands = operands.replace(f"%{i}", f"%{i + 1}")
+    return operands
+
+
+VECTOR = (
+    Piece(
+        name="vector",
+        text=_VECTOR + "\n".join(_word(size) for size in (1, 2, 4, 8, 16)) + _FUNCTIONS,
+    ),
+)

@@ -1,0 +1,137 @@
+"""Scalar expressions as C++ text."""
+
+from __future__ import annotations
+
+import math
+
+from warpsmith.errors import InternalError
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.kernel.nodes import Element
+from warpsmith.ops.table import TABLE
+
+STORAGE = {
+    DataType.Double: "double",
+    DataType.Float: "float",
+    DataType.Half: "ws_half",
+    DataType.BFloat16: "ws_bfloat16",
+    DataType.Int: "long long",
+    DataType.Int32: "int",
+    DataType.Bool: "bool",
+}
+
+_INTEGER_TEXT = {"add": " + ", "mul": " * ", "logical_and": " && ", "logical_or": " || "}
+_COMPARE_TEXT = {"lt": "<", "le": "<=", "eq": "=="}
+
+
+class ValueText:
+    """Prints expressions, and remembers which prelude pieces they need.
+
+    Args:
+        index_type: C type of the index type, `int` or `long long`.
+    """
+
+    def __init__(self, index_type: DataType) -> None:
+        self._index = index_type
+        self.pieces: set[str] = set()
+
+    def type_name(self, dtype: DataType) -> str:
+        """C++ type in which elements are stored."""
+        if dtype is DataType.Half:
+            self.pieces.add("half")
+        elif dtype is DataType.BFloat16:
+            self.pieces.add("bfloat16")
+        return STORAGE[self._index if dtype is DataType.Index else dtype]
+
+    def __call__(self, expr: Expr) -> str:
+        if isinstance(expr, Const):
+            return self._literal(expr)
+        if isinstance(expr, Symbol):
+            built_in = "." in expr.name
+            return f"({self.type_name(DataType.Index)}){expr.name}" if built_in else expr.name
+        if isinstance(expr, Element):
+            return f"{expr.buffer.name}[{self(expr.index)}]"
+        if isinstance(expr, Apply):
+            return self._apply(expr)
+        raise InternalError(f"{expr!r} cannot be printed")
+
+    def operand(self, expr: Expr) -> str:
+        """`expr` in parentheses unless it is a name or a number."""
+        text = self(expr)
+        return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+    def _apply(self, expr: Apply) -> str:
+        if expr.op == "cast":
+            return self.cast(self(expr.args[0]), expr.args[0].dtype, expr.dtype)
+        first = expr.args[0]
+        if first.dtype is DataType.Index or (
+            expr.op in ("logical_and", "logical_or") and self._is_predicate(expr)
+        ):
+            return self._integer(expr)
+        if expr.op == "where":
+            condition, chosen, other = map(self.operand, expr.args)
+            return f"{condition} ? {chosen} : {other}"
+        op = TABLE[expr.op]
+        self.pieces.update(op.pieces)
+        dtype = expr.args[op.conditions].dtype
+        return op.cuda(dtype, tuple(map(self, expr.args)))
+
+    def _is_predicate(self, expr: Apply) -> bool:
+        return all(arg.dtype is DataType.Bool for arg in expr.args)
+
+    def _integer(self, expr: Apply) -> str:
+        args = [self.operand(arg) for arg in expr.args]
+        if expr.op in _INTEGER_TEXT:
+            return _INTEGER_TEXT[expr.op].join(args)
+        if expr.op in _COMPARE_TEXT:
+            return f"{args[0]} {_COMPARE_TEXT[expr.op]} {args[1]}"
+        kind = self.type_name(DataType.Index)
+        a, b = (f"(unsigned {kind}){arg}" for arg in args)
+        if expr.op == "floordiv":
+            return f"({kind})({a} / {b})"
+        if expr.op == "mod":
+            return f"({kind})({a} % {b})"
+        if expr.op == "ceildiv":
+            return f"({kind})(({a} + {b} - 1) / {b})"
+        order = "<" if expr.op == "minimum" else ">"
+        return f"{args[0]} {order} {args[1]} ? {args[0]} : {args[1]}"
+
+    def cast(self, text: str, source: DataType, target: DataType) -> str:
+        """Convert a value; halves and integers meet by way of float."""
+        if source is target:
+            return text
+        if target is DataType.Bool:
+            zero = "0.0f" if source.is_half else "0"
+            return f"(({self.cast(text, source, source.compute)}) != {zero})"
+        if source.is_half and not target.is_float:
+            return self.cast(self.cast(text, source, DataType.Float), DataType.Float, target)
+        if target.is_half and source not in (DataType.Float, DataType.Double):
+            return self.cast(self.cast(text, source, DataType.Float), DataType.Float, target)
+        self.type_name(source)
+        return f"({self.type_name(target)})({text})"
+
+    def _literal(self, expr: Const) -> str:
+        value, dtype = expr.value, expr.dtype
+        if dtype is DataType.Bool:
+            return "true" if value else "false"
+        if dtype.is_half:
+            return self.cast(self._literal(Const(value, DataType.Float)), DataType.Float, dtype)
+        if dtype.is_float:
+            return self._float_literal(float(value), dtype)
+        number = int(value)
+        if dtype is DataType.Int and number == -(2**63):
+            return "(-9223372036854775807ll - 1)"
+        if dtype is DataType.Int32 and number == -(2**31):
+            return "(-2147483647 - 1)"
+        return f"{number}ll" if dtype is DataType.Int else str(number)
+
+    def _float_literal(self, value: float, dtype: DataType) -> str:
+        single = dtype is DataType.Float
+        if math.isnan(value):
+            quiet = "__longlong_as_double(0x7ff8000000000000ll)"
+            return "__int_as_float(0x7fc00000)" if single else quiet
+        if math.isinf(value):
+            sign = "-" if value < 0 else ""
+            infinite = "__longlong_as_double(0x7ff0000000000000ll)"
+            return f"({sign}{'__int_as_float(0x7f800000)' if single else infinite})"
+        return f"{value!r}f" if single else repr(value)

@@ -1,0 +1,1 @@
+"""From a fusion and arrays to results: segments, schedules, compiles, caches and launches."""

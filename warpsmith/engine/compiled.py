@@ -1,0 +1,139 @@
+"""One kernel through lowering, code generation and NVRTC."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from warpsmith.codegen.cuda import cuda_text, shared_bytes
+from warpsmith.errors import DeviceError
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.printer import kernel_text
+from warpsmith.knobs import Knobs
+from warpsmith.lower.pipeline import lower
+from warpsmith.runtime.cache import CubinCache
+from warpsmith.runtime.source import Binary, Source
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A kernel and all that was made of it.
+
+    Attributes:
+        kernel: the Kernel form, for launches.
+        cuda: the CUDA C++ that was compiled.
+        binary: what NVRTC made, with registers and spills.
+        shared: bytes of dynamic shared memory, over the launch's scalars.
+    """
+
+    kernel: Kernel
+    cuda: str
+    binary: Binary
+    shared: Expr
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+    @property
+    def n_regs(self) -> int:
+        """Registers per thread."""
+        return self.binary.registers
+
+    @property
+    def n_spills(self) -> int:
+        """Bytes of spill stores and loads per thread."""
+        return self.binary.spill_bytes
+
+    @cached_property
+    def asm(self) -> Mapping[str, str | bytes]:
+        """`cuda`, `ptx`, `cubin`, `sass` and `kernel`; SASS is disassembled when asked for."""
+        return _Texts(self)
+
+
+class _Texts(Mapping[str, str | bytes]):
+    """The forms of a kernel by name, made on demand."""
+
+    NAMES = ("kernel", "cuda", "ptx", "cubin", "sass")
+
+    def __init__(self, compiled: CompiledKernel) -> None:
+        self._compiled = compiled
+
+    def __getitem__(self, name: str) -> str | bytes:
+        compiled = self._compiled
+        if name == "kernel":
+            return kernel_text(compiled.kernel)
+        if name == "cuda":
+            return compiled.cuda
+        if name == "ptx":
+            return compiled.binary.ptx
+        if name == "cubin":
+            return compiled.binary.cubin
+        if name == "sass":
+            from warpsmith.runtime.sass import disassemble
+
+            return disassemble(compiled.binary.cubin)
+        raise KeyError(f"no form named {name!r}; there are {', '.join(self.NAMES)}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.NAMES)
+
+    def __len__(self) -> int:
+        return len(self.NAMES)
+
+
+def compile_fusion(
+    fusion: Fusion, kind: str, index_type: DataType, knobs: Knobs, *, notes: tuple[str, ...] = ()
+) -> CompiledKernel:
+    """Lower a scheduled fusion and compile it for sm_90a.
+
+    The kernel's name ends in a digest of its text, so equal programs share a name and a cubin.
+    """
+    dumps: list[tuple[str, str]] = []
+
+    def observe(stage: str, kernel: Kernel) -> None:
+        if "all" in knobs.dump or stage in knobs.dump:
+            dumps.append((stage, kernel_text(kernel)))
+
+    kernel = replace(lower(fusion, kind, index_type, observe), notes=notes)
+    digest = hashlib.sha256(cuda_text(kernel).encode()).hexdigest()[:10]
+    kernel = replace(kernel, name=f"{kind}_{digest}")
+    text = _overridden(kernel.name, cuda_text(kernel), knobs)
+    if "all" in knobs.dump or "cuda" in knobs.dump:
+        dumps.append(("cuda", text))
+    _write_dumps(kernel.name, dumps, knobs.dump_dir)
+    cache = CubinCache(knobs.cache_dir)
+    source = Source(text=text, entry=kernel.name)
+    binary = cache.get_or_compile(source, always_compile=knobs.always_compile)
+    return CompiledKernel(kernel, text, binary, shared_bytes(kernel))
+
+
+def _overridden(name: str, text: str, knobs: Knobs) -> str:
+    """The user's edited CUDA of that name, where there is one."""
+    if knobs.override_dir is None:
+        return text
+    path = knobs.override_dir / f"{name}.cu"
+    return path.read_text() if path.is_file() else text
+
+
+def _write_dumps(name: str, dumps: list[tuple[str, str]], directory: Path) -> None:
+    if not dumps:
+        return
+    folder = directory / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, (stage, text) in enumerate(dumps):
+            suffix = "cu" if stage == "cuda" else "txt"
+            (folder / f"{number:02}_{stage}.{suffix}").write_text(text)
+    except OSError as failure:
+        raise DeviceError(
+            f"the dump of {name} cannot be written to {folder}: {failure}",
+            code="WS0602",
+            remedy="set WARPSMITH_DUMP_DIR to a directory that can be written",
+        ) from failure

@@ -1,0 +1,93 @@
+"""Segments of a fusion, with a scheduler each, and the kernels compiled for them so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from warpsmith.engine.compiled import CompiledKernel, compile_fusion
+from warpsmith.errors import ArgumentError
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import evaluate
+from warpsmith.knobs import Knobs
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.segment import Segment, segment
+from warpsmith.schedulers.select import Candidate, Params, select
+
+INDEX_LIMIT = 2**31 - 2**25
+"""Elements up to which 32-bit indices are safe: loops run past the end by less than 2**25."""
+
+
+@dataclass(slots=True)
+class PlannedSegment:
+    """One kernel's share of a fusion.
+
+    `choose` returns the compiled kernel for a call and the launch symbols' values; kernels are
+    compiled once per (parameters, index type).
+    """
+
+    segment: Segment
+    candidate: Candidate | None
+    kernels: dict[tuple[Params | None, DataType], CompiledKernel] = field(default_factory=dict)
+
+    def choose(
+        self, problem: Problem, index_type: DataType, knobs: Knobs
+    ) -> tuple[CompiledKernel, dict[str, int], Params | None]:
+        params: Params | None = None
+        launch_values: dict[str, int] = {}
+        if self.candidate is not None:
+            params, launch_values = self.candidate.choose(problem)
+        key = (params, index_type)
+        compiled = self.kernels.get(key)
+        if compiled is None:
+            compiled = self.kernels[key] = self._compile(params, index_type, knobs)
+        self._check(compiled, problem, launch_values)
+        return compiled, launch_values, params
+
+    def _compile(
+        self, params: Params | None, index_type: DataType, knobs: Knobs
+    ) -> CompiledKernel:
+        if self.candidate is None or params is None:
+            return compile_fusion(self.segment.fusion, "manual", index_type, knobs)
+        scheduled = self.candidate.scheduled(params)
+        return compile_fusion(
+            scheduled, self.candidate.scheduler, index_type, knobs, notes=(repr(params),)
+        )
+
+    def _check(
+        self, compiled: CompiledKernel, problem: Problem, launch_values: dict[str, int]
+    ) -> None:
+        """Refuse a call that breaks what the kernel's vector accesses rely on."""
+        values = {**problem.values, **launch_values}
+        for expr, divisor in compiled.kernel.requirements:
+            found = evaluate(expr, values)
+            if found % divisor:
+                raise ArgumentError(
+                    f"{expr!r} is {found}, and {compiled.name} was scheduled for multiples of "
+                    f"{divisor}",
+                    code="WS0321",
+                    remedy="vectorize less, or pass sizes and strides that divide",
+                )
+        for name, size in compiled.kernel.alignments:
+            if problem.alignment.get(name, 16) % min(size, 16):
+                raise ArgumentError(
+                    f"the address of {name} is not a multiple of {min(size, 16)} bytes, which "
+                    f"{compiled.name} was scheduled for",
+                    code="WS0322",
+                    remedy="vectorize less, or pass an aligned tensor",
+                )
+
+
+def plan(fusion: Fusion, *, scheduled: bool) -> tuple[PlannedSegment, ...]:
+    """Cut and prepare a fusion; one that the user scheduled stays as it is."""
+    if scheduled:
+        inputs = tuple(t.name for t in fusion.input_tensors)
+        outputs = tuple(o.value.name for o in fusion.outputs)
+        return (PlannedSegment(Segment(fusion, inputs, outputs), None),)
+    segments = segment(fusion)
+    return tuple(PlannedSegment(part, select(part.fusion)) for part in segments)
+
+
+def index_type_for(largest: int) -> DataType:
+    """The narrowest type that counts `largest` elements and the padding of the loops over them."""
+    return DataType.Int32 if largest < INDEX_LIMIT else DataType.Int

@@ -1,0 +1,73 @@
+"""Every error that warpsmith raises.
+
+User errors derive from `WarpsmithError`: each says what was got, the rule that it breaks and what to
+try, and carries a stable code. `InternalError` is not one of them: it means that warpsmith itself
+broke a promise, and asks for a report.
+"""
+
+from __future__ import annotations
+
+
+class WarpsmithError(Exception):
+    """Base of all errors that a user can cause and mend.
+
+    Args:
+        message: names the value that was got and the rule that it breaks.
+        code: stable identifier such as `"WS0203"`; the class gives a default.
+        remedy: what to try instead; empty when nothing can be tried.
+    """
+
+    code = "WS0000"
+
+    def __init__(self, message: str, *, code: str | None = None, remedy: str = "") -> None:
+        self.code = code or type(self).code
+        self.message = message
+        self.remedy = remedy
+        text = f"[{self.code}] {message}"
+        super().__init__(f"{text}; {remedy}" if remedy else text)
+
+
+class DefinitionError(WarpsmithError):
+    """The tensor program itself is wrong: ranks, dtypes, dimensions, unknown operations."""
+
+    code = "WS0100"
+
+
+class ScheduleError(WarpsmithError):
+    """A schedule primitive was asked for an illegal move."""
+
+    code = "WS0200"
+
+
+class ArgumentError(WarpsmithError):
+    """An array given at run time does not fit the definition."""
+
+    code = "WS0300"
+
+
+class SchedulerRefusal(WarpsmithError):
+    """No scheduler, or not the one that was forced, can take the fusion."""
+
+    code = "WS0400"
+
+
+class CompileError(WarpsmithError):
+    """NVRTC or ptxas refused the source, or its report breaks a rule."""
+
+    code = "WS0500"
+
+
+class DeviceError(WarpsmithError):
+    """The device is missing, unsupported, or reported a failure."""
+
+    code = "WS0600"
+
+
+class KnobError(WarpsmithError):
+    """An option or environment variable has a value that it cannot have."""
+
+    code = "WS0700"
+
+
+class InternalError(Exception):
+    """warpsmith broke one of its own invariants; please report it with the dump."""

@@ -1,0 +1,111 @@
+"""From the indices of loops to the indices of a tensor's axes.
+
+Given groups of axes whose indices are known, every other group that transforms connect to them can
+be computed: split and merge work in both directions. `Derivation` finds, by breadth-first search,
+which transform computes each group, and builds index expressions on demand.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from warpsmith.ir import integers
+from warpsmith.ir.domains import Split, Transform
+from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.scalar import Expr
+
+
+class Derivation:
+    """Indices of all groups that follow from the indices of some.
+
+    Args:
+        domains: the groups.
+        known: index expression of each group that a loop or thread index gives.
+    """
+
+    def __init__(self, domains: DomainMap, known: dict[Group, Expr]) -> None:
+        self._domains = domains
+        self._index = dict(known)
+        self._by: dict[Group, Transform] = {}
+        self._search(known)
+
+    def reaches(self, group: Group) -> bool:
+        return group in self._index or group in self._by
+
+    def index(self, group: Group) -> Expr:
+        """Index expression of a group that `reaches` says can be had."""
+        known = self._index.get(group)
+        if known is None:
+            known = self._index[group] = self._build(group, self._by[group])
+        return known
+
+    def _search(self, known: dict[Group, Expr]) -> None:
+        reached = set(known)
+        queue = deque(known)
+        while queue:
+            group = queue.popleft()
+            for transform in self._domains.touching(group):
+                for target in self._given(transform, reached):
+                    reached.add(target)
+                    self._by[target] = transform
+                    queue.append(target)
+
+    def _given(self, transform: Transform, reached: set[Group]) -> list[Group]:
+        """Groups of a transform that the reached ones determine and that are not reached yet."""
+        whole, outer, inner = self._groups(transform)
+        new: list[Group] = []
+        if whole in reached:
+            new = [g for g in (outer, inner) if g not in reached]
+        elif outer in reached and inner in reached:
+            new = [whole]
+        return new
+
+    def _groups(self, transform: Transform) -> tuple[Group, Group, Group]:
+        find = self._domains.group
+        return find(transform.axis), find(transform.outer), find(transform.inner)
+
+    def _build(self, group: Group, transform: Transform) -> Expr:
+        whole, outer, inner = self._groups(transform)
+        radix = self._domains.extent(inner)
+        if group == whole:
+            return integers.add(integers.mul(self.index(outer), radix), self.index(inner))
+        if group == outer:
+            return integers.floordiv(self.index(whole), radix)
+        return integers.mod(self.index(whole), radix)
+
+    def inexact_splits(
+        self, group: Group, facts: frozenset[tuple[Expr, int]]
+    ) -> tuple[Group, ...]:
+        """Groups on the way to `group` whose index may run past their extent.
+
+        Those are the inputs of splits that are not known to divide, met while going from parts to
+        the whole. A predicate `index < extent` on each makes `group`'s index valid. A predicate on
+        the whole of a split implies the one on its outer part, which is left out.
+        """
+        found: list[Group] = []
+        self._collect_inexact(group, facts, found, set())
+        return tuple(found)
+
+    def _collect_inexact(
+        self,
+        group: Group,
+        facts: frozenset[tuple[Expr, int]],
+        found: list[Group],
+        seen: set[Group],
+    ) -> None:
+        if group in seen or group not in self._by:
+            return
+        seen.add(group)
+        transform = self._by[group]
+        whole, outer, inner = self._groups(transform)
+        if group != whole:
+            self._collect_inexact(whole, facts, found, seen)
+            return
+        self._collect_inexact(outer, facts, found, seen)
+        self._collect_inexact(inner, facts, found, seen)
+        if isinstance(transform, Split) and whole not in found:
+            extent = self._domains.extent(whole)
+            if not integers.divides(transform.factor, extent, facts):
+                if outer in found:
+                    found.remove(outer)
+                found.append(whole)

@@ -1,0 +1,154 @@
+"""Iteration domains: the axes of a tensor, and the transforms between them.
+
+A tensor has a **root** domain (before reshape or rfactor), a **logical** domain (its shape), an
+**allocation** order (how memory is laid out) and a **loop** domain (the loops that compute it).
+`Split` and `Merge` connect them. Which axes of different tensors are the same iteration is not
+stored here; `ir/mapping.py` derives it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from warpsmith.ir import integers
+from warpsmith.ir.scalar import Expr
+
+
+class IterType(Enum):
+    """What an axis means to its tensor."""
+
+    iteration = "i"
+    reduction = "r"
+    broadcast = "b"
+
+
+class ParallelType(Enum):
+    """What runs the iterations of a loop axis. Names follow nvFuser's Python."""
+
+    serial = "serial"
+    grid_x = "blockIdx.x"
+    grid_y = "blockIdx.y"
+    grid_z = "blockIdx.z"
+    block_x = "threadIdx.x"
+    block_y = "threadIdx.y"
+    block_z = "threadIdx.z"
+    vectorize = "vectorize"
+    unroll = "unroll"
+    tma = "tma"
+    mma = "mma"
+
+    @property
+    def is_grid(self) -> bool:
+        return self in GRID_TYPES
+
+    @property
+    def is_block(self) -> bool:
+        return self in BLOCK_TYPES
+
+    @property
+    def is_thread(self) -> bool:
+        """True for grid and block axes: no loop is emitted, every thread has one index."""
+        return self.is_grid or self.is_block
+
+
+GRID_TYPES = (ParallelType.grid_x, ParallelType.grid_y, ParallelType.grid_z)
+BLOCK_TYPES = (ParallelType.block_x, ParallelType.block_y, ParallelType.block_z)
+
+
+class MemoryType(Enum):
+    """Where a tensor lives. Names follow nvFuser's Python."""
+
+    local = "local"
+    shared = "shared"
+    global_ = "global"
+
+
+class IterDomain:
+    """One axis.
+
+    Args:
+        extent: number of iterations; 1 for broadcast axes.
+        kind: what the axis means to its tensor.
+        clone_of: the axis of another tensor that this one repeats (rfactor, caches, transform_like).
+    """
+
+    __slots__ = ("clone_of", "extent", "kind", "parallel")
+
+    def __init__(
+        self,
+        extent: Expr,
+        kind: IterType = IterType.iteration,
+        *,
+        clone_of: IterDomain | None = None,
+        parallel: ParallelType = ParallelType.serial,
+    ) -> None:
+        self.extent = integers.ONE if kind is IterType.broadcast else extent
+        self.kind = kind
+        self.clone_of = clone_of
+        self.parallel = parallel
+
+    @property
+    def is_reduction(self) -> bool:
+        return self.kind is IterType.reduction
+
+    @property
+    def is_broadcast(self) -> bool:
+        return self.kind is IterType.broadcast
+
+    def clone(self, kind: IterType | None = None) -> IterDomain:
+        """A new axis that is the same iteration, for another tensor; serial."""
+        return IterDomain(self.extent, kind or self.kind, clone_of=self)
+
+    def __repr__(self) -> str:
+        suffix = "" if self.parallel is ParallelType.serial else f" {self.parallel.value}"
+        return f"{self.kind.value}[{self.extent!r}{suffix}]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """`axis` becomes `outer`, `inner`, with `index(axis) = index(outer) * extent(inner) + index(inner)`.
+
+    The extents need not divide: the last outer iteration may run past the end of `axis`. `factor` is
+    the extent of the inner part, or of the outer one if not `inner_split`.
+    """
+
+    axis: IterDomain
+    outer: IterDomain
+    inner: IterDomain
+    factor: Expr
+    inner_split: bool
+
+    @property
+    def results(self) -> tuple[IterDomain, ...]:
+        return (self.outer, self.inner)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Merge:
+    """`outer`, `inner` become `axis`, with the same relation of indices; always exact."""
+
+    outer: IterDomain
+    inner: IterDomain
+    axis: IterDomain
+
+    @property
+    def results(self) -> tuple[IterDomain, ...]:
+        return (self.axis,)
+
+
+Transform = Split | Merge
+
+
+def split(axis: IterDomain, factor: Expr, *, inner_split: bool = True) -> Split:
+    """Divide an axis; `factor` is the extent of the inner part, or of the outer one."""
+    other = integers.ceildiv(axis.extent, factor)
+    outer, inner = (other, factor) if inner_split else (factor, other)
+    parts = IterDomain(outer, axis.kind), IterDomain(inner, axis.kind)
+    return Split(axis, *parts, factor, inner_split)
+
+
+def merge(outer: IterDomain, inner: IterDomain) -> Merge:
+    """Join two axes; broadcast joined with anything takes the other's kind."""
+    kind = inner.kind if outer.is_broadcast else outer.kind
+    return Merge(outer, inner, IterDomain(integers.mul(outer.extent, inner.extent), kind))

@@ -1,0 +1,108 @@
+"""Element types and PyTorch's promotion rules."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class DataType(Enum):
+    """Element type of a tensor or a scalar. Names follow nvFuser; `Int` is 64-bit."""
+
+    Double = "double"
+    Float = "float"
+    Half = "half"
+    BFloat16 = "bfloat16"
+    Int = "int64"
+    Int32 = "int32"
+    Bool = "bool"
+    Index = "index"  # integer of the width that a kernel's addresses need; never a tensor's type
+
+    @property
+    def size(self) -> int:
+        """Bytes of one element."""
+        return _SIZES[self]
+
+    @property
+    def is_float(self) -> bool:
+        return self in (DataType.Double, DataType.Float, DataType.Half, DataType.BFloat16)
+
+    @property
+    def is_half(self) -> bool:
+        """True for the 16-bit floats, whose arithmetic is done in float."""
+        return self in (DataType.Half, DataType.BFloat16)
+
+    @property
+    def is_int(self) -> bool:
+        return self in (DataType.Int, DataType.Int32, DataType.Index)
+
+    @property
+    def compute(self) -> DataType:
+        """Type in which arithmetic on this type is done."""
+        return DataType.Float if self.is_half else self
+
+    @property
+    def category(self) -> int:
+        """0 bool, 1 integer, 2 float: PyTorch's order of type categories."""
+        return 2 if self.is_float else 0 if self is DataType.Bool else 1
+
+
+_SIZES = {
+    DataType.Double: 8,
+    DataType.Float: 4,
+    DataType.Half: 2,
+    DataType.BFloat16: 2,
+    DataType.Int: 8,
+    DataType.Int32: 4,
+    DataType.Bool: 1,
+    DataType.Index: 8,
+}
+
+_RANK = (DataType.Bool, DataType.Int32, DataType.Int, DataType.Half, DataType.BFloat16)
+_WIDE = (DataType.Float, DataType.Double)
+
+
+def promote(a: DataType, b: DataType) -> DataType:
+    """Common type of two types of equal standing, as `torch.promote_types`."""
+    a = DataType.Int if a is DataType.Index else a
+    b = DataType.Int if b is DataType.Index else b
+    if a is b:
+        return a
+    if a.is_half and b.is_half:
+        return DataType.Float
+    order = (*_RANK, *_WIDE)
+    return max(a, b, key=order.index)
+
+
+def result_type(
+    dimensioned: tuple[DataType, ...],
+    zero_dim: tuple[DataType, ...] = (),
+    scalars: tuple[DataType, ...] = (),
+) -> DataType:
+    """Type of an operation's result, as `torch.result_type`.
+
+    Tensors with dimensions decide; a zero-dimensional tensor, and after it a scalar, only counts
+    when its category (bool, integer, float) is higher than what stands before it.
+    """
+    result: DataType | None = None
+    for group, weak in ((dimensioned, False), (zero_dim, False), (scalars, True)):
+        if not group:
+            continue
+        common = group[0]
+        for dtype in group[1:]:
+            common = promote(common, dtype)
+        if weak:
+            common = _default_of_category(common, result)
+        if result is None:
+            result = common
+        elif common.category > result.category:
+            result = common
+    if result is None:
+        raise ValueError("result_type of nothing")
+    return result
+
+
+def _default_of_category(dtype: DataType, before: DataType | None) -> DataType:
+    """A Python number is Double or Int by itself, but takes torch's default beside a tensor."""
+    if before is None:
+        return dtype
+    return {0: DataType.Bool, 1: DataType.Int, 2: DataType.Float}[dtype.category]

@@ -1,0 +1,204 @@
+"""Operations on tensors.
+
+Every operation says how its output's root axes relate to its inputs' axes (`pairs`); all of
+lowering's index arithmetic follows from these pairs and the tensors' transforms. Permute, broadcast,
+squeeze, expand and reshape therefore need no code of their own below this form: they are `Move`s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import TensorView
+
+Value = TensorView | Expr
+"""An operand: a tensor or a scalar expression."""
+
+Pair = tuple[IterDomain, IterDomain]
+"""(axis of a producer, root axis of the consumer) that are one iteration."""
+
+
+def _positional(source: TensorView, target: TensorView) -> tuple[Pair, ...]:
+    return tuple(zip(source.shape_axes, target.root, strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pointwise:
+    """`output[i] = op(inputs[i]...)`; tensors have the output's rank, broadcast axes included.
+
+    `op` is a name of `ops/table.py`, or `cast`, or `set` (a copy).
+    """
+
+    op: str
+    inputs: tuple[Value, ...]
+    output: TensorView
+
+    @property
+    def outputs(self) -> tuple[TensorView, ...]:
+        return (self.output,)
+
+    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
+        return _positional(source, self.output)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Move:
+    """A copy that renames axes.
+
+    `kind` is `permute`, `broadcast`, `broadcast_in_dim`, `expand`, `squeeze` or `reshape`; `origin[k]` is the
+    input dimension that root axis `k` of the output comes from, None for a new broadcast axis.
+    `arguments` are what the user wrote, for printing.
+    """
+
+    kind: str
+    source: TensorView
+    output: TensorView
+    origin: tuple[int | None, ...]
+    arguments: tuple[object, ...] = field(default=())
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return (self.source,)
+
+    @property
+    def outputs(self) -> tuple[TensorView, ...]:
+        return (self.output,)
+
+    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
+        axes = source.shape_axes
+        return tuple(
+            (axes[dim], self.output.root[position])
+            for position, dim in enumerate(self.origin)
+            if dim is not None
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduction:
+    """`output = reduce(op, source)` over the output's reduction axes; `op` is sum, prod, max or min."""
+
+    op: str
+    source: TensorView
+    output: TensorView
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return (self.source,)
+
+    @property
+    def outputs(self) -> tuple[TensorView, ...]:
+        return (self.output,)
+
+    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
+        return _positional(source, self.output)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Welford:
+    """Mean, sum of squared deviations (`m2`) and count over the outputs' reduction axes.
+
+    `sources` is one tensor, or (mean, m2, count) of a part when it combines an rfactored half.
+    Outputs share their axes position by position.
+    """
+
+    sources: tuple[TensorView, ...]
+    mean: TensorView
+    m2: TensorView
+    count: TensorView
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self.sources
+
+    @property
+    def outputs(self) -> tuple[TensorView, ...]:
+        return (self.mean, self.m2, self.count)
+
+    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
+        return _positional(source, self.mean)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Full:
+    """Every element of `output` is the scalar `value`."""
+
+    value: Expr
+    output: TensorView
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return (self.value,)
+
+    @property
+    def outputs(self) -> tuple[TensorView, ...]:
+        return (self.output,)
+
+    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Iota:
+    """`output[i] = start + step * i`, one dimension."""
+
+    start: Expr
+    step: Expr
+    output: TensorView
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return (self.start, self.step)
+
+    @property
+    def outputs(self) -> tuple[TensorView, ...]:
+        return (self.output,)
+
+    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
+        return ()
+
+
+Operation = Pointwise | Move | Reduction | Welford | Full | Iota
+
+
+def tensor_inputs(operation: Operation) -> tuple[TensorView, ...]:
+    """The tensors that an operation reads, each once."""
+    found: list[TensorView] = []
+    for value in operation.inputs:
+        if isinstance(value, TensorView) and value not in found:
+            found.append(value)
+    return tuple(found)
+
+
+def replace_tensor(operation: Operation, old: TensorView, new: TensorView) -> Operation:
+    """The operation with one input tensor replaced, same output."""
+    if isinstance(operation, Pointwise):
+        inputs = tuple(new if value is old else value for value in operation.inputs)
+        return Pointwise(operation.op, inputs, operation.output)
+    if isinstance(operation, Move):
+        return Move(
+            operation.kind, new, operation.output, operation.origin, operation.arguments
+        )
+    if isinstance(operation, Reduction):
+        return Reduction(operation.op, new, operation.output)
+    if isinstance(operation, Welford):
+        sources = tuple(new if value is old else value for value in operation.sources)
+        return Welford(sources, operation.mean, operation.m2, operation.count)
+    return operation
+
+
+def replace_output(operation: Operation, old: TensorView, new: TensorView) -> Operation:
+    """The operation writing to another tensor with the same axes."""
+    if isinstance(operation, Pointwise):
+        return Pointwise(operation.op, operation.inputs, new)
+    if isinstance(operation, Move):
+        return Move(operation.kind, operation.source, new, operation.origin, operation.arguments)
+    if isinstance(operation, Reduction):
+        return Reduction(operation.op, operation.source, new)
+    if isinstance(operation, Welford):
+        named = [new if out is old else out for out in operation.outputs]
+        return Welford(operation.sources, *named)
+    if isinstance(operation, Full):
+        return Full(operation.value, new)
+    return Iota(operation.start, operation.step, new)

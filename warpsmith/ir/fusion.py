@@ -1,0 +1,142 @@
+"""Fusion: the container of one tensor program and its schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from warpsmith.errors import DefinitionError
+from warpsmith.ir.domains import IterDomain, Transform
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Operation, Value, tensor_inputs
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.tensor import TensorView
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Output:
+    """A result; with `alias_of`, it is written into that input instead of being returned."""
+
+    value: TensorView
+    alias_of: TensorView | None = None
+
+
+class Fusion:
+    """Inputs, outputs and the operations between.
+
+    Operations are kept in definition order, which is topological; schedule primitives that insert
+    a tensor keep it so.
+
+    Args:
+        tensor_type: class of the tensors, so that a frontend can give them operators and methods.
+
+    Attributes:
+        inputs: tensors and scalar symbols, in the order of the arguments.
+        launch_symbols: scalars that a scheduler sets at every launch, such as a number of splits.
+        divisors: (expression, divisor) facts that the launch has checked; lowering may rely on them.
+    """
+
+    def __init__(self, tensor_type: type[TensorView] = TensorView) -> None:
+        self._tensor_type = tensor_type
+        self.inputs: list[TensorView | Symbol] = []
+        self.outputs: list[Output] = []
+        self.operations: list[Operation] = []
+        self.launch_symbols: list[Symbol] = []
+        self.divisors: frozenset[tuple[Expr, int]] = frozenset()
+        self._count = 0
+        self._scalars = 0
+
+    def tensor(
+        self,
+        dtype: DataType,
+        logical: tuple[IterDomain, ...],
+        *,
+        root: tuple[IterDomain, ...] | None = None,
+        transforms: tuple[Transform, ...] = (),
+        stride_order: tuple[int, ...] | None = None,
+        contiguity: tuple[bool | None, ...] | None = None,
+    ) -> TensorView:
+        """A new tensor of the class that this fusion's users see."""
+        return self._tensor_type(
+            self,
+            dtype,
+            logical,
+            root=root,
+            transforms=transforms,
+            stride_order=stride_order,
+            contiguity=contiguity,
+        )
+
+    def register(self, tensor: TensorView) -> int:
+        """Number for a new tensor."""
+        number = self._count
+        self._count += 1
+        return number
+
+    def fresh_scalar(self) -> str:
+        """Name for a new scalar."""
+        name = f"S{self._scalars}"
+        self._scalars += 1
+        return name
+
+    def append(self, operation: Operation) -> None:
+        """Add an operation at the end."""
+        self.operations.append(operation)
+        for output in operation.outputs:
+            output.definition = operation
+
+    def insert_before(self, anchor: Operation, operation: Operation) -> None:
+        self.operations.insert(self.operations.index(anchor), operation)
+        for output in operation.outputs:
+            output.definition = operation
+
+    def insert_after(self, anchor: Operation, operation: Operation) -> None:
+        self.operations.insert(self.operations.index(anchor) + 1, operation)
+        for output in operation.outputs:
+            output.definition = operation
+
+    def replace(self, old: Operation, new: Operation) -> None:
+        """Put `new` where `old` stood."""
+        self.operations[self.operations.index(old)] = new
+        for output in new.outputs:
+            output.definition = new
+
+    @property
+    def input_tensors(self) -> tuple[TensorView, ...]:
+        return tuple(value for value in self.inputs if isinstance(value, TensorView))
+
+    @property
+    def input_scalars(self) -> tuple[Symbol, ...]:
+        return tuple(value for value in self.inputs if isinstance(value, Symbol))
+
+    @property
+    def tensors(self) -> tuple[TensorView, ...]:
+        """Every tensor, inputs first, then in definition order."""
+        defined = [output for operation in self.operations for output in operation.outputs]
+        return (*self.input_tensors, *defined)
+
+    def uses(self, tensor: TensorView) -> tuple[Operation, ...]:
+        """Operations that read a tensor, in order."""
+        return tuple(op for op in self.operations if tensor in tensor_inputs(op))
+
+    def consumers(self, tensor: TensorView) -> tuple[TensorView, ...]:
+        return tuple(out for op in self.uses(tensor) for out in op.outputs)
+
+    def producers(self, tensor: TensorView) -> tuple[TensorView, ...]:
+        return () if tensor.definition is None else tensor_inputs(tensor.definition)
+
+    def depends_on(self, values: Iterable[Value]) -> tuple[Operation, ...]:
+        """Operations that the given values need, in order."""
+        wanted = {id(value) for value in values}
+        needed: list[Operation] = []
+        for operation in reversed(self.operations):
+            if any(id(output) in wanted for output in operation.outputs):
+                needed.append(operation)
+                wanted.update(id(value) for value in operation.inputs)
+        return tuple(reversed(needed))
+
+    def check_not_empty(self) -> None:
+        if not self.outputs:
+            raise DefinitionError(
+                "the fusion has no output", code="WS0101", remedy="call add_output on a tensor"
+            )

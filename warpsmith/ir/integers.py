@@ -1,0 +1,355 @@
+"""Index arithmetic that simplifies as it is built.
+
+Every sum is kept as a polynomial: a map from a monomial (a sorted tuple of non-constant factors) to
+its integer coefficient. Division and remainder take whole multiples of the divisor out of it. The
+rules are listed where they stand; each is an identity on non-negative integers.
+"""
+
+from __future__ import annotations
+
+import math
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+
+Monomial = tuple[Expr, ...]
+Polynomial = dict[Monomial, int]
+
+ZERO = Const(0)
+ONE = Const(1)
+TRUE = Const(True, DataType.Bool)
+FALSE = Const(False, DataType.Bool)
+
+
+def index(value: Expr | int) -> Expr:
+    """An `int` as a constant of the index type."""
+    return Const(value) if isinstance(value, int) else value
+
+
+def constant(expr: Expr) -> int | None:
+    """The value of a constant expression, or None."""
+    return int(expr.value) if isinstance(expr, Const) else None
+
+
+def polynomial(expr: Expr) -> Polynomial:
+    """The sum of monomials that `expr` is."""
+    if isinstance(expr, Const):
+        return {(): int(expr.value)} if expr.value else {}
+    if isinstance(expr, Apply) and expr.op == "add":
+        total: Polynomial = {}
+        for arg in expr.args:
+            for monomial, coefficient in polynomial(arg).items():
+                total[monomial] = total.get(monomial, 0) + coefficient
+        return {m: c for m, c in total.items() if c}
+    if isinstance(expr, Apply) and expr.op == "mul":
+        product: Polynomial = {(): 1}
+        for arg in expr.args:
+            product = _times(product, polynomial(arg))
+        return product
+    return {(expr,): 1}
+
+
+def _times(a: Polynomial, b: Polynomial) -> Polynomial:
+    total: Polynomial = {}
+    for m, c in a.items():
+        for n, d in b.items():
+            key = tuple(sorted((*m, *n), key=repr)) if m and n else m or n
+            total[key] = total.get(key, 0) + c * d
+    return {m: c for m, c in total.items() if c}
+
+
+def expression(poly: Polynomial) -> Expr:
+    """The expression of a polynomial: products in the order in which they were met."""
+    terms: list[Expr] = []
+    for monomial, coefficient in poly.items():
+        factors: tuple[Expr, ...] = monomial
+        if coefficient != 1 or not monomial:
+            factors = (*monomial, Const(coefficient))
+        terms.append(factors[0] if len(factors) == 1 else Apply("mul", factors, DataType.Index))
+    if not terms:
+        return ZERO
+    return terms[0] if len(terms) == 1 else Apply("add", tuple(terms), DataType.Index)
+
+
+def add(*terms: Expr | int) -> Expr:
+    total: Polynomial = {}
+    for term in terms:
+        for monomial, coefficient in polynomial(index(term)).items():
+            total[monomial] = total.get(monomial, 0) + coefficient
+    return expression(_rejoin({m: c for m, c in total.items() if c}))
+
+
+def sub(a: Expr | int, b: Expr | int) -> Expr:
+    return add(a, mul(b, -1))
+
+
+def mul(*factors: Expr | int) -> Expr:
+    product: Polynomial = {(): 1}
+    for factor in factors:
+        product = _times(product, polynomial(index(factor)))
+    return expression(_rejoin(product))
+
+
+def _rejoin(poly: Polynomial) -> Polynomial:
+    """Rule: `c * d * (x / d) + c * (x % d) = c * x`, for constant and symbolic `d`."""
+    for monomial, coefficient in poly.items():
+        for position, factor in enumerate(monomial):
+            if not (isinstance(factor, Apply) and factor.op == "mod"):
+                continue
+            x, d = factor.args
+            others = monomial[:position] + monomial[position + 1 :]
+            scale: Polynomial = {others: coefficient}
+            whole = _times(_times(scale, polynomial(d)), polynomial(floordiv(x, d)))
+            if whole and all(poly.get(m) == c for m, c in whole.items()):
+                rest = {m: c for m, c in poly.items() if m not in whole and m != monomial}
+                for m, c in _times(scale, polynomial(x)).items():
+                    rest[m] = rest.get(m, 0) + c
+                return _rejoin({m: c for m, c in rest.items() if c})
+    return poly
+
+
+def _divide(poly: Polynomial, d: Expr) -> tuple[Polynomial, Polynomial]:
+    """`poly = quotient * d + rest`, taking out the monomials that `d` divides."""
+    divisor = polynomial(d)
+    if len(divisor) != 1:
+        return {}, poly
+    ((d_factors, d_coefficient),) = divisor.items()
+    quotient: Polynomial = {}
+    rest: Polynomial = {}
+    for monomial, coefficient in poly.items():
+        left = list(monomial)
+        for factor in d_factors:
+            if factor not in left:
+                break
+            left.remove(factor)
+        else:
+            if coefficient % d_coefficient == 0:
+                quotient[tuple(left)] = coefficient // d_coefficient
+                continue
+        rest[monomial] = coefficient
+    return quotient, rest
+
+
+def floordiv(a: Expr | int, b: Expr | int) -> Expr:
+    """Rules: `x/1`, constants, `(d*q + r)/d = q + r/d`, `r/d = 0` where `r < d`, `(x/a)/b = x/ab`."""
+    a, b = index(a), index(b)
+    if b == ONE or a == ZERO:
+        return a
+    if isinstance(a, Const) and isinstance(b, Const):
+        return Const(int(a.value) // int(b.value))
+    if a == b:
+        return ONE
+    quotient, rest = _divide(polynomial(a), b)
+    if quotient:
+        remainder = expression(rest)
+        if lower_bound(remainder) >= 0 and lower_bound(expression(quotient)) >= 0:
+            return add(expression(quotient), floordiv(remainder, b))
+    if provably_less(a, b):
+        return ZERO
+    if isinstance(a, Apply) and a.op == "floordiv":
+        return floordiv(a.args[0], mul(a.args[1], b))
+    return Apply("floordiv", (a, b), DataType.Index)
+
+
+def mod(a: Expr | int, b: Expr | int) -> Expr:
+    """Rules: `x%1 = 0`, constants, `(d*q + r)%d = r%d`, `r%d = r` where `r < d`."""
+    a, b = index(a), index(b)
+    if b == ONE or a == ZERO or a == b:
+        return ZERO
+    if isinstance(a, Const) and isinstance(b, Const):
+        return Const(int(a.value) % int(b.value))
+    quotient, rest = _divide(polynomial(a), b)
+    if quotient:
+        remainder = expression(rest)
+        if lower_bound(remainder) >= 0 and lower_bound(expression(quotient)) >= 0:
+            return mod(remainder, b)
+    if provably_less(a, b):
+        return a
+    return Apply("mod", (a, b), DataType.Index)
+
+
+def ceildiv(a: Expr | int, b: Expr | int) -> Expr:
+    a, b = index(a), index(b)
+    if b == ONE:
+        return a
+    if isinstance(a, Const) and isinstance(b, Const):
+        return Const(-(-int(a.value) // int(b.value)))
+    if a == b:
+        return ONE
+    quotient, rest = _divide(polynomial(a), b)
+    if quotient and not rest:
+        return expression(quotient)
+    return Apply("ceildiv", (a, b), DataType.Index)
+
+
+def minimum(a: Expr | int, b: Expr | int) -> Expr:
+    return _pick("minimum", index(a), index(b))
+
+
+def maximum(a: Expr | int, b: Expr | int) -> Expr:
+    return _pick("maximum", index(a), index(b))
+
+
+def _pick(op: str, a: Expr, b: Expr) -> Expr:
+    if a == b:
+        return a
+    if isinstance(a, Const) and isinstance(b, Const):
+        chosen = min if op == "minimum" else max
+        return Const(chosen(int(a.value), int(b.value)))
+    return Apply(op, (a, b), DataType.Index)
+
+
+def less(a: Expr | int, b: Expr | int) -> Expr:
+    """The predicate `a < b`, or TRUE where that is provable."""
+    a, b = index(a), index(b)
+    if provably_less(a, b):
+        return TRUE
+    if isinstance(a, Const) and isinstance(b, Const):
+        return Const(bool(a.value < b.value), DataType.Bool)
+    return Apply("lt", (a, b), DataType.Bool)
+
+
+def conjunction(*conditions: Expr) -> Expr:
+    """All of the conditions; repeated ones count once, in the order given."""
+    distinct: list[Expr] = []
+    for condition in conditions:
+        if condition != TRUE and condition not in distinct:
+            distinct.append(condition)
+    if not distinct:
+        return TRUE
+    result = distinct[0]
+    for condition in distinct[1:]:
+        result = Apply("logical_and", (result, condition), DataType.Bool)
+    return result
+
+
+def lower_bound(expr: Expr) -> float:
+    """A number that `expr` is never below; -inf when nothing is known."""
+    if isinstance(expr, Const):
+        return float(expr.value)
+    if isinstance(expr, Symbol):
+        return -math.inf if expr.low is None else expr.low
+    if isinstance(expr, Apply):
+        bounds = [lower_bound(arg) for arg in expr.args]
+        if expr.op == "add":
+            return sum(bounds)
+        if expr.op in ("mul", "floordiv", "mod", "ceildiv") and min(bounds) >= 0:
+            return math.prod(bounds) if expr.op == "mul" else 0
+        if expr.op == "minimum":
+            return min(bounds)
+        if expr.op == "maximum":
+            return max(bounds)
+    return -math.inf
+
+
+def upper_bound(expr: Expr) -> float:
+    """A number that `expr` never exceeds; inf when nothing is known."""
+    if isinstance(expr, Const):
+        return float(expr.value)
+    if isinstance(expr, Symbol):
+        return upper_bound(expr.extent) - 1 if expr.extent is not None else math.inf
+    if isinstance(expr, Apply):
+        bounds = [upper_bound(arg) for arg in expr.args]
+        if expr.op == "add":
+            return sum(bounds)
+        if expr.op == "mul" and min(map(lower_bound, expr.args)) >= 0:
+            return math.inf if math.inf in bounds else math.prod(bounds)
+        if expr.op == "mod":
+            return min(bounds[0], bounds[1] - 1)
+        if expr.op == "floordiv" and isinstance(expr.args[1], Const):
+            return bounds[0] if bounds[0] == math.inf else bounds[0] // int(expr.args[1].value)
+        if expr.op == "minimum":
+            return min(bounds)
+        if expr.op == "maximum":
+            return max(bounds)
+    return math.inf
+
+
+def provably_less(a: Expr, b: Expr) -> bool:
+    """Whether `a < b` holds for every value of the symbols.
+
+    Beyond constant bounds it knows `v < extent(v)`, `x % d < d`, and mixed radix:
+    `i * d + j < e * d` where `i < e` and `0 <= j < d`.
+    """
+    if lower_bound(b) > upper_bound(a):
+        return True
+    if isinstance(a, Symbol) and a.extent is not None:
+        if a.extent == b or provably_less(a.extent, b):
+            return True
+    if isinstance(a, Apply) and a.op == "mod" and a.args[1] == b:
+        return True
+    if isinstance(a, Apply) and a.op == "add":
+        return _mixed_radix_less(a, b)
+    if isinstance(a, Apply) and a.op == "mul":
+        return _mixed_radix_less(a, b)
+    return False
+
+
+def _mixed_radix_less(a: Expr, b: Expr) -> bool:
+    """Peel `i` off `a = i * d + j` with `b = extent(i) * d` and `j < d`."""
+    poly = polynomial(a)
+    for monomial, coefficient in poly.items():
+        for factor in monomial:
+            if not (isinstance(factor, Symbol) and factor.extent is not None):
+                continue
+            others = list(monomial)
+            others.remove(factor)
+            radix = expression({tuple(others): coefficient})
+            if mul(radix, factor.extent) != b:
+                continue
+            rest = expression({m: c for m, c in poly.items() if m != monomial})
+            if rest == ZERO or (lower_bound(rest) >= 0 and provably_less(rest, radix)):
+                return True
+    return False
+
+
+def divides(d: Expr | int, a: Expr | int, facts: frozenset[tuple[Expr, int]] = frozenset()) -> bool:
+    """Whether `a` is provably a multiple of `d`; `facts` are pairs (expression, divisor)."""
+    d, a = index(d), index(a)
+    if d == ONE or a == ZERO:
+        return True
+    if isinstance(a, Const) and isinstance(d, Const):
+        return int(a.value) % int(d.value) == 0
+    quotient, rest = _divide(polynomial(a), d)
+    if quotient and not rest:
+        return True
+    wanted = constant(d)
+    if wanted is None:
+        return False
+    return all(
+        c % wanted == 0 or _monomial_divisible(m, c, wanted, facts)
+        for m, c in polynomial(a).items()
+    )
+
+
+def _monomial_divisible(
+    monomial: Monomial, coefficient: int, d: int, facts: frozenset[tuple[Expr, int]]
+) -> bool:
+    """`d` divides a product when the divisors known of its factors multiply to a multiple of it."""
+    known = coefficient
+    for factor in monomial:
+        known *= math.lcm(*(divisor for fact, divisor in facts if fact == factor), 1)
+    whole = expression({monomial: 1})
+    known_whole = math.lcm(*(divisor for fact, divisor in facts if fact == whole), 1)
+    return known % d == 0 or (known_whole * coefficient) % d == 0
+
+
+def rebuild(op: str, args: tuple[Expr, ...], dtype: DataType) -> Expr:
+    """The simplifying constructor of an operation, by name."""
+    if dtype is DataType.Index:
+        if op == "add":
+            return add(*args)
+        if op == "mul":
+            return mul(*args)
+        binary = {
+            "floordiv": floordiv,
+            "mod": mod,
+            "ceildiv": ceildiv,
+            "minimum": minimum,
+            "maximum": maximum,
+        }.get(op)
+        if binary is not None:
+            return binary(*args)
+    if op == "lt" and args[0].dtype is DataType.Index:
+        return less(*args)
+    return Apply(op, args, dtype)

@@ -1,0 +1,189 @@
+"""Which axes of different tensors are the same iteration.
+
+Axes fall into groups. Two axes are in one group when an operation pairs them, when one is a clone of
+the other, or when equal transforms made them from axes of equal groups. A broadcast axis joins the
+group that it is broadcast to, if there is exactly one; so a tensor that lacks a dimension can be
+computed inside a loop over it. Inputs of the fusion take no part: each use of an input may read it
+with other axes (`x[i, 1] + x[1, i]`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from warpsmith.ir import integers
+from warpsmith.ir.domains import IterDomain, Merge, Split, Transform
+from warpsmith.ir.exprs import tensor_inputs
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Const, Expr
+
+Group = int
+
+
+class DomainMap:
+    """The groups of all axes of a fusion as it stands now; build a new one after scheduling."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self._axes: list[IterDomain] = []
+        self._number: dict[int, int] = {}
+        self._parent: list[int] = []
+        self._transforms: list[Transform] = []
+        self._derived: set[int] = set()
+        self._collect(fusion)
+        self._pair(fusion)
+        self._close()
+        self._extent: dict[Group, Expr] = {}
+        self._lifted: dict[Group, list[Transform]] | None = None
+        self._members: dict[Group, list[IterDomain]] | None = None
+
+    def group(self, axis: IterDomain) -> Group:
+        """Representative of the axis's group."""
+        return self._find(self._number[id(axis)])
+
+    def knows(self, axis: IterDomain) -> bool:
+        return id(axis) in self._number
+
+    def same(self, a: IterDomain, b: IterDomain) -> bool:
+        return self.group(a) == self.group(b)
+
+    def members(self, group: Group) -> list[IterDomain]:
+        if self._members is None:
+            self._members = {}
+            for axis in self._axes:
+                self._members.setdefault(self.group(axis), []).append(axis)
+        return self._members[group]
+
+    def touching(self, group: Group) -> list[Transform]:
+        """Transforms with the group on either side, one of each kind of equal ones."""
+        if self._lifted is None:
+            self._lifted = {}
+            seen: set[tuple[int, ...]] = set()
+            for transform in self._transforms:
+                key = self._sides(transform)
+                if key in seen:
+                    continue
+                seen.add(key)
+                for member in set(key[1:]):
+                    self._lifted.setdefault(member, []).append(transform)
+        return self._lifted.get(group, [])
+
+    def _sides(self, transform: Transform) -> tuple[int, ...]:
+        kind = 0 if isinstance(transform, Split) else 1
+        return (
+            kind,
+            self.group(transform.axis),
+            self.group(transform.outer),
+            self.group(transform.inner),
+        )
+
+    def extent(self, group: Group) -> Expr:
+        """Iterations of the group: those of its concrete axes, where any is."""
+        known = self._extent.get(group)
+        if known is None:
+            self._extent[group] = integers.ONE  # stops a cycle; overwritten below
+            known = self._extent[group] = self._derive_extent(group)
+        return known
+
+    def _derive_extent(self, group: Group) -> Expr:
+        concrete = [axis for axis in self.members(group) if not axis.is_broadcast]
+        originals = [axis for axis in concrete if id(axis) not in self._derived]
+        if originals:
+            constants = [axis.extent for axis in originals if isinstance(axis.extent, Const)]
+            return constants[0] if constants else originals[0].extent
+        for transform in self.touching(group):
+            if any(self.group(axis) == group for axis in transform.results):
+                return self._result_extent(transform, group)
+        return concrete[0].extent if concrete else integers.ONE
+
+    def _result_extent(self, transform: Transform, group: Group) -> Expr:
+        if isinstance(transform, Merge):
+            outer = self.extent(self.group(transform.outer))
+            return integers.mul(outer, self.extent(self.group(transform.inner)))
+        given = transform.inner if transform.inner_split else transform.outer
+        if self.group(given) == group:
+            return transform.factor
+        return integers.ceildiv(self.extent(self.group(transform.axis)), transform.factor)
+
+    def _add(self, axis: IterDomain) -> None:
+        if id(axis) not in self._number:
+            self._number[id(axis)] = len(self._axes)
+            self._parent.append(len(self._axes))
+            self._axes.append(axis)
+
+    def _find(self, number: int) -> int:
+        parent = self._parent
+        while parent[number] != number:
+            parent[number] = parent[parent[number]]
+            number = parent[number]
+        return number
+
+    def _union(self, a: IterDomain, b: IterDomain) -> bool:
+        x, y = self._find(self._number[id(a)]), self._find(self._number[id(b)])
+        if x == y:
+            return False
+        self._parent[max(x, y)] = min(x, y)
+        return True
+
+    def _collect(self, fusion: Fusion) -> None:
+        for tensor in fusion.tensors:
+            for axis in (*tensor.root, *tensor.logical, *tensor.loop):
+                self._add(axis)
+            for transform in tensor.transforms:
+                for axis in (transform.axis, transform.outer, transform.inner):
+                    self._add(axis)
+                self._transforms.append(transform)
+                self._derived.update(id(axis) for axis in transform.results)
+        for axis in list(self._axes):
+            if axis.clone_of is not None and id(axis.clone_of) in self._number:
+                self._union(axis, axis.clone_of)
+                self._derived.add(id(axis))
+
+    def _pair(self, fusion: Fusion) -> None:
+        inputs = set(map(id, fusion.input_tensors))
+        widened: list[tuple[IterDomain, IterDomain]] = []
+        for operation in fusion.operations:
+            first, *others = operation.outputs
+            for other in others:
+                for a, b in zip(first.root, other.root, strict=True):
+                    self._union(a, b)
+            for source in tensor_inputs(operation):
+                if id(source) in inputs:
+                    continue
+                for a, b in operation.pairs(source):
+                    if a.is_broadcast and not b.is_broadcast:
+                        widened.append((a, b))
+                    else:
+                        self._union(a, b)
+        self._close()
+        self._concretize(widened)
+
+    def _concretize(self, widened: Iterable[tuple[IterDomain, IterDomain]]) -> None:
+        """Join each broadcast group with the one concrete group that it meets, if only one."""
+        targets: dict[int, set[int]] = {}
+        for narrow, wide in widened:
+            targets.setdefault(self.group(narrow), set()).add(self.group(wide))
+        for narrow_group, wide_groups in targets.items():
+            if len({self._find(g) for g in wide_groups}) == 1:
+                self._parent[self._find(narrow_group)] = self._find(next(iter(wide_groups)))
+
+    def _close(self) -> None:
+        """Equal transforms of equal groups make equal groups."""
+        changed = True
+        while changed:
+            changed = False
+            seen: dict[tuple[object, ...], Transform] = {}
+            for transform in self._transforms:
+                if isinstance(transform, Split):
+                    key: tuple[object, ...] = (
+                        "split",
+                        self.group(transform.axis),
+                        transform.factor,
+                        transform.inner_split,
+                    )
+                else:
+                    key = ("merge", self.group(transform.outer), self.group(transform.inner))
+                twin = seen.setdefault(key, transform)
+                if twin is not transform:
+                    for a, b in zip(twin.results, transform.results, strict=True):
+                        changed |= self._union(a, b)
+

@@ -1,0 +1,185 @@
+"""Scalar expressions: extents, indices, and the values that a kernel computes.
+
+Nodes are immutable and compare by structure; hashes are cached, so that a shared subexpression is
+hashed once. Integer index arithmetic goes through `ir/integers.py`, whose constructors simplify;
+this module only holds the nodes. All integers here are non-negative unless a user's scalar says
+otherwise, so floor division and C division agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warpsmith.ir.dtypes import DataType
+
+
+class Expr:
+    """Base of the scalar nodes. `if a < b` on an expression is a bug, so truth raises."""
+
+    __slots__ = ("_hash", "dtype")
+    dtype: DataType
+    _hash: int
+
+    def key(self) -> tuple[object, ...]:
+        """What makes two nodes of one class equal."""
+        raise NotImplementedError
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return ()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other) or not isinstance(other, Expr):
+            return False
+        return self._hash == other._hash and self.key() == other.key()
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"the truth of {self!r} is known only at run time")
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Expr:
+        """Immutable, so a copy of a fusion shares it."""
+        return self
+
+    def walk(self) -> Iterator[Expr]:
+        """This node and all below it, parents first; shared nodes come once per use."""
+        yield self
+        for arg in self.args:
+            yield from arg.walk()
+
+
+class Const(Expr):
+    """A literal."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: float | bool, dtype: DataType = DataType.Index) -> None:
+        self.value = value
+        self.dtype = dtype
+        self._hash = hash((Const, repr(value), dtype))
+
+    def key(self) -> tuple[object, ...]:
+        return (repr(self.value), self.dtype)  # repr tells -0.0 from 0.0 and equates NaN
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Symbol(Expr):
+    """A named value: a tensor's size or stride, a user's scalar, a loop or thread index.
+
+    Args:
+        name: C identifier, unique in its kernel.
+        extent: when given, `0 <= symbol < extent`.
+        low: lower bound that always holds, when known.
+    """
+
+    __slots__ = ("extent", "low", "name")
+
+    def __init__(
+        self,
+        name: str,
+        dtype: DataType = DataType.Index,
+        *,
+        extent: Expr | None = None,
+        low: int | None = None,
+    ) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.extent = extent
+        self.low = 0 if extent is not None else low
+        self._hash = hash((Symbol, name, dtype))
+
+    def key(self) -> tuple[object, ...]:
+        return (self.name, self.dtype, self.extent)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Apply(Expr):
+    """An operation on scalars. `op` is a name of `ops/table.py` or of the integer kernel below.
+
+    Integer operations made by `ir/integers.py`: `add mul floordiv mod ceildiv minimum maximum`,
+    and `lt le eq logical_and logical_or` for predicates.
+    """
+
+    __slots__ = ("_args", "op")
+
+    def __init__(self, op: str, args: tuple[Expr, ...], dtype: DataType) -> None:
+        self.op = op
+        self._args = args
+        self.dtype = dtype
+        self._hash = hash((Apply, op, args, dtype))
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self._args
+
+    def key(self) -> tuple[object, ...]:
+        return (self.op, self._args, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"{self.op}({', '.join(map(repr, self._args))})"
+
+
+def literal(value: float | bool) -> Const:
+    """A Python number as a constant of Python's own type: Bool, Int or Double."""
+    if isinstance(value, bool):
+        return Const(value, DataType.Bool)
+    if isinstance(value, int):
+        return Const(value, DataType.Int)
+    return Const(float(value), DataType.Double)
+
+
+def substitute(expr: Expr, mapping: dict[Expr, Expr]) -> Expr:
+    """`expr` with nodes replaced; integer operations are simplified again."""
+    from warpsmith.ir import integers
+
+    found = mapping.get(expr)
+    if found is not None:
+        return found
+    if not isinstance(expr, Apply):
+        return expr
+    args = tuple(substitute(arg, mapping) for arg in expr.args)
+    if all(new is old for new, old in zip(args, expr.args, strict=True)):
+        return expr
+    return integers.rebuild(expr.op, args, expr.dtype)
+
+
+def evaluate(expr: Expr, values: dict[str, int]) -> int:
+    """Integer value of an index expression; `values` gives every symbol by name."""
+    if isinstance(expr, Const):
+        return int(expr.value)
+    if isinstance(expr, Symbol):
+        return values[expr.name]
+    if isinstance(expr, Apply):
+        return _EVALUATE[expr.op](*(evaluate(arg, values) for arg in expr.args))
+    raise TypeError(f"{expr!r} is not an integer expression")
+
+
+def _product(*factors: int) -> int:
+    result = 1
+    for factor in factors:
+        result *= factor
+    return result
+
+
+_EVALUATE = {
+    "add": lambda *terms: sum(terms),
+    "mul": _product,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "ceildiv": lambda a, b: -(-a // b),
+    "minimum": min,
+    "maximum": max,
+    "lt": lambda a, b: int(a < b),
+    "le": lambda a, b: int(a <= b),
+    "eq": lambda a, b: int(a == b),
+    "logical_and": lambda a, b: int(bool(a) and bool(b)),
+    "logical_or": lambda a, b: int(bool(a) or bool(b)),
+}

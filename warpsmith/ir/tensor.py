@@ -1,0 +1,114 @@
+"""TensorView: a tensor value of a fusion, with its domains and where it lives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from warpsmith.ir.domains import IterDomain, MemoryType, Transform
+from warpsmith.ir.dtypes import DataType
+
+if TYPE_CHECKING:
+    from warpsmith.ir.exprs import Operation
+    from warpsmith.ir.fusion import Fusion
+
+
+class TensorView:
+    """A tensor value.
+
+    Only scheduling changes one after it is made: its loop domain and transforms, its memory, its
+    compute-at position, and who defines it when a cache or an rfactor is put between.
+
+    Attributes:
+        number: names it, `T<number>`.
+        root: axes as its producers see them; equals `logical` unless reshaped or rfactored.
+        logical: its shape, plus its reduction axes.
+        stride_order: memory order of global tensors: `stride_order[d]` is the rank of dimension
+            `d`, 0 the fastest; None is row-major. Counts non-reduction dimensions.
+        contiguity: per non-reduction dimension in logical order, whether its stride is the product
+            of the faster ones' extents; None for a broadcast dimension.
+        loop: the loops that compute it.
+        transforms: every split and merge that connects root, logical and loop.
+        compute_at: how many outer loops it shares with its consumers.
+    """
+
+    __slots__ = (
+        "compute_at",
+        "contiguity",
+        "definition",
+        "dtype",
+        "fusion",
+        "implicit_cast",
+        "logical",
+        "loop",
+        "memory",
+        "number",
+        "padding",
+        "root",
+        "stride_order",
+        "transforms",
+    )
+
+    def __init__(
+        self,
+        fusion: Fusion,
+        dtype: DataType,
+        logical: tuple[IterDomain, ...],
+        *,
+        root: tuple[IterDomain, ...] | None = None,
+        transforms: tuple[Transform, ...] = (),
+        stride_order: tuple[int, ...] | None = None,
+        contiguity: tuple[bool | None, ...] | None = None,
+    ) -> None:
+        self.fusion = fusion
+        self.number = fusion.register(self)
+        self.dtype = dtype
+        self.root = logical if root is None else root
+        self.logical = logical
+        self.loop: list[IterDomain] = list(logical)
+        self.transforms: list[Transform] = list(transforms)
+        self.stride_order = stride_order
+        rank = len(self.shape_axes)
+        self.contiguity = (True,) * rank if contiguity is None else contiguity
+        self.memory = MemoryType.local
+        self.padding = 0
+        self.compute_at = 0
+        self.definition: Operation | None = None
+        self.implicit_cast = False
+
+    @property
+    def name(self) -> str:
+        return f"T{self.number}"
+
+    @property
+    def shape_axes(self) -> tuple[IterDomain, ...]:
+        """Logical axes without reductions: the tensor's dimensions."""
+        return tuple(axis for axis in self.logical if not axis.is_reduction)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape_axes)
+
+    @property
+    def ndim(self) -> int:
+        return self.rank
+
+    @property
+    def is_input(self) -> bool:
+        return self in self.fusion.inputs
+
+    @property
+    def is_output(self) -> bool:
+        return any(output.value is self for output in self.fusion.outputs)
+
+    @property
+    def has_reduction(self) -> bool:
+        return any(axis.is_reduction for axis in self.root)
+
+    def memory_order(self) -> tuple[int, ...]:
+        """Dimensions from slowest to fastest in memory."""
+        if self.stride_order is None:
+            return tuple(range(self.rank))
+        return tuple(sorted(range(self.rank), key=lambda d: -self.stride_order[d]))  # type: ignore[index]
+
+    def __repr__(self) -> str:
+        return f"{self.name}_{self.dtype.value}[{', '.join(map(repr, self.logical))}]"

@@ -1,0 +1,1 @@
+"""Kernel form: the structured program between a scheduled fusion and CUDA text."""

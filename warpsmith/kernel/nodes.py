@@ -1,0 +1,285 @@
+"""Nodes of the Kernel form.
+
+A kernel is a tree of frozen statements over buffers. Conditions, indices and values are scalar
+expressions (`ir/scalar.py`); `Element` reads a buffer in one. Each class says what it becomes in
+CUDA. Statements that every thread of the block must reach together say so (`collective`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr, Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory of one tensor. `size` counts elements; local ones become register arrays."""
+
+    name: str
+    dtype: DataType
+    memory: MemoryType
+    size: Expr
+    written: bool = True
+
+
+class Element(Expr):
+    """The value of `buffer[index]`."""
+
+    __slots__ = ("buffer", "index")
+
+    def __init__(self, buffer: Buffer, index: Expr) -> None:
+        self.buffer = buffer
+        self.index = index
+        self.dtype = buffer.dtype
+        self._hash = hash((Element, buffer.name, index))
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return (self.index,)
+
+    def key(self) -> tuple[object, ...]:
+        return (self.buffer.name, self.index)
+
+    def __repr__(self) -> str:
+        return f"{self.buffer.name}[{self.index!r}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Base of the statements."""
+
+    collective: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Declare(Statement):
+    """A local buffer comes into being, uninitialized: `T buffer[size];`"""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Statement):
+    """A named value that does not change: `const T symbol = value;`"""
+
+    symbol: Symbol
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class For(Statement):
+    """A counted loop from 0; `unroll` becomes `#pragma unroll`, else the loop stays rolled."""
+
+    symbol: Symbol
+    extent: Expr
+    body: tuple[Statement, ...]
+    unroll: bool
+
+
+@dataclass(frozen=True, slots=True)
+class If(Statement):
+    """Statements that run where `condition` holds; none of them is collective."""
+
+    condition: Expr
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Store(Statement):
+    """`buffer[index] = value;`"""
+
+    buffer: Buffer
+    index: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class CopyVector(Statement):
+    """`width` adjacent elements in one memory access; the types of both sides are equal."""
+
+    target: Buffer
+    target_index: Expr
+    source: Buffer
+    source_index: Expr
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulate(Statement):
+    """`buffer[index] = op(buffer[index], value);` with op sum, prod, max or min."""
+
+    op: str
+    buffer: Buffer
+    index: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class WelfordStep(Statement):
+    """Add `width` values, one to each of as many running (mean, m2), which share one count.
+
+    Element `k` of the step has index `index + k` and value `values[k]`; the count has index
+    `count_index`. Sharing the count costs one reciprocal per step.
+    """
+
+    mean: Buffer
+    m2: Buffer
+    count: Buffer
+    index: Expr
+    count_index: Expr
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WelfordMerge(Statement):
+    """Combine a part, given as (mean, m2, count) values, into a running triple."""
+
+    mean: Buffer
+    m2: Buffer
+    count: Buffer
+    index: Expr
+    part: tuple[Expr, Expr, Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce(Statement):
+    """Combine `count` values of every thread across the block, and across the grid if asked.
+
+    `buffers` is one buffer, or mean, m2 and count for Welford (op `welford`). Elements
+    `index .. index + elements - 1` of all threads that agree on the axes not reduced are combined;
+    every thread of the block gets the result. With `grid_axes`, only the block that arrives last
+    among those of one segment does; `last` is then true in it alone.
+    """
+
+    collective: ClassVar[bool] = True
+
+    op: str
+    buffers: tuple[Buffer, ...]
+    index: Expr
+    elements: int
+    block_axes: tuple[ParallelType, ...]
+    scratch: Buffer
+    grid_axes: tuple[ParallelType, ...] = ()
+    last: Symbol | None = None
+    workspace: Buffer | None = None
+    semaphore: Buffer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Synchronize(Statement):
+    """All threads of the block meet: `__syncthreads();`"""
+
+    collective: ClassVar[bool] = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment(Statement):
+    """A line of words in the CUDA text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Blocks, threads and shared memory, as expressions over the kernel's scalar parameters."""
+
+    grid: tuple[Expr, Expr, Expr]
+    block: tuple[Expr, Expr, Expr]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One kernel.
+
+    Attributes:
+        parameters: global buffers in the order of the arguments, then `scalars`.
+        scalars: sizes, strides, user's scalars and launch symbols that the body uses.
+        shared: shared buffers, laid out one after the other in dynamic shared memory.
+        requirements: (expression, divisor, why) that the launch must check.
+        alignments: (parameter name, bytes) that its address must be a multiple of.
+    """
+
+    name: str
+    parameters: tuple[Buffer, ...]
+    scalars: tuple[Symbol, ...]
+    shared: tuple[Buffer, ...]
+    body: tuple[Statement, ...]
+    launch: Launch
+    index_type: DataType
+    requirements: tuple[tuple[Expr, int], ...] = ()
+    alignments: tuple[tuple[str, int], ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+
+def children(statement: Statement) -> tuple[Statement, ...]:
+    """Statements inside a statement."""
+    return statement.body if isinstance(statement, For | If) else ()
+
+
+def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
+    """All statements, parents first."""
+    for statement in statements:
+        yield statement
+        yield from walk(children(statement))
+
+
+def expressions(statement: Statement) -> tuple[Expr, ...]:
+    """Scalar expressions that a statement itself holds (not those of its children)."""
+    match statement:
+        case Let(value=value):
+            return (value,)
+        case For(extent=extent):
+            return (extent,)
+        case If(condition=condition):
+            return (condition,)
+        case Store(index=index, value=value) | Accumulate(index=index, value=value):
+            return (index, value)
+        case CopyVector(target_index=target, source_index=source):
+            return (target, source)
+        case WelfordStep(index=index, count_index=count, values=values):
+            return (index, count, *values)
+        case WelfordMerge(index=index, part=part):
+            return (index, *part)
+        case Reduce(index=index):
+            return (index,)
+    return ()
+
+
+def written(statement: Statement) -> tuple[Buffer, ...]:
+    """Buffers that a statement itself writes."""
+    match statement:
+        case Store(buffer=buffer) | Accumulate(buffer=buffer):
+            return (buffer,)
+        case CopyVector(target=target):
+            return (target,)
+        case WelfordStep(mean=mean, m2=m2, count=count):
+            return (mean, m2, count)
+        case WelfordMerge(mean=mean, m2=m2, count=count):
+            return (mean, m2, count)
+        case Reduce(buffers=buffers):
+            return buffers
+    return ()
+
+
+def read(statement: Statement) -> tuple[Buffer, ...]:
+    """Buffers that a statement itself reads."""
+    found = [
+        node.buffer
+        for expr in expressions(statement)
+        for node in expr.walk()
+        if isinstance(node, Element)
+    ]
+    match statement:
+        case CopyVector(source=source):
+            found.append(source)
+        case Accumulate(buffer=buffer):
+            found.append(buffer)
+        case Reduce(buffers=buffers):
+            found.extend(buffers)
+    return tuple(found)

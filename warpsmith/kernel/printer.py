@@ -1,0 +1,76 @@
+"""Kernel form as readable text, for dumps and for people."""
+
+from __future__ import annotations
+
+from warpsmith.kernel.nodes import (
+    Accumulate,
+    Comment,
+    CopyVector,
+    Declare,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    Synchronize,
+    WelfordMerge,
+    WelfordStep,
+)
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """One statement a line, indented by nesting."""
+    lines = [
+        f"kernel {kernel.name}",
+        f"  grid   {kernel.launch.grid!r}",
+        f"  block  {kernel.launch.block!r}",
+        f"  index  {kernel.index_type.value}",
+    ]
+    lines += [f"  param  {b.name}: {b.dtype.value}[{b.size!r}]" for b in kernel.parameters]
+    lines += [f"  scalar {s.name}: {s.dtype.value}" for s in kernel.scalars]
+    lines += [f"  shared {b.name}: {b.dtype.value}[{b.size!r}]" for b in kernel.shared]
+    lines += [f"  needs  {expr!r} % {divisor} == 0" for expr, divisor in kernel.requirements]
+    lines += [f"  needs  {name} aligned to {size} bytes" for name, size in kernel.alignments]
+    for statement in kernel.body:
+        lines += _statement(statement, 1)
+    return "\n".join(lines) + "\n"
+
+
+def _statement(statement: Statement, depth: int) -> list[str]:
+    indent = "  " * depth
+    match statement:
+        case For(symbol=symbol, extent=extent, body=body, unroll=unroll):
+            head = f"{indent}for {symbol.name} < {extent!r}{' unrolled' if unroll else ''}:"
+            return [head, *(line for s in body for line in _statement(s, depth + 1))]
+        case If(condition=condition, body=body):
+            head = f"{indent}if {condition!r}:"
+            return [head, *(line for s in body for line in _statement(s, depth + 1))]
+    return [indent + _simple(statement)]
+
+
+def _simple(statement: Statement) -> str:
+    match statement:
+        case Declare(buffer=b):
+            return f"{b.name}: {b.dtype.value}[{b.size!r}] {b.memory.value}"
+        case Let(symbol=symbol, value=value):
+            return f"{symbol.name} = {value!r}"
+        case Store(buffer=b, index=index, value=value):
+            return f"{b.name}[{index!r}] = {value!r}"
+        case Accumulate(op=op, buffer=b, index=index, value=value):
+            return f"{b.name}[{index!r}] {op}= {value!r}"
+        case CopyVector(target=t, target_index=ti, source=s, source_index=si, width=width):
+            return f"{t.name}[{ti!r} ..] = {s.name}[{si!r} ..] x{width}"
+        case WelfordStep(mean=mean, index=index, values=values):
+            return f"welford {mean.name}[{index!r} ..] += {list(values)!r}"
+        case WelfordMerge(mean=mean, index=index, part=part):
+            return f"welford {mean.name}[{index!r}] merge {part!r}"
+        case Reduce(op=op, buffers=buffers, elements=elements, block_axes=block, grid_axes=grid):
+            axes = ", ".join(axis.name for axis in (*block, *grid))
+            return f"reduce {op} {', '.join(b.name for b in buffers)} x{elements} over {axes}"
+        case Synchronize(why=why):
+            return f"synchronize  ({why})"
+        case Comment(text=text):
+            return f"# {text}"
+    return type(statement).__name__

@@ -1,0 +1,223 @@
+"""Every option of warpsmith, and the environment variable that sets it, declared once.
+
+`current()` is what holds now: the innermost `scope(...)`, or else the environment. No other module
+reads the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from warpsmith.errors import KnobError
+
+Device = Literal["auto", "gpu", "reference"]
+LogLevel = Literal["off", "error", "warning", "info", "debug"]
+
+PREFIX = "WARPSMITH_"
+
+
+class _Unfit(Exception):
+    """A value that a parser cannot take; its text says what is allowed."""
+
+
+def _directory(value: object) -> Path:
+    if isinstance(value, Path):
+        return value
+    if isinstance(value, str) and value.strip():
+        return Path(value).expanduser()
+    raise _Unfit("the path of a directory")
+
+
+def _optional_directory(value: object) -> Path | None:
+    return None if value is None else _directory(value)
+
+
+def _words(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(word.strip() for word in value.split(",") if word.strip())
+    if isinstance(value, tuple | list) and all(isinstance(word, str) for word in value):
+        return tuple(value)
+    raise _Unfit("names separated by commas, or `all`")
+
+
+def _switch(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"1": True, "true": True, "yes": True, "on": True}
+    words |= {"0": False, "false": False, "no": False, "off": False}
+    if isinstance(value, str) and value.strip().lower() in words:
+        return words[value.strip().lower()]
+    raise _Unfit("1, true, yes, on, 0, false, no, off")
+
+
+def _one_of(*allowed: str) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if isinstance(value, str) and value.strip().lower() in allowed:
+            return value.strip().lower()
+        raise _Unfit(", ".join(allowed))
+
+    return parse
+
+
+def _knob(
+    parse: Callable[[object], object], kind: str, default: Any, meaning: str, shown: str
+) -> Any:
+    """One declaration: how a value is read, its type in words, its default, and one sentence."""
+    metadata = {"parse": parse, "kind": kind, "meaning": meaning, "shown": shown}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knobs:
+    """The value of every option. The environment variable is the name in capitals after `PREFIX`.
+
+    Values are checked and converted wherever they come from, so `Knobs(device="gpu")`, `replace`
+    and the environment obey one rule. Raises KnobError for a value that a knob cannot have.
+    """
+
+    cache_dir: Path = _knob(
+        _directory,
+        "directory",
+        Path("~/.cache/warpsmith"),
+        "Where compiled kernels are kept between processes.",
+        "`$XDG_CACHE_HOME/warpsmith`, or `~/.cache/warpsmith`",
+    )
+    dump: tuple[str, ...] = _knob(
+        _words,
+        "names",
+        (),
+        "Passes after which the program is written to `dump_dir`, separated by commas, or `all`.",
+        "none",
+    )
+    dump_dir: Path = _knob(
+        _directory,
+        "directory",
+        Path("warpsmith_dump"),
+        "Where dumps are written, one numbered file a pass.",
+        "`warpsmith_dump` in the working directory",
+    )
+    override_dir: Path | None = _knob(
+        _optional_directory,
+        "directory",
+        None,
+        "Where edited CUDA is looked for: a file `<kernel name>.cu` there replaces the emitted "
+        "text.",
+        "none",
+    )
+    always_compile: bool = _knob(
+        _switch,
+        "switch",
+        False,
+        "Compile even what the cache holds, and store it again.",
+        "off",
+    )
+    device: Device = _knob(
+        _one_of("auto", "gpu", "reference"),
+        "`auto`, `gpu`, `reference`",
+        "auto",
+        "What runs a fusion: the GPU, the NumPy reference, or the GPU where there is one.",
+        "`auto`",
+    )
+    logs: LogLevel = _knob(
+        _one_of("off", "error", "warning", "info", "debug"),
+        "`off`, `error`, `warning`, `info`, `debug`",
+        "warning",
+        "The least severe message that is printed to standard error.",
+        "`warning`",
+    )
+
+    def __post_init__(self) -> None:
+        for declared in fields(self):
+            value = _parsed(declared, getattr(self, declared.name), declared.name)
+            object.__setattr__(self, declared.name, value)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Knobs:
+        """The knobs that `environment` sets, and defaults for the rest."""
+        chosen: dict[str, Any] = {}
+        home = environment.get("XDG_CACHE_HOME", "")
+        if os.path.isabs(home):  # a relative path is to be ignored, says the XDG specification
+            chosen["cache_dir"] = Path(home) / "warpsmith"
+        for declared in fields(cls):
+            variable = variable_name(declared.name)
+            text = environment.get(variable)
+            if text:  # a variable set to nothing is one that is not set
+                chosen[declared.name] = _parsed(declared, text, variable)
+        return cls(**chosen)
+
+    def replace(self, **changes: object) -> Knobs:
+        """These knobs with some values changed. Raises KnobError for an unknown name."""
+        names = [declared.name for declared in fields(self)]
+        for name in changes:
+            if name not in names:
+                raise KnobError(
+                    f"there is no knob `{name}`", remedy=f"the knobs are {', '.join(names)}"
+                )
+        return replace(self, **changes)  # type: ignore[arg-type]  # __post_init__ checks them
+
+
+def variable_name(knob: str) -> str:
+    """The environment variable of a knob: `cache_dir` -> `WARPSMITH_CACHE_DIR`."""
+    return PREFIX + knob.upper()
+
+
+def _parsed(declared: Field[Any], value: object, name: str) -> object:
+    try:
+        parsed = declared.metadata["parse"](value)
+    except _Unfit as unfit:
+        raise KnobError(f"{name}={value!r} is not allowed", remedy=f"allowed: {unfit}") from None
+    return parsed.expanduser() if isinstance(parsed, Path) else parsed
+
+
+# The one context variable in warpsmith. A scope has to reach the compiles that happen inside a
+# caller's own functions, per thread and per asyncio task, without every user function passing it
+# on. `warpsmith` reads it at its doors only; what runs behind them is given a `Knobs`.
+_SCOPED: ContextVar[Knobs | None] = ContextVar("warpsmith_knobs", default=None)
+
+
+def current() -> Knobs:
+    """The knobs of the innermost scope, or those of the environment where there is none."""
+    return _SCOPED.get() or Knobs.from_environment(os.environ)
+
+
+@contextmanager
+def scope(**changes: object) -> Iterator[Knobs]:
+    """Change some knobs for the code inside a `with` block, in this thread or task only.
+
+    Example:
+        with knobs.scope(cache_dir="/tmp/kernels", always_compile=True):
+            fused(x)
+    """
+    changed = current().replace(**changes)
+    token = _SCOPED.set(changed)
+    try:
+        yield changed
+    finally:
+        _SCOPED.reset(token)
+
+
+def markdown() -> str:
+    """The text of docs/knobs.md."""
+    lines = [
+        "# Knobs",
+        "",
+        "Every option of warpsmith. Set one by its environment variable, or from Python for the",
+        'code inside a block: `with warpsmith.knobs.scope(device="reference"): ...`.',
+        "",
+        "| variable | in Python | type | default | meaning |",
+        "|---|---|---|---|---|",
+    ]
+    for declared in fields(Knobs):
+        assert declared.default is not MISSING
+        about = declared.metadata
+        lines.append(
+            f"| `{variable_name(declared.name)}` | `{declared.name}` | {about['kind']} "
+            f"| {about['shown']} | {about['meaning']} |"
+        )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""Scheduled Fusion -> Kernel: `pipeline.py` lists the stages."""

@@ -1,0 +1,179 @@
+"""Where an element of a tensor lies: index expressions from the loops around an operation."""
+
+from __future__ import annotations
+
+from warpsmith.errors import InternalError, ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.derivation import Derivation
+from warpsmith.ir.domains import IterDomain, MemoryType
+from warpsmith.ir.exprs import Operation
+from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.ir.tensor import TensorView
+from warpsmith.lower.threads import Threads
+
+
+def stride_symbol(tensor: TensorView, dimension: int) -> Symbol:
+    """Run-time stride of a dimension, in elements."""
+    return Symbol(f"{tensor.name}_stride{dimension}", low=0)
+
+
+def strides(tensor: TensorView) -> tuple[Expr, ...]:
+    """Stride of each dimension of a global tensor, in elements.
+
+    Contiguous dimensions have the product of the faster extents, the others a run-time symbol.
+    Broadcast dimensions have 0.
+    """
+    result: list[Expr] = [integers.ZERO] * tensor.rank
+    expected: Expr = integers.ONE
+    for dimension in reversed(tensor.memory_order()):
+        axis = tensor.shape_axes[dimension]
+        if axis.is_broadcast:
+            continue
+        contiguous = tensor.contiguity[dimension]
+        own = expected if contiguous else stride_symbol(tensor, dimension)
+        result[dimension] = own
+        expected = integers.mul(own, axis.extent)
+    return tuple(result)
+
+
+class Access:
+    """Indices of one operation's tensors, given the loops around it.
+
+    Args:
+        operation: its loops are those of its first output.
+        indices: value of each loop axis, outermost first.
+    """
+
+    def __init__(
+        self, domains: DomainMap, threads: Threads, operation: Operation, indices: list[Expr]
+    ) -> None:
+        self._domains = domains
+        self._threads = threads
+        self.output = operation.outputs[0]
+        self._operation = operation
+        known = {
+            domains.group(axis): index
+            for axis, index in zip(self.output.loop, indices, strict=True)
+        }
+        self._derivation = Derivation(domains, known)
+
+    def axis(self, axis: IterDomain) -> Expr:
+        """Index of an axis; a broadcast axis that nothing widens has only index 0."""
+        group = self._domains.group(axis)
+        if self._derivation.reaches(group):
+            return self._derivation.index(group)
+        if axis.is_broadcast or axis.extent == integers.ONE:
+            return integers.ZERO
+        raise InternalError(
+            f"no index for {axis!r} of {self.output.name} from its loops {self.output.loop!r}"
+        )
+
+    def of_input(self, tensor: TensorView) -> Expr:
+        """Element index of a fusion input, in memory."""
+        terms = []
+        steps = dict(zip(map(id, tensor.shape_axes), strides(tensor), strict=True))
+        for source, target in self._operation.pairs(tensor):
+            if not source.is_broadcast:
+                terms.append(integers.mul(self.axis(target), steps[id(source)]))
+        return integers.add(*terms)
+
+    def of_output(self) -> Expr:
+        """Element index of the operation's output in global memory."""
+        axes = self.output.shape_axes
+        pairs = zip(axes, strides(self.output), strict=True)
+        return integers.add(
+            *(integers.mul(self.axis(a), step) for a, step in pairs if not a.is_broadcast)
+        )
+
+    def allocated(self, tensor: TensorView, layout: tuple[IterDomain, ...]) -> Expr:
+        """Element index in a local or shared buffer that holds the axes `layout`, row-major."""
+        index: Expr = integers.ZERO
+        for position, axis in enumerate(layout):
+            extent = self._domains.extent(self._domains.group(axis))
+            if tensor.padding and position == len(layout) - 1:
+                extent = integers.add(extent, tensor.padding)
+            index = integers.add(integers.mul(index, extent), self.axis(axis))
+        return index
+
+    def bounds(self, axes: tuple[IterDomain, ...], facts: frozenset[tuple[Expr, int]]) -> Expr:
+        """Predicate under which the indices of `axes` lie inside their extents."""
+        return integers.conjunction(
+            *(
+                integers.less(self._derivation.index(group), self._domains.extent(group))
+                for axis in axes
+                for group in self._inexact(axis, facts)
+            ),
+            self.thread_bounds(),
+        )
+
+    def _inexact(self, axis: IterDomain, facts: frozenset[tuple[Expr, int]]) -> tuple[Group, ...]:
+        return self._derivation.inexact_splits(self._domains.group(axis), facts)
+
+    def thread_bounds(self) -> Expr:
+        """Predicate that this thread's indices lie inside the loops bound to them."""
+        conditions = []
+        for axis in self.output.loop:
+            if axis.parallel.is_thread:
+                extent = self._domains.extent(self._domains.group(axis))
+                if extent != self._threads.extents[axis.parallel]:
+                    conditions.append(
+                        integers.less(self._threads.symbols[axis.parallel], extent)
+                    )
+        return integers.conjunction(*conditions)
+
+    def check_same_threads(self, tensor: TensorView) -> None:
+        """Refuse to read a value that another thread (or block) holds."""
+        if tensor.memory is MemoryType.global_:
+            return
+        for axis in tensor.loop:
+            private = axis.parallel.is_grid or (
+                axis.parallel.is_block and tensor.memory is MemoryType.local
+            )
+            if not private or axis.is_reduction:
+                continue
+            if self._domains.extent(self._domains.group(axis)) == integers.ONE:
+                continue
+            if self.axis(axis) != self._threads.symbols[axis.parallel]:
+                wanted = "global" if axis.parallel.is_grid else "shared"
+                raise ScheduleError(
+                    f"{self.output.name} reads elements of {tensor.name} that other threads "
+                    f"compute: {axis!r} is bound to {axis.parallel.name} there",
+                    code="WS0261",
+                    remedy=f"bind both alike, or set {tensor.name}'s memory to {wanted}",
+                )
+
+
+def layout_of(
+    domains: DomainMap, tensor: TensorView, skipped: frozenset[int]
+) -> tuple[IterDomain, ...]:
+    """Axes that a local or shared buffer must hold: its own loops, without those others have.
+
+    Grid axes, reductions, axes in `skipped` and extent-1 axes need no room; block axes need none
+    in registers.
+    """
+    axes = []
+    for axis in tensor.loop[tensor.compute_at :]:
+        if axis.parallel.is_grid or axis.is_reduction or id(axis) in skipped:
+            continue
+        if axis.parallel.is_block and tensor.memory is MemoryType.local:
+            continue
+        if domains.extent(domains.group(axis)) != integers.ONE:
+            axes.append(axis)
+    return tuple(axes)
+
+
+def size_of(domains: DomainMap, tensor: TensorView, layout: tuple[IterDomain, ...]) -> Expr:
+    """Elements of a local or shared buffer with that layout."""
+    extents = [domains.extent(domains.group(axis)) for axis in layout]
+    if tensor.padding and extents:
+        extents[-1] = integers.add(extents[-1], tensor.padding)
+    size = integers.mul(*extents) if extents else integers.ONE
+    if not isinstance(size, Const):
+        place = "registers" if tensor.memory is MemoryType.local else "shared memory"
+        raise ScheduleError(
+            f"{tensor.name} needs {size!r} elements of {place}, which is not a constant",
+            code="WS0262",
+            remedy="inline it deeper, or split its loops by constants",
+        )
+    return size

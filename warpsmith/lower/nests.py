@@ -1,0 +1,150 @@
+"""Loop nests: from loop domains and compute-at positions to nested statements.
+
+At every depth the operations that share a loop (a producer whose compute-at position lies deeper
+than it, and its consumers) form one nest. Nests are put in dependence order; inside each the same
+happens one level deeper. An operation without loops left is a statement, made by `lower/leaves.py`.
+"""
+
+from __future__ import annotations
+
+from warpsmith.errors import InternalError, ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import IterDomain, ParallelType
+from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.nodes import For, Statement
+from warpsmith.lower.leaves import Leaves
+from warpsmith.lower.threads import Threads
+
+UNROLL_LIMIT = 64
+"""Constant loops up to this length are unrolled: their indices address registers."""
+
+
+class Nests:
+    """Builds the body of one kernel."""
+
+    def __init__(
+        self, fusion: Fusion, domains: DomainMap, threads: Threads, leaves: Leaves
+    ) -> None:
+        self._fusion = fusion
+        self._domains = domains
+        self._threads = threads
+        self._leaves = leaves
+        self._loops = 0
+
+    def build(self) -> tuple[Statement, ...]:
+        return tuple(self._level(list(self._fusion.operations), 0, {}))
+
+    def _level(
+        self,
+        operations: list[Operation],
+        depth: int,
+        indices: dict[int, list[Expr]],
+    ) -> list[Statement]:
+        """Statements of operations whose first `depth` loops are already open."""
+        statements: list[Statement] = []
+        for nest in self._nests(operations, depth):
+            for operation in nest:
+                statements += self._leaves.declare(operation, depth)
+            statements += self._nest(nest, depth, indices)
+        return statements
+
+    def _nest(
+        self, nest: list[Operation], depth: int, indices: dict[int, list[Expr]]
+    ) -> list[Statement]:
+        first = nest[0]
+        opened = {id(op): indices.get(id(op), []) for op in nest}
+        if len(nest) == 1 and self._leaves.is_leaf(first, depth):
+            return self._leaves.emit(first, opened[id(first)])
+        if any(depth >= len(op.outputs[0].loop) for op in nest):
+            raise InternalError(f"{first.outputs[0].name}: loops end inside a shared nest")
+        axes = [op.outputs[0].loop[depth] for op in nest]
+        if all(self._leaves.skips(op, a) for op, a in zip(nest, axes, strict=True)):
+            return self._inside(nest, depth, opened, integers.ZERO)
+        parallel = self._parallel_type(nest, axes)
+        extent = self._domains.extent(self._domains.group(axes[0]))
+        if parallel.is_thread:
+            return self._inside(nest, depth, opened, self._threads.symbols[parallel])
+        if extent == integers.ONE:
+            return self._inside(nest, depth, opened, integers.ZERO)
+        symbol = Symbol(f"i{self._loops}", extent=extent)
+        self._loops += 1
+        body = self._inside(nest, depth, opened, symbol)
+        short = isinstance(extent, Const) and int(extent.value) <= UNROLL_LIMIT
+        unroll = short or parallel is ParallelType.unroll
+        return [For(symbol, extent, tuple(body), unroll)]
+
+    def _inside(
+        self,
+        nest: list[Operation],
+        depth: int,
+        indices: dict[int, list[Expr]],
+        index: Expr,
+    ) -> list[Statement]:
+        deeper = {key: [*values, index] for key, values in indices.items()}
+        return self._level(nest, depth + 1, deeper)
+
+    def _parallel_type(self, nest: list[Operation], axes: list[IterDomain]) -> ParallelType:
+        kinds = {axis.parallel for axis in axes}
+        threads = {kind for kind in kinds if kind.is_thread}
+        if len(threads) > 1 or (threads and len(kinds) > 1):
+            names = ", ".join(f"{op.outputs[0].name}: {a!r}" for op, a in zip(nest, axes, strict=True))
+            raise ScheduleError(
+                f"tensors that share a loop bind it differently ({names})",
+                code="WS0263",
+                remedy="call parallelize_like on the tensor that is bound as wanted",
+            )
+        if threads:
+            return threads.pop()
+        return ParallelType.unroll if ParallelType.unroll in kinds else ParallelType.serial
+
+    def _nests(self, operations: list[Operation], depth: int) -> list[list[Operation]]:
+        """Operations grouped by the loop at `depth` that they share, in dependence order."""
+        members = set(map(id, operations))
+        producer = {id(out): op for op in operations for out in op.outputs}
+        parent = {key: key for key in members}
+
+        def find(key: int) -> int:
+            while parent[key] != key:
+                parent[key] = parent[parent[key]]
+                key = parent[key]
+            return key
+
+        edges: list[tuple[int, int]] = []
+        for operation in operations:
+            for source in tensor_inputs(operation):
+                maker = producer.get(id(source))
+                if maker is None:
+                    continue
+                if source.compute_at > depth:
+                    parent[find(id(operation))] = find(id(maker))
+                else:
+                    edges.append((id(maker), id(operation)))
+        nests: dict[int, list[Operation]] = {}
+        for operation in operations:
+            nests.setdefault(find(id(operation)), []).append(operation)
+        needs: dict[int, set[int]] = {key: set() for key in nests}
+        for source_key, target_key in edges:
+            if find(source_key) != find(target_key):
+                needs[find(target_key)].add(find(source_key))
+        return _in_order(nests, needs)
+
+
+def _in_order(
+    nests: dict[int, list[Operation]], needs: dict[int, set[int]]
+) -> list[list[Operation]]:
+    ordered: list[list[Operation]] = []
+    left = dict(nests)
+    while left:
+        ready = next((key for key in left if not needs[key] & left.keys()), None)
+        if ready is None:
+            names = ", ".join(op.outputs[0].name for nest in left.values() for op in nest)
+            raise ScheduleError(
+                f"the loop nests of {names} need each other's results",
+                code="WS0264",
+                remedy="inline the tensor that both use less deep",
+            )
+        ordered.append(left.pop(ready))
+    return ordered

@@ -1,0 +1,1 @@
+"""Passes over the Kernel form, one in a file."""

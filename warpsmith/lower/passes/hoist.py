@@ -1,0 +1,167 @@
+"""Name index subexpressions that cost a division, outside the loops that they do not depend on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.kernel.nodes import (
+    Accumulate,
+    CopyVector,
+    Element,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    WelfordMerge,
+    WelfordStep,
+    expressions,
+    walk,
+)
+
+COSTLY = ("floordiv", "mod", "ceildiv")
+
+
+def hoist_indices(kernel: Kernel) -> Kernel:
+    """Compute each division or remainder of an index once, as far out as its operands allow.
+
+    Before::
+
+        for i0: { T1[i0] = T0[(t + 256*i0) % N];  ... ((t + 256*i0) % N) ... }
+
+    After::
+
+        for i0: { const int x0 = (t + 256*i0) % N;  T1[i0] = T0[x0];  ... x0 ... }
+    """
+    names = _Names()
+    body = _hoist(kernel.body, frozenset(), names)
+    return replace(kernel, body=body) if names.used else kernel
+
+
+class _Names:
+    """Hands out names for hoisted values."""
+
+    def __init__(self) -> None:
+        self.used = 0
+
+    def fresh(self) -> Symbol:
+        symbol = Symbol(f"x{self.used}", low=0)
+        self.used += 1
+        return symbol
+
+
+def _hoist(
+    statements: tuple[Statement, ...], scope: frozenset[str], names: _Names
+) -> tuple[Statement, ...]:
+    """Hoist what depends on the loops of `scope` only; deeper things are left to deeper calls."""
+    inner = _loop_symbols(statements)
+    found: dict[Expr, None] = {}
+    for statement in statements:
+        for expr in _all_expressions(statement):
+            _collect(expr, inner, found)
+    lets: list[Statement] = []
+    mapping: dict[Expr, Expr] = {}
+    for expr in found:
+        symbol = names.fresh()
+        lets.append(Let(symbol, _replace(expr, mapping)))
+        mapping[expr] = symbol
+    rewritten = [_rewrite(statement, mapping) for statement in statements]
+    result: list[Statement] = []
+    for statement in rewritten:
+        if isinstance(statement, For):
+            body = _hoist(statement.body, scope | {statement.symbol.name}, names)
+            statement = replace(statement, body=body)
+        elif isinstance(statement, If):
+            statement = replace(statement, body=_hoist(statement.body, scope, names))
+        result.append(statement)
+    return (*lets, *result)
+
+
+def _loop_symbols(statements: tuple[Statement, ...]) -> frozenset[str]:
+    """Names defined inside these statements: loops and reduction flags."""
+    found: set[str] = set()
+    for statement in statements:
+        if isinstance(statement, For):
+            found.add(statement.symbol.name)
+            found |= _loop_symbols(statement.body)
+        elif isinstance(statement, If):
+            found |= _loop_symbols(statement.body)
+        elif isinstance(statement, Reduce) and statement.last is not None:
+            found.add(statement.last.name)
+    return frozenset(found)
+
+
+def _collect(expr: Expr, inner: frozenset[str], found: dict[Expr, None]) -> None:
+    """Outermost-first divisions whose symbols are all defined outside."""
+    for arg in expr.args:
+        _collect(arg, inner, found)
+    if isinstance(expr, Apply) and expr.op in COSTLY and expr.dtype is DataType.Index:
+        symbols = {node.name for node in expr.walk() if isinstance(node, Symbol)}
+        if not symbols & inner:
+            found.setdefault(expr)
+
+
+def _all_expressions(statement: Statement) -> tuple[Expr, ...]:
+    return tuple(expr for inner in walk((statement,)) for expr in expressions(inner))
+
+
+def _replace(expr: Expr, mapping: dict[Expr, Expr]) -> Expr:
+    """Replace without simplifying again: the expressions are already in simplest form."""
+    if not mapping:
+        return expr
+    found = mapping.get(expr)
+    if found is not None:
+        return found
+    if isinstance(expr, Element):
+        index = _replace(expr.index, mapping)
+        return expr if index is expr.index else Element(expr.buffer, index)
+    if isinstance(expr, Apply):
+        args = tuple(_replace(arg, mapping) for arg in expr.args)
+        if all(new is old for new, old in zip(args, expr.args, strict=True)):
+            return expr
+        return Apply(expr.op, args, expr.dtype)
+    return expr
+
+
+def _rewrite(statement: Statement, mapping: dict[Expr, Expr]) -> Statement:
+    """The statement with every hoisted expression replaced by its name."""
+    if not mapping:
+        return statement
+
+    def new(expr: Expr) -> Expr:
+        return _replace(expr, mapping)
+
+    match statement:
+        case Let(symbol=symbol, value=value):
+            return Let(symbol, new(value))
+        case For(symbol=symbol, extent=extent, body=body, unroll=unroll):
+            return For(symbol, new(extent), tuple(_rewrite(s, mapping) for s in body), unroll)
+        case If(condition=condition, body=body):
+            return If(new(condition), tuple(_rewrite(s, mapping) for s in body))
+        case Store(buffer=buffer, index=index, value=value):
+            return Store(buffer, new(index), new(value))
+        case Accumulate(op=op, buffer=buffer, index=index, value=value):
+            return Accumulate(op, buffer, new(index), new(value))
+        case CopyVector():
+            return replace(
+                statement,
+                target_index=new(statement.target_index),
+                source_index=new(statement.source_index),
+            )
+        case WelfordStep():
+            return replace(
+                statement,
+                index=new(statement.index),
+                count_index=new(statement.count_index),
+                values=tuple(new(value) for value in statement.values),
+            )
+        case WelfordMerge(part=(mean, m2, count)):
+            part = (new(mean), new(m2), new(count))
+            return replace(statement, index=new(statement.index), part=part)
+        case Reduce():
+            return replace(statement, index=new(statement.index))
+    return statement

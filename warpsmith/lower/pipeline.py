@@ -1,0 +1,129 @@
+"""The stages from a scheduled fusion to a kernel, in order, each with the reason for its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from warpsmith.errors import InternalError
+from warpsmith.ir.domains import GRID_TYPES, BLOCK_TYPES
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.nodes import Buffer, For, Kernel, Reduce, expressions, walk
+from warpsmith.lower.access import strides
+from warpsmith.lower.leaves import Leaves
+from warpsmith.lower.nests import Nests
+from warpsmith.lower.passes.hoist import hoist_indices
+from warpsmith.lower.passes.insert_syncs import insert_syncs, sync_inside_branch
+from warpsmith.lower.threads import Threads, find_threads
+from warpsmith.lower.vectors import Vectorizer
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One pass and why it stands where it stands."""
+
+    name: str
+    apply: Callable[[Kernel], Kernel]
+    why: str
+
+
+STAGES = (
+    Stage("insert_syncs", insert_syncs, "needs the final order of statements, which nests fix"),
+    Stage("hoist_indices", hoist_indices, "last: every index is known, and barriers use none"),
+)
+
+Observer = Callable[[str, Kernel], None]
+"""Called with the name and result of every stage, for dumps."""
+
+
+def lower(
+    fusion: Fusion,
+    name: str,
+    index_type: DataType = DataType.Int,
+    observe: Observer | None = None,
+) -> Kernel:
+    """Lower a scheduled fusion.
+
+    Args:
+        fusion: scheduled; not changed.
+        name: C identifier of the kernel.
+        index_type: Int32 where every index fits 31 bits, else Int.
+        observe: sees the kernel after every stage.
+
+    Raises:
+        ScheduleError: the schedule asks for something that cannot be done.
+    """
+    fusion.check_not_empty()
+    kernel = build(fusion, name, index_type)
+    if observe is not None:
+        observe("build", kernel)
+    for stage in STAGES:
+        kernel = stage.apply(kernel)
+        if observe is not None:
+            observe(stage.name, kernel)
+    if sync_inside_branch(kernel):
+        raise InternalError(f"{name}: a barrier stands under a condition")
+    return kernel
+
+
+def build(fusion: Fusion, name: str, index_type: DataType) -> Kernel:
+    """The first Kernel form of a fusion: nests and statements, no barriers yet."""
+    domains = DomainMap(fusion)
+    threads = find_threads(fusion, domains)
+    vectors = Vectorizer(fusion.divisors, _parameter_names(fusion))
+    leaves = Leaves(fusion, domains, threads, vectors)
+    body = Nests(fusion, domains, threads, leaves).build()
+    outputs = [output.value for output in fusion.outputs]
+    tensors = dict.fromkeys((*fusion.input_tensors, *outputs))
+    parameters = (*map(leaves.buffer, tensors), *leaves.made.workspaces.values())
+    shared = tuple(leaves.made.shared.values())
+    kernel = Kernel(
+        name=name,
+        parameters=parameters,
+        scalars=(),
+        shared=shared,
+        body=body,
+        launch=threads.launch(),
+        index_type=index_type,
+        requirements=tuple(vectors.requirements),
+        alignments=tuple(leaves.made.alignments.items()),
+    )
+    return _with_scalars(kernel, threads)
+
+
+def _parameter_names(fusion: Fusion) -> frozenset[str]:
+    """Names of the run-time scalars that a launch knows."""
+    found = {symbol.name for symbol in (*fusion.input_scalars, *fusion.launch_symbols)}
+    for tensor in fusion.tensors:
+        extents = [axis.extent for axis in (*tensor.root, *tensor.logical)]
+        for expr in (*extents, *strides(tensor)):
+            found |= {node.name for node in expr.walk() if isinstance(node, Symbol)}
+    return frozenset(found)
+
+
+def _with_scalars(kernel: Kernel, threads: Threads) -> Kernel:
+    """List the symbols that the kernel needs from its launch, in order of first use."""
+    from dataclasses import replace
+
+    defined = {kind.value for kind in (*GRID_TYPES, *BLOCK_TYPES)}
+    needed: dict[str, Symbol] = {}
+    used: list[Expr] = [buffer.size for buffer in kernel.shared]
+    for statement in walk(kernel.body):
+        used += expressions(statement)
+        if isinstance(statement, For):
+            defined.add(statement.symbol.name)
+        elif isinstance(statement, Reduce) and statement.last is not None:
+            defined.add(statement.last.name)
+    for expr in used:
+        for node in expr.walk():
+            if isinstance(node, Symbol) and node.name not in defined:
+                needed.setdefault(node.name, node)
+    return replace(kernel, scalars=tuple(needed.values()))
+
+
+def buffers_with_dynamic_size(kernel: Kernel) -> tuple[Buffer, ...]:
+    """Workspaces: global buffers that the launch must supply besides inputs and outputs."""
+    return tuple(b for b in kernel.parameters if b.name.endswith(("_parts", "_arrivals")))

@@ -1,0 +1,39 @@
+"""Which grid and block dimensions a fusion uses, how large they are, and the symbols for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsmith.ir import integers
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.nodes import Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """Extents of the parallel types in use, and the symbol of each thread index."""
+
+    extents: dict[ParallelType, Expr]
+    symbols: dict[ParallelType, Symbol]
+
+    def launch(self) -> Launch:
+        grid = [self.extents.get(t, integers.ONE) for t in GRID_TYPES]
+        block = [self.extents.get(t, integers.ONE) for t in BLOCK_TYPES]
+        return Launch((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]))
+
+
+def find_threads(fusion: Fusion, domains: DomainMap) -> Threads:
+    """Each parallel type is as wide as the widest axis that is bound to it."""
+    extents: dict[ParallelType, Expr] = {}
+    for operation in fusion.operations:
+        for axis in operation.outputs[0].loop:
+            if not axis.parallel.is_thread:
+                continue
+            extent = domains.extent(domains.group(axis))
+            known = extents.get(axis.parallel)
+            extents[axis.parallel] = extent if known is None else integers.maximum(known, extent)
+    symbols = {t: Symbol(t.value, extent=extent) for t, extent in extents.items()}
+    return Threads(extents, symbols)

@@ -1,0 +1,85 @@
+"""Proof that a vectorized loop walks adjacent, aligned elements."""
+
+from __future__ import annotations
+
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+
+Facts = frozenset[tuple[Expr, int]]
+
+
+class Vectorizer:
+    """Collects what must divide evenly for the vector accesses of a kernel to be right.
+
+    Attributes:
+        requirements: (expression over run-time parameters, divisor) that the launch must check.
+    """
+
+    def __init__(self, facts: Facts, parameters: frozenset[str]) -> None:
+        self._facts = facts
+        self._parameters = parameters
+        self.requirements: dict[tuple[Expr, int], None] = {}
+
+    def base(self, index: Expr, lane: Symbol, width: int) -> Expr | None:
+        """`index` at lane 0, if `index = base + lane` with `base` a multiple of `width`.
+
+        Divisibility that follows from neither constants nor facts is required of the parameters
+        that occur; None means that no requirement on them would help.
+        """
+        found = self._split(index, lane, width)
+        if found is None or found[1] != 1 or not self.require(found[0], width):
+            return None
+        return found[0]
+
+    def _split(self, expr: Expr, lane: Symbol, width: int) -> tuple[Expr, int] | None:
+        """(value at lane 0, increment per lane), or None when it is not linear in the lane."""
+        if expr == lane:
+            return integers.ZERO, 1
+        if not isinstance(expr, Apply):
+            return expr, 0
+        if not any(node == lane for node in expr.walk()):
+            return expr, 0
+        if expr.op == "add":
+            parts = [self._split(arg, lane, width) for arg in expr.args]
+            if any(part is None for part in parts):
+                return None
+            found = [part for part in parts if part is not None]
+            return integers.add(*(base for base, _ in found)), sum(step for _, step in found)
+        if expr.op == "mul" and isinstance(expr.args[-1], Const) and len(expr.args) == 2:
+            part = self._split(expr.args[0], lane, width)
+            factor = int(expr.args[-1].value)
+            return None if part is None else (integers.mul(part[0], factor), part[1] * factor)
+        if expr.op in ("mod", "floordiv"):
+            part = self._split(expr.args[0], lane, width)
+            radix = expr.args[1]
+            if part is None or part[1] != 1:
+                return None
+            if not (self.require(part[0], width) and self.require(radix, width)):
+                return None
+            if expr.op == "mod":
+                return integers.mod(part[0], radix), 1
+            return integers.floordiv(part[0], radix), 0
+        return None
+
+    def require(self, expr: Expr, width: int) -> bool:
+        """Whether `expr` is a multiple of `width`, if need be by requiring it of parameters."""
+        for monomial, coefficient in integers.polynomial(expr).items():
+            term = integers.expression({monomial: coefficient})
+            if integers.divides(width, term, self._facts):
+                continue
+            held = [factor for factor in monomial if self._is_parameter(factor)]
+            inside = [f for f in monomial if isinstance(f, Apply) and f.op == "mod"]
+            if held:
+                self.requirements[integers.mul(*held, coefficient), width] = None
+            elif not any(self.require(f.args[0], width) and self.require(f.args[1], width)
+                         for f in inside):
+                return False
+        return True
+
+    def _is_parameter(self, expr: Expr) -> bool:
+        return (
+            isinstance(expr, Symbol)
+            and expr.name in self._parameters
+            and expr.dtype is DataType.Index
+        )

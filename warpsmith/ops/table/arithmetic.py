@@ -1,0 +1,192 @@
+"""Arithmetic on numbers of one type: sums, products, quotients, rounding, signs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ops.table.op import (
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    Meaning,
+    PointwiseOp,
+    Rule,
+    Spelling,
+    joined,
+    library,
+    library2,
+    quiet,
+    spelled,
+)
+
+_BOOL = DataType.Bool
+_UNCHANGED = spelled("{0}", *INTEGERS)
+
+
+def _same(
+    name: str,
+    arity: int,
+    numpy: Meaning,
+    cuda: Spelling,
+    doc: str,
+    pieces: tuple[str, ...] = (),
+    halves: bool = True,
+) -> PointwiseOp:
+    """An operation by Rule.SAME."""
+    return PointwiseOp(
+        name=name,
+        arity=arity,
+        rule=Rule.SAME,
+        numpy=quiet(numpy),
+        cuda=cuda,
+        pieces=pieces,
+        halves=halves,
+        doc=doc,
+    )
+
+
+def _div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """True division of floats; of integers the quotient towards zero, and 0 for divisor 0."""
+    if a.dtype.kind == "f":
+        return np.asarray(np.true_divide(a, b))
+    quotient = np.floor_divide(a, b)
+    inexact = (np.fmod(a, b) != 0) & ((a < 0) != (b < 0))
+    return np.asarray((quotient + inexact).astype(a.dtype))
+
+
+def _pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Power; of integers modulo 2^bits, and a negative exponent gives the quotient towards zero.
+
+    That makes 1 / a^-b, so 0 unless `a` is 1 or -1; a = 0 gives 0 too, as in PyTorch.
+    """
+    if a.dtype.kind == "f":
+        return np.asarray(np.power(a, b))
+    unit = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1), 0))
+    return np.where(b < 0, unit, np.power(a, np.maximum(b, 0))).astype(a.dtype)
+
+
+def _sign(x: np.ndarray) -> np.ndarray:
+    """-1, 0 or 1; NaN gives 0, as in PyTorch."""
+    if x.dtype.kind == "b":
+        return x
+    return np.asarray((x > 0).astype(x.dtype) - (x < 0).astype(x.dtype))
+
+
+def _frac(x: np.ndarray) -> np.ndarray:
+    return np.asarray(x - np.trunc(x))
+
+
+def _rounding(name: str, numpy: Meaning, function: str, doc: str) -> PointwiseOp:
+    """A rounding to a whole number, which leaves integers alone."""
+
+    def meaning(x: np.ndarray) -> np.ndarray:
+        return numpy(x) if x.dtype.kind == "f" else x
+
+    return _same(name, 1, meaning, joined(library(function), _UNCHANGED), doc)
+
+
+ARITHMETIC = (
+    _same(
+        "abs",
+        1,
+        np.abs,
+        joined(
+            library("fabs"),
+            Spelling(((DataType.Int, "llabs({0})"), (DataType.Int32, "abs({0})"))),
+        ),
+        "Absolute value; the lowest integer stays as it is.",
+    ),
+    PointwiseOp(
+        name="atan2",
+        arity=2,
+        rule=Rule.FLOAT,
+        numpy=quiet(np.arctan2),
+        cuda=library2("atan2"),
+        doc="Angle of the point (b, a) in radians.",
+    ),
+    _same(
+        "add",
+        2,
+        np.add,
+        joined(spelled("({0} + {1})", *NUMBERS), spelled("({0} || {1})", _BOOL)),
+        "Sum; of bools, their logical or.",
+    ),
+    _rounding("ceil", np.ceil, "ceil", "Smallest whole number that is not below x."),
+    _same(
+        "div",
+        2,
+        _div,
+        spelled("({0} / {1})", *NUMBERS),
+        "Quotient; of integers, towards zero. An integer divisor of 0 gives an unspecified number.",
+    ),
+    _rounding("floor", np.floor, "floor", "Largest whole number that is not above x."),
+    _same(
+        "fmod",
+        2,
+        np.fmod,
+        joined(library2("fmod"), spelled("({0} % {1})", *INTEGERS)),
+        "Remainder with the sign of the dividend. An integer divisor of 0 gives an unspecified "
+        "number.",
+    ),
+    _same(
+        "frac",
+        1,
+        _frac,
+        spelled("ws_frac({0})", *FLOATS),
+        "x - trunc(x); NaN for infinities.",
+        ("frac",),
+    ),
+    _same(
+        "mul",
+        2,
+        np.multiply,
+        joined(spelled("({0} * {1})", *NUMBERS), spelled("({0} && {1})", _BOOL)),
+        "Product; of bools, their logical and.",
+    ),
+    _same("neg", 1, np.negative, spelled("(-{0})", *NUMBERS), "x with the other sign."),
+    _same(
+        "nextafter",
+        2,
+        np.nextafter,
+        library2("nextafter"),
+        "The float beside `a` on the way to `b`.",
+        halves=False,
+    ),
+    _same(
+        "pow",
+        2,
+        _pow,
+        joined(library2("pow"), spelled("ws_pow({0}, {1})", *INTEGERS)),
+        "Power; of integers, wrapping, and 0 for negative exponents unless |a| is 1.",
+        ("integer_pow",),
+    ),
+    _same(
+        "remainder",
+        2,
+        np.remainder,
+        spelled("ws_remainder({0}, {1})", *NUMBERS),
+        "Remainder with the sign of the divisor. An integer divisor of 0 gives an unspecified "
+        "number.",
+        ("remainder",),
+    ),
+    _rounding("round", np.rint, "rint", "Nearest whole number, the even one of two."),
+    _same(
+        "sign",
+        1,
+        _sign,
+        joined(spelled("ws_sign({0})", *NUMBERS), spelled("{0}", _BOOL)),
+        "-1, 0 or 1; 0 for NaN.",
+        ("sign",),
+    ),
+    _same("sub", 2, np.subtract, spelled("({0} - {1})", *NUMBERS), "Difference."),
+    PointwiseOp(
+        name="truediv",
+        arity=2,
+        rule=Rule.FLOAT,
+        numpy=quiet(np.true_divide),
+        cuda=spelled("({0} / {1})", *FLOATS),
+        doc="Quotient, correctly rounded.",
+    ),
+    _rounding("trunc", np.trunc, "trunc", "Whole number next to x towards zero."),
+)

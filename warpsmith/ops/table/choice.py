@@ -1,0 +1,140 @@
+"""Operations that choose or blend: extremes, limits, selection, interpolation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ops.table.op import (
+    FLOATS,
+    NUMBERS,
+    Meaning,
+    PointwiseOp,
+    Rule,
+    Spelling,
+    joined,
+    quiet,
+    spelled,
+)
+
+_ALL = (*NUMBERS, DataType.Bool)
+
+
+def _same(
+    name: str,
+    arity: int,
+    numpy: Meaning,
+    cuda: Spelling,
+    doc: str,
+    pieces: tuple[str, ...] = (),
+    conditions: int = 0,
+) -> PointwiseOp:
+    """An operation by Rule.SAME."""
+    return PointwiseOp(
+        name=name,
+        arity=arity,
+        rule=Rule.SAME,
+        numpy=quiet(numpy),
+        cuda=cuda,
+        pieces=pieces,
+        conditions=conditions,
+        doc=doc,
+    )
+
+
+def _relu(x: np.ndarray) -> np.ndarray:
+    return np.asarray(np.maximum(x, x.dtype.type(0)))
+
+
+def _clamp(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return np.asarray(np.minimum(np.maximum(x, low), high))
+
+
+def _threshold(x: np.ndarray, limit: np.ndarray, value: np.ndarray) -> np.ndarray:
+    return np.where(x <= limit, value, x)
+
+
+def _lerp(start: np.ndarray, end: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Counted from the nearer end, so that weight 1 gives `end` exactly."""
+    step = end - start
+    return np.asarray(
+        np.where(np.abs(weight) < 0.5, start + weight * step, end - step * (1 - weight))
+    )
+
+
+def _addcmul(x: np.ndarray, a: np.ndarray, b: np.ndarray, value: np.ndarray) -> np.ndarray:
+    return np.asarray(x + value * a * b)
+
+
+CHOICE = (
+    _same(
+        "addcmul",
+        4,
+        _addcmul,
+        spelled("({0} + {3} * {1} * {2})", *NUMBERS),
+        "x + value * a * b, for operands (x, a, b, value).",
+    ),
+    _same(
+        "clamp",
+        3,
+        _clamp,
+        spelled("ws_minimum(ws_maximum({0}, {1}), {2})", *NUMBERS),
+        "x between low and high; NaN when one is NaN, high when low is above high.",
+        ("minimum_maximum",),
+    ),
+    _same(
+        "lerp",
+        3,
+        _lerp,
+        spelled("ws_lerp({0}, {1}, {2})", *FLOATS),
+        "start + weight * (end - start), exact at weight 0 and 1.",
+        ("lerp",),
+    ),
+    _same(
+        "maximum",
+        2,
+        np.maximum,
+        joined(spelled("ws_maximum({0}, {1})", *NUMBERS), spelled("({0} || {1})", DataType.Bool)),
+        "The larger; NaN when one is NaN.",
+        ("minimum_maximum",),
+    ),
+    _same(
+        "minimum",
+        2,
+        np.minimum,
+        joined(spelled("ws_minimum({0}, {1})", *NUMBERS), spelled("({0} && {1})", DataType.Bool)),
+        "The smaller; NaN when one is NaN.",
+        ("minimum_maximum",),
+    ),
+    _same(
+        "relu",
+        1,
+        _relu,
+        Spelling(
+            (
+                (DataType.Double, "ws_maximum({0}, 0.0)"),
+                (DataType.Float, "ws_maximum({0}, 0.0f)"),
+                (DataType.Int, "ws_maximum({0}, 0ll)"),
+                (DataType.Int32, "ws_maximum({0}, 0)"),
+            )
+        ),
+        "x where it is positive, else 0; NaN stays.",
+        ("minimum_maximum",),
+    ),
+    _same(
+        "threshold",
+        3,
+        _threshold,
+        spelled("ws_threshold({0}, {1}, {2})", *NUMBERS),
+        "value where x is at most limit, else x, for operands (x, limit, value); NaN stays.",
+        ("threshold",),
+    ),
+    _same(
+        "where",
+        3,
+        np.where,
+        spelled("({0} ? {1} : {2})", *_ALL),
+        "a where the condition holds, else b, for operands (condition, a, b).",
+        conditions=1,
+    ),
+)

@@ -1,0 +1,164 @@
+"""Questions: comparisons, logic on bools, and the classes of floats."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ops.table.op import (
+    INTEGERS,
+    NUMBERS,
+    Meaning,
+    PointwiseOp,
+    Rule,
+    Spelling,
+    joined,
+    quiet,
+    spelled,
+)
+
+_ALL = (*NUMBERS, DataType.Bool)
+_EXACT = (*INTEGERS, DataType.Bool)
+
+# Infinity by its bits, for want of headers.
+_INFINITY = {
+    DataType.Double: "__longlong_as_double(0x7ff0000000000000ll)",
+    DataType.Float: "__int_as_float(0x7f800000)",
+}
+
+
+def _compare(name: str, numpy: Meaning, sign: str, doc: str) -> PointwiseOp:
+    return PointwiseOp(
+        name=name,
+        arity=2,
+        rule=Rule.COMPARE,
+        numpy=quiet(numpy),
+        cuda=spelled(f"({{0}} {sign} {{1}})", *_ALL),
+        doc=doc,
+    )
+
+
+def _logical(name: str, arity: int, numpy: Meaning, text: str, doc: str) -> PointwiseOp:
+    return PointwiseOp(
+        name=name,
+        arity=arity,
+        rule=Rule.LOGICAL,
+        numpy=quiet(numpy),
+        cuda=spelled(text, DataType.Bool),
+        doc=doc,
+    )
+
+
+def _classify(
+    name: str, numpy: Meaning, floats: Spelling, exact: str, doc: str, pieces: tuple[str, ...] = ()
+) -> PointwiseOp:
+    """A question about floats, whose answer for integers and bools is `exact`."""
+    return PointwiseOp(
+        name=name,
+        arity=1,
+        rule=Rule.CLASSIFY,
+        numpy=quiet(numpy),
+        cuda=joined(floats, spelled(exact, *_EXACT)),
+        pieces=pieces,
+        doc=doc,
+    )
+
+
+def _against_infinity(double: str, single: str) -> Spelling:
+    """Texts in which `INF` stands for infinity."""
+    texts = {DataType.Double: double, DataType.Float: single}
+    return Spelling(
+        tuple((dtype, text.replace("INF", _INFINITY[dtype])) for dtype, text in texts.items())
+    )
+
+
+def _signbit(x: np.ndarray) -> np.ndarray:
+    """Whether the sign bit is set: -0.0 and negative NaNs have it."""
+    if x.dtype.kind == "f":
+        return np.asarray(np.signbit(x))
+    return np.zeros(x.shape, bool) if x.dtype.kind == "b" else np.asarray(x < 0)
+
+
+def _is_infinity(sign: int) -> Meaning:
+    def meaning(x: np.ndarray) -> np.ndarray:
+        if x.dtype.kind != "f":
+            return np.zeros(x.shape, bool)
+        return np.asarray(x == sign * np.inf)
+
+    return meaning
+
+
+# The operand stays in the text though its value is nothing to the answer: each is used once.
+_NEVER = "((void){0}, false)"
+_ALWAYS = "((void){0}, true)"
+
+LOGIC = (
+    _compare("eq", np.equal, "==", "a = b."),
+    _compare("ne", np.not_equal, "!=", "a is not b; true for NaN."),
+    _compare("ge", np.greater_equal, ">=", "a is at least b."),
+    _compare("gt", np.greater, ">", "a is above b."),
+    _compare("le", np.less_equal, "<=", "a is at most b."),
+    _compare("lt", np.less, "<", "a is below b."),
+    _logical("logical_and", 2, np.logical_and, "({0} && {1})", "Both are not zero."),
+    _logical("logical_or", 2, np.logical_or, "({0} || {1})", "One is not zero."),
+    _logical("logical_not", 1, np.logical_not, "(!{0})", "x is zero."),
+    _classify(
+        "isfinite",
+        np.isfinite,
+        _against_infinity("(fabs({0}) < INF)", "(fabsf({0}) < INF)"),
+        _ALWAYS,
+        "Neither infinite nor NaN.",
+    ),
+    _classify(
+        "isinf",
+        np.isinf,
+        _against_infinity("(fabs({0}) == INF)", "(fabsf({0}) == INF)"),
+        _NEVER,
+        "Infinite.",
+    ),
+    _classify(
+        "isnan",
+        np.isnan,
+        _against_infinity("(!(fabs({0}) <= INF))", "(!(fabsf({0}) <= INF))"),
+        _NEVER,
+        "Not a number.",
+    ),
+    _classify(
+        "isneginf",
+        _is_infinity(-1),
+        _against_infinity("({0} == -INF)", "({0} == -INF)"),
+        _NEVER,
+        "Negative infinity.",
+    ),
+    _classify(
+        "isposinf",
+        _is_infinity(1),
+        _against_infinity("({0} == INF)", "({0} == INF)"),
+        _NEVER,
+        "Positive infinity.",
+    ),
+    PointwiseOp(
+        name="isreal",
+        arity=1,
+        rule=Rule.CLASSIFY,
+        numpy=quiet(lambda x: np.ones(x.shape, bool)),
+        cuda=spelled(_ALWAYS, *_ALL),
+        doc="True: there are no complex types here.",
+    ),
+    PointwiseOp(
+        name="signbit",
+        arity=1,
+        rule=Rule.CLASSIFY,
+        numpy=quiet(_signbit),
+        cuda=Spelling(
+            (
+                (DataType.Double, "(__double_as_longlong({0}) < 0)"),
+                (DataType.Float, "(__float_as_int({0}) < 0)"),
+                (DataType.Int, "({0} < 0)"),
+                (DataType.Int32, "({0} < 0)"),
+                (DataType.Bool, _NEVER),
+            )
+        ),
+        doc="The sign bit is set: true for -0.0 and for NaNs with a sign.",
+    ),
+)

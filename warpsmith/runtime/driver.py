@@ -1,0 +1,139 @@
+"""The CUDA driver, as far as warpsmith needs it: devices, contexts, and errors in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from warpsmith.errors import DeviceError
+
+_NO_DEVICE = (
+    "an NVIDIA GPU and a driver for CUDA 13 are needed; without them set WARPSMITH_DEVICE=reference"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceProperties:
+    """What a device offers. Shared memory and L2 in bytes, registers of 32 bits."""
+
+    name: str
+    compute_capability: tuple[int, int]
+    sm_count: int
+    shared_bytes_per_block_optin: int
+    shared_bytes_per_sm: int
+    registers_per_sm: int
+    max_threads_per_sm: int
+    l2_bytes: int
+
+
+def check(result: tuple[Any, ...]) -> Any:
+    """Unpack what a driver call returned: nothing, its one value, or the tuple of its values.
+
+    Raises DeviceError with the name and the text of a status that is not success.
+    """
+    status, *values = result
+    if status != 0:
+        raise DeviceError(f"the CUDA driver answered {_described(status)}")
+    if not values:
+        return None
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def initialized() -> Any:
+    """The driver bindings, ready for use. Raises DeviceError where there is no driver."""
+    try:
+        return _initialize()
+    except (ImportError, RuntimeError) as missing:
+        raise DeviceError(f"no CUDA driver: {missing}", remedy=_NO_DEVICE) from missing
+    except DeviceError as refusal:
+        raise DeviceError(refusal.message, remedy=_NO_DEVICE) from refusal
+
+
+def device_count() -> int:
+    """How many GPUs this process can use; 0 where there is no driver."""
+    try:
+        count: int = check(initialized().cuDeviceGetCount())
+    except DeviceError:
+        return 0
+    return count
+
+
+def ensure_context(ordinal: int) -> Any:
+    """Make a context of device `ordinal` current in this thread, and return it.
+
+    One that is current already stays, so that work lands where PyTorch's does; otherwise the
+    primary context, which PyTorch and the CUDA runtime share, is made current.
+    """
+    driver = initialized()
+    present = check(driver.cuCtxGetCurrent())
+    if int(present) and int(check(driver.cuCtxGetDevice())) == ordinal:
+        return present
+    primary = _primary_context(ordinal)
+    check(driver.cuCtxSetCurrent(primary))
+    return primary
+
+
+@cache
+def device_properties(ordinal: int) -> DeviceProperties:
+    """The properties of device `ordinal`. Raises DeviceError where there is no such device."""
+    driver = initialized()
+    device = _device(ordinal)
+    kinds = driver.CUdevice_attribute
+
+    def attribute(name: str) -> int:
+        kind = getattr(kinds, f"CU_DEVICE_ATTRIBUTE_{name}")
+        value: int = check(driver.cuDeviceGetAttribute(kind, device))
+        return value
+
+    name: bytes = check(driver.cuDeviceGetName(256, device))
+    return DeviceProperties(
+        name=name.rstrip(b"\0").decode(),
+        compute_capability=(
+            attribute("COMPUTE_CAPABILITY_MAJOR"),
+            attribute("COMPUTE_CAPABILITY_MINOR"),
+        ),
+        sm_count=attribute("MULTIPROCESSOR_COUNT"),
+        shared_bytes_per_block_optin=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        shared_bytes_per_sm=attribute("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+        registers_per_sm=attribute("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+        max_threads_per_sm=attribute("MAX_THREADS_PER_MULTIPROCESSOR"),
+        l2_bytes=attribute("L2_CACHE_SIZE"),
+    )
+
+
+@cache
+def _initialize() -> Any:
+    # Imported late: the bindings take tens of milliseconds. A failure is not cached.
+    from cuda.bindings import driver
+
+    check(driver.cuInit(0))
+    return driver
+
+
+@cache
+def _primary_context(ordinal: int) -> Any:
+    """Retained once and never released: kernels loaded into it live as long as the process."""
+    return check(initialized().cuDevicePrimaryCtxRetain(_device(ordinal)))
+
+
+def _device(ordinal: int) -> Any:
+    driver = initialized()
+    count = check(driver.cuDeviceGetCount())
+    if not 0 <= ordinal < count:
+        raise DeviceError(
+            f"there is no GPU {ordinal}: this process sees {count}",
+            remedy="use a smaller ordinal, or look at CUDA_VISIBLE_DEVICES",
+        )
+    return check(driver.cuDeviceGet(ordinal))
+
+
+def _described(status: Any) -> str:
+    """`CUDA_ERROR_INVALID_VALUE (invalid argument)`."""
+    from cuda.bindings import driver
+
+    try:
+        known, text = driver.cuGetErrorString(status)
+    except RuntimeError:  # no driver, so nothing to ask
+        known, text = status, None
+    return f"{status.name} ({text.decode()})" if known == 0 else str(status.name)

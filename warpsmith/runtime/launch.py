@@ -1,0 +1,107 @@
+"""A kernel on a device, ready to be launched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warpsmith.errors import DeviceError
+from warpsmith.runtime.arguments import ArgumentBuffer
+from warpsmith.runtime.driver import check, ensure_context, initialized
+from warpsmith.runtime.source import Binary
+
+# What every kernel may use of shared memory, static and dynamic together, without asking.
+_SHARED_BYTES_UNASKED = 48 * 1024
+
+Extent = tuple[int, int, int]
+
+
+class LoadedKernel:
+    """A kernel in the context of one device.
+
+    The module is loaded and the function is made ready at once, not at the first launch: loading
+    synchronizes, which a graph capture forbids. It is never unloaded, since a captured graph may
+    still hold the function.
+
+    Raises DeviceError when the device is missing or refuses the module.
+    """
+
+    def __init__(self, binary: Binary, entry: str, ordinal: int) -> None:
+        self.binary = binary
+        self.entry = entry
+        self.ordinal = ordinal
+        self._driver = initialized()
+        self._context = ensure_context(ordinal)
+        module = check(self._driver.cuModuleLoadData(binary.cubin))
+        self._function = check(self._driver.cuModuleGetFunction(module, entry.encode()))
+        check(self._driver.cuFuncLoad(self._function))
+        self._shared_bytes_allowed = max(_SHARED_BYTES_UNASKED - binary.static_shared_bytes, 0)
+        self._launch = self._driver.cuLaunchKernel
+        # The bindings' wrapper of the stream of the last launch: it seldom changes.
+        self._stream: tuple[int, Any] = (0, self._driver.CUstream(0))
+
+    def launch(
+        self,
+        grid: Extent,
+        block: Extent,
+        shared_bytes: int,
+        stream: int,
+        arguments: ArgumentBuffer,
+    ) -> None:
+        """Launch on `stream` (a CUstream as an integer, 0 the default) with this thread's values.
+
+        `grid` counts blocks, `block` threads, both (x, y, z); `shared_bytes` is dynamic shared
+        memory of one block. Returns at once. Raises DeviceError when the launch is refused.
+        """
+        if shared_bytes > self._shared_bytes_allowed:
+            self._allow_shared_bytes(shared_bytes)
+        handle, wrapped = self._stream
+        if handle != stream:
+            wrapped = self._driver.CUstream(stream)
+            self._stream = (stream, wrapped)
+        (status,) = self._launch(
+            self._function, *grid, *block, shared_bytes, wrapped, arguments.address, 0
+        )
+        if status != 0:
+            self._launch_in_own_context(grid, block, shared_bytes, wrapped, arguments)
+
+    def _launch_in_own_context(
+        self,
+        grid: Extent,
+        block: Extent,
+        shared_bytes: int,
+        stream: Any,
+        arguments: ArgumentBuffer,
+    ) -> None:
+        """Launch once more with the kernel's context current, after a launch was refused.
+
+        A thread that never touched the device has no current context, or one of another device.
+        Trying first costs nothing where the context is right, which is nearly always.
+        """
+        check(self._driver.cuCtxPushCurrent(self._context))
+        try:
+            check(
+                self._launch(
+                    self._function, *grid, *block, shared_bytes, stream, arguments.address, 0
+                )
+            )
+        except DeviceError as refusal:
+            raise DeviceError(
+                f"kernel `{self.entry}` cannot be launched with grid {grid}, block {block} and "
+                f"{shared_bytes} bytes of dynamic shared memory: {refusal.message}"
+            ) from None
+        finally:
+            check(self._driver.cuCtxPopCurrent())
+
+    def _allow_shared_bytes(self, shared_bytes: int) -> None:
+        """Raise the function's limit of dynamic shared memory, once for the largest launch."""
+        attribute = self._driver.CUfunction_attribute
+        kind = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        try:
+            check(self._driver.cuFuncSetAttribute(self._function, kind, shared_bytes))
+        except DeviceError as refusal:
+            raise DeviceError(
+                f"kernel `{self.entry}` cannot have {shared_bytes} bytes of dynamic shared memory "
+                f"besides {self.binary.static_shared_bytes} static ones: {refusal.message}",
+                remedy="a block has at most 227 KiB (232448 bytes) on Hopper",
+            ) from None
+        self._shared_bytes_allowed = shared_bytes

@@ -1,0 +1,144 @@
+"""CUDA C++ to machine code with NVRTC, in this process and without a GPU."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from warpsmith.errors import CompileError, InternalError
+from warpsmith.runtime.source import Binary, Source
+
+# `-v` makes ptxas report registers, spills, stack and shared memory in the log.
+_FLAGS = ("--std=c++17", "--ptxas-options=-v")
+
+
+def compile_source(source: Source) -> Binary:
+    """Compile one kernel.
+
+    Raises CompileError with NVRTC's log and the lines that it complains about when the source is
+    refused, and when NVRTC is missing.
+    """
+    nvrtc = _nvrtc()
+    options = [f"--gpu-architecture={source.arch}", *_FLAGS, *source.options]
+    program = _value(
+        nvrtc,
+        nvrtc.nvrtcCreateProgram(
+            source.text.encode(), f"{source.entry}.cu".encode(), 0, None, None
+        ),
+    )
+    try:
+        encoded = [option.encode() for option in options]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
+        log = _text(nvrtc, program, "ProgramLog").strip()
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise CompileError(_refusal(source, f"{status.name}\n{log}"))
+        usage = resources(log, source.entry)
+        return Binary(
+            cubin=_bytes(nvrtc, program, "CUBIN"),
+            ptx=_text(nvrtc, program, "PTX"),
+            log=log,
+            registers=usage.registers,
+            spill_bytes=usage.spill_bytes,
+            stack_bytes=usage.stack_bytes,
+            static_shared_bytes=usage.static_shared_bytes,
+        )
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def nvrtc_version() -> tuple[int, int]:
+    """Major and minor version of the NVRTC in use. Raises CompileError when there is none."""
+    nvrtc = _nvrtc()
+    major, minor = _value(nvrtc, nvrtc.nvrtcVersion())
+    return major, minor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What one entry function uses: registers and bytes a thread, shared bytes a block."""
+
+    registers: int
+    spill_bytes: int
+    stack_bytes: int
+    static_shared_bytes: int
+
+
+def resources(log: str, entry: str) -> Resources:
+    """Read ptxas's report about `entry` out of a log.
+
+    Raises CompileError when the log knows no such entry function. The report reads, for each one:
+
+        ptxas info    : Compiling entry function 'add' for 'sm_90a'
+        ptxas info    : Function properties for add
+        ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+        ptxas info    : Used 10 registers, used 1 barriers, 256 bytes smem
+    """
+    entries = re.findall(r"Compiling entry function '([^']+)'", log)
+    if entry not in entries:
+        raise CompileError(
+            f"the source holds no kernel named `{entry}`, only {', '.join(entries) or 'none'}",
+            remedy='declare it `extern "C" __global__` under that name',
+        )
+    name = re.escape(entry)
+    stack = re.search(
+        rf"Function properties for {name}\n\D*(\d+) bytes stack frame, "
+        r"(\d+) bytes spill stores, (\d+) bytes spill loads",
+        log,
+    )
+    report = log.split(f"Compiling entry function '{entry}'", 1)[1]
+    used = re.search(r"Used (\d+) registers(.*)", report)
+    if stack is None or used is None:
+        raise InternalError(f"ptxas's report about `{entry}` reads otherwise than known:\n{log}")
+    shared = re.search(r"(\d+) bytes smem", used[2])
+    return Resources(
+        registers=int(used[1]),
+        spill_bytes=int(stack[2]) + int(stack[3]),
+        stack_bytes=int(stack[1]),
+        static_shared_bytes=int(shared[1]) if shared else 0,
+    )
+
+
+def _refusal(source: Source, log: str) -> str:
+    """The log, with each complaint followed by the line of source that it names."""
+    lines = source.text.splitlines()
+    quoted = []
+    for message in log.splitlines():
+        quoted.append(message)
+        place = re.match(rf"{re.escape(source.entry)}\.cu\((\d+)\): ", message)
+        if place and 0 < int(place[1]) <= len(lines):
+            quoted.append(f"  {place[1]} | {lines[int(place[1]) - 1]}")
+    return f"NVRTC refused kernel `{source.entry}`: " + "\n".join(quoted)
+
+
+def _nvrtc() -> Any:
+    """The bindings, imported late: they take tens of milliseconds to import."""
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()  # the library itself is looked up at the first call
+    except (ImportError, RuntimeError) as missing:
+        raise CompileError(
+            f"NVRTC cannot be loaded: {missing}",
+            remedy="install it with `pip install cuda-bindings nvidia-cuda-nvrtc`",
+        ) from missing
+    return nvrtc
+
+
+def _value(nvrtc: Any, result: tuple[Any, ...]) -> Any:
+    status, *values = result
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompileError(f"NVRTC failed with {status.name}")
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _bytes(nvrtc: Any, program: Any, product: str) -> bytes:
+    """One product of a compiled program: `CUBIN`, `PTX` or `ProgramLog`."""
+    size = _value(nvrtc, getattr(nvrtc, f"nvrtcGet{product}Size")(program))
+    content = bytes(size)  # the bindings write through the object they are given
+    _value(nvrtc, getattr(nvrtc, f"nvrtcGet{product}")(program, content))
+    return content
+
+
+def _text(nvrtc: Any, program: Any, product: str) -> str:
+    return _bytes(nvrtc, program, product).rstrip(b"\0").decode(errors="replace")

@@ -1,0 +1,200 @@
+"""Primitives that put a tensor between two others: cache_after, cache_before, rfactor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir.domains import IterDomain, IterType, Merge, Split
+from warpsmith.ir.exprs import (
+    Operation,
+    Pointwise,
+    Reduction,
+    Welford,
+    replace_output,
+    replace_tensor,
+)
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.transforms import axis_position
+
+
+def cache_after(
+    tensor: TensorView, cached_uses: Sequence[TensorView] | None = None
+) -> TensorView:
+    """Copy `tensor` into a new tensor that its users (or those of `cached_uses`) read instead."""
+    fusion = tensor.fusion
+    wanted = None if not cached_uses else {id(use) for use in cached_uses}
+    uses = [
+        op
+        for op in fusion.uses(tensor)
+        if wanted is None or any(id(out) in wanted for out in op.outputs)
+    ]
+    if not uses:
+        raise ScheduleError(
+            f"{tensor.name} has no uses to cache",
+            code="WS0221",
+            remedy="use cache_before on an output",
+        )
+    axes = tuple(axis.clone() for axis in tensor.shape_axes)
+    cache = fusion.tensor(tensor.dtype, axes)
+    copy = Pointwise("set", (tensor,), cache)
+    fusion.insert_before(uses[0], copy)
+    for use in uses:
+        fusion.replace(use, replace_tensor(use, tensor, cache))
+    return cache
+
+
+def cache_before(tensor: TensorView) -> TensorView:
+    """Let a new tensor take over `tensor`'s definition; `tensor` becomes a copy of it."""
+    fusion = tensor.fusion
+    definition = tensor.definition
+    if definition is None:
+        raise ScheduleError(
+            f"{tensor.name} is an input of the fusion and has no definition",
+            code="WS0222",
+            remedy="use cache_after",
+        )
+    if isinstance(definition, Welford):
+        raise ScheduleError(
+            f"{tensor.name} is one of three results of a Welford reduction",
+            code="WS0223",
+            remedy="copy it with ops.set and cache the copy",
+        )
+    cache = fusion.tensor(
+        tensor.dtype, tensor.logical, root=tensor.root, transforms=tuple(tensor.transforms)
+    )
+    cache.loop = list(tensor.loop)
+    fusion.replace(definition, replace_output(definition, tensor, cache))
+    axes = tuple(axis.clone() for axis in cache.shape_axes)
+    tensor.root = tensor.logical = axes
+    tensor.loop = [a.clone() for a in cache.loop if not a.is_reduction]
+    tensor.transforms = []
+    if len(tensor.loop) == len(axes) and cache.loop == list(cache.logical):
+        tensor.loop = list(axes)
+    definition = cache.definition
+    assert definition is not None
+    fusion.insert_after(definition, Pointwise("set", (cache,), tensor))
+    return cache
+
+
+def rfactor(tensor: TensorView, axes: Sequence[int]) -> tuple[TensorView, ...]:
+    """Reduce the loop axes `axes` in a new producer; `tensor` reduces what is left.
+
+    Returns the new producers: one for a reduction, (mean, m2, count) for Welford.
+    """
+    definition = tensor.definition
+    if not isinstance(definition, Reduction | Welford):
+        raise ScheduleError(
+            f"{tensor.name} is not a reduction", code="WS0231", remedy="rfactor reductions only"
+        )
+    positions = sorted({axis_position(tensor, axis) for axis in axes})
+    chosen = [tensor.loop[p] for p in positions]
+    for axis in chosen:
+        if not axis.is_reduction:
+            raise ScheduleError(
+                f"{axis!r} of {tensor.name} is no reduction axis",
+                code="WS0232",
+                remedy="name reduction axes",
+            )
+    if len(chosen) == sum(axis.is_reduction for axis in tensor.loop):
+        raise ScheduleError(
+            f"rfactor over all reduction axes of {tensor.name} leaves it none",
+            code="WS0233",
+            remedy="keep at least one reduction axis",
+        )
+    outputs = definition.outputs
+    parts = [_partial(tensor, chosen) for _ in outputs]
+    partial: Operation
+    final: Operation
+    for output, part in zip(outputs, parts, strict=True):
+        part.dtype = output.dtype
+    if isinstance(definition, Welford):
+        partial = Welford(definition.sources, *parts)
+        final = Welford(tuple(parts), *outputs)
+    else:
+        partial = Reduction(definition.op, definition.source, parts[0])
+        final = Reduction(definition.op, parts[0], tensor)
+    old_loop = list(tensor.loop)
+    for output, part in zip(outputs, parts, strict=True):
+        _leave(output, part, old_loop, own_loops=output is tensor)
+    fusion = tensor.fusion
+    fusion.insert_before(definition, partial)
+    fusion.replace(definition, final)
+    return tuple(parts)
+
+
+def _partial(tensor: TensorView, chosen: list[IterDomain]) -> TensorView:
+    """The new producer: root as the tensor's, reduction axes at loop level, only `chosen` reduced."""
+    fresh: dict[int, IterDomain] = {}
+
+    def copy(axis: IterDomain, kind: IterType) -> IterDomain:
+        if id(axis) not in fresh:
+            fresh[id(axis)] = axis.clone(kind)
+            fresh[id(axis)].parallel = axis.parallel
+        return fresh[id(axis)]
+
+    wanted = set(map(id, chosen))
+    loop = [
+        copy(a, IterType.iteration if a.is_reduction and id(a) not in wanted else a.kind)
+        for a in tensor.loop
+    ]
+    transforms = []
+    for transform in tensor.transforms:
+        parts = [
+            copy(axis, axis.kind) for axis in (transform.axis, transform.outer, transform.inner)
+        ]
+        if isinstance(transform, Split):
+            transforms.append(
+                Split(*parts, factor=transform.factor, inner_split=transform.inner_split)
+            )
+        else:
+            whole, outer, inner = parts
+            transforms.append(Merge(outer, inner, whole))
+    root = tuple(copy(axis, axis.kind) for axis in tensor.root)
+    kept = [copy(axis, axis.kind) for axis in tensor.logical if not axis.is_reduction]
+    reduced = [fresh[id(axis)] for axis in tensor.loop if axis.is_reduction]
+    part = tensor.fusion.tensor(
+        tensor.dtype, (*kept, *reduced), root=root, transforms=tuple(transforms)
+    )
+    part.loop = loop
+    return part
+
+
+def _leave(
+    output: TensorView, part: TensorView, old_loop: list[IterDomain], *, own_loops: bool
+) -> None:
+    """What is left for a result: the producer's axes, of which its other reductions remain.
+
+    `old_loop` are the loops that were scheduled; a sibling result of Welford (not `own_loops`)
+    repeats them.
+    """
+    kept = iter(part.shape_axes)
+    iterations = [axis for axis in output.logical if not axis.is_reduction]
+    axes = [next(kept).clone(axis.kind) for axis in iterations]
+    remaining = {id(axis.clone_of): axis.clone(IterType.reduction) for axis in kept}
+    output.root = output.logical = (*axes, *remaining.values())
+    renamed = {id(old): new for old, new in zip(iterations, axes, strict=True)}
+    output.transforms = [
+        _rename(t, renamed) for t in output.transforms if not t.axis.is_reduction
+    ]
+    output.loop = []
+    for axis in old_loop:
+        if axis.is_reduction:
+            if id(axis) not in remaining:
+                continue
+            left = remaining[id(axis)]
+        elif own_loops:
+            left = renamed.get(id(axis), axis)
+        else:
+            left = axis.clone()
+        left.parallel = axis.parallel
+        output.loop.append(left)
+
+
+def _rename(transform: Split | Merge, renamed: dict[int, IterDomain]) -> Split | Merge:
+    axis, outer, inner = (
+        renamed.get(id(a), a) for a in (transform.axis, transform.outer, transform.inner)
+    )
+    if isinstance(transform, Split):
+        return Split(axis, outer, inner, transform.factor, transform.inner_split)
+    return Merge(outer, inner, axis)

@@ -1,0 +1,149 @@
+"""Give other tensors the loops, or the parallel types, of one that is scheduled."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.derivation import Derivation
+from warpsmith.ir.domains import IterDomain, IterType, ParallelType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.tensor import TensorView
+
+SPECIAL = (ParallelType.vectorize, ParallelType.tma, ParallelType.mma)
+"""Types that belong to single tensors; `parallelize_like` spreads them only when named."""
+
+
+def transform_like(
+    reference: TensorView, selected_tensors: Collection[TensorView] = ()
+) -> None:
+    """Compute other tensors in loops like the reference's.
+
+    Every tensor (or every selected one) gets the reference's loops, save those over axes that were
+    reduced before it. A tensor that lacks a dimension of the reference, because it is broadcast
+    later, gets the loop all the same and is computed once per iteration of it. Dimensions that the
+    reference lacks are appended as loops of their own.
+    """
+    fusion = reference.fusion
+    domains = DomainMap(fusion)
+    sources = [_source_groups(domains, reference, axis) for axis in reference.loop]
+    targets = _targets(fusion, reference, selected_tensors)
+    for tensor in targets:
+        if tensor.compute_at:
+            raise ScheduleError(
+                f"{tensor.name} is already inlined at {tensor.compute_at}",
+                code="WS0203",
+                remedy="transform before inlining",
+            )
+        tensor.loop = _loops_like(fusion, domains, reference, sources, tensor)
+
+
+def _targets(
+    fusion: Fusion, reference: TensorView, selected: Collection[TensorView]
+) -> list[TensorView]:
+    inputs = set(map(id, fusion.input_tensors))
+    chosen = set(map(id, selected))
+    return [
+        tensor
+        for tensor in fusion.tensors
+        if id(tensor) not in inputs
+        and tensor is not reference
+        and (not chosen or id(tensor) in chosen)
+    ]
+
+
+def _source_groups(
+    domains: DomainMap, tensor: TensorView, axis: IterDomain
+) -> frozenset[Group]:
+    """Groups of the logical or root axes that a loop axis was made from."""
+    origins = {domains.group(a) for a in (*tensor.logical, *tensor.root)}
+    found: set[Group] = set()
+    stack, seen = [domains.group(axis)], set()
+    while stack:
+        group = stack.pop()
+        if group in seen:
+            continue
+        seen.add(group)
+        if group in origins:
+            found.add(group)
+            continue
+        for transform in domains.touching(group):
+            if any(domains.group(result) == group for result in transform.results):
+                parts = {transform.axis, transform.outer, transform.inner}
+                stack += [domains.group(p) for p in parts - set(transform.results)]
+    return frozenset(found)
+
+
+def reduced_groups(fusion: Fusion, domains: DomainMap, tensor: TensorView) -> set[Group]:
+    """Groups that were reduced on every way to the tensor and that it does not have (again)."""
+    gone: set[Group] = set()
+    for operation in fusion.depends_on([tensor]):
+        for output in operation.outputs:
+            if output is tensor:
+                continue
+            gone |= {domains.group(axis) for axis in output.root if axis.is_reduction}
+            gone |= {domains.group(axis) for axis in output.logical if axis.is_reduction}
+    own = {domains.group(axis) for axis in (*tensor.root, *tensor.logical)}
+    return gone - own
+
+
+def _loops_like(
+    fusion: Fusion,
+    domains: DomainMap,
+    reference: TensorView,
+    sources: list[frozenset[Group]],
+    tensor: TensorView,
+) -> list[IterDomain]:
+    gone = reduced_groups(fusion, domains, tensor)
+    own_reductions = {
+        domains.group(a) for a in (*tensor.root, *tensor.logical) if a.is_reduction
+    }
+    loops: list[IterDomain] = []
+    known = {}
+    for axis, groups in zip(reference.loop, sources, strict=True):
+        if groups and groups <= gone:
+            continue
+        if groups & gone:
+            raise ScheduleError(
+                f"{axis!r} of {reference.name} joins a dimension that {tensor.name} has with one "
+                "that was reduced before it",
+                code="WS0241",
+                remedy="keep reduced and kept dimensions in separate loops",
+            )
+        reduces = bool(groups & own_reductions)
+        loops.append(axis.clone(IterType.reduction if reduces else IterType.iteration))
+        known[domains.group(axis)] = integers.ZERO
+    derivation = Derivation(domains, known)
+    for axis in tensor.logical:
+        if not axis.is_broadcast and not derivation.reaches(domains.group(axis)):
+            loops.append(axis.clone())
+    return loops
+
+
+def parallelize_like(
+    reference: TensorView,
+    pos: int = -1,
+    selected_tensors: Collection[TensorView] = (),
+    selected_parallel_types: Iterable[ParallelType] = (),
+) -> None:
+    """Bind other tensors' loops as the reference's equal loops are bound.
+
+    Only the reference's first `pos` loops count (all by default). Vectorize belongs to single
+    tensors and is only spread when `selected_parallel_types` names it.
+    """
+    fusion = reference.fusion
+    domains = DomainMap(fusion)
+    count = len(reference.loop) if pos < 0 else pos
+    allowed = set(selected_parallel_types)
+    types: dict[Group, ParallelType] = {}
+    for axis in reference.loop[:count]:
+        wanted = axis.parallel in allowed if allowed else axis.parallel not in SPECIAL
+        if wanted and axis.parallel is not ParallelType.serial:
+            types[domains.group(axis)] = axis.parallel
+    for tensor in _targets(fusion, reference, selected_tensors):
+        for axis in tensor.loop:
+            found = types.get(domains.group(axis))
+            if found is not None:
+                axis.parallel = found

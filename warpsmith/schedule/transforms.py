@@ -1,0 +1,181 @@
+"""Primitives on the loops of one tensor: split, merge, reorder, parallelize, memory type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import domains, integers
+from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
+from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.tensor import TensorView
+
+
+def axis_position(tensor: TensorView, axis: int, *, count: int | None = None) -> int:
+    """`axis` as a position from the left; negative counts from the end."""
+    length = len(tensor.loop) if count is None else count
+    position = axis + length if axis < 0 else axis
+    if not 0 <= position < length:
+        raise ScheduleError(
+            f"axis {axis} is outside the {length} loop axes of {tensor.name}",
+            code="WS0201",
+            remedy=f"use {-length} to {length - 1}" if length else "a scalar has no axes",
+        )
+    return position
+
+
+def _check_schedulable(tensor: TensorView, first: int) -> None:
+    """Refuse changes to inputs, and to loops that are already shared with consumers."""
+    if tensor.is_input:
+        raise ScheduleError(
+            f"{tensor.name} is an input of the fusion and has no loops",
+            code="WS0202",
+            remedy=f"schedule its cache: {tensor.name}.cache_after()",
+        )
+    if first < tensor.compute_at:
+        raise ScheduleError(
+            f"axis {first} of {tensor.name} is shared with its consumers "
+            f"(compute-at position {tensor.compute_at})",
+            code="WS0203",
+            remedy="transform before inlining",
+        )
+
+
+def split(
+    tensor: TensorView, axis: int, factor: int | Expr, inner_split: bool = True
+) -> TensorView:
+    """Divide loop `axis` in two. `factor` is the extent of the inner part (or of the outer one)."""
+    position = axis_position(tensor, axis)
+    _check_schedulable(tensor, position)
+    if isinstance(factor, int) and factor < 1:
+        raise ScheduleError(
+            f"split factor {factor} of {tensor.name} axis {axis} is below 1",
+            code="WS0204",
+            remedy="use a factor of 1 or more",
+        )
+    target = tensor.loop[position]
+    if target.parallel is not ParallelType.serial:
+        raise ScheduleError(
+            f"axis {axis} of {tensor.name} is already bound to {target.parallel.name}",
+            code="WS0205",
+            remedy="split before parallelizing",
+        )
+    made = domains.split(target, integers.index(factor), inner_split=inner_split)
+    tensor.transforms.append(made)
+    tensor.loop[position : position + 1] = [made.outer, made.inner]
+    return tensor
+
+
+def merge(tensor: TensorView, axis_o: int, axis_i: int | None = None) -> TensorView:
+    """Join two adjacent or distant loops; the result stands where the outer one stood."""
+    outer = axis_position(tensor, axis_o)
+    inner = outer + 1 if axis_i is None else axis_position(tensor, axis_i)
+    inner = axis_position(tensor, inner)
+    if outer == inner:
+        raise ScheduleError(
+            f"axis {axis_o} of {tensor.name} cannot be merged with itself",
+            code="WS0206",
+            remedy="name two different axes",
+        )
+    _check_schedulable(tensor, min(outer, inner))
+    first, second = tensor.loop[outer], tensor.loop[inner]
+    kinds = {a.kind for a in (first, second) if not a.is_broadcast}
+    if len(kinds) > 1:
+        raise ScheduleError(
+            f"axes {axis_o} and {inner} of {tensor.name} are {first!r} and {second!r}: "
+            "an iteration cannot be merged with a reduction",
+            code="WS0207",
+            remedy="reorder so that axes of one kind are merged",
+        )
+    for candidate in (first, second):
+        if candidate.parallel is not ParallelType.serial:
+            raise ScheduleError(
+                f"{candidate!r} of {tensor.name} is already bound to {candidate.parallel.name}",
+                code="WS0205",
+                remedy="merge before parallelizing",
+            )
+    made = domains.merge(first, second)
+    tensor.transforms.append(made)
+    tensor.loop[outer] = made.axis
+    del tensor.loop[inner]
+    return tensor
+
+
+def reorder(tensor: TensorView, old2new: Mapping[int, int]) -> TensorView:
+    """Move loops: `old2new` maps positions to new ones; the others keep their order."""
+    length = len(tensor.loop)
+    moves = {axis_position(tensor, o): axis_position(tensor, n) for o, n in old2new.items()}
+    if len(set(moves.values())) != len(old2new) or len(moves) != len(old2new):
+        raise ScheduleError(
+            f"reorder {dict(old2new)} of {tensor.name} moves two axes to one place",
+            code="WS0208",
+            remedy="give every axis its own new position",
+        )
+    changed = [p for old, new in moves.items() if old != new for p in (old, new)]
+    _check_schedulable(tensor, min(changed, default=length))
+    rest = iter(p for p in range(length) if p not in moves)
+    source = {new: old for old, new in moves.items()}
+    order = [source[p] if p in source else next(rest) for p in range(length)]
+    tensor.loop[:] = [tensor.loop[p] for p in order]
+    return tensor
+
+
+def parallelize(tensor: TensorView, axis: int, parallel_type: ParallelType) -> TensorView:
+    """Bind a loop to grid, block, vectorize or unroll."""
+    bind(tensor, tensor.loop[axis_position(tensor, axis)], parallel_type)
+    return tensor
+
+
+def bind(tensor: TensorView, axis: IterDomain, parallel_type: ParallelType) -> None:
+    """Bind one of the tensor's loop axes, checking what lowering relies on."""
+    if parallel_type is ParallelType.vectorize and not isinstance(axis.extent, Const):
+        raise ScheduleError(
+            f"{axis!r} of {tensor.name} has no constant extent, which vectorize needs",
+            code="WS0209",
+            remedy="split it by 2, 4, 8 or 16 first",
+        )
+    if parallel_type.is_thread:
+        for other in tensor.loop:
+            if other is not axis and other.parallel is parallel_type:
+                raise ScheduleError(
+                    f"{tensor.name} already has {other!r} on {parallel_type.name}",
+                    code="WS0210",
+                    remedy="merge the two axes or use another parallel type",
+                )
+    if parallel_type in (ParallelType.tma, ParallelType.mma):
+        raise ScheduleError(
+            f"{parallel_type.name} is not available on {tensor.name}: no ring loads it",
+            code="WS0211",
+            remedy="use vectorize for 16-byte accesses",
+        )
+    axis.parallel = parallel_type
+
+
+def set_memory_type(tensor: TensorView, memory_type: MemoryType) -> TensorView:
+    """Say where the tensor lives. Inputs and outputs are always global."""
+    if (tensor.is_input or tensor.is_output) and memory_type is not MemoryType.global_:
+        raise ScheduleError(
+            f"{tensor.name} is an input or output of the fusion and lives in global memory",
+            code="WS0212",
+            remedy="set the memory type of its cache",
+        )
+    if memory_type is MemoryType.global_ and not (tensor.is_input or tensor.is_output):
+        raise ScheduleError(
+            f"{tensor.name} is neither input nor output and cannot live in global memory",
+            code="WS0213",
+            remedy="make it an output, or use shared or local memory",
+        )
+    tensor.memory = memory_type
+    return tensor
+
+
+def pad_allocation(tensor: TensorView, elements: int) -> TensorView:
+    """Lengthen the fastest row of a shared tensor, to spread its columns over banks."""
+    if elements < 0:
+        raise ScheduleError(
+            f"padding {elements} of {tensor.name} is negative",
+            code="WS0214",
+            remedy="give 0 or more elements",
+        )
+    tensor.padding = elements
+    return tensor

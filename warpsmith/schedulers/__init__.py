@@ -1,0 +1,1 @@
+"""Automatic schedules. Each scheduler is three files: can, heuristic, apply."""

@@ -1,0 +1,115 @@
+"""How a domain's dimensions lie in the memory of a fusion's tensors.
+
+The fastest dimensions that every tensor either walks contiguously or lacks altogether form the
+**inner run**: a vector split off it is one access of each tensor that has it, and one value of each
+that lacks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpsmith.ir import integers
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.scalar import Expr
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.problem import Problem, widest_vector
+
+
+@dataclass(frozen=True, slots=True)
+class InnerRun:
+    """The dimensions `axes[start:]` of a domain, and the copies that walk them contiguously."""
+
+    axes: tuple[IterDomain, ...]
+    start: int
+    walkers: tuple[Cached, ...]
+
+    @property
+    def extent(self) -> Expr:
+        return integers.mul(*(axis.extent for axis in self.axes[self.start :]))
+
+    def vector(self, problem: Problem) -> int:
+        """The widest vector that divides the run in this call."""
+        width = widest_vector([cached.memory.dtype for cached in self.walkers])
+        total = problem.size(self.extent)
+        while width > 1 and total % width:
+            width //= 2
+        return width
+
+    def vectorized(self, problem: Problem, width: int) -> tuple[str, ...]:
+        """Names of the global tensors that can be accessed in vectors of this width."""
+        if width == 1:
+            return ()
+        return tuple(
+            cached.memory.name
+            for cached in self.walkers
+            if problem.aligned(cached.memory, width) and _steps_whole(cached, problem, width)
+        )
+
+
+def _steps_whole(cached: Cached, problem: Problem, width: int) -> bool:
+    """Whether every run-time stride of the tensor is a whole number of vectors."""
+    tensor = cached.memory
+    for dimension, axis in enumerate(tensor.shape_axes):
+        if tensor.contiguity[dimension] is False and not axis.is_broadcast:
+            if problem.values[f"{tensor.name}_stride{dimension}"] % width:
+                return False
+    return True
+
+
+def find_inner_run(
+    domains: DomainMap, axes: Sequence[IterDomain], caches: Sequence[Cached]
+) -> InnerRun:
+    """The longest inner run of a domain whose axes are given slowest first."""
+    if not axes:
+        return InnerRun((), 0, ())
+    positions = [_positions(domains, axes, cached) for cached in caches]
+    last = len(axes) - 1
+    walkers = [
+        index
+        for index, (cached, where) in enumerate(zip(caches, positions, strict=True))
+        if where and where[-1] == last and _contiguous(cached, -1)
+    ]
+    start = last
+    while start > 0 and all(
+        _extends(cached, where, start, index in walkers)
+        for index, (cached, where) in enumerate(zip(caches, positions, strict=True))
+    ):
+        start -= 1
+    return InnerRun(tuple(axes), start, tuple(caches[index] for index in walkers))
+
+
+def _positions(
+    domains: DomainMap, axes: Sequence[IterDomain], cached: Cached
+) -> list[int | None]:
+    """For each concrete dimension of the tensor in memory order, its place among `axes`."""
+    place = {domains.group(axis): index for index, axis in enumerate(axes)}
+    mirror = cached.copy
+    found: list[int | None] = []
+    for dimension in cached.memory.memory_order():
+        axis = mirror.shape_axes[dimension]
+        if not cached.memory.shape_axes[dimension].is_broadcast:
+            found.append(place.get(domains.group(axis)))
+    return found
+
+
+def _contiguous(cached: Cached, place: int) -> bool:
+    """Contiguity of the concrete dimension at `place` in memory order."""
+    tensor = cached.memory
+    concrete = [d for d in tensor.memory_order() if not tensor.shape_axes[d].is_broadcast]
+    return tensor.contiguity[concrete[place]] is True
+
+
+def _extends(
+    cached: Cached,
+    where: list[int | None],
+    start: int,
+    walks: bool,
+) -> bool:
+    """Whether the run may grow from `start` to `start - 1` as far as this tensor goes."""
+    if not walks:
+        return start in where or start - 1 not in where
+    place = where.index(start)
+    return place > 0 and where[place - 1] == start - 1 and _contiguous(cached, place - 1)

@@ -1,0 +1,1 @@
+"""Fusions without reductions: one grid over the widest output."""

@@ -1,0 +1,56 @@
+"""When the pointwise scheduler applies."""
+
+from __future__ import annotations
+
+from warpsmith.ir import integers
+from warpsmith.ir.derivation import Derivation
+from warpsmith.ir.exprs import Reduction, Welford
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.tensor import TensorView
+
+
+def refusal(fusion: Fusion) -> str:
+    """Why the scheduler cannot take the fusion; empty when it can."""
+    if any(isinstance(op, Reduction | Welford) for op in fusion.operations):
+        return "it reduces"
+    domains = DomainMap(fusion)
+    if reference(fusion, domains) is None:
+        return "no output has all the dimensions that the others need"
+    return self_mapped(fusion, domains)
+
+
+def reference(fusion: Fusion, domains: DomainMap) -> TensorView | None:
+    """The output whose loops can compute every tensor: the first of those of the highest rank."""
+    outputs = sorted((o.value for o in fusion.outputs), key=lambda t: -t.rank)
+    for candidate in outputs:
+        if covers(fusion, domains, candidate):
+            return candidate
+    return None
+
+
+def covers(fusion: Fusion, domains: DomainMap, tensor: TensorView) -> bool:
+    """Whether the indices of `tensor` determine those of every tensor of the fusion."""
+    known = {domains.group(axis): integers.ZERO for axis in tensor.logical}
+    derivation = Derivation(domains, known)
+    inputs = set(map(id, fusion.input_tensors))
+    return all(
+        axis.is_broadcast or derivation.reaches(domains.group(axis))
+        for other in fusion.tensors
+        if id(other) not in inputs
+        for axis in (*other.root, *other.logical)
+    )
+
+
+def self_mapped(fusion: Fusion, domains: DomainMap) -> str:
+    """Names a tensor two of whose dimensions must be one loop, which no loop nest can compute."""
+    for tensor in fusion.tensors:
+        if tensor in fusion.input_tensors:
+            continue
+        groups = [domains.group(axis) for axis in tensor.logical]
+        concrete = [
+            g for g, axis in zip(groups, tensor.logical, strict=True) if not axis.is_broadcast
+        ]
+        if len(set(concrete)) != len(concrete):
+            return f"two dimensions of {tensor.name} come from one dimension of its inputs"
+    return ""

@@ -1,0 +1,51 @@
+"""What a heuristic may look at: the sizes of one call and the device that it runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr, evaluate
+from warpsmith.ir.tensor import TensorView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The device facts that schedules depend on; the defaults are one H200's."""
+
+    sm_count: int = 132
+    threads_per_sm: int = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One call.
+
+    Attributes:
+        values: integer symbols by name: sizes `T0_size1`, strides `T0_stride1`, integer scalars.
+        alignment: bytes that each global tensor's address is a multiple of, by name; 16 where
+            absent (warpsmith's own allocations are).
+        target: the device.
+    """
+
+    values: Mapping[str, int]
+    alignment: Mapping[str, int]
+    target: Target = Target()
+
+    def size(self, expr: Expr) -> int:
+        return evaluate(expr, dict(self.values))
+
+    def aligned(self, tensor: TensorView, width: int) -> bool:
+        """Whether vectors of `width` elements of the tensor start at multiples of their size."""
+        wanted = min(width * tensor.dtype.size, 16)
+        return self.alignment.get(tensor.name, 16) % wanted == 0
+
+
+def widest_vector(dtypes: list[DataType]) -> int:
+    """Elements per access: 16 bytes of the narrowest type, at most 32 of the widest."""
+    if not dtypes:
+        return 1
+    narrow = min(dtype.size for dtype in dtypes)
+    wide = max(dtype.size for dtype in dtypes)
+    return max(1, min(16 // narrow, 32 // wide))

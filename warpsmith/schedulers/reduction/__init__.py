@@ -1,0 +1,1 @@
+"""Fusions whose reductions all reduce the same dimensions of one domain, in one kernel."""

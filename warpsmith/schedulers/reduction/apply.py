@@ -1,0 +1,185 @@
+"""Schedule a reduction by its parameters."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.exprs import Reduction, Welford
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.scalar import Symbol
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.caches import rfactor
+from warpsmith.schedule.inline import inline_at, inline_most
+from warpsmith.schedule.propagate import parallelize_like, transform_like
+from warpsmith.schedule.transforms import merge, parallelize, reorder, split
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.reduction.can import after_reduction, reductions
+from warpsmith.schedulers.reduction.heuristic import ReductionParams, shape_of
+
+SPLITS = "splits"
+"""Name of the launch symbol: blocks that share one result."""
+
+
+class Role(Enum):
+    """What a loop of a reduction is for."""
+
+    grid = "results over blocks"
+    splits = "parts of one result over blocks"
+    serial = "passes of one thread"
+    unroll = "accesses of one pass"
+    kept_unroll = "results of one thread"
+    block_x = "threads along the fastest dimension"
+    block_y = "threads along the other dimension"
+    vector = "elements of one access"
+
+
+PARALLEL = {
+    Role.grid: ParallelType.grid_x,
+    Role.splits: ParallelType.grid_y,
+    Role.serial: ParallelType.serial,
+    Role.unroll: ParallelType.unroll,
+    Role.kept_unroll: ParallelType.unroll,
+    Role.block_x: ParallelType.block_x,
+    Role.block_y: ParallelType.block_y,
+    Role.vector: ParallelType.serial,
+}
+
+
+def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -> None:
+    """Loops of the first partial reduction, kept dimensions K and reduced ones R:
+
+    inner: `[K grid_x, K block_y, R grid_y | R serial | R unroll, R block_x, R vector]`
+    outer: `[K grid_x, R grid_y | R serial | R unroll, R block_y, K block_x, K vector]`
+
+    The serial part is reduced into registers that keep the unroll and vector lanes apart; a second
+    partial reduction joins those; what is left is reduced across the block, and across the grid
+    where the launch splits results over blocks.
+    """
+    domains = DomainMap(fusion)
+    shape = shape_of(fusion, domains, caches)
+    order = {domains.group(axis): place for place, axis in enumerate(shape.axes)}
+    run = len(shape.run.axes) - shape.run.start
+    count = Symbol(SPLITS, low=1)
+    fusion.launch_symbols.append(count)
+    partials: list[TensorView] = []
+    for tensor in reductions(fusion):
+        keeps = _order_loops(tensor, domains, order)
+        roles = (_inner if params.inner else _outer)(tensor, keeps, run, params, count)
+        partials.append(_factor(tensor, roles, params))
+    _spread(fusion, caches, params, partials)
+
+
+def _order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) -> int:
+    """Bring kept dimensions before reduced ones, each in memory order; returns how many are kept."""
+
+    def key(position: int) -> tuple[bool, int]:
+        axis = tensor.loop[position]
+        return axis.is_reduction, order.get(domains.group(axis), -1)
+
+    wanted = sorted(range(len(tensor.loop)), key=key)
+    reorder(tensor, {old: new for new, old in enumerate(wanted)})
+    return sum(not axis.is_reduction for axis in tensor.loop)
+
+
+def _merge_all(tensor: TensorView, start: int, end: int) -> None:
+    """Merge the loops `start .. end - 1` into one."""
+    for _ in range(end - start - 1):
+        merge(tensor, start)
+
+
+def _inner(
+    tensor: TensorView, keeps: int, run: int, params: ReductionParams, count: Symbol
+) -> list[Role]:
+    """`[K grid_x, K block_y, R grid_y, R serial, K unroll, R unroll, R block_x, R vector]`."""
+    end = len(tensor.loop)
+    _merge_all(tensor, end - run, end)
+    split(tensor, -1, params.vector)
+    _merge_all(tensor, keeps, len(tensor.loop) - 1)
+    split(tensor, keeps, params.block_x)
+    split(tensor, keeps, params.unroll)
+    split(tensor, keeps, count, inner_split=False)
+    roles = [Role.splits, Role.serial, Role.unroll, Role.block_x, Role.vector]
+    if not keeps:
+        return roles
+    _merge_all(tensor, 0, keeps)
+    split(tensor, 0, params.block_y)
+    split(tensor, 0, params.kept_unroll)
+    reorder(tensor, {0: 0, 1: 4, 2: 1})
+    return [Role.grid, Role.block_y, Role.splits, Role.serial, Role.kept_unroll, *roles[2:]]
+
+
+def _outer(
+    tensor: TensorView, keeps: int, run: int, params: ReductionParams, count: Symbol
+) -> list[Role]:
+    """`[K grid_x, R grid_y, R serial, R unroll, R block_y, K block_x, K vector]`."""
+    _merge_all(tensor, keeps, len(tensor.loop))
+    split(tensor, keeps, params.block_y)
+    split(tensor, keeps, params.unroll)
+    split(tensor, keeps, count, inner_split=False)
+    _merge_all(tensor, keeps - run, keeps)
+    kept = keeps - run + 1
+    split(tensor, kept - 1, params.vector)
+    _merge_all(tensor, 0, kept)
+    split(tensor, 0, params.block_x)
+    reorder(tensor, {1: 5, 2: 6})
+    return [
+        Role.grid,
+        Role.splits,
+        Role.serial,
+        Role.unroll,
+        Role.block_y,
+        Role.block_x,
+        Role.vector,
+    ]
+
+
+def _factor(tensor: TensorView, roles: list[Role], params: ReductionParams) -> TensorView:
+    """Bind the loops and factor the reduction twice; returns the first partial result."""
+    for position, role in enumerate(roles):
+        tensor.loop[position].parallel = PARALLEL[role]
+    first = rfactor(tensor, [roles.index(Role.serial)])
+    left = [role for role in roles if role is not Role.serial]
+    lanes = [Role.unroll, Role.vector] if params.inner else [Role.unroll]
+    rfactor(tensor, [left.index(role) for role in lanes])
+    return first[0]
+
+
+def _spread(
+    fusion: Fusion,
+    caches: tuple[Cached, ...],
+    params: ReductionParams,
+    partials: list[TensorView],
+) -> None:
+    """Give the other tensors the loops of the first partial reduction, and inline everything."""
+    reference = partials[0]
+    results = {
+        id(out)
+        for op in fusion.operations
+        if isinstance(op, Reduction | Welford)
+        for out in op.outputs
+    }
+    others = [
+        t for t in fusion.tensors if t not in fusion.input_tensors and id(t) not in results
+    ]
+    after = after_reduction(fusion)
+    if others:
+        transform_like(reference, others)
+        parallelize_like(reference, selected_tensors=others)
+    for cached in caches:
+        if cached.memory.name in params.vectorized:
+            parallelize(cached.copy, -1, ParallelType.vectorize)
+    serial = next(p for p, axis in enumerate(reference.loop) if axis.is_reduction)
+    loads = [c.register for c in caches if c.load and id(c.register) not in after]
+    inline_most(fusion, [t for t in fusion.tensors if t not in fusion.input_tensors])
+    if any(isinstance(t.definition, Welford) for t in partials):
+        _keep_vectors_apart(reference, [t for t in others if id(t) not in after])
+    inline_at(reference, serial + 1, best_effort=True, selected_tensors=loads)
+
+
+def _keep_vectors_apart(reference: TensorView, before: list[TensorView]) -> None:
+    """Compute whole vectors before a Welford step, which takes all lanes under one count."""
+    for tensor in before:
+        position = min(tensor.compute_at, len(reference.loop) - 1)
+        tensor.compute_at = position

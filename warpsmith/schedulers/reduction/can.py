@@ -1,0 +1,86 @@
+"""When the reduction scheduler applies."""
+
+from __future__ import annotations
+
+from warpsmith.ir import integers
+from warpsmith.ir.derivation import Derivation
+from warpsmith.ir.exprs import Operation, Reduction, Welford, tensor_inputs
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.pointwise.can import self_mapped
+
+
+def reductions(fusion: Fusion) -> tuple[TensorView, ...]:
+    """The first result of every reduction, in order."""
+    return tuple(
+        op.outputs[0] for op in fusion.operations if isinstance(op, Reduction | Welford)
+    )
+
+
+def refusal(fusion: Fusion) -> str:
+    """Why the scheduler cannot take the fusion; empty when it can."""
+    reduced = reductions(fusion)
+    if not reduced:
+        return "it does not reduce"
+    domains = DomainMap(fusion)
+    first = reduced[0]
+    for other in reduced[1:]:
+        if _pattern(domains, other) != _pattern(domains, first):
+            return f"{first.name} and {other.name} reduce different dimensions"
+    return (
+        self_mapped(fusion, domains)
+        or _needs_result_again(fusion, domains, first)
+        or _uncovered(fusion, domains, first)
+    )
+
+
+def _pattern(domains: DomainMap, tensor: TensorView) -> tuple[frozenset[int], frozenset[int]]:
+    """Groups that a reduction keeps, and groups that it reduces."""
+    kept = (a for a in tensor.logical if not a.is_reduction and not a.is_broadcast)
+    gone = (a for a in tensor.logical if a.is_reduction)
+    return frozenset(map(domains.group, kept)), frozenset(map(domains.group, gone))
+
+
+def after_reduction(fusion: Fusion) -> set[int]:
+    """Identities of the tensors that depend on a reduction, the reductions among them."""
+    found: set[int] = set()
+    for operation in fusion.operations:
+        depends = any(id(t) in found for t in tensor_inputs(operation))
+        if depends or isinstance(operation, Reduction | Welford):
+            found.update(id(output) for output in operation.outputs)
+    return found
+
+
+def _needs_result_again(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
+    """A result that is combined with the reduced dimensions again needs a second pass."""
+    _, gone = _pattern(domains, first)
+    after = after_reduction(fusion)
+    for operation in fusion.operations:
+        for output in operation.outputs:
+            if id(output) not in after or _is_reduction(operation):
+                continue
+            if any(domains.group(axis) in gone and not axis.is_broadcast for axis in output.root):
+                return f"{output.name} combines a reduction's result with what was reduced"
+    for operation in fusion.operations:
+        if _is_reduction(operation) and any(id(t) in after for t in tensor_inputs(operation)):
+            return f"{operation.outputs[0].name} reduces what was reduced before"
+    return ""
+
+
+def _is_reduction(operation: Operation) -> bool:
+    return isinstance(operation, Reduction | Welford)
+
+
+def _uncovered(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
+    """Every tensor must be computable from the loops of the first reduction."""
+    known = {domains.group(axis): integers.ZERO for axis in first.logical}
+    derivation = Derivation(domains, known)
+    inputs = set(map(id, fusion.input_tensors))
+    for tensor in fusion.tensors:
+        if id(tensor) in inputs:
+            continue
+        for axis in (*tensor.root, *tensor.logical):
+            if not axis.is_broadcast and not derivation.reaches(domains.group(axis)):
+                return f"{tensor.name} has a dimension that {first.name} neither keeps nor reduces"
+    return ""

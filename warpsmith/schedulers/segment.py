@@ -1,0 +1,179 @@
+"""Cut a fusion into segments that one scheduler each can take.
+
+What a reduction gives to operations that need the reduced dimension again (the mean that is
+subtracted from every element) goes through global memory; everything that depends on no reduction
+is computed again by each segment that needs it, since that costs no more than reading its inputs.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+from warpsmith.errors import SchedulerRefusal
+from warpsmith.ir.exprs import Move, Operation, Reduction, Welford, tensor_inputs
+from warpsmith.ir.fusion import Fusion, Output
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.select import can_schedule, refusals
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One kernel's share: a fusion whose inputs and outputs carry the whole's tensor names."""
+
+    fusion: Fusion
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def segment(fusion: Fusion) -> tuple[Segment, ...]:
+    """Segments in an order in which they can run.
+
+    Raises:
+        SchedulerRefusal: an operation that no scheduler can take even alone.
+    """
+    fusion.check_not_empty()
+    if can_schedule(fusion):
+        return (_extract(fusion, [o.value for o in fusion.outputs], frozenset()),)
+    cuts = _cuts(fusion)
+    sinks = _sinks(fusion, cuts)
+    groups = _merge_sinks(fusion, sinks, cuts)
+    return tuple(_extract(fusion, group, cuts) for group in groups)
+
+
+def _cuts(fusion: Fusion) -> frozenset[int]:
+    """Tensors that must go through memory: reduced results that are widened or reduced again."""
+    reduced: dict[int, bool] = {}
+    cut: set[int] = set()
+    for operation in fusion.operations:
+        sources = tensor_inputs(operation)
+        depends = any(reduced.get(id(t), False) for t in sources)
+        again = isinstance(operation, Reduction | Welford) or _widens(operation)
+        if depends and again:
+            cut.update(id(t) for t in sources if reduced.get(id(t), False))
+            depends = False
+        is_reduction = isinstance(operation, Reduction | Welford)
+        for output in operation.outputs:
+            reduced[id(output)] = depends or is_reduction
+    return frozenset(cut)
+
+
+def _widens(operation: Operation) -> bool:
+    return isinstance(operation, Move) and (
+        None in operation.origin or operation.kind in ("expand", "reshape")
+    )
+
+
+def _sinks(fusion: Fusion, cuts: frozenset[int]) -> list[TensorView]:
+    """Tensors that must be written: outputs and cuts, in definition order."""
+    outputs = {id(o.value) for o in fusion.outputs}
+    return [
+        t
+        for operation in fusion.operations
+        for t in operation.outputs
+        if id(t) in outputs or id(t) in cuts
+    ]
+
+
+def _merge_sinks(
+    fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int]
+) -> list[list[TensorView]]:
+    """Join sinks into one segment where a scheduler takes them together and none needs another.
+
+    A sink may join a group if nothing that it reads is made by that group or a later one.
+    """
+    groups: list[list[TensorView]] = []
+    for sink in sinks:
+        needed = _needed(fusion, [sink], cuts)
+        home = None
+        for group in reversed(groups):
+            if needed & {id(t) for t in group}:
+                break
+            if can_schedule(_extract(fusion, [*group, sink], cuts).fusion):
+                home = group
+        if home is None:
+            _check(fusion, sink, cuts)
+            groups.append([sink])
+        else:
+            home.append(sink)
+    return groups
+
+
+def _check(fusion: Fusion, sink: TensorView, cuts: frozenset[int]) -> None:
+    alone = _extract(fusion, [sink], cuts).fusion
+    if not can_schedule(alone):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals(alone))
+        raise SchedulerRefusal(
+            f"no scheduler can compute {sink.name} ({reasons})",
+            remedy="split the program into several fusions, or schedule it by hand",
+        )
+
+
+def _needed(fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int]) -> set[int]:
+    """Cut tensors that the sinks read."""
+    return {
+        id(t)
+        for operation in _slice(fusion, sinks, cuts)
+        for t in tensor_inputs(operation)
+        if id(t) in cuts and t not in sinks
+    }
+
+
+def _slice(
+    fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int]
+) -> tuple[Operation, ...]:
+    """Operations that compute the sinks from the fusion's inputs and the cut tensors."""
+    wanted = {id(t) for t in sinks}
+    own = set(wanted)
+    chosen: list[Operation] = []
+    for operation in reversed(fusion.operations):
+        if not any(id(out) in wanted for out in operation.outputs):
+            continue
+        chosen.append(operation)
+        for source in tensor_inputs(operation):
+            if id(source) not in cuts or id(source) in own:
+                wanted.add(id(source))
+    return tuple(reversed(chosen))
+
+
+def _extract(
+    fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int]
+) -> Segment:
+    """A copy of the part of the fusion that computes the sinks."""
+    chosen = _slice(fusion, sinks, cuts)
+    made = {id(out) for operation in chosen for out in operation.outputs}
+    read = {
+        id(t): t for op in chosen for t in tensor_inputs(op) if id(t) not in made
+    }
+    memo: dict[int, object] = {}
+    clone = copy.deepcopy(fusion, memo)
+
+    def twin(tensor: TensorView) -> TensorView:
+        found = memo[id(tensor)]
+        assert isinstance(found, TensorView)
+        return found
+
+    kept = {id(memo[id(operation)]) for operation in chosen}
+    clone.operations = [operation for operation in clone.operations if id(operation) in kept]
+    inputs = [twin(t) for t in read.values()]
+    for tensor in inputs:
+        _make_input(tensor)
+    clone.inputs = [*inputs, *clone.input_scalars]
+    aliases = {id(o.value): o.alias_of for o in fusion.outputs}
+    clone.outputs = []
+    for sink in sinks:
+        alias = aliases.get(id(sink))
+        clone.outputs.append(Output(twin(sink), twin(alias) if alias is not None else None))
+    return Segment(
+        clone, tuple(t.name for t in inputs), tuple(twin(sink).name for sink in sinks)
+    )
+
+
+def _make_input(tensor: TensorView) -> None:
+    """A tensor that another segment writes is an input here: row-major, without reductions."""
+    if tensor.definition is None:
+        return
+    tensor.definition = None
+    tensor.logical = tensor.root = tensor.shape_axes
+    tensor.loop = list(tensor.logical)
+    tensor.transforms = []

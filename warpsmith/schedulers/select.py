@@ -1,0 +1,85 @@
+"""Which scheduler takes a fusion, and the schedule that it lays."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+from warpsmith.errors import SchedulerRefusal
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.schedulers import pointwise, reduction
+from warpsmith.schedulers.caching import Cached, add_caches
+from warpsmith.schedulers.pointwise import apply as pointwise_apply
+from warpsmith.schedulers.pointwise import can as pointwise_can
+from warpsmith.schedulers.pointwise import heuristic as pointwise_heuristic
+from warpsmith.schedulers.pointwise.heuristic import PointwiseParams
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reduction import apply as reduction_apply
+from warpsmith.schedulers.reduction import can as reduction_can
+from warpsmith.schedulers.reduction import heuristic as reduction_heuristic
+from warpsmith.schedulers.reduction.heuristic import ReductionParams
+
+Params = PointwiseParams | ReductionParams
+
+SCHEDULERS = (
+    ("pointwise", pointwise_can.refusal, pointwise.__doc__),
+    ("reduction", reduction_can.refusal, reduction.__doc__),
+)
+"""Schedulers in the order in which they are asked: (name, refusal, what it takes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A fusion with its caches, ready for one scheduler; `refusals` say why others declined."""
+
+    fusion: Fusion
+    caches: tuple[Cached, ...]
+    domains: DomainMap
+    scheduler: str
+    refusals: tuple[tuple[str, str], ...]
+
+    def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
+        """The schedule's parameters, and the values of its launch symbols."""
+        if self.scheduler == "pointwise":
+            return pointwise_heuristic.choose(
+                self.fusion, self.domains, self.caches, problem
+            ), {}
+        params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
+        shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
+        count = reduction_heuristic.splits(shape, params, problem)
+        return params, {reduction_apply.SPLITS: count}
+
+    def scheduled(self, params: Params) -> Fusion:
+        """A copy of the fusion with the schedule laid on it."""
+        fusion, caches = copy.deepcopy((self.fusion, self.caches))
+        if isinstance(params, PointwiseParams):
+            pointwise_apply.apply(fusion, caches, params)
+        else:
+            reduction_apply.apply(fusion, caches, params)
+        return fusion
+
+
+def refusals(fusion: Fusion) -> tuple[tuple[str, str], ...]:
+    """Why each scheduler cannot take the fusion; an empty reason means that it can."""
+    return tuple((name, refusal(fusion)) for name, refusal, _ in SCHEDULERS)
+
+
+def can_schedule(fusion: Fusion) -> bool:
+    return any(not reason for _, reason in refusals(fusion))
+
+
+def select(fusion: Fusion) -> Candidate:
+    """Prepare a copy of the fusion for the first scheduler that takes it."""
+    reasons = refusals(fusion)
+    taken = next((name for name, reason in reasons if not reason), None)
+    if taken is None:
+        listing = "; ".join(f"{name}: {reason}" for name, reason in reasons)
+        raise SchedulerRefusal(
+            f"no scheduler can take the fusion ({listing})",
+            remedy="schedule it by hand with manual_execute, or define it as several fusions",
+        )
+    prepared = copy.deepcopy(fusion)
+    caches = add_caches(prepared)
+    declined = tuple((name, reason) for name, reason in reasons if reason)
+    return Candidate(prepared, caches, DomainMap(prepared), taken, declined)
