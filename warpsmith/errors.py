@@ -1,8 +1,8 @@
 """Every error that warpsmith raises.
 
-User errors derive from `WarpsmithError`: each says what was got, the rule that it breaks and what to
-try, and carries a stable code. `InternalError` is not one of them: it means that warpsmith itself
-broke a promise, and asks for a report.
+User errors derive from `WarpsmithError`: each says what was got, the rule that it breaks and what
+to try, and carries a stable code. `InternalError` is not one of them: it means that warpsmith
+itself broke a promise, and asks for a report.
 """
 
 from __future__ import annotations

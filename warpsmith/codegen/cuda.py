@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from warpsmith.errors import InternalError
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.codegen.prelude.vector import LoadHint
-from warpsmith.codegen.values import ValueText
+from warpsmith.codegen.values import ValueText, is_scalar
+from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -75,6 +75,7 @@ class _Printer:
         self._temporaries = 0
 
     def text(self) -> str:
+        self._thread_indices()
         self._shared()
         for statement in self._kernel.body:
             self._statement(statement)
@@ -88,17 +89,26 @@ class _Printer:
 
     def _signature(self) -> str:
         kernel = self._kernel
-        parameters = [
-            f"{'' if b.written else 'const '}{self._value.type_name(b.dtype)}* __restrict__ {b.name}"
-            for b in kernel.parameters
-        ]
-        parameters += [
-            f"const {self._value.type_name(s.dtype)} {s.name}" for s in kernel.scalars
-        ]
+        parameters = []
+        for buffer in kernel.parameters:
+            kind = self._value.type_name(buffer.dtype)
+            constant = "" if buffer.written else "const "
+            parameters.append(f"{constant}{kind}* __restrict__ {buffer.name}")
+        parameters += [f"const {self._value.type_name(s.dtype)} {s.name}" for s in kernel.scalars]
         threads = integers.constant(integers.mul(*kernel.launch.block))
         bound = f" __launch_bounds__({threads})" if threads else ""
         listing = ",\n    ".join(parameters)
         return f'extern "C" __global__ void{bound} {kernel.name}(\n    {listing})'
+
+    def _thread_indices(self) -> None:
+        kernel = self._kernel
+        kind = self._value.type_name(DataType.Index)
+        dims = zip(
+            (*GRID_TYPES, *BLOCK_TYPES), (*kernel.launch.grid, *kernel.launch.block), strict=True
+        )
+        for axis, extent in dims:
+            if extent != integers.ONE:
+                self._line(f"const {kind} {axis.name} = {axis.value};")
 
     def _shared(self) -> None:
         if not self._kernel.shared:
@@ -127,7 +137,8 @@ class _Printer:
         match statement:
             case Declare(buffer=buffer):
                 kind = value.type_name(buffer.dtype)
-                self._line(f"{kind} {buffer.name}[{value(buffer.size)}];")
+                size = "" if is_scalar(buffer) else f"[{value(buffer.size)}]"
+                self._line(f"{kind} {buffer.name}{size};")
             case Let(symbol=symbol, value=expr):
                 kind = value.type_name(symbol.dtype)
                 self._line(f"const {kind} {symbol.name} = {value(expr)};")
@@ -139,12 +150,12 @@ class _Printer:
             case If(condition=condition, body=body):
                 self._block(f"if ({value(condition)})", body)
             case Store(buffer=buffer, index=index, value=expr):
-                self._line(f"{buffer.name}[{value(index)}] = {value(expr)};")
+                self._line(f"{value.place(buffer, index)} = {value(expr)};")
             case CopyVector():
                 self._copy(statement)
             case Accumulate(op=op, buffer=buffer, index=index, value=expr):
                 value.pieces.add("reduce_ops")
-                place = f"{buffer.name}[{value(index)}]"
+                place = value.place(buffer, index)
                 kind = value.type_name(buffer.dtype)
                 term = value(expr)
                 self._line(f"{place} = {REDUCERS[op]}::combine<{kind}>({place}, {term});")
@@ -171,12 +182,12 @@ class _Printer:
         self._depth += 1
         if self._is_local(copy.source):
             self._line(f"{vector} v;")
-            source = f"{copy.source.name}[{value.operand(copy.source_index)} + k]"
+            source = value.place(copy.source, copy.source_index, "k")
             self._each_lane(copy.width, f"v[k] = {source};")
         else:
             self._line(f"const {vector} v = {self._fetch(copy, vector)};")
         if self._is_local(copy.target):
-            target = f"{copy.target.name}[{value.operand(copy.target_index)} + k]"
+            target = value.place(copy.target, copy.target_index, "k")
             self._each_lane(copy.width, f"{target} = v[k];")
         else:
             place = f"{copy.target.name} + {value.operand(copy.target_index)}"
@@ -207,14 +218,13 @@ class _Printer:
         kind = value.type_name(step.mean.dtype)
         width = len(step.values)
         terms = ", ".join(map(value, step.values))
-        count = f"{step.count.name}[{value(step.count_index)}]"
-        base = value.operand(step.index)
+        count = value.place(step.count, step.count_index)
         self._line("{")
         self._depth += 1
         self._line(f"const {kind} x[{width}] = {{{terms}}};")
         self._line(f"{count} += 1;")
         self._line(f"const {kind} weight = ws_reciprocal_of_count({count});")
-        mean, m2 = f"{step.mean.name}[{base} + k]", f"{step.m2.name}[{base} + k]"
+        mean, m2 = (value.place(b, step.index, "k") for b in (step.mean, step.m2))
         self._each_lane(
             width,
             f"{{ const {kind} delta = x[k] - {mean}; {mean} += delta * weight; "
@@ -227,8 +237,7 @@ class _Printer:
         value = self._value
         value.pieces.add("reduce_ops")
         kind = f"ws_welford<{value.type_name(merge.mean.dtype)}>"
-        place = value(merge.index)
-        running = [f"{b.name}[{place}]" for b in (merge.mean, merge.m2, merge.count)]
+        running = [value.place(b, merge.index) for b in (merge.mean, merge.m2, merge.count)]
         part = ", ".join(map(value, merge.part))
         self._line("{")
         self._depth += 1
@@ -256,10 +265,12 @@ class _Printer:
         self._line("{")
         self._depth += 1
         self._line(f"{kind} {name}[{reduce.elements}];")
-        base = value.operand(reduce.index)
         members = ("mean", "m2", "count") if welford else ("",)
         places = [
-            (f"{name}[k].{member}" if member else f"{name}[k]", f"{buffer.name}[{base} + k]")
+            (
+                f"{name}[k].{member}" if member else f"{name}[k]",
+                value.place(buffer, reduce.index, "k"),
+            )
             for member, buffer in zip(members, reduce.buffers, strict=True)
         ]
         self._each_lane(reduce.elements, "{ " + " ".join(f"{v} = {b};" for v, b in places) + " }")
@@ -272,7 +283,8 @@ class _Printer:
             self._line(f"ws_block_reduce<{template}>({name}, {scratch}, {dims});")
         if reduce.last is not None:
             value.pieces.add("grid_reduce")
-            assert reduce.workspace is not None and reduce.semaphore is not None
+            assert reduce.workspace is not None
+            assert reduce.semaphore is not None
             split, splits = self._linear(reduce.grid_axes)
             segment, _ = self._linear(tuple(a for a in GRID_TYPES if a not in reduce.grid_axes))
             self._line(
@@ -298,9 +310,10 @@ class _Printer:
         index = ""
         for axis in reversed(used):
             letter = axis.name[-1]
-            index = f"({index} * gridDim.{letter} + blockIdx.{letter})" if index else (
-                f"blockIdx.{letter}"
+            index = (
+                f"({index} * gridDim.{letter} + blockIdx.{letter})"
+                if index
+                else (f"blockIdx.{letter}")
             )
         count = " * ".join(f"gridDim.{axis.name[-1]}" for axis in used)
         return f"(int)({index})", f"(int)({count})"
-

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 from warpsmith.errors import InternalError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-from warpsmith.kernel.nodes import Element
+from warpsmith.kernel.nodes import Buffer, Element
 from warpsmith.ops.table import TABLE
 
 STORAGE = {
@@ -20,8 +22,13 @@ STORAGE = {
     DataType.Bool: "bool",
 }
 
-_INTEGER_TEXT = {"add": " + ", "mul": " * ", "logical_and": " && ", "logical_or": " || "}
+_INTEGER_TEXT = {"mul": " * ", "logical_and": " && ", "logical_or": " || "}
 _COMPARE_TEXT = {"lt": "<", "le": "<=", "eq": "=="}
+
+
+def is_scalar(buffer: Buffer) -> bool:
+    """Whether the buffer is one element in registers."""
+    return buffer.memory is MemoryType.local and buffer.size == integers.ONE
 
 
 class ValueText:
@@ -47,13 +54,21 @@ class ValueText:
         if isinstance(expr, Const):
             return self._literal(expr)
         if isinstance(expr, Symbol):
-            built_in = "." in expr.name
-            return f"({self.type_name(DataType.Index)}){expr.name}" if built_in else expr.name
+            return expr.name
         if isinstance(expr, Element):
-            return f"{expr.buffer.name}[{self(expr.index)}]"
+            return self.place(expr.buffer, expr.index)
         if isinstance(expr, Apply):
             return self._apply(expr)
         raise InternalError(f"{expr!r} cannot be printed")
+
+    def place(self, buffer: Buffer, index: Expr, lane: str = "") -> str:
+        """An element as C++ text; registers of one element are plain variables."""
+        if is_scalar(buffer):
+            return buffer.name
+        if not lane:
+            return f"{buffer.name}[{self(index)}]"
+        offset = "" if index == integers.ZERO else f"{self(index)} + "
+        return f"{buffer.name}[{offset}{lane}]"
 
     def operand(self, expr: Expr) -> str:
         """`expr` in parentheses unless it is a name or a number."""
@@ -81,6 +96,8 @@ class ValueText:
 
     def _integer(self, expr: Apply) -> str:
         args = [self.operand(arg) for arg in expr.args]
+        if expr.op == "add":
+            return " + ".join(self._term(arg) for arg in expr.args)
         if expr.op in _INTEGER_TEXT:
             return _INTEGER_TEXT[expr.op].join(args)
         if expr.op in _COMPARE_TEXT:
@@ -95,6 +112,11 @@ class ValueText:
             return f"({kind})(({a} + {b} - 1) / {b})"
         order = "<" if expr.op == "minimum" else ">"
         return f"{args[0]} {order} {args[1]} ? {args[0]} : {args[1]}"
+
+    def _term(self, expr: Expr) -> str:
+        """A summand: products bind tighter than sums and need no parentheses."""
+        product = isinstance(expr, Apply) and expr.op == "mul"
+        return self(expr) if product else self.operand(expr)
 
     def cast(self, text: str, source: DataType, target: DataType) -> str:
         """Convert a value; halves and integers meet by way of float."""

@@ -44,9 +44,7 @@ class PlannedSegment:
         self._check(compiled, problem, launch_values)
         return compiled, launch_values, params
 
-    def _compile(
-        self, params: Params | None, index_type: DataType, knobs: Knobs
-    ) -> CompiledKernel:
+    def _compile(self, params: Params | None, index_type: DataType, knobs: Knobs) -> CompiledKernel:
         if self.candidate is None or params is None:
             return compile_fusion(self.segment.fusion, "manual", index_type, knobs)
         scheduled = self.candidate.scheduled(params)

@@ -8,6 +8,7 @@ which transform computes each group, and builds index expressions on demand.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import Split, Transform
@@ -23,9 +24,9 @@ class Derivation:
         known: index expression of each group that a loop or thread index gives.
     """
 
-    def __init__(self, domains: DomainMap, known: dict[Group, Expr]) -> None:
+    def __init__(self, domains: DomainMap, known: Mapping[Group, Expr]) -> None:
         self._domains = domains
-        self._index = dict(known)
+        self._index: dict[Group, Expr] = dict(known)
         self._by: dict[Group, Transform] = {}
         self._search(known)
 
@@ -39,7 +40,7 @@ class Derivation:
             known = self._index[group] = self._build(group, self._by[group])
         return known
 
-    def _search(self, known: dict[Group, Expr]) -> None:
+    def _search(self, known: Mapping[Group, Expr]) -> None:
         reached = set(known)
         queue = deque(known)
         while queue:
@@ -73,9 +74,7 @@ class Derivation:
             return integers.floordiv(self.index(whole), radix)
         return integers.mod(self.index(whole), radix)
 
-    def inexact_splits(
-        self, group: Group, facts: frozenset[tuple[Expr, int]]
-    ) -> tuple[Group, ...]:
+    def inexact_splits(self, group: Group, facts: frozenset[tuple[Expr, int]]) -> tuple[Group, ...]:
         """Groups on the way to `group` whose index may run past their extent.
 
         Those are the inputs of splits that are not known to divide, met while going from parts to
@@ -106,6 +105,18 @@ class Derivation:
         if isinstance(transform, Split) and whole not in found:
             extent = self._domains.extent(whole)
             if not integers.divides(transform.factor, extent, facts):
-                if outer in found:
-                    found.remove(outer)
+                self._drop_implied(outer, found)
                 found.append(whole)
+
+    def _drop_implied(self, group: Group, found: list[Group]) -> None:
+        """A bound on a whole bounds its outer part, and that one's outer part, and so on."""
+        while True:
+            if group in found:
+                found.remove(group)
+            transform = self._by.get(group)
+            if transform is None:
+                return
+            whole, outer, _ = self._groups(transform)
+            if whole != group:
+                return
+            group = outer

@@ -70,7 +70,7 @@ class IterDomain:
     Args:
         extent: number of iterations; 1 for broadcast axes.
         kind: what the axis means to its tensor.
-        clone_of: the axis of another tensor that this one repeats (rfactor, caches, transform_like).
+        clone_of: the axis of another tensor that this one repeats.
     """
 
     __slots__ = ("clone_of", "extent", "kind", "parallel")
@@ -107,10 +107,10 @@ class IterDomain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """`axis` becomes `outer`, `inner`, with `index(axis) = index(outer) * extent(inner) + index(inner)`.
+    """`axis` becomes `outer`, `inner`: `index(axis) = index(outer) * extent(inner) + index(inner)`.
 
-    The extents need not divide: the last outer iteration may run past the end of `axis`. `factor` is
-    the extent of the inner part, or of the outer one if not `inner_split`.
+    The extents need not divide: the last outer iteration may run past the end of `axis`. `factor`
+    is the extent of the inner part, or of the outer one if not `inner_split`.
     """
 
     axis: IterDomain

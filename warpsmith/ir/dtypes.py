@@ -92,9 +92,7 @@ def result_type(
             common = promote(common, dtype)
         if weak:
             common = _default_of_category(common, result)
-        if result is None:
-            result = common
-        elif common.category > result.category:
+        if result is None or common.category > result.category:
             result = common
     if result is None:
         raise ValueError("result_type of nothing")

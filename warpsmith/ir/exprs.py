@@ -1,8 +1,9 @@
 """Operations on tensors.
 
 Every operation says how its output's root axes relate to its inputs' axes (`pairs`); all of
-lowering's index arithmetic follows from these pairs and the tensors' transforms. Permute, broadcast,
-squeeze, expand and reshape therefore need no code of their own below this form: they are `Move`s.
+lowering's index arithmetic follows from these pairs and the tensors' transforms. Permute,
+broadcast, squeeze, expand and reshape therefore need no code of their own below this form: they
+are `Move`s.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ class Pointwise:
 class Move:
     """A copy that renames axes.
 
-    `kind` is `permute`, `broadcast`, `broadcast_in_dim`, `expand`, `squeeze` or `reshape`; `origin[k]` is the
-    input dimension that root axis `k` of the output comes from, None for a new broadcast axis.
-    `arguments` are what the user wrote, for printing.
+    `kind` is `permute`, `broadcast`, `broadcast_in_dim`, `expand`, `squeeze` or `reshape`;
+    `origin[k]` is the input dimension that root axis `k` of the output comes from, None for a new
+    broadcast axis. `arguments` are what the user wrote, for printing.
     """
 
     kind: str
@@ -77,7 +78,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
-    """`output = reduce(op, source)` over the output's reduction axes; `op` is sum, prod, max or min."""
+    """`output = op(source)` over the output's reduction axes; op is sum, prod, max or min."""
 
     op: str
     source: TensorView
@@ -177,9 +178,7 @@ def replace_tensor(operation: Operation, old: TensorView, new: TensorView) -> Op
         inputs = tuple(new if value is old else value for value in operation.inputs)
         return Pointwise(operation.op, inputs, operation.output)
     if isinstance(operation, Move):
-        return Move(
-            operation.kind, new, operation.output, operation.origin, operation.arguments
-        )
+        return Move(operation.kind, new, operation.output, operation.origin, operation.arguments)
     if isinstance(operation, Reduction):
         return Reduction(operation.op, new, operation.output)
     if isinstance(operation, Welford):

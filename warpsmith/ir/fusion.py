@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from warpsmith.errors import DefinitionError
 from warpsmith.ir.domains import IterDomain, Transform
@@ -33,7 +35,7 @@ class Fusion:
     Attributes:
         inputs: tensors and scalar symbols, in the order of the arguments.
         launch_symbols: scalars that a scheduler sets at every launch, such as a number of splits.
-        divisors: (expression, divisor) facts that the launch has checked; lowering may rely on them.
+        divisors: (expression, divisor) facts that a launch must check; lowering relies on them.
     """
 
     def __init__(self, tensor_type: type[TensorView] = TensorView) -> None:
@@ -72,6 +74,30 @@ class Fusion:
         number = self._count
         self._count += 1
         return number
+
+    @property
+    def next_tensor_name(self) -> str:
+        """Name that the next tensor will have; an input's sizes are called after it."""
+        return f"T{self._count}"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Fusion:
+        """A copy with tensors, axes and operations of its own.
+
+        Operations are copied in their order, so that each finds its producers copied: copying
+        from a result backwards would recurse as deep as the program is long.
+        """
+        twin = memo[id(self)] = Fusion.__new__(type(self))
+        twin._tensor_type, twin._count, twin._scalars = (
+            self._tensor_type,
+            self._count,
+            self._scalars,
+        )
+        twin.divisors = self.divisors
+        twin.launch_symbols = list(self.launch_symbols)
+        twin.inputs = copy.deepcopy(self.inputs, memo)
+        twin.operations = [copy.deepcopy(operation, memo) for operation in self.operations]
+        twin.outputs = copy.deepcopy(self.outputs, memo)
+        return twin
 
     def fresh_scalar(self) -> str:
         """Name for a new scalar."""

@@ -131,7 +131,10 @@ def _divide(poly: Polynomial, d: Expr) -> tuple[Polynomial, Polynomial]:
 
 
 def floordiv(a: Expr | int, b: Expr | int) -> Expr:
-    """Rules: `x/1`, constants, `(d*q + r)/d = q + r/d`, `r/d = 0` where `r < d`, `(x/a)/b = x/ab`."""
+    """Floor of `a / b`.
+
+    Rules: `x/1`, constants, `(d*q + r)/d = q + r/d`, `r/d = 0` where `r < d`, `(x/a)/b = x/ab`.
+    """
     a, b = index(a), index(b)
     if b == ONE or a == ZERO:
         return a
@@ -154,7 +157,7 @@ def floordiv(a: Expr | int, b: Expr | int) -> Expr:
 def mod(a: Expr | int, b: Expr | int) -> Expr:
     """Rules: `x%1 = 0`, constants, `(d*q + r)%d = r%d`, `r%d = r` where `r < d`."""
     a, b = index(a), index(b)
-    if b == ONE or a == ZERO or a == b:
+    if b == ONE or a in (ZERO, b):
         return ZERO
     if isinstance(a, Const) and isinstance(b, Const):
         return Const(int(a.value) % int(b.value))
@@ -211,16 +214,24 @@ def less(a: Expr | int, b: Expr | int) -> Expr:
 
 def conjunction(*conditions: Expr) -> Expr:
     """All of the conditions; repeated ones count once, in the order given."""
-    distinct: list[Expr] = []
+    distinct: dict[Expr, None] = {}
     for condition in conditions:
-        if condition != TRUE and condition not in distinct:
-            distinct.append(condition)
+        distinct.update(dict.fromkeys(conjuncts(condition)))
     if not distinct:
         return TRUE
-    result = distinct[0]
-    for condition in distinct[1:]:
+    result, *others = distinct
+    for condition in others:
         result = Apply("logical_and", (result, condition), DataType.Bool)
     return result
+
+
+def conjuncts(condition: Expr) -> tuple[Expr, ...]:
+    """The conditions that a conjunction joins; none for TRUE."""
+    if condition == TRUE:
+        return ()
+    if isinstance(condition, Apply) and condition.op == "logical_and":
+        return tuple(c for arg in condition.args for c in conjuncts(arg))
+    return (condition,)
 
 
 def lower_bound(expr: Expr) -> float:
@@ -273,9 +284,9 @@ def provably_less(a: Expr, b: Expr) -> bool:
     """
     if lower_bound(b) > upper_bound(a):
         return True
-    if isinstance(a, Symbol) and a.extent is not None:
-        if a.extent == b or provably_less(a.extent, b):
-            return True
+    extent = a.extent if isinstance(a, Symbol) else None
+    if extent is not None and (extent == b or provably_less(extent, b)):
+        return True
     if isinstance(a, Apply) and a.op == "mod" and a.args[1] == b:
         return True
     if isinstance(a, Apply) and a.op == "add":

@@ -1,10 +1,10 @@
 """Which axes of different tensors are the same iteration.
 
-Axes fall into groups. Two axes are in one group when an operation pairs them, when one is a clone of
-the other, or when equal transforms made them from axes of equal groups. A broadcast axis joins the
-group that it is broadcast to, if there is exactly one; so a tensor that lacks a dimension can be
-computed inside a loop over it. Inputs of the fusion take no part: each use of an input may read it
-with other axes (`x[i, 1] + x[1, i]`).
+Axes fall into groups. Two axes are in one group when an operation pairs them, when one is a clone
+of the other, or when equal transforms made them from axes of equal groups. A broadcast axis joins
+the group that it is broadcast to, if there is exactly one; so a tensor that lacks a dimension can
+be computed inside a loop over it. Inputs of the fusion take no part: each use of an input may read
+it with other axes (`x[i, 1] + x[1, i]`).
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class DomainMap:
 
     def _collect(self, fusion: Fusion) -> None:
         for tensor in fusion.tensors:
-            for axis in (*tensor.root, *tensor.logical, *tensor.loop):
+            for axis in (*tensor.root, *tensor.logical, *tensor.loop, *(tensor.allocation or ())):
                 self._add(axis)
             for transform in tensor.transforms:
                 for axis in (transform.axis, transform.outer, transform.inner):
@@ -186,4 +186,3 @@ class DomainMap:
                 if twin is not transform:
                     for a, b in zip(twin.results, transform.results, strict=True):
                         changed |= self._union(a, b)
-

@@ -41,15 +41,60 @@ class Expr:
     def __bool__(self) -> bool:
         raise TypeError(f"the truth of {self!r} is known only at run time")
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Expr:
-        """Immutable, so a copy of a fusion shares it."""
-        return self
-
     def walk(self) -> Iterator[Expr]:
         """This node and all below it, parents first; shared nodes come once per use."""
         yield self
         for arg in self.args:
             yield from arg.walk()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Expr:
+        """Itself: nodes are immutable, and a copied fusion means the same sizes and scalars."""
+        return self
+
+    def __add__(self, other: Expr | float) -> Expr:
+        return _operator("add", self, other)
+
+    def __radd__(self, other: float) -> Expr:
+        return _operator("add", other, self)
+
+    def __sub__(self, other: Expr | float) -> Expr:
+        return _operator("sub", self, other)
+
+    def __rsub__(self, other: float) -> Expr:
+        return _operator("sub", other, self)
+
+    def __mul__(self, other: Expr | float) -> Expr:
+        return _operator("mul", self, other)
+
+    def __rmul__(self, other: float) -> Expr:
+        return _operator("mul", other, self)
+
+    def __truediv__(self, other: Expr | float) -> Expr:
+        return _operator("truediv", self, other)
+
+    def __rtruediv__(self, other: float) -> Expr:
+        return _operator("truediv", other, self)
+
+    def __floordiv__(self, other: Expr | float) -> Expr:
+        return _operator("floordiv", self, other)
+
+    def __mod__(self, other: Expr | float) -> Expr:
+        return _operator("remainder", self, other)
+
+    def __neg__(self) -> Expr:
+        return _operator("sub", 0, self)
+
+    def __lt__(self, other: Expr | float) -> Expr:
+        return _operator("lt", self, other)
+
+    def __le__(self, other: Expr | float) -> Expr:
+        return _operator("le", self, other)
+
+    def __gt__(self, other: Expr | float) -> Expr:
+        return _operator("gt", self, other)
+
+    def __ge__(self, other: Expr | float) -> Expr:
+        return _operator("ge", self, other)
 
 
 class Const(Expr):
@@ -127,6 +172,15 @@ class Apply(Expr):
         return f"{self.op}({', '.join(map(repr, self._args))})"
 
 
+def _operator(op: str, *operands: Expr | float) -> Expr:
+    """A Python operator; for operands of other classes (tensors have theirs) NotImplemented."""
+    from warpsmith.ir import arithmetic
+
+    if not all(isinstance(x, Expr | float | int) for x in operands):
+        return NotImplemented
+    return arithmetic.operator(op, *operands)
+
+
 def literal(value: float | bool) -> Const:
     """A Python number as a constant of Python's own type: Bool, Int or Double."""
     if isinstance(value, bool):
@@ -170,6 +224,8 @@ def _product(*factors: int) -> int:
 
 
 _EVALUATE = {
+    "cast": int,
+    "sub": lambda a, b: a - b,
     "add": lambda *terms: sum(terms),
     "mul": _product,
     "floordiv": lambda a, b: a // b,

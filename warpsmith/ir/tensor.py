@@ -28,10 +28,13 @@ class TensorView:
             of the faster ones' extents; None for a broadcast dimension.
         loop: the loops that compute it.
         transforms: every split and merge that connects root, logical and loop.
+        allocation: axes that a shared tensor's memory is laid out by, row-major; None is its loops.
+        padding: elements added to the fastest row of that layout.
         compute_at: how many outer loops it shares with its consumers.
     """
 
     __slots__ = (
+        "allocation",
         "compute_at",
         "contiguity",
         "definition",
@@ -71,6 +74,7 @@ class TensorView:
         self.contiguity = (True,) * rank if contiguity is None else contiguity
         self.memory = MemoryType.local
         self.padding = 0
+        self.allocation: tuple[IterDomain, ...] | None = None
         self.compute_at = 0
         self.definition: Operation | None = None
         self.implicit_cast = False

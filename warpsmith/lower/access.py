@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
@@ -18,8 +20,8 @@ def stride_symbol(tensor: TensorView, dimension: int) -> Symbol:
     return Symbol(f"{tensor.name}_stride{dimension}", low=0)
 
 
-def strides(tensor: TensorView) -> tuple[Expr, ...]:
-    """Stride of each dimension of a global tensor, in elements.
+def strides(tensor: TensorView, extents: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Stride of each dimension of a global tensor, in elements, given the dimensions' extents.
 
     Contiguous dimensions have the product of the faster extents, the others a run-time symbol.
     Broadcast dimensions have 0.
@@ -27,13 +29,12 @@ def strides(tensor: TensorView) -> tuple[Expr, ...]:
     result: list[Expr] = [integers.ZERO] * tensor.rank
     expected: Expr = integers.ONE
     for dimension in reversed(tensor.memory_order()):
-        axis = tensor.shape_axes[dimension]
-        if axis.is_broadcast:
+        if tensor.shape_axes[dimension].is_broadcast:
             continue
         contiguous = tensor.contiguity[dimension]
         own = expected if contiguous else stride_symbol(tensor, dimension)
         result[dimension] = own
-        expected = integers.mul(own, axis.extent)
+        expected = integers.mul(own, extents[dimension])
     return tuple(result)
 
 
@@ -70,21 +71,36 @@ class Access:
         )
 
     def of_input(self, tensor: TensorView) -> Expr:
-        """Element index of a fusion input, in memory."""
-        terms = []
-        steps = dict(zip(map(id, tensor.shape_axes), strides(tensor), strict=True))
-        for source, target in self._operation.pairs(tensor):
-            if not source.is_broadcast:
-                terms.append(integers.mul(self.axis(target), steps[id(source)]))
-        return integers.add(*terms)
+        """Element index of a fusion input, in memory.
+
+        Its extents are those of the axes that it is paired with: equal ones have one name then.
+        """
+        partner = {id(source): target for source, target in self._operation.pairs(tensor)}
+        extents = [
+            self._extent(partner[id(axis)]) if id(axis) in partner else axis.extent
+            for axis in tensor.shape_axes
+        ]
+        steps = strides(tensor, extents)
+        return integers.add(
+            *(
+                integers.mul(self.axis(partner[id(axis)]), step)
+                for axis, step in zip(tensor.shape_axes, steps, strict=True)
+                if not axis.is_broadcast and id(axis) in partner
+            )
+        )
 
     def of_output(self) -> Expr:
         """Element index of the operation's output in global memory."""
         axes = self.output.shape_axes
-        pairs = zip(axes, strides(self.output), strict=True)
+        pairs = zip(axes, strides(self.output, [self._extent(a) for a in axes]), strict=True)
         return integers.add(
             *(integers.mul(self.axis(a), step) for a, step in pairs if not a.is_broadcast)
         )
+
+    def _extent(self, axis: IterDomain) -> Expr:
+        if axis.is_broadcast:
+            return integers.ONE
+        return self._domains.extent(self._domains.group(axis))
 
     def allocated(self, tensor: TensorView, layout: tuple[IterDomain, ...]) -> Expr:
         """Element index in a local or shared buffer that holds the axes `layout`, row-major."""
@@ -117,9 +133,7 @@ class Access:
             if axis.parallel.is_thread:
                 extent = self._domains.extent(self._domains.group(axis))
                 if extent != self._threads.extents[axis.parallel]:
-                    conditions.append(
-                        integers.less(self._threads.symbols[axis.parallel], extent)
-                    )
+                    conditions.append(integers.less(self._threads.symbols[axis.parallel], extent))
         return integers.conjunction(*conditions)
 
     def check_same_threads(self, tensor: TensorView) -> None:
@@ -152,6 +166,8 @@ def layout_of(
     Grid axes, reductions, axes in `skipped` and extent-1 axes need no room; block axes need none
     in registers.
     """
+    if tensor.allocation is not None:
+        return tensor.allocation
     axes = []
     for axis in tensor.loop[tensor.compute_at :]:
         if axis.parallel.is_grid or axis.is_reduction or id(axis) in skipped:

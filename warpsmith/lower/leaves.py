@@ -44,6 +44,9 @@ from warpsmith.lower.vectors import Vectorizer
 IDENTITY = {"sum": 0, "prod": 1}
 """Start values of reductions; max and min start from the type's own limits."""
 
+VECTOR_BYTES = (1, 2, 4, 8, 16, 32, 64)
+"""Bytes of a vector access; beyond 16 it takes several instructions, 16 bytes each."""
+
 
 @dataclass(slots=True)
 class Made:
@@ -218,21 +221,21 @@ class Leaves:
     def _predicate(self, access: Access, operation: Operation, *, always: bool) -> Expr:
         """Registers may hold anything out of range; memory and reductions may not.
 
-        Global stores also exclude threads that hold copies of one element, and blocks that hold
-        an unfinished grid reduction.
+        Shared memory is read where its buffer ends, not where the tensor does. Global stores also
+        exclude threads that hold copies of one element, and blocks that hold an unfinished grid
+        reduction.
         """
         output = access.output
         stores = id(output) in self._outputs
-        reads_memory = any(
-            id(t) in self._inputs or t.memory is MemoryType.shared for t in tensor_inputs(operation)
-        )
-        if not (stores or reads_memory or always):
-            if self.buffer(output).memory is MemoryType.shared:
-                return access.thread_bounds()
-            return integers.TRUE
-        conditions = [access.bounds(output.root, self._facts)]
-        if output.root is not output.logical:
-            conditions.append(access.bounds(output.logical, self._facts))
+        loads = any(id(source) in self._inputs for source in tensor_inputs(operation))
+        conditions: list[Expr] = []
+        if stores or loads or always:
+            conditions.append(access.bounds(output.root, self._facts))
+            if output.root is not output.logical:
+                conditions.append(access.bounds(output.logical, self._facts))
+        for tensor in (output, *tensor_inputs(operation)):
+            if self.buffer(tensor).memory is MemoryType.shared:
+                conditions.append(access.bounds(self._layouts[id(tensor)], self._facts))
         if stores:
             conditions += self._once(output)
         return integers.conjunction(*conditions)
@@ -250,6 +253,8 @@ class Leaves:
             conditions.append(symbol)
             finished |= set(axes)
         for kind, symbol in self._threads.symbols.items():
+            if self._threads.extents[kind] == integers.ONE:
+                continue
             if kind not in bound and kind not in finished:
                 conditions.append(Apply("eq", (symbol, integers.ZERO), DataType.Bool))
         return conditions
@@ -270,7 +275,7 @@ class Leaves:
                             f"{output.name} is computed on {axis.parallel.name}, but needs a "
                             f"result that was reduced over it, which only one block has",
                             code="WS0266",
-                            remedy="keep that axis within a block, or compute it in a second kernel",
+                            remedy="keep that axis within a block, or use a second kernel",
                         )
                 self._last[id(output)] = (*self._last.get(id(output), ()), (symbol, axes))
 
@@ -288,12 +293,12 @@ class Leaves:
             )
         axis = output.loop[-1]
         width = int(_constant(self._domains.extent(self._domains.group(axis))))
-        if width * output.dtype.size not in (1, 2, 4, 8, 16):
+        if width * output.dtype.size not in VECTOR_BYTES:
             raise ScheduleError(
                 f"{output.name} vectorizes {width} elements of {output.dtype.size} bytes: "
-                f"{width * output.dtype.size} bytes is no size of one access",
+                f"{width * output.dtype.size} bytes are not moved at once",
                 code="WS0268",
-                remedy="use 1, 2, 4, 8 or 16 bytes",
+                remedy=f"use one of {', '.join(map(str, VECTOR_BYTES))} bytes",
             )
         source = tensor_inputs(operation)[0]
         lane = Symbol("lane", extent=Const(width))
@@ -313,7 +318,8 @@ class Leaves:
                 )
             if self.buffer(tensor).memory is MemoryType.global_:
                 known = self.made.alignments.get(tensor.name, 1)
-                self.made.alignments[tensor.name] = max(known, width * tensor.dtype.size)
+                bytes_moved = min(width * tensor.dtype.size, 16)
+                self.made.alignments[tensor.name] = max(known, bytes_moved)
             sides.append((self.buffer(tensor), base))
         (target, target_index), (origin, origin_index) = sides
         statement = CopyVector(target, target_index, origin, origin_index, width)
@@ -326,14 +332,15 @@ class Leaves:
         """The predicate of the first lane must hold for all: extents end at whole vectors."""
         condition = self._predicate(access, operation, always=False)
         for node in condition.walk():
-            if isinstance(node, Apply) and node.op == "lt" and lane in node.args[0].walk():
-                if not self._vectors.require(node.args[1], width):
-                    raise ScheduleError(
-                        f"{access.output.name} is vectorized by {width} along an extent "
-                        f"{node.args[1]!r} that may end within a vector",
-                        code="WS0273",
-                        remedy="split the dimension by the vector width first",
-                    )
+            if not (isinstance(node, Apply) and node.op == "lt"):
+                continue
+            if lane in node.args[0].walk() and not self._vectors.require(node.args[1], width):
+                raise ScheduleError(
+                    f"{access.output.name} is vectorized by {width} along an extent "
+                    f"{node.args[1]!r} that may end within a vector",
+                    code="WS0273",
+                    remedy="split the dimension by the vector width first",
+                )
 
     # --- reductions ----------------------------------------------------------------------------
 
@@ -350,17 +357,23 @@ class Leaves:
                 remedy="rfactor the loop axes first",
             )
         statements, depth = self._parts(operation, indices)
-        zeros = [
-            self._threads.symbols[a.parallel] if a.parallel.is_thread else integers.ZERO
-            for a in output.loop[depth:]
-        ]
-        access = Access(self._domains, self._threads, operation, [*indices, *zeros])
+        firsts = [self._first_index(axis) for axis in output.loop[depth:]]
+        access = Access(self._domains, self._threads, operation, [*indices, *firsts])
         inner = [a for a in self._layouts[id(output)] if a in output.loop[depth:]]
         extents = [self._domains.extent(self._domains.group(a)) for a in inner]
         statements.append(
-            self._reduce(operation, kinds, self._own(access), int(_constant(integers.mul(*extents))))
+            self._reduce(
+                operation, kinds, self._own(access), int(_constant(integers.mul(*extents)))
+            )
         )
         return statements
+
+    def _first_index(self, axis: IterDomain) -> Expr:
+        """This thread's index on a thread axis, 0 on a loop."""
+        if not axis.parallel.is_thread:
+            return integers.ZERO
+        single = self._domains.extent(self._domains.group(axis)) == integers.ONE
+        return integers.ZERO if single else self._threads.symbols[axis.parallel]
 
     def _parts(
         self, operation: Reduction | Welford, indices: list[Expr]
@@ -372,10 +385,10 @@ class Leaves:
         loops: list[Symbol] = []
         for position, axis in enumerate(output.loop[depth:]):
             extent = self._domains.extent(self._domains.group(axis))
-            if axis.parallel.is_thread:
-                opened.append(self._threads.symbols[axis.parallel])
-            elif extent == integers.ONE or self.skips(operation, axis):
+            if extent == integers.ONE or self.skips(operation, axis):
                 opened.append(integers.ZERO)
+            elif axis.parallel.is_thread:
+                opened.append(self._threads.symbols[axis.parallel])
             else:
                 loops.append(Symbol(f"e{position}", extent=extent))
                 opened.append(loops[-1])
@@ -394,9 +407,7 @@ class Leaves:
             statements = (For(symbol, symbol.extent, statements, unroll=True),)
         return list(statements), depth
 
-    def _shares(
-        self, operation: Reduction | Welford
-    ) -> list[tuple[TensorView, Value, Const]]:
+    def _shares(self, operation: Reduction | Welford) -> list[tuple[TensorView, Value, Const]]:
         """(result, its part, identity) for each result of a parallel reduction."""
         if isinstance(operation, Reduction):
             start = identity(operation.op, operation.output.dtype)
@@ -447,9 +458,7 @@ class Leaves:
             MemoryType.global_,
             integers.mul(threads, elements * parts, splits, segments),
         )
-        semaphore = Buffer(
-            f"{output.name}_arrivals", DataType.Int32, MemoryType.global_, segments
-        )
+        semaphore = Buffer(f"{output.name}_arrivals", DataType.Int32, MemoryType.global_, segments)
         self.made.workspaces[workspace.name] = workspace
         self.made.workspaces[semaphore.name] = semaphore
         last = Symbol(f"{output.name}_last", DataType.Bool)
@@ -550,9 +559,7 @@ def _independent_axes(fusion: Fusion, domains: DomainMap) -> dict[int, frozenset
     result: dict[int, frozenset[int]] = {}
     for tensor in fusion.tensors:
         own = {
-            domains.group(axis)
-            for axis in (*tensor.root, *tensor.logical)
-            if not axis.is_broadcast
+            domains.group(axis) for axis in (*tensor.root, *tensor.logical) if not axis.is_broadcast
         }
         result[id(tensor)] = frozenset(
             id(axis) for axis in tensor.loop if not _connected(domains, axis) & own

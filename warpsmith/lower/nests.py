@@ -65,10 +65,10 @@ class Nests:
             return self._inside(nest, depth, opened, integers.ZERO)
         parallel = self._parallel_type(nest, axes)
         extent = self._domains.extent(self._domains.group(axes[0]))
-        if parallel.is_thread:
-            return self._inside(nest, depth, opened, self._threads.symbols[parallel])
         if extent == integers.ONE:
             return self._inside(nest, depth, opened, integers.ZERO)
+        if parallel.is_thread:
+            return self._inside(nest, depth, opened, self._threads.symbols[parallel])
         symbol = Symbol(f"i{self._loops}", extent=extent)
         self._loops += 1
         body = self._inside(nest, depth, opened, symbol)
@@ -90,7 +90,9 @@ class Nests:
         kinds = {axis.parallel for axis in axes}
         threads = {kind for kind in kinds if kind.is_thread}
         if len(threads) > 1 or (threads and len(kinds) > 1):
-            names = ", ".join(f"{op.outputs[0].name}: {a!r}" for op, a in zip(nest, axes, strict=True))
+            names = ", ".join(
+                f"{op.outputs[0].name}: {a!r}" for op, a in zip(nest, axes, strict=True)
+            )
             raise ScheduleError(
                 f"tensors that share a loop bind it differently ({names})",
                 code="WS0263",

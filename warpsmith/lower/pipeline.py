@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from warpsmith.errors import InternalError
-from warpsmith.ir.domains import GRID_TYPES, BLOCK_TYPES
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
@@ -88,7 +88,7 @@ def build(fusion: Fusion, name: str, index_type: DataType) -> Kernel:
         body=body,
         launch=threads.launch(),
         index_type=index_type,
-        requirements=tuple(vectors.requirements),
+        requirements=tuple({**dict.fromkeys(fusion.divisors), **vectors.requirements}),
         alignments=tuple(leaves.made.alignments.items()),
     )
     return _with_scalars(kernel, threads)
@@ -99,7 +99,7 @@ def _parameter_names(fusion: Fusion) -> frozenset[str]:
     found = {symbol.name for symbol in (*fusion.input_scalars, *fusion.launch_symbols)}
     for tensor in fusion.tensors:
         extents = [axis.extent for axis in (*tensor.root, *tensor.logical)]
-        for expr in (*extents, *strides(tensor)):
+        for expr in (*extents, *strides(tensor, [a.extent for a in tensor.shape_axes])):
             found |= {node.name for node in expr.walk() if isinstance(node, Symbol)}
     return frozenset(found)
 
@@ -108,7 +108,7 @@ def _with_scalars(kernel: Kernel, threads: Threads) -> Kernel:
     """List the symbols that the kernel needs from its launch, in order of first use."""
     from dataclasses import replace
 
-    defined = {kind.value for kind in (*GRID_TYPES, *BLOCK_TYPES)}
+    defined = {kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES)}
     needed: dict[str, Symbol] = {}
     used: list[Expr] = [buffer.size for buffer in kernel.shared]
     for statement in walk(kernel.body):

@@ -35,5 +35,5 @@ def find_threads(fusion: Fusion, domains: DomainMap) -> Threads:
             extent = domains.extent(domains.group(axis))
             known = extents.get(axis.parallel)
             extents[axis.parallel] = extent if known is None else integers.maximum(known, extent)
-    symbols = {t: Symbol(t.value, extent=extent) for t, extent in extents.items()}
+    symbols = {t: Symbol(t.name, extent=extent) for t, extent in extents.items()}
     return Threads(extents, symbols)

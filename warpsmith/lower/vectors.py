@@ -72,8 +72,9 @@ class Vectorizer:
             inside = [f for f in monomial if isinstance(f, Apply) and f.op == "mod"]
             if held:
                 self.requirements[integers.mul(*held, coefficient), width] = None
-            elif not any(self.require(f.args[0], width) and self.require(f.args[1], width)
-                         for f in inside):
+            elif not any(
+                self.require(f.args[0], width) and self.require(f.args[1], width) for f in inside
+            ):
                 return False
         return True
 

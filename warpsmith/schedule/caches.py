@@ -18,9 +18,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.transforms import axis_position
 
 
-def cache_after(
-    tensor: TensorView, cached_uses: Sequence[TensorView] | None = None
-) -> TensorView:
+def cache_after(tensor: TensorView, cached_uses: Sequence[TensorView] | None = None) -> TensorView:
     """Copy `tensor` into a new tensor that its users (or those of `cached_uses`) read instead."""
     fusion = tensor.fusion
     wanted = None if not cached_uses else {id(use) for use in cached_uses}
@@ -124,7 +122,7 @@ def rfactor(tensor: TensorView, axes: Sequence[int]) -> tuple[TensorView, ...]:
 
 
 def _partial(tensor: TensorView, chosen: list[IterDomain]) -> TensorView:
-    """The new producer: root as the tensor's, reduction axes at loop level, only `chosen` reduced."""
+    """The new producer: the tensor's root, reduction axes as its loops, only `chosen` reduced."""
     fresh: dict[int, IterDomain] = {}
 
     def copy(axis: IterDomain, kind: IterType) -> IterDomain:
@@ -138,17 +136,14 @@ def _partial(tensor: TensorView, chosen: list[IterDomain]) -> TensorView:
         copy(a, IterType.iteration if a.is_reduction and id(a) not in wanted else a.kind)
         for a in tensor.loop
     ]
-    transforms = []
+    transforms: list[Split | Merge] = []
     for transform in tensor.transforms:
-        parts = [
+        whole, outer, inner = (
             copy(axis, axis.kind) for axis in (transform.axis, transform.outer, transform.inner)
-        ]
+        )
         if isinstance(transform, Split):
-            transforms.append(
-                Split(*parts, factor=transform.factor, inner_split=transform.inner_split)
-            )
+            transforms.append(Split(whole, outer, inner, transform.factor, transform.inner_split))
         else:
-            whole, outer, inner = parts
             transforms.append(Merge(outer, inner, whole))
     root = tuple(copy(axis, axis.kind) for axis in tensor.root)
     kept = [copy(axis, axis.kind) for axis in tensor.logical if not axis.is_reduction]
@@ -174,9 +169,7 @@ def _leave(
     remaining = {id(axis.clone_of): axis.clone(IterType.reduction) for axis in kept}
     output.root = output.logical = (*axes, *remaining.values())
     renamed = {id(old): new for old, new in zip(iterations, axes, strict=True)}
-    output.transforms = [
-        _rename(t, renamed) for t in output.transforms if not t.axis.is_reduction
-    ]
+    output.transforms = [_rename(t, renamed) for t in output.transforms if not t.axis.is_reduction]
     output.loop = []
     for axis in old_loop:
         if axis.is_reduction:

@@ -54,9 +54,7 @@ def inline_at(
             )
 
 
-def _inline(
-    fusion: Fusion, selected: Collection[TensorView], limit: int | None
-) -> dict[int, int]:
+def _inline(fusion: Fusion, selected: Collection[TensorView], limit: int | None) -> dict[int, int]:
     """Set compute-at positions, consumers first; returns them by tensor identity."""
     domains = DomainMap(fusion)
     chosen = set(map(id, selected))

@@ -16,9 +16,7 @@ SPECIAL = (ParallelType.vectorize, ParallelType.tma, ParallelType.mma)
 """Types that belong to single tensors; `parallelize_like` spreads them only when named."""
 
 
-def transform_like(
-    reference: TensorView, selected_tensors: Collection[TensorView] = ()
-) -> None:
+def transform_like(reference: TensorView, selected_tensors: Collection[TensorView] = ()) -> None:
     """Compute other tensors in loops like the reference's.
 
     Every tensor (or every selected one) gets the reference's loops, save those over axes that were
@@ -54,9 +52,7 @@ def _targets(
     ]
 
 
-def _source_groups(
-    domains: DomainMap, tensor: TensorView, axis: IterDomain
-) -> frozenset[Group]:
+def _source_groups(domains: DomainMap, tensor: TensorView, axis: IterDomain) -> frozenset[Group]:
     """Groups of the logical or root axes that a loop axis was made from."""
     origins = {domains.group(a) for a in (*tensor.logical, *tensor.root)}
     found: set[Group] = set()
@@ -97,9 +93,7 @@ def _loops_like(
     tensor: TensorView,
 ) -> list[IterDomain]:
     gone = reduced_groups(fusion, domains, tensor)
-    own_reductions = {
-        domains.group(a) for a in (*tensor.root, *tensor.logical) if a.is_reduction
-    }
+    own_reductions = {domains.group(a) for a in (*tensor.root, *tensor.logical) if a.is_reduction}
     loops: list[IterDomain] = []
     known = {}
     for axis, groups in zip(reference.loop, sources, strict=True):

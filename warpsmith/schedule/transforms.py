@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import domains, integers
@@ -166,6 +166,22 @@ def set_memory_type(tensor: TensorView, memory_type: MemoryType) -> TensorView:
             remedy="make it an output, or use shared or local memory",
         )
     tensor.memory = memory_type
+    return tensor
+
+
+def set_allocation_domain(tensor: TensorView, axes: Sequence[IterDomain]) -> TensorView:
+    """Lay a shared tensor's memory out by these axes, the last one the fastest.
+
+    They are axes that its loops are made from (or their clones); inside the loops that it shares
+    with its consumers each must be walked whole.
+    """
+    if tensor.memory is not MemoryType.shared:
+        raise ScheduleError(
+            f"{tensor.name} is in {tensor.memory.value} memory, whose layout is fixed",
+            code="WS0215",
+            remedy="set its memory type to shared first",
+        )
+    tensor.allocation = tuple(axes)
     return tensor
 
 

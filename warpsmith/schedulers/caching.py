@@ -50,4 +50,3 @@ def _detach(fusion: Fusion, output: TensorView) -> TensorView:
     fusion.insert_after(output.definition, Pointwise("set", (output,), copy))
     fusion.outputs = [Output(copy, o.alias_of) if o.value is output else o for o in fusion.outputs]
     return copy
-

@@ -8,7 +8,7 @@ that lacks it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
@@ -25,10 +25,12 @@ class InnerRun:
     axes: tuple[IterDomain, ...]
     start: int
     walkers: tuple[Cached, ...]
+    extent: Expr
+    last: Expr
 
-    @property
-    def extent(self) -> Expr:
-        return integers.mul(*(axis.extent for axis in self.axes[self.start :]))
+    def last_only(self) -> InnerRun:
+        """The run cut down to the fastest dimension."""
+        return replace(self, start=max(len(self.axes) - 1, 0), extent=self.last)
 
     def vector(self, problem: Problem) -> int:
         """The widest vector that divides the run in this call."""
@@ -53,9 +55,9 @@ def _steps_whole(cached: Cached, problem: Problem, width: int) -> bool:
     """Whether every run-time stride of the tensor is a whole number of vectors."""
     tensor = cached.memory
     for dimension, axis in enumerate(tensor.shape_axes):
-        if tensor.contiguity[dimension] is False and not axis.is_broadcast:
-            if problem.values[f"{tensor.name}_stride{dimension}"] % width:
-                return False
+        strided = tensor.contiguity[dimension] is False and not axis.is_broadcast
+        if strided and problem.values[f"{tensor.name}_stride{dimension}"] % width:
+            return False
     return True
 
 
@@ -64,7 +66,7 @@ def find_inner_run(
 ) -> InnerRun:
     """The longest inner run of a domain whose axes are given slowest first."""
     if not axes:
-        return InnerRun((), 0, ())
+        return InnerRun((), 0, (), integers.ONE, integers.ONE)
     positions = [_positions(domains, axes, cached) for cached in caches]
     last = len(axes) - 1
     walkers = [
@@ -78,12 +80,12 @@ def find_inner_run(
         for index, (cached, where) in enumerate(zip(caches, positions, strict=True))
     ):
         start -= 1
-    return InnerRun(tuple(axes), start, tuple(caches[index] for index in walkers))
+    extents = [domains.extent(domains.group(axis)) for axis in axes]
+    chosen = tuple(caches[index] for index in walkers)
+    return InnerRun(tuple(axes), start, chosen, integers.mul(*extents[start:]), extents[-1])
 
 
-def _positions(
-    domains: DomainMap, axes: Sequence[IterDomain], cached: Cached
-) -> list[int | None]:
+def _positions(domains: DomainMap, axes: Sequence[IterDomain], cached: Cached) -> list[int | None]:
     """For each concrete dimension of the tensor in memory order, its place among `axes`."""
     place = {domains.group(axis): index for index, axis in enumerate(axes)}
     mirror = cached.copy

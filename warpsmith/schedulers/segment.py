@@ -119,9 +119,7 @@ def _needed(fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int]) -> se
     }
 
 
-def _slice(
-    fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int]
-) -> tuple[Operation, ...]:
+def _slice(fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int]) -> tuple[Operation, ...]:
     """Operations that compute the sinks from the fusion's inputs and the cut tensors."""
     wanted = {id(t) for t in sinks}
     own = set(wanted)
@@ -136,15 +134,11 @@ def _slice(
     return tuple(reversed(chosen))
 
 
-def _extract(
-    fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int]
-) -> Segment:
+def _extract(fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int]) -> Segment:
     """A copy of the part of the fusion that computes the sinks."""
     chosen = _slice(fusion, sinks, cuts)
     made = {id(out) for operation in chosen for out in operation.outputs}
-    read = {
-        id(t): t for op in chosen for t in tensor_inputs(op) if id(t) not in made
-    }
+    read = {id(t): t for op in chosen for t in tensor_inputs(op) if id(t) not in made}
     memo: dict[int, object] = {}
     clone = copy.deepcopy(fusion, memo)
 
@@ -164,9 +158,7 @@ def _extract(
     for sink in sinks:
         alias = aliases.get(id(sink))
         clone.outputs.append(Output(twin(sink), twin(alias) if alias is not None else None))
-    return Segment(
-        clone, tuple(t.name for t in inputs), tuple(twin(sink).name for sink in sinks)
-    )
+    return Segment(clone, tuple(t.name for t in inputs), tuple(twin(sink).name for sink in sinks))
 
 
 def _make_input(tensor: TensorView) -> None:

@@ -42,9 +42,7 @@ class Candidate:
     def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
         """The schedule's parameters, and the values of its launch symbols."""
         if self.scheduler == "pointwise":
-            return pointwise_heuristic.choose(
-                self.fusion, self.domains, self.caches, problem
-            ), {}
+            return pointwise_heuristic.choose(self.fusion, self.domains, self.caches, problem), {}
         params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
         count = reduction_heuristic.splits(shape, params, problem)

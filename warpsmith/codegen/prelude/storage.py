@@ -42,16 +42,18 @@ __device__ __forceinline__ void ws_unpack_half2(unsigned pair, float& low, float
 }
 """
 
-# Whole vectors: pairs share one conversion instruction, which separate conversions would not.
+# Whole vectors, in registers of two elements each: pairs share one conversion instruction, and are
+# never taken apart on their way to memory.
 _VECTORS = """
 template <int N>
 __device__ __forceinline__ void ws_widen(float (&to)[N], const ws_vec<NAME, N>& from) {
     if constexpr (N == 1) {
         to[0] = (float)from[0];
     } else {
+        union { ws_vec<NAME, N> vector; unsigned pairs[N / 2]; };
+        vector = from;
         #pragma unroll
-        for (int i = 0; i < N; i += 2)
-            UNPACK((unsigned)from[i].bits | (unsigned)from[i + 1].bits << 16, to[i], to[i + 1]);
+        for (int i = 0; i < N / 2; ++i) UNPACK(pairs[i], to[2 * i], to[2 * i + 1]);
     }
 }
 template <int N>
@@ -59,12 +61,10 @@ __device__ __forceinline__ void ws_narrow(ws_vec<NAME, N>& to, const float (&fro
     if constexpr (N == 1) {
         to[0] = NAME(from[0]);
     } else {
+        union { ws_vec<NAME, N> vector; unsigned pairs[N / 2]; };
         #pragma unroll
-        for (int i = 0; i < N; i += 2) {
-            const unsigned pair = PACK(from[i], from[i + 1]);
-            to[i].bits = (unsigned short)pair;
-            to[i + 1].bits = (unsigned short)(pair >> 16);
-        }
+        for (int i = 0; i < N / 2; ++i) pairs[i] = PACK(from[2 * i], from[2 * i + 1]);
+        to = vector;
     }
 }
 """

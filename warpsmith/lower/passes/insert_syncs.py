@@ -22,9 +22,9 @@ def insert_syncs(kernel: Kernel) -> Kernel:
     """Order shared-memory writes and reads of different threads.
 
     Rules, in every statement list:
-      RAW  a barrier stands before a statement that reads a shared buffer which an earlier one wrote.
+      RAW  a barrier stands before a statement that reads a buffer which an earlier one wrote.
       WAR  a barrier stands before a statement that writes one which an earlier one read.
-      LOOP a loop body that writes a shared buffer and reads it ends with a barrier, so that the next
+      LOOP a loop body that writes a buffer and reads it ends with a barrier, so that the next
            iteration's writes wait for this one's reads.
 
     Before::

@@ -2,44 +2,156 @@
 
 from __future__ import annotations
 
-from warpsmith.ir.domains import ParallelType
+from dataclasses import dataclass
+
+from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.caches import cache_after
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
-from warpsmith.schedule.transforms import merge, parallelize, reorder, split
+from warpsmith.schedule.transforms import (
+    merge,
+    pad_allocation,
+    parallelize,
+    reorder,
+    set_allocation_domain,
+    set_memory_type,
+    split,
+)
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.pointwise.can import reference
-from warpsmith.schedulers.pointwise.heuristic import PointwiseParams, inner_run
+from warpsmith.schedulers.pointwise.heuristic import (
+    TILE,
+    PointwiseParams,
+    Transposed,
+    inner_run,
+)
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: PointwiseParams) -> None:
-    """Loops of every tensor: `[grid_x, unroll, block_x, vector]` over the reference's elements."""
+    """Lay the schedule; see `_flat` and `_tiled` for the loops."""
     domains = DomainMap(fusion)
     output = reference(fusion, domains)
     assert output is not None
     if output.rank == 0:
         return  # one element: one thread computes it without loops
-    start = inner_run(fusion, domains, caches).start
     order = output.memory_order()
     reorder(output, {dimension: place for place, dimension in enumerate(order)})
-    while len(output.loop) > start + 1:
-        merge(output, start)
-    split(output, start, params.vector)
+    run = inner_run(fusion, domains, caches)
+    if params.transposed is None:
+        _flat(fusion, output, caches, params, run)
+    else:
+        _tiled(fusion, output, caches, params, run, params.transposed)
+
+
+def _flat(
+    fusion: Fusion,
+    output: TensorView,
+    caches: tuple[Cached, ...],
+    params: PointwiseParams,
+    run: InnerRun,
+) -> None:
+    """Loops `[grid_x, unroll, block_x, vector]` over the output's elements in memory order."""
+    fusion.divisors |= {(run.extent, params.vector)}
+    while len(output.loop) > run.start + 1:
+        merge(output, run.start)
+    split(output, run.start, params.vector)
     while len(output.loop) > 2:
         merge(output, 0)
     split(output, 0, params.threads)
     split(output, 0, params.unroll)
-    parallelize(output, 0, ParallelType.grid_x)
-    parallelize(output, 1, ParallelType.unroll)
-    parallelize(output, 2, ParallelType.block_x)
+    _bind(output)
     transform_like(output)
     parallelize_like(output)
+    _vectorize(caches, params)
+    _inline(fusion, output, [c.register for c in caches if c.load])
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Axes of one block's tile: the block, and the tile's rows (slow) and columns (fast)."""
+
+    block: IterDomain
+    rows: IterDomain
+    columns: IterDomain
+
+
+def _tiled(
+    fusion: Fusion,
+    output: TensorView,
+    caches: tuple[Cached, ...],
+    params: PointwiseParams,
+    run: InnerRun,
+    transposed: Transposed,
+) -> None:
+    """Square tiles of the output's fastest dimension and the transposed inputs' fastest one.
+
+    A transposed input is read along its own fastest dimension, put into shared memory, and read
+    back along the output's. Loops `[grid_x, passes, block_x, vector]` over the tile, rows of the
+    output first for the output and columns first for the input.
+    """
+    run = run.last_only()
+    fusion.divisors |= {(run.extent, params.vector)}
+    last = len(output.loop) - 1
+    reorder(output, {transposed.dimension: last - 1})
+    split(output, -1, TILE)
+    split(output, -3, TILE)
+    reorder(output, {-2: -3})
+    while len(output.loop) > 3:
+        merge(output, 0)
+    tile = _Tile(*output.loop)
+    split(output, -1, params.vector)
+    merge(output, 1)
+    split(output, 1, params.threads)
+    _bind(output)
+    transform_like(output)
+    parallelize_like(output)
+    _vectorize(caches, params)
+    staged = [c for c in caches if c.memory.name in transposed.names]
+    shared = [_stage(cached.register, tile, transposed, params.threads) for cached in staged]
+    for cached in staged:
+        if transposed.vector > 1:
+            parallelize(cached.register, -1, ParallelType.vectorize)
+    loads = [c.register for c in caches if c.load]
+    _inline(fusion, output, [*loads, *shared])
+
+
+def _stage(register: TensorView, tile: _Tile, transposed: Transposed, threads: int) -> TensorView:
+    """Send a loaded input through shared memory: `register` loads, the result holds the tile."""
+    shared = cache_after(register)
+    set_memory_type(shared, MemoryType.shared)
+    rows, columns = tile.rows.clone(), tile.columns.clone()
+    shared.loop = [tile.block.clone(), columns, rows]
+    split(shared, -1, transposed.vector)
+    merge(shared, 1)
+    split(shared, 1, threads)
+    _bind(shared)
+    set_allocation_domain(shared, (columns, rows))
+    pad_allocation(shared, max(1, 4 // shared.dtype.size))
+    transform_like(shared, [register])
+    parallelize_like(shared, selected_tensors=[register])
+    return shared
+
+
+def _bind(tensor: TensorView) -> None:
+    """`[grid_x, unroll, block_x, vector]`; the vector is bound on the copies only."""
+    parallelize(tensor, 0, ParallelType.grid_x)
+    parallelize(tensor, 1, ParallelType.unroll)
+    parallelize(tensor, 2, ParallelType.block_x)
+
+
+def _vectorize(caches: tuple[Cached, ...], params: PointwiseParams) -> None:
     for cached in caches:
         if cached.memory.name in params.vectorized:
             parallelize(cached.copy, -1, ParallelType.vectorize)
-    loads = [cached.register for cached in caches if cached.load]
-    others = [t for t in fusion.tensors if t not in fusion.input_tensors and t not in loads]
+
+
+def _inline(fusion: Fusion, output: TensorView, early: list[TensorView]) -> None:
+    """Everything goes as deep as it can, but `early` tensors are whole before the first use."""
+    others = [t for t in fusion.tensors if t not in fusion.input_tensors and t not in early]
     inline_most(fusion, others)
-    if loads:
-        inline_at(output, 1, best_effort=True, selected_tensors=loads)
+    if early:
+        inline_at(output, 1, best_effort=True, selected_tensors=early)

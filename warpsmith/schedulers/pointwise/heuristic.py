@@ -9,7 +9,28 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.pointwise.can import reference
-from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.problem import Problem, widest_vector
+
+THREADS = 256
+"""Threads per block."""
+
+TILE = 64
+"""Edge of the square tile in which inputs are transposed through shared memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transposed:
+    """Inputs whose fastest dimension is not the output's: they pass through shared memory.
+
+    Attributes:
+        dimension: their fastest dimension, as a place in the output's memory order.
+        names: their names.
+        vector: adjacent elements per access along that dimension.
+    """
+
+    dimension: int
+    names: tuple[str, ...]
+    vector: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +42,14 @@ class PointwiseParams:
         unroll: accesses per thread, a block's width apart, issued before the first use.
         threads: threads per block.
         vectorized: names of the global tensors accessed in vectors.
+        transposed: inputs that are read along another dimension, in square tiles; or None.
     """
 
     vector: int
     unroll: int
     threads: int
     vectorized: tuple[str, ...]
+    transposed: Transposed | None = None
 
 
 def inner_run(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> InnerRun:
@@ -42,11 +65,59 @@ def choose(
 ) -> PointwiseParams:
     """Nothing here depends on sizes except whether vectors divide the inner run."""
     run = inner_run(fusion, domains, caches)
+    transposed = _transposed(domains, caches, problem, run)
+    if transposed is not None:
+        run = run.last_only()
     vector = run.vector(problem)
     loads = sum(cached.load for cached in caches)
     return PointwiseParams(
         vector=vector,
         unroll=2 if loads <= 2 else 1,
-        threads=256,
+        threads=THREADS,
         vectorized=run.vectorized(problem, vector),
+        transposed=transposed,
     )
+
+
+def _transposed(
+    domains: DomainMap, caches: tuple[Cached, ...], problem: Problem, run: InnerRun
+) -> Transposed | None:
+    """The inputs that walk some other dimension contiguously, if they agree on which."""
+    places = {domains.group(axis): place for place, axis in enumerate(run.axes)}
+    found: dict[int, list[Cached]] = {}
+    for cached in caches:
+        fastest = _fastest_group(domains, cached)
+        place = places.get(fastest) if cached.load and fastest is not None else None
+        if place is not None and place != len(run.axes) - 1:
+            found.setdefault(place, []).append(cached)
+    if len(found) != 1 or not run.axes:
+        return None
+    ((dimension, inputs),) = found.items()
+    last, other = (
+        problem.size(domains.extent(domains.group(run.axes[place]))) for place in (-1, dimension)
+    )
+    has_last = {domains.group(axis) for cached in inputs for axis in cached.register.shape_axes}
+    if min(last, other) < TILE // 2 or domains.group(run.axes[-1]) not in has_last:
+        return None
+    width = widest_vector([cached.memory.dtype for cached in inputs])
+    while width > 1 and (
+        other % width or not all(problem.aligned(c.memory, width) for c in inputs)
+    ):
+        width //= 2
+    strided = any(False in cached.memory.contiguity for cached in inputs)
+    return Transposed(
+        dimension=dimension,
+        names=tuple(cached.memory.name for cached in inputs),
+        vector=1 if strided else width,
+    )
+
+
+def _fastest_group(domains: DomainMap, cached: Cached) -> int | None:
+    """Group of the tensor's contiguous fastest dimension."""
+    tensor = cached.memory
+    for dimension in reversed(tensor.memory_order()):
+        if not tensor.shape_axes[dimension].is_broadcast:
+            if tensor.contiguity[dimension] is not True:
+                return None
+            return domains.group(cached.copy.shape_axes[dimension])
+    return None

@@ -61,6 +61,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
     shape = shape_of(fusion, domains, caches)
     order = {domains.group(axis): place for place, axis in enumerate(shape.axes)}
     run = len(shape.run.axes) - shape.run.start
+    fusion.divisors |= {(shape.run.extent, params.vector)}
     count = Symbol(SPLITS, low=1)
     fusion.launch_symbols.append(count)
     partials: list[TensorView] = []
@@ -72,7 +73,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
 
 
 def _order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) -> int:
-    """Bring kept dimensions before reduced ones, each in memory order; returns how many are kept."""
+    """Bring kept dimensions before reduced ones, in memory order; returns how many are kept."""
 
     def key(position: int) -> tuple[bool, int]:
         axis = tensor.loop[position]
@@ -140,7 +141,7 @@ def _factor(tensor: TensorView, roles: list[Role], params: ReductionParams) -> T
     for position, role in enumerate(roles):
         tensor.loop[position].parallel = PARALLEL[role]
     first = rfactor(tensor, [roles.index(Role.serial)])
-    left = [role for role in roles if role is not Role.serial]
+    left: list[Role] = [role for role in roles if role is not Role.serial]
     lanes = [Role.unroll, Role.vector] if params.inner else [Role.unroll]
     rfactor(tensor, [left.index(role) for role in lanes])
     return first[0]
@@ -160,9 +161,7 @@ def _spread(
         if isinstance(op, Reduction | Welford)
         for out in op.outputs
     }
-    others = [
-        t for t in fusion.tensors if t not in fusion.input_tensors and id(t) not in results
-    ]
+    others = [t for t in fusion.tensors if t not in fusion.input_tensors and id(t) not in results]
     after = after_reduction(fusion)
     if others:
         transform_like(reference, others)

@@ -13,9 +13,7 @@ from warpsmith.schedulers.pointwise.can import self_mapped
 
 def reductions(fusion: Fusion) -> tuple[TensorView, ...]:
     """The first result of every reduction, in order."""
-    return tuple(
-        op.outputs[0] for op in fusion.operations if isinstance(op, Reduction | Welford)
-    )
+    return tuple(op.outputs[0] for op in fusion.operations if isinstance(op, Reduction | Welford))
 
 
 def refusal(fusion: Fusion) -> str:

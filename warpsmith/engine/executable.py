@@ -1,0 +1,331 @@
+"""Runs a fusion on arrays: on the GPU where there is one, else by its NumPy meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from warpsmith.engine.bind import Binder, Binding
+from warpsmith.ops.evaluate import evaluate
+
+from warpsmith import knobs as knob_module
+from warpsmith.engine.explain import explain_call
+from warpsmith.engine.launches import CallPlan, Launch, plan_call
+from warpsmith.engine.plan import PlannedSegment, plan
+from warpsmith.errors import DeviceError
+from warpsmith.ir.fusion import Fusion
+from warpsmith.knobs import Knobs
+from warpsmith.runtime import arrays, driver
+from warpsmith.runtime.arguments import ArgumentBuffer
+from warpsmith.runtime.launch import LoadedKernel
+from warpsmith.runtime.memory import DeviceMemory
+from warpsmith.runtime.stream import current_stream
+from warpsmith.schedulers.problem import Target
+
+
+class Executable:
+    """A fusion with its compiled kernels and the launches of every signature met so far.
+
+    Args:
+        fusion: finished; not changed any more.
+        scheduled: the user laid the schedule, so nothing is cut or scheduled automatically.
+    """
+
+    def __init__(self, fusion: Fusion, *, scheduled: bool = False) -> None:
+        fusion.check_not_empty()
+        self.fusion = fusion
+        self._scheduled = scheduled
+        self._binder = Binder(fusion)
+        self._segments: tuple[PlannedSegment, ...] | None = None
+        self._ready: dict[tuple[object, ...], _Ready] = {}
+        self._last_plan: CallPlan | None = None
+
+    def run(self, inputs: Sequence[object]) -> list[Any]:
+        """Results of the fusion for one list of arrays and numbers, in the order of its outputs.
+
+        Outputs that alias an input are written into it and left out of the list.
+        """
+        key = signature(inputs)
+        ready = self._ready.get(key)
+        if ready is None:
+            ready = self._ready[key] = self._prepare(inputs)
+        return ready(inputs)
+
+    def plan_for(self, inputs: Sequence[object], knobs: Knobs | None = None) -> CallPlan:
+        """Kernels and launches for these arrays, compiled; nothing is run."""
+        binding = self._binder(inputs)
+        return self._plan(binding, knobs or knob_module.current())
+
+    def explain(self) -> str:
+        """What was chosen for the last signature, and why."""
+        if self._last_plan is None:
+            return "nothing was planned yet: call the fusion, or plan_for, first"
+        return explain_call(self.segments, self._last_plan)
+
+    @property
+    def segments(self) -> tuple[PlannedSegment, ...]:
+        if self._segments is None:
+            self._segments = plan(self.fusion, scheduled=self._scheduled)
+        return self._segments
+
+    def _prepare(self, inputs: Sequence[object]) -> _Ready:
+        binding = self._binder(inputs)
+        knobs = knob_module.current()
+        ordinal = _ordinal(binding, knobs)
+        if ordinal is None:
+            return _Reference(self.fusion)
+        call = self._plan(binding, knobs)
+        on_device = bool(binding.infos) and binding.infos[0].device_kind == "cuda"
+        runner = _OnDevice if on_device or _is_torch_call(binding) else _ThroughDevice
+        return runner(self.fusion, call, ordinal)
+
+    def _plan(self, binding: Binding, knobs: Knobs) -> CallPlan:
+        values = {k: v for k, v in binding.values.items() if isinstance(v, int)}
+        names = [tensor.name for tensor in self.fusion.input_tensors]
+        alignment = {
+            name: _alignment(info.pointer) for name, info in zip(names, binding.infos, strict=True)
+        }
+        call = plan_call(self.fusion, self.segments, values, alignment, _target(knobs), knobs)
+        self._last_plan = call
+        return call
+
+
+def signature(inputs: Sequence[object]) -> tuple[object, ...]:
+    """What the launches of a call depend on; cheap, since every call makes one."""
+    parts: list[object] = []
+    for value in inputs:
+        stride = getattr(value, "stride", None)
+        if stride is not None:  # a torch tensor
+            tensor: Any = value
+            place = tensor.get_device()
+            parts.append((tensor.shape, stride(), tensor.dtype, place, tensor.data_ptr() & 15))
+        elif hasattr(value, "__array_interface__"):
+            array: Any = value
+            parts.append((array.shape, array.strides, array.dtype, array.ctypes.data & 15))
+        elif type(value) is int:
+            parts.append(("int", value))  # an integer may be a size
+        else:
+            parts.append(type(value))
+    return tuple(parts)
+
+
+def _alignment(pointer: int) -> int:
+    return 16 if pointer == 0 else min(16, pointer & -pointer)
+
+
+def _target(knobs: Knobs) -> Target:
+    if knobs.device == "reference" or driver.device_count() == 0:
+        return Target()
+    properties = driver.device_properties(0)
+    return Target(sm_count=properties.sm_count, threads_per_sm=properties.max_threads_per_sm)
+
+
+def _ordinal(binding: Binding, knobs: Knobs) -> int | None:
+    """The GPU to run on, or None for the NumPy reference."""
+    on_gpu = next((i for i in binding.infos if i.device_kind == "cuda"), None)
+    if on_gpu is not None:
+        if knobs.device == "reference":
+            return None
+        return int(on_gpu.ordinal)
+    if knobs.device == "reference":
+        return None
+    if driver.device_count() > 0:
+        return 0
+    if knobs.device == "gpu":
+        raise DeviceError(
+            "WARPSMITH_DEVICE=gpu, and there is no GPU",
+            code="WS0601",
+            remedy="use `auto` or `reference`",
+        )
+    return None
+
+
+def _is_torch_call(binding: Binding) -> bool:
+    return not binding.infos
+
+
+class _Ready:
+    """A call signature that can be run."""
+
+    def __call__(self, inputs: Sequence[object]) -> list[Any]:
+        raise NotImplementedError
+
+
+class _Reference(_Ready):
+    """The NumPy meaning."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self._fusion = fusion
+
+    def __call__(self, inputs: Sequence[object]) -> list[Any]:
+        host = [arrays.to_numpy(x) if _is_array(x) else x for x in inputs]
+        results = evaluate(self._fusion, host)
+        like = next((x for x in inputs if _is_array(x)), None)
+        returned = []
+        for output, value in zip(self._fusion.outputs, results, strict=True):
+            if output.alias_of is not None:
+                target = inputs[self._fusion.inputs.index(output.alias_of)]
+                arrays.to_numpy(target)[...] = value
+                continue
+            returned.append(value if like is None else arrays.from_numpy(value, like))
+        return returned
+
+
+def _is_array(value: object) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+class _Loaded:
+    """One launch with its kernel on a device and its argument buffer."""
+
+    def __init__(self, launch: Launch, ordinal: int) -> None:
+        self.launch = launch
+        compiled = launch.compiled
+        self.kernel = LoadedKernel(compiled.binary, compiled.name, ordinal)
+        self.arguments = ArgumentBuffer(launch.formats)
+
+    def start(self, addresses: Mapping[str, int], scalars: Mapping[str, Any], stream: int) -> None:
+        launch = self.launch
+        values: list[Any] = [addresses[name] for name in launch.pointers]
+        for name, constant in zip(launch.scalars, launch.constants, strict=True):
+            values.append(scalars[name] if constant is None else constant)
+        self.arguments.set(tuple(values))
+        self.kernel.launch(launch.grid, launch.block, launch.shared_bytes, stream, self.arguments)
+
+
+class _OnDevice(_Ready):
+    """PyTorch tensors on a GPU: asynchronous, on PyTorch's current stream and allocator."""
+
+    def __init__(self, fusion: Fusion, call: CallPlan, ordinal: int) -> None:
+        import torch
+
+        self._torch = torch
+        self._fusion = fusion
+        self._call = call
+        self._ordinal = ordinal
+        self._loaded = tuple(_Loaded(launch, ordinal) for launch in call.launches)
+        names = [v.name for v in fusion.inputs]
+        tensors = {t.name for t in fusion.input_tensors}
+        self._inputs = tuple(
+            (position, name) for position, name in enumerate(names) if name in tensors
+        )
+        self._scalars = tuple(
+            (position, name) for position, name in enumerate(names) if name not in tensors
+        )
+        self._arrivals: dict[tuple[int, str], Any] = {}
+        self._new = tuple(
+            (a.name, a.shape, a.strides, getattr(torch, _TORCH_NAMES[a.dtype]))
+            for a in (*call.outputs, *call.temporaries)
+        )
+        self._device = torch.device("cuda", ordinal)
+        self._returned = tuple(o.value.name for o in fusion.outputs if o.alias_of is None)
+        self._aliased = tuple(
+            (o.value.name, fusion.inputs.index(o.alias_of))
+            for o in fusion.outputs
+            if o.alias_of is not None
+        )
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        torch = self._torch
+        addresses = {name: inputs[position].data_ptr() for position, name in self._inputs}
+        made: dict[str, Any] = {}
+        for name, shape, strides, dtype in self._new:
+            if strides is None:
+                tensor = torch.empty(shape, dtype=dtype, device=self._device)
+            else:
+                tensor = torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
+            made[name] = tensor
+            addresses[name] = tensor.data_ptr()
+        stream = current_stream(self._ordinal)
+        scalars = {name: inputs[position] for position, name in self._scalars}
+        for loaded in self._loaded:
+            kept = self._workspaces(loaded.launch, stream, addresses)
+            loaded.start(addresses, scalars, stream)
+            del kept
+        for name, position in self._aliased:
+            inputs[position].copy_(made[name])
+        return [made[name] for name in self._returned]
+
+    def _workspaces(self, launch: Launch, stream: int, addresses: dict[str, int]) -> list[Any]:
+        """Scratch of one launch; the allocator reuses it in stream order once it is let go."""
+        torch = self._torch
+        kept = []
+        for space in launch.workspaces:
+            dtype = getattr(torch, _TORCH_NAMES[space.dtype])
+            if not space.zeroed:
+                memory = torch.empty(space.elements, dtype=dtype, device=self._device)
+            else:
+                memory = self._counters(space.name, space.elements, stream)
+            kept.append(memory)
+            addresses[space.name] = memory.data_ptr()
+        return kept
+
+    def _counters(self, name: str, elements: int, stream: int) -> Any:
+        """Arrival counters, zeroed once per stream: each kernel leaves them at zero.
+
+        A graph that is being captured gets its own, zeroed by the graph, since its replays may
+        overlap with other work of this stream.
+        """
+        torch = self._torch
+        if torch.cuda.is_current_stream_capturing():
+            return torch.zeros(elements, dtype=torch.int32, device=self._device)
+        found = self._arrivals.get((stream, name))
+        if found is None:
+            found = torch.zeros(elements, dtype=torch.int32, device=self._device)
+            self._arrivals[stream, name] = found
+        return found
+
+
+_TORCH_NAMES = {
+    "double": "float64",
+    "float": "float32",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "int64": "int64",
+    "int32": "int32",
+    "bool": "bool",
+}
+
+
+class _ThroughDevice(_Ready):
+    """Arrays on the host: copied to the GPU and back, synchronously."""
+
+    def __init__(self, fusion: Fusion, call: CallPlan, ordinal: int) -> None:
+        self._fusion = fusion
+        self._call = call
+        self._ordinal = ordinal
+        self._loaded = tuple(_Loaded(launch, ordinal) for launch in call.launches)
+
+    def __call__(self, inputs: Sequence[object]) -> list[Any]:
+        import numpy as np
+
+        fusion, call = self._fusion, self._call
+        like = next((x for x in inputs if _is_array(x)), None)
+        addresses: dict[str, int] = {}
+        scalars: dict[str, Any] = {}
+        results: dict[str, np.ndarray] = {}
+        with DeviceMemory(self._ordinal) as memory:
+            for value, given in zip(fusion.inputs, inputs, strict=True):
+                if _is_array(given):
+                    addresses[value.name] = memory.upload(arrays.to_numpy(given))
+                else:
+                    scalars[value.name] = given
+            for a in (*call.outputs, *call.temporaries):
+                host = arrays.empty(a.shape, a.dtype, kind="numpy", strides=a.strides)
+                results[a.name] = host
+                addresses[a.name] = memory.allocate(host.nbytes)
+            for loaded in self._loaded:
+                for space in loaded.launch.workspaces:
+                    zeros = np.zeros(space.elements, arrays.NUMPY_DTYPES[space.dtype])
+                    addresses[space.name] = memory.upload(zeros)
+                loaded.start(addresses, scalars, 0)
+            returned = []
+            for output in fusion.outputs:
+                host = results[output.value.name]
+                memory.download(addresses[output.value.name], host)
+                if output.alias_of is None:
+                    returned.append(host if like is None else arrays.from_numpy(host, like))
+                else:
+                    target = inputs[fusion.inputs.index(output.alias_of)]
+                    arrays.to_numpy(target)[...] = host
+        return returned

@@ -1,0 +1,51 @@
+"""What was chosen for a call, and why, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+from warpsmith.engine.launches import CallPlan, Launch
+from warpsmith.engine.plan import PlannedSegment
+
+
+def explain_call(segments: Sequence[PlannedSegment], call: CallPlan) -> str:
+    """One paragraph a kernel: scheduler, runners-up, parameters, launch, resources."""
+    count = len(call.launches)
+    lines = [f"{count} kernel{'s' if count != 1 else ''}"]
+    by_kernel = {id(launch.compiled): launch for launch in call.launches}
+    for number, planned in enumerate(segments):
+        launch = next(
+            (by_kernel[id(k)] for k in planned.kernels.values() if id(k) in by_kernel), None
+        )
+        lines += _segment(number, planned, launch)
+    return "\n".join(lines) + "\n"
+
+
+def _segment(number: int, planned: PlannedSegment, launch: Launch | None) -> list[str]:
+    inputs, outputs = planned.segment.inputs, planned.segment.outputs
+    lines = [f"kernel {number}: {', '.join(inputs) or 'nothing'} -> {', '.join(outputs)}"]
+    candidate = planned.candidate
+    if candidate is None:
+        lines.append("  scheduled by hand")
+    else:
+        lines.append(f"  scheduler   {candidate.scheduler}")
+        lines += [f"  not {name}: {reason}" for name, reason in candidate.refusals]
+    if launch is None:
+        return [*lines, "  launched    no: there is nothing to compute"]
+    if launch.params is not None:
+        chosen = (f"{f.name}={getattr(launch.params, f.name)}" for f in fields(launch.params))
+        lines.append(f"  parameters  {', '.join(chosen)}")
+    compiled = launch.compiled
+    lines.append(
+        f"  launch      grid {launch.grid}, block {launch.block}, "
+        f"{launch.shared_bytes} bytes of shared memory"
+    )
+    lines.append(
+        f"  resources   {compiled.n_regs} registers, {compiled.n_spills} bytes spilled, "
+        f"{compiled.kernel.index_type.value} indices"
+    )
+    needs = [f"{expr!r} % {d} == 0" for expr, d in compiled.kernel.requirements if d > 1]
+    if needs:
+        lines.append(f"  relies on   {', '.join(needs)}")
+    return lines

@@ -1,0 +1,189 @@
+"""Everything about one call signature that does not change from call to call.
+
+A signature is the shapes, strides, types and alignment of the arrays. For each, the launches are
+worked out once: which kernels, grids, shared memory, and where each argument comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from warpsmith.engine.compiled import CompiledKernel
+from warpsmith.engine.plan import PlannedSegment, index_type_for
+from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Symbol, evaluate
+from warpsmith.ir.tensor import TensorView
+from warpsmith.knobs import Knobs
+from warpsmith.runtime.launch import Extent
+from warpsmith.schedulers.problem import Problem, Target
+from warpsmith.schedulers.select import Params
+
+FORMATS = {
+    DataType.Double: "d",
+    DataType.Float: "f",
+    DataType.Int: "q",
+    DataType.Int32: "i",
+    DataType.Bool: "?",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A tensor that the call allocates: an output, or what passes between kernels."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Scratch memory in global memory; zeroed ones count arrivals and reset themselves."""
+
+    name: str
+    dtype: str
+    elements: int
+    zeroed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel of a call, or nothing when there is nothing to compute.
+
+    Attributes:
+        pointers: names of the tensors and workspaces whose addresses are the first arguments.
+        constants: values of scalar arguments, None where a user's scalar comes with each call.
+        scalars: names of the scalar arguments.
+    """
+
+    compiled: CompiledKernel
+    params: Params | None
+    grid: Extent
+    block: Extent
+    shared_bytes: int
+    pointers: tuple[str, ...]
+    scalars: tuple[str, ...]
+    constants: tuple[float | None, ...]
+    formats: str
+    workspaces: tuple[Workspace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlan:
+    """All launches of one signature, and the arrays that they need."""
+
+    launches: tuple[Launch, ...]
+    outputs: tuple[Allocation, ...]
+    temporaries: tuple[Allocation, ...]
+
+
+def plan_call(
+    fusion: Fusion,
+    segments: Sequence[PlannedSegment],
+    values: Mapping[str, int],
+    alignment: Mapping[str, int],
+    target: Target,
+    knobs: Knobs,
+) -> CallPlan:
+    """Choose, compile and dimension every kernel of a call."""
+    problem = Problem(values=values, alignment=alignment, target=target)
+    named = {t.name: t for t in fusion.tensors}
+    results = [named[o.value.name] for o in fusion.outputs]
+    outputs = tuple(_allocation(tensor, values) for tensor in dict.fromkeys(results))
+    known = {allocation.name for allocation in outputs}
+    between = [
+        tensor
+        for planned in segments
+        for tensor in (o.value for o in planned.segment.fusion.outputs)
+        if tensor.name not in known
+    ]
+    temporaries = tuple(_allocation(tensor, values) for tensor in between)
+    index_type = index_type_for(_largest(fusion, (*outputs, *temporaries), values))
+    launches = [
+        launch
+        for planned in segments
+        if (launch := _launch(planned, problem, index_type, knobs)) is not None
+    ]
+    return CallPlan(tuple(launches), outputs, temporaries)
+
+
+def _allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:
+    numbers = dict(values)
+    shape = tuple(evaluate(axis.extent, numbers) for axis in tensor.shape_axes)
+    strides: tuple[int, ...] | None = None
+    if tensor.stride_order is not None:
+        steps = [0] * len(shape)
+        step = 1
+        for dimension in reversed(tensor.memory_order()):
+            steps[dimension] = step
+            step *= max(shape[dimension], 1)
+        strides = tuple(steps)
+    return Allocation(tensor.name, tensor.dtype.value, shape, strides)
+
+
+def _largest(fusion: Fusion, allocations: Sequence[Allocation], values: Mapping[str, int]) -> int:
+    """Elements that the largest array spans in memory, and the largest loop that covers one."""
+    sizes = [_product(allocation.shape) for allocation in allocations]
+    numbers = dict(values)
+    for tensor in fusion.tensors:
+        if tensor in fusion.input_tensors or tensor.has_reduction:
+            sizes.append(_product([evaluate(a.extent, numbers) for a in tensor.root]))
+        if tensor in fusion.input_tensors:
+            shape = [evaluate(a.extent, numbers) for a in tensor.shape_axes]
+            sizes.append(
+                1
+                + sum(
+                    (extent - 1) * values.get(f"{tensor.name}_stride{d}", 0)
+                    for d, extent in enumerate(shape)
+                )
+            )
+    return max(sizes, default=1)
+
+
+def _product(numbers: Sequence[int]) -> int:
+    result = 1
+    for number in numbers:
+        result *= number
+    return result
+
+
+def _launch(
+    planned: PlannedSegment, problem: Problem, index_type: DataType, knobs: Knobs
+) -> Launch | None:
+    compiled, launch_values, params = planned.choose(problem, index_type, knobs)
+    kernel = compiled.kernel
+    numbers = {**problem.values, **launch_values}
+    grid = tuple(evaluate(extent, numbers) for extent in kernel.launch.grid)
+    block = tuple(evaluate(extent, numbers) for extent in kernel.launch.block)
+    if 0 in grid or 0 in block:
+        return None
+    workspaces = []
+    for buffer in kernel.parameters:
+        if buffer.name.endswith(("_parts", "_arrivals")):
+            elements = evaluate(buffer.size, numbers)
+            zeroed = buffer.name.endswith("_arrivals")
+            workspaces.append(Workspace(buffer.name, buffer.dtype.value, elements, zeroed))
+    constants = tuple(_constant(symbol, numbers) for symbol in kernel.scalars)
+    formats = "P" * len(kernel.parameters) + "".join(
+        FORMATS[index_type if s.dtype is DataType.Index else s.dtype] for s in kernel.scalars
+    )
+    return Launch(
+        compiled=compiled,
+        params=params,
+        grid=(grid[0], grid[1], grid[2]),
+        block=(block[0], block[1], block[2]),
+        shared_bytes=evaluate(compiled.shared, numbers),
+        pointers=tuple(b.name for b in kernel.parameters if b.memory is MemoryType.global_),
+        scalars=tuple(symbol.name for symbol in kernel.scalars),
+        constants=constants,
+        formats=formats,
+        workspaces=tuple(workspaces),
+    )
+
+
+def _constant(symbol: Symbol, numbers: Mapping[str, int]) -> int | None:
+    return numbers.get(symbol.name) if symbol.dtype is DataType.Index else None

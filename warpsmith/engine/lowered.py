@@ -1,0 +1,109 @@
+"""The stages of a fused call that a user can look into: lowered, then compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from warpsmith import knobs as knob_module
+from warpsmith.engine.compiled import CompiledKernel
+from warpsmith.engine.executable import Executable
+from warpsmith.engine.explain import explain_call
+from warpsmith.engine.launches import CallPlan
+from warpsmith.ir.fusion import Fusion
+from warpsmith.knobs import Knobs
+
+
+class Lowered:
+    """A traced program with the arrays' signature that it is for; nothing is compiled yet."""
+
+    def __init__(self, fusion: Fusion, inputs: Sequence[object]) -> None:
+        self.fusion = fusion
+        self._inputs = inputs
+
+    def compile(self, knobs: Knobs | None = None) -> Compiled:
+        """Schedule, lower and compile every kernel; needs no GPU."""
+        executable = Executable(self.fusion)
+        call = executable.plan_for(self._inputs, knobs or knob_module.current())
+        return Compiled(executable, call)
+
+
+class Compiled:
+    """The kernels of one fused call.
+
+    Attributes:
+        kernels: one compiled kernel a segment, in the order in which they run.
+    """
+
+    def __init__(self, executable: Executable, call: CallPlan) -> None:
+        self._executable = executable
+        self._call = call
+        self.kernels: tuple[CompiledKernel, ...] = tuple(
+            launch.compiled for launch in call.launches
+        )
+
+    @property
+    def asm(self) -> Mapping[str, str | bytes]:
+        """Texts by name: `fusion`, `kernel`, `cuda`, `ptx`, `cubin`, `sass`.
+
+        Those of several kernels follow each other; look at `kernels[i].asm` for one.
+        """
+        return _Joined(self._executable.fusion, self.kernels)
+
+    @property
+    def n_regs(self) -> int:
+        """Registers per thread, of the kernel that uses most."""
+        return max((kernel.n_regs for kernel in self.kernels), default=0)
+
+    @property
+    def n_spills(self) -> int:
+        """Bytes spilled per thread, over all kernels."""
+        return sum(kernel.n_spills for kernel in self.kernels)
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory per block, of the kernel that uses most."""
+        return max((launch.shared_bytes for launch in self._call.launches), default=0)
+
+    def explain(self) -> str:
+        """Which scheduler took what, why the others did not, and with which parameters."""
+        return explain_call(self._executable.segments, self._call)
+
+
+class _Joined(Mapping[str, str | bytes]):
+    def __init__(self, fusion: Fusion, kernels: tuple[CompiledKernel, ...]) -> None:
+        self._fusion = fusion
+        self._kernels = kernels
+
+    def __getitem__(self, name: str) -> str | bytes:
+        if name == "fusion":
+            return fusion_text(self._fusion)
+        parts = [kernel.asm[name] for kernel in self._kernels]
+        if len(parts) == 1:
+            return parts[0]
+        if any(isinstance(part, bytes) for part in parts):
+            raise KeyError(f"there are {len(parts)} kernels: use kernels[i].asm[{name!r}]")
+        return "\n".join(str(part) for part in parts)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("fusion", "kernel", "cuda", "ptx", "cubin", "sass"))
+
+    def __len__(self) -> int:
+        return 6
+
+
+def fusion_text(fusion: Fusion) -> str:
+    """One operation a line."""
+    lines = [f"inputs  {', '.join(map(repr, fusion.inputs))}"]
+    for operation in fusion.operations:
+        results = ", ".join(map(repr, operation.outputs))
+        name = getattr(operation, "op", None) or getattr(operation, "kind", None)
+        kind = name or type(operation).__name__.lower()
+        sources = ", ".join(getattr(v, "name", repr(v)) for v in operation.inputs)
+        lines.append(f"{results} = {kind}({sources})")
+    lines.append(f"outputs {', '.join(output.value.name for output in fusion.outputs)}")
+    return "\n".join(lines) + "\n"
+
+
+def lower_call(fusion: Fusion, inputs: Sequence[object]) -> Lowered:
+    """The lowered stage of a traced program for these arrays."""
+    return Lowered(fusion, inputs)

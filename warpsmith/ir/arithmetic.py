@@ -1,0 +1,98 @@
+"""Scalar arithmetic on any type: what Python's operators on expressions, and `ops`, build.
+
+Sums, products and divisions of sizes stay in the index type, where `ir/integers.py` simplifies
+them and shapes can be compared; everything else is computed in the type that the caller names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warpsmith.errors import DefinitionError
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType, result_type
+from warpsmith.ir.scalar import Apply, Const, Expr, literal
+
+_INDEX: dict[str, Callable[..., Expr]] = {
+    "add": integers.add,
+    "sub": integers.sub,
+    "mul": integers.mul,
+    "minimum": integers.minimum,
+    "maximum": integers.maximum,
+}
+_INDEX_DIVISION: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "div": integers.floordiv,
+    "fmod": integers.mod,
+    "mod": integers.mod,
+    "remainder": integers.mod,
+}
+_COMPARISONS = ("lt", "le", "gt", "ge")
+_BITS = {DataType.Int: 63, DataType.Int32: 31}
+
+
+def apply(op: str, args: tuple[Expr, ...], compute: tuple[DataType, ...], result: DataType) -> Expr:
+    """`op` of scalars, each converted to its type in `compute`; sizes stay sizes where they can."""
+    if any(arg.dtype is DataType.Index for arg in args) and all(map(_is_index, args)):
+        sizes = tuple(convert(arg, DataType.Index) for arg in args)
+        if op in _INDEX:
+            return _INDEX[op](*sizes)
+        positive = integers.lower_bound(sizes[0]) >= 0 and integers.lower_bound(sizes[-1]) >= 0
+        if op in _INDEX_DIVISION and positive and sizes[1] != integers.ZERO:
+            return _INDEX_DIVISION[op](*sizes)
+    operands = tuple(convert(arg, dtype) for arg, dtype in zip(args, compute, strict=True))
+    return Apply(op, operands, result)
+
+
+def convert(expr: Expr, dtype: DataType) -> Expr:
+    """`expr` as a value of type `dtype`; constants are converted here and now.
+
+    Raises DefinitionError for a constant that the type cannot hold.
+    """
+    if expr.dtype is dtype:
+        return expr
+    if not isinstance(expr, Const):
+        return Apply("cast", (expr,), dtype)
+    if dtype is DataType.Bool:
+        return Const(bool(expr.value), dtype)
+    if dtype.is_float:
+        return Const(float(expr.value), dtype)
+    bits = _BITS.get(dtype, 63)
+    try:
+        number = int(expr.value)
+    except (OverflowError, ValueError):
+        number = 1 << bits
+    if not -(1 << bits) <= number < 1 << bits:
+        raise DefinitionError(
+            f"the constant {expr.value!r} is outside the range of {dtype.name}",
+            code="WS0111",
+            remedy="use a smaller number or a wider type",
+        )
+    return Const(number, dtype)
+
+
+def operator(op: str, *operands: Expr | float) -> Expr:
+    """`op` as Python's operators on scalars mean it: `floordiv` rounds down, `truediv` is exact."""
+    if op == "floordiv":
+        return _floordiv(*operands)
+    args = tuple(x if isinstance(x, Expr) else literal(x) for x in operands)
+    types = tuple(DataType.Int if a.dtype is DataType.Index else a.dtype for a in args)
+    common = result_type((), (), types)
+    if op == "truediv" and not common.is_float:
+        common = DataType.Double
+    result = DataType.Bool if op in _COMPARISONS else common
+    return apply(op, args, (common,) * len(args), result)
+
+
+def _floordiv(a: Expr | float, b: Expr | float) -> Expr:
+    quotient = operator("div", a, b)
+    if quotient.dtype is DataType.Index:
+        return quotient
+    if quotient.dtype.is_float:
+        return Apply("floor", (quotient,), quotient.dtype)
+    return operator("div", operator("sub", a, operator("remainder", a, b)), b)
+
+
+def _is_index(expr: Expr) -> bool:
+    return expr.dtype is DataType.Index or (
+        isinstance(expr, Const) and expr.dtype in (DataType.Int, DataType.Int32)
+    )

@@ -1,0 +1,186 @@
+"""Reshape, as merges and splits of dimensions.
+
+The dimensions of both shapes are grouped from the left so that each group has one product on both
+sides: `[6, 4, n] -> [24, n]` is the groups `6, 4 -> 24` and `n -> n`. Within a group all input
+dimensions are merged and the result is split, which loops over unrelated dimensions never see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpsmith.errors import DefinitionError
+from warpsmith.ir import domains, integers
+from warpsmith.ir.domains import IterDomain, Transform
+from warpsmith.ir.exprs import Move
+from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.broadcasting import add_axes
+from warpsmith.ops.factories import full
+from warpsmith.ops.promotion import rounded, unrounded
+from warpsmith.ops.shape import Extents, as_extent, squeeze
+from warpsmith.ops.values import as_tensor
+
+
+def reshape(arg: TensorView, new_shape: Extents) -> TensorView:
+    """The tensor's elements, in row-major order, in another shape.
+
+    One entry of `new_shape` may be -1. Sizes that are only known at run time may be given as
+    expressions of `size`; a call checks that the shapes agree.
+
+    Raises:
+        DefinitionError: two entries -1, or constant shapes of different numbers of elements.
+    """
+    tensor = as_tensor(arg, "reshape")
+    old = tuple(axis.extent for axis in tensor.shape_axes)
+    new = _resolved(tensor, old, new_shape)
+    if old == new:
+        return tensor
+    if integers.ZERO in old:
+        return full(new, 0, tensor.dtype, fusion=tensor.fusion)
+    return rounded(_moved(unrounded(tensor), new), tensor.dtype)
+
+
+def _moved(tensor: TensorView, new: tuple[Expr, ...]) -> TensorView:
+    """Dimensions of extent 1 are squeezed before, and broadcast after, the merges and splits."""
+    ones = [d for d, axis in enumerate(tensor.shape_axes) if axis.is_broadcast]
+    source = squeeze(tensor, ones)
+    wanted = tuple(extent for extent in new if extent != integers.ONE)
+    if tuple(axis.extent for axis in source.shape_axes) != wanted:
+        source = _regrouped(source, wanted)
+    return add_axes(source, [extent == integers.ONE for extent in new])
+
+
+def _regrouped(source: TensorView, wanted: tuple[Expr, ...]) -> TensorView:
+    root = tuple(IterDomain(axis.extent, axis.kind) for axis in source.shape_axes)
+    transforms: list[Transform] = []
+    logical: list[IterDomain] = []
+    old = [axis.extent for axis in root]
+    for group in _groups(old, wanted):
+        axes = root[group.first : group.first + group.count]
+        logical += _transformed(axes, group.targets, transforms)
+    output = source.fusion.tensor(
+        source.dtype, tuple(logical), root=root, transforms=tuple(transforms)
+    )
+    origin = tuple(range(source.rank))
+    source.fusion.append(Move("reshape", source, output, origin, (wanted,)))
+    return output
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Input dimensions `first` to `first + count`, which become dimensions of extents `targets`."""
+
+    first: int
+    count: int
+    targets: tuple[Expr, ...]
+
+
+def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[_Group]:
+    """The finest groups that can be told from the extents; the last one takes what is left."""
+    groups: list[_Group] = []
+    i = j = 0
+    while i < len(old) and j < len(new):
+        first, start = i, j
+        i, j = i + 1, j + 1
+        left, right = old[first], new[start]
+        while left != right:
+            if i < len(old) and _extends(left, right):
+                left = integers.mul(left, old[i])
+                i += 1
+            elif j < len(new) and _extends(right, left):
+                right = integers.mul(right, new[j])
+                j += 1
+            else:
+                i, j = len(old), len(new)
+                break
+        if i == len(old) or j == len(new):
+            i, j = len(old), len(new)
+        groups.append(_Group(first, i - first, tuple(new[start:j])))
+    return groups
+
+
+def _extends(product: Expr, other: Expr) -> bool:
+    """Whether `product` needs more factors to become `other`, as far as can be told."""
+    if isinstance(product, Const) and isinstance(other, Const):
+        return product.value < other.value
+    return integers.divides(product, other)
+
+
+def _transformed(
+    axes: Sequence[IterDomain], targets: Sequence[Expr], transforms: list[Transform]
+) -> list[IterDomain]:
+    """Merge `axes` and split the result into `targets`; appends what it does to `transforms`.
+
+    One target is what is left after the others are split off: a symbolic one if there is any, so
+    that split factors are constants.
+    """
+    rest = axes[0]
+    for axis in axes[1:]:
+        joined = domains.merge(rest, axis)
+        transforms.append(joined)
+        rest = joined.axis
+    symbolic = [k for k, extent in enumerate(targets) if not isinstance(extent, Const)]
+    remaining = symbolic[0] if symbolic else 0
+    before: list[IterDomain] = []
+    after: list[IterDomain] = []
+    for factor in targets[:remaining]:
+        parts = domains.split(rest, factor, inner_split=False)
+        transforms.append(parts)
+        before.append(parts.outer)
+        rest = parts.inner
+    for factor in reversed(targets[remaining + 1 :]):
+        parts = domains.split(rest, factor)
+        transforms.append(parts)
+        after.insert(0, parts.inner)
+        rest = parts.outer
+    return [*before, rest, *after]
+
+
+def _resolved(
+    tensor: TensorView, old: tuple[Expr, ...], new_shape: Extents
+) -> tuple[Expr, ...]:
+    """The new extents with -1 computed."""
+    entries = [
+        None if isinstance(entry, int) and entry == -1 else as_extent(entry, "reshape")
+        for entry in new_shape
+    ]
+    if entries.count(None) > 1:
+        raise _disagreement(tensor, old, new_shape, "give -1 at most once")
+    given = tuple(entry for entry in entries if entry is not None)
+    total, known = integers.mul(*old), integers.mul(*given)
+    both = isinstance(total, Const) and isinstance(known, Const)
+    if None not in entries:
+        if both and total != known:
+            raise _disagreement(tensor, old, new_shape, "the products must be equal")
+        return given
+    if both and (known == integers.ZERO or not integers.divides(known, total)):
+        raise _disagreement(tensor, old, new_shape, "-1 needs a whole, definite quotient")
+    inferred = _quotient(old, given, total, known)
+    return tuple(inferred if entry is None else entry for entry in entries)
+
+
+def _quotient(
+    old: tuple[Expr, ...], given: tuple[Expr, ...], total: Expr, known: Expr
+) -> Expr:
+    """`total / known`, without the extents that both sides have, so that it is short."""
+    if isinstance(total, Const) or integers.divides(known, total):
+        return integers.floordiv(total, known)
+    numerator, divisor = list(old), []
+    for extent in given:
+        if extent in numerator:
+            numerator.remove(extent)
+        else:
+            divisor.append(extent)
+    return integers.floordiv(integers.mul(*numerator), integers.mul(*divisor))
+
+
+def _disagreement(
+    tensor: TensorView, old: tuple[Expr, ...], new_shape: Extents, remedy: str
+) -> DefinitionError:
+    return DefinitionError(
+        f"reshape of {tensor.name} from {list(old)} to {list(new_shape)} is not possible",
+        code="WS0139",
+        remedy=remedy,
+    )
