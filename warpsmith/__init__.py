@@ -1,0 +1,70 @@
+"""A compiler that fuses tensor programs into NVIDIA GPU kernels.
+
+The public names; each is imported when it is first used, so that `import warpsmith` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from warpsmith import knobs, ops, testing
+    from warpsmith.errors import (
+        ArgumentError,
+        CompileError,
+        DefinitionError,
+        DeviceError,
+        InternalError,
+        KnobError,
+        ScheduleError,
+        SchedulerRefusal,
+        WarpsmithError,
+    )
+    from warpsmith.frontends.definition import FusionDefinition
+    from warpsmith.frontends.fuse import fuse
+    from warpsmith.ir.domains import MemoryType, ParallelType
+    from warpsmith.ir.dtypes import DataType
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError",
+    "CompileError",
+    "DataType",
+    "DefinitionError",
+    "DeviceError",
+    "FusionDefinition",
+    "InternalError",
+    "KnobError",
+    "MemoryType",
+    "ParallelType",
+    "ScheduleError",
+    "SchedulerRefusal",
+    "WarpsmithError",
+    "fuse",
+    "knobs",
+    "ops",
+    "testing",
+]
+
+_MODULES = ("knobs", "ops", "testing")
+_HOMES = {
+    "DataType": "warpsmith.ir.dtypes",
+    "FusionDefinition": "warpsmith.frontends.definition",
+    "MemoryType": "warpsmith.ir.domains",
+    "ParallelType": "warpsmith.ir.domains",
+    "fuse": "warpsmith.frontends.fuse",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"warpsmith.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'warpsmith' has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "warpsmith.errors")), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -201,8 +201,10 @@ class _Printer:
         if copy.source.memory is MemoryType.shared:
             return f"*(const {vector}*)({place})"
         kind = self._value.type_name(copy.source.dtype)
-        hint = "" if copy.source.written else f", {LoadHint.NC_NO_ALLOCATE.value}"
-        return f"ws_load<{kind}, {copy.width}{hint}>({place})"
+        hint = LoadHint.DEFAULT
+        if not copy.source.written:
+            hint = LoadHint.NC_NO_ALLOCATE if copy.streaming else LoadHint.NC
+        return f"ws_load<{kind}, {copy.width}, {hint.value}>({place})"
 
     def _each_lane(self, width: int, text: str) -> None:
         self._line("#pragma unroll")
@@ -222,6 +224,13 @@ class _Printer:
         self._line("{")
         self._depth += 1
         self._line(f"const {kind} x[{width}] = {{{terms}}};")
+        if step.joined:
+            value.pieces.add("welford_join")
+            places = (value.place(b, step.index) for b in (step.mean, step.m2))
+            self._line(f"ws_welford_join(x, {', '.join(places)}, {count});")
+            self._depth -= 1
+            self._line("}")
+            return
         self._line(f"{count} += 1;")
         self._line(f"const {kind} weight = ws_reciprocal_of_count({count});")
         mean, m2 = (value.place(b, step.index, "k") for b in (step.mean, step.m2))

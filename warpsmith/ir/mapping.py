@@ -3,8 +3,8 @@
 Axes fall into groups. Two axes are in one group when an operation pairs them, when one is a clone
 of the other, or when equal transforms made them from axes of equal groups. A broadcast axis joins
 the group that it is broadcast to, if there is exactly one; so a tensor that lacks a dimension can
-be computed inside a loop over it. Inputs of the fusion take no part: each use of an input may read
-it with other axes (`x[i, 1] + x[1, i]`).
+be computed inside a loop over it. Inputs of the fusion take no part unless asked for: each use of an
+input may read it with other axes (`x[i, 1] + x[1, i]`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,20 @@ Group = int
 
 
 class DomainMap:
-    """The groups of all axes of a fusion as it stands now; build a new one after scheduling."""
+    """The groups of all axes of a fusion as it stands now; build a new one after scheduling.
 
-    def __init__(self, fusion: Fusion) -> None:
+    Args:
+        through_inputs: all uses of an input read it with the same axes, as one cache of it would.
+    """
+
+    def __init__(self, fusion: Fusion, *, through_inputs: bool = False) -> None:
         self._axes: list[IterDomain] = []
         self._number: dict[int, int] = {}
         self._parent: list[int] = []
         self._transforms: list[Transform] = []
         self._derived: set[int] = set()
         self._collect(fusion)
-        self._pair(fusion)
+        self._pair(fusion, set() if through_inputs else set(map(id, fusion.input_tensors)))
         self._close()
         self._extent: dict[Group, Expr] = {}
         self._lifted: dict[Group, list[Transform]] | None = None
@@ -138,8 +142,8 @@ class DomainMap:
                 self._union(axis, axis.clone_of)
                 self._derived.add(id(axis))
 
-    def _pair(self, fusion: Fusion) -> None:
-        inputs = set(map(id, fusion.input_tensors))
+    def _pair(self, fusion: Fusion, apart: set[int]) -> None:
+        """Join the axes that operations pair; tensors in `apart` are not joined to their users."""
         widened: list[tuple[IterDomain, IterDomain]] = []
         for operation in fusion.operations:
             first, *others = operation.outputs
@@ -147,7 +151,7 @@ class DomainMap:
                 for a, b in zip(first.root, other.root, strict=True):
                     self._union(a, b)
             for source in tensor_inputs(operation):
-                if id(source) in inputs:
+                if id(source) in apart:
                     continue
                 for a, b in operation.pairs(source):
                     if a.is_broadcast and not b.is_broadcast:

@@ -8,7 +8,7 @@ otherwise, so floor division and C division agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from warpsmith.ir.dtypes import DataType
 
@@ -177,7 +177,7 @@ def _operator(op: str, *operands: Expr | float) -> Expr:
     from warpsmith.ir import arithmetic
 
     if not all(isinstance(x, Expr | float | int) for x in operands):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
     return arithmetic.operator(op, *operands)
 
 
@@ -223,7 +223,7 @@ def _product(*factors: int) -> int:
     return result
 
 
-_EVALUATE = {
+_EVALUATE: dict[str, Callable[..., int]] = {
     "cast": int,
     "sub": lambda a, b: a - b,
     "add": lambda *terms: sum(terms),

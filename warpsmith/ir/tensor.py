@@ -30,6 +30,7 @@ class TensorView:
         transforms: every split and merge that connects root, logical and loop.
         allocation: axes that a shared tensor's memory is laid out by, row-major; None is its loops.
         padding: elements added to the fastest row of that layout.
+        streaming: its load leaves no copy in L1.
         compute_at: how many outer loops it shares with its consumers.
     """
 
@@ -47,6 +48,7 @@ class TensorView:
         "number",
         "padding",
         "root",
+        "streaming",
         "stride_order",
         "transforms",
     )
@@ -74,6 +76,7 @@ class TensorView:
         self.contiguity = (True,) * rank if contiguity is None else contiguity
         self.memory = MemoryType.local
         self.padding = 0
+        self.streaming = False
         self.allocation: tuple[IterDomain, ...] | None = None
         self.compute_at = 0
         self.definition: Operation | None = None

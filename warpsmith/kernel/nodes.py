@@ -100,13 +100,17 @@ class Store(Statement):
 
 @dataclass(frozen=True, slots=True)
 class CopyVector(Statement):
-    """`width` adjacent elements in one memory access; the types of both sides are equal."""
+    """`width` adjacent elements in one memory access; the types of both sides are equal.
+
+    A `streaming` load leaves no copy in L1.
+    """
 
     target: Buffer
     target_index: Expr
     source: Buffer
     source_index: Expr
     width: int
+    streaming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +125,10 @@ class Accumulate(Statement):
 
 @dataclass(frozen=True, slots=True)
 class WelfordStep(Statement):
-    """Add `width` values, one to each of as many running (mean, m2), which share one count.
+    """Add values to running (mean, m2, count), at the cost of one reciprocal for all of them.
 
-    Element `k` of the step has index `index + k` and value `values[k]`; the count has index
-    `count_index`. Sharing the count costs one reciprocal per step.
+    Either each value has a mean and m2 of its own, at `index + k`, and all share the count at
+    `count_index`; or, when `joined`, all values go to the one triple at `index`.
     """
 
     mean: Buffer
@@ -133,6 +137,7 @@ class WelfordStep(Statement):
     index: Expr
     count_index: Expr
     values: tuple[Expr, ...]
+    joined: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ class Leaves:
         if len(rest) > 1:
             return False
         if isinstance(operation, Welford) and len(operation.sources) == 1:
-            return not rest[0].is_reduction and self._is_short(rest[0])
+            return self._is_short(rest[0])
         return rest[0].parallel is ParallelType.vectorize
 
     def _is_short(self, axis: IterDomain) -> bool:
@@ -322,7 +322,9 @@ class Leaves:
                 self.made.alignments[tensor.name] = max(known, bytes_moved)
             sides.append((self.buffer(tensor), base))
         (target, target_index), (origin, origin_index) = sides
-        statement = CopyVector(target, target_index, origin, origin_index, width)
+        statement = CopyVector(
+            target, target_index, origin, origin_index, width, output.streaming
+        )
         self._require_whole_vectors(operation, access, lane, width)
         return self._guarded(at_zero, operation, statement)
 
@@ -356,6 +358,14 @@ class Leaves:
                 code="WS0270",
                 remedy="rfactor the loop axes first",
             )
+        in_loop = any(isinstance(i, Symbol) and not self._is_thread(i) for i in indices)
+        if in_loop and any(kind.is_grid for kind in kinds):
+            raise ScheduleError(
+                f"{output.name} is reduced over the grid inside a loop, but its blocks can meet "
+                "once only",
+                code="WS0274",
+                remedy="inline its producer less deep, so that all its values are reduced together",
+            )
         statements, depth = self._parts(operation, indices)
         firsts = [self._first_index(axis) for axis in output.loop[depth:]]
         access = Access(self._domains, self._threads, operation, [*indices, *firsts])
@@ -367,6 +377,9 @@ class Leaves:
             )
         )
         return statements
+
+    def _is_thread(self, symbol: Symbol) -> bool:
+        return symbol in self._threads.symbols.values()
 
     def _first_index(self, axis: IterDomain) -> Expr:
         """This thread's index on a thread axis, 0 on a loop."""
@@ -482,7 +495,7 @@ class Leaves:
         return self._guarded(access, operation, merge, always=True)
 
     def _welford_step(self, operation: Welford, indices: list[Expr]) -> list[Statement]:
-        """Add one value to each of the results that the last loop walks, under one count."""
+        """Add the values of the last loop: to a result each, under one count, or to one result."""
         output = operation.mean
         width = 1
         if len(output.loop) > len(indices):
@@ -508,6 +521,7 @@ class Leaves:
             self._own(accesses[0], operation.mean),
             self._own(accesses[0], operation.count),
             tuple(self._read(access, operation.sources[0]) for access in accesses),
+            joined=width > 1 and output.loop[-1].is_reduction,
         )
         steps += [step] if predicates[0] == integers.TRUE else [If(predicates[0], (step,))]
         return steps

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from warpsmith.errors import DefinitionError
 from warpsmith.ir import domains, integers
-from warpsmith.ir.domains import IterDomain, Transform
+from warpsmith.ir.domains import IterDomain, Split, Transform
 from warpsmith.ir.exprs import Move
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import TensorView
@@ -37,6 +37,13 @@ def reshape(arg: TensorView, new_shape: Extents) -> TensorView:
     new = _resolved(tensor, old, new_shape)
     if old == new:
         return tensor
+    squeezed = [extent for extent in old if extent != integers.ONE]
+    if integers.ZERO in new and integers.ZERO not in old:
+        raise _disagreement(
+            tensor, old, new_shape, "only an extent that is 0 by definition gives 0"
+        )
+    if bool(squeezed) != any(extent != integers.ONE for extent in new):
+        raise _disagreement(tensor, old, new_shape, "define the extents that are 1 as 1")
     if integers.ZERO in old:
         return full(new, 0, tensor.dtype, fusion=tensor.fusion)
     return rounded(_moved(unrounded(tensor), new), tensor.dtype)
@@ -63,9 +70,39 @@ def _regrouped(source: TensorView, wanted: tuple[Expr, ...]) -> TensorView:
     output = source.fusion.tensor(
         source.dtype, tuple(logical), root=root, transforms=tuple(transforms)
     )
+    # A call checks every split, so lowering may rely on those by constants.
+    source.fusion.divisors |= {
+        (split.axis.extent, int(split.factor.value))
+        for split in uneven_splits(transforms)
+        if isinstance(split.factor, Const)
+    }
     origin = tuple(range(source.rank))
     source.fusion.append(Move("reshape", source, output, origin, (wanted,)))
     return output
+
+
+def shaping(tensor: TensorView) -> list[Transform]:
+    """The transforms that lead from root to logical; those of the loops come after them."""
+    below = set(map(id, tensor.logical))
+    found: list[Transform] = []
+    for transform in tensor.transforms:
+        split = isinstance(transform, Split)
+        sources = (transform.axis,) if split else (transform.outer, transform.inner)
+        if any(id(axis) in below for axis in sources):
+            below.update(id(axis) for axis in transform.results)
+        else:
+            found.append(transform)
+    return found
+
+
+def uneven_splits(transforms: Sequence[Transform]) -> list[Split]:
+    """Splits that only divide evenly if the extents at run time say so."""
+    return [
+        transform
+        for transform in transforms
+        if isinstance(transform, Split)
+        and not integers.divides(transform.factor, transform.axis.extent)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +115,18 @@ class _Group:
 
 
 def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[_Group]:
-    """The finest groups that can be told from the extents; the last one takes what is left."""
+    """The finest groups that can be told from the extents.
+
+    Equal dimensions at the end are groups of their own; where nothing can be told from the left,
+    one group takes what is left.
+    """
+    same = 0
+    while same < min(len(old), len(new)) and old[-1 - same] == new[-1 - same]:
+        same += 1
+    if len(old) != len(new) and same == min(len(old), len(new)):
+        same -= 1  # neither side may be left without a dimension when the other has some
+    tail = [_Group(k, 1, (old[k],)) for k in range(len(old) - same, len(old))]
+    old, new = old[: len(old) - same], new[: len(new) - same]
     groups: list[_Group] = []
     i = j = 0
     while i < len(old) and j < len(new):
@@ -98,7 +146,7 @@ def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[_Group]:
         if i == len(old) or j == len(new):
             i, j = len(old), len(new)
         groups.append(_Group(first, i - first, tuple(new[start:j])))
-    return groups
+    return [*groups, *tail]
 
 
 def _extends(product: Expr, other: Expr) -> bool:
@@ -138,9 +186,7 @@ def _transformed(
     return [*before, rest, *after]
 
 
-def _resolved(
-    tensor: TensorView, old: tuple[Expr, ...], new_shape: Extents
-) -> tuple[Expr, ...]:
+def _resolved(tensor: TensorView, old: tuple[Expr, ...], new_shape: Extents) -> tuple[Expr, ...]:
     """The new extents with -1 computed."""
     entries = [
         None if isinstance(entry, int) and entry == -1 else as_extent(entry, "reshape")
@@ -161,9 +207,7 @@ def _resolved(
     return tuple(inferred if entry is None else entry for entry in entries)
 
 
-def _quotient(
-    old: tuple[Expr, ...], given: tuple[Expr, ...], total: Expr, known: Expr
-) -> Expr:
+def _quotient(old: tuple[Expr, ...], given: tuple[Expr, ...], total: Expr, known: Expr) -> Expr:
     """`total / known`, without the extents that both sides have, so that it is short."""
     if isinstance(total, Const) or integers.divides(known, total):
         return integers.floordiv(total, known)

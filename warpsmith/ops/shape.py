@@ -103,9 +103,7 @@ def _expanded(tensor: TensorView, wanted: Sequence[Expr]) -> TensorView:
     return output
 
 
-def broadcast_in_dim(
-    arg: TensorView, shape: Extents, broadcast_dims: Sequence[int]
-) -> TensorView:
+def broadcast_in_dim(arg: TensorView, shape: Extents, broadcast_dims: Sequence[int]) -> TensorView:
     """A tensor of shape `shape` whose dimension `broadcast_dims[d]` is dimension `d` of `arg`."""
     tensor = as_tensor(arg, "broadcast_in_dim")
     kept = [dimension(tensor, d, "broadcast_in_dim", rank=len(shape)) for d in broadcast_dims]
@@ -127,26 +125,24 @@ def squeeze(arg: TensorView, dims: Dims, squeeze_expanded: bool = False) -> Tens
     tensor = as_tensor(arg, "squeeze")
     dropped = dimensions(tensor, dims, "squeeze")
     definition = tensor.definition
-    expanded = isinstance(definition, Move) and definition.kind == "expand"
+    source = tensor
+    if squeeze_expanded and isinstance(definition, Move) and definition.kind == "expand":
+        source = definition.source
     for d in dropped:
-        axis = tensor.shape_axes[d]
-        if axis.is_broadcast:
+        if tensor.shape_axes[d].is_broadcast or source.shape_axes[d].is_broadcast:
             continue
-        if squeeze_expanded and expanded and isinstance(definition, Move):
-            if definition.source.shape_axes[d].is_broadcast:
-                continue
         raise DefinitionError(
-            f"squeeze of {tensor.name} got dimension {d}, which has extent {axis.extent!r}",
+            f"squeeze of {tensor.name} got dimension {d}, which has extent "
+            f"{tensor.shape_axes[d].extent!r}",
             code="WS0136",
             remedy="only dimensions that are 1 by definition can be squeezed",
         )
     if not dropped:
         return tensor
     if all(tensor.shape_axes[d].is_broadcast for d in dropped):
-        return _before_rounding(tensor, lambda source: _squeezed(source, dropped))
-    assert isinstance(definition, Move)
+        return _before_rounding(tensor, lambda whole: _squeezed(whole, dropped))
     kept = [axis.extent for d, axis in enumerate(tensor.shape_axes) if d not in dropped]
-    return expand(squeeze(definition.source, dropped), kept)
+    return expand(squeeze(source, dropped), kept)
 
 
 def _squeezed(tensor: TensorView, dropped: Sequence[int]) -> TensorView:
@@ -208,9 +204,7 @@ def check_stride_order(order: Sequence[int], rank: int, what: str) -> None:
         )
 
 
-def _before_rounding(
-    tensor: TensorView, move: Callable[[TensorView], TensorView]
-) -> TensorView:
+def _before_rounding(tensor: TensorView, move: Callable[[TensorView], TensorView]) -> TensorView:
     return rounded(move(unrounded(tensor)), tensor.dtype)
 
 

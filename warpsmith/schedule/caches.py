@@ -33,7 +33,10 @@ def cache_after(tensor: TensorView, cached_uses: Sequence[TensorView] | None = N
             code="WS0221",
             remedy="use cache_before on an output",
         )
-    axes = tuple(axis.clone() for axis in tensor.shape_axes)
+    if tensor.is_input:  # other caches of it may be read along other axes
+        axes = tuple(IterDomain(axis.extent, axis.kind) for axis in tensor.shape_axes)
+    else:
+        axes = tuple(axis.clone() for axis in tensor.shape_axes)
     cache = fusion.tensor(tensor.dtype, axes)
     copy = Pointwise("set", (tensor,), cache)
     fusion.insert_before(uses[0], copy)

@@ -8,15 +8,20 @@ from warpsmith.ir.exprs import Pointwise, Welford, replace_tensor
 from warpsmith.ir.fusion import Fusion, Output
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after, cache_before
+from warpsmith.schedulers.pointwise.can import uses_agree
 
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """A global tensor and its copy in registers; `load` tells the direction."""
+    """A global tensor and its copy in registers; `load` tells the direction.
+
+    `name` is the tensor's, and says whom the copy is for where others have copies of their own.
+    """
 
     memory: TensorView
     register: TensorView
     load: bool
+    name: str
 
     @property
     def copy(self) -> TensorView:
@@ -26,20 +31,36 @@ class Cached:
 
 def add_caches(fusion: Fusion) -> tuple[Cached, ...]:
     """Give every input and output a register copy."""
-    made = []
+    made: list[Cached] = []
+    shared = uses_agree(fusion)
     for tensor in fusion.input_tensors:
-        if fusion.uses(tensor):
-            made.append(Cached(tensor, cache_after(tensor), load=True))
+        made += _load_caches(fusion, tensor, shared)
     for output in {id(o.value): o.value for o in fusion.outputs}.values():
         readers = fusion.uses(output)
         if isinstance(output.definition, Welford):
-            made.append(Cached(_detach(fusion, output), output, load=False))
+            made.append(_stored(_detach(fusion, output), output))
             continue
         register = cache_before(output)
-        made.append(Cached(output, register, load=False))
+        made.append(_stored(output, register))
         for reader in readers:
             fusion.replace(reader, replace_tensor(reader, output, register))
     return tuple(made)
+
+
+def _load_caches(fusion: Fusion, tensor: TensorView, shared: bool) -> list[Cached]:
+    """One copy of an input, or one for each of its users."""
+    uses = fusion.uses(tensor)
+    if shared or len(uses) == 1:
+        return [Cached(tensor, cache_after(tensor), True, tensor.name)] if uses else []
+    return [
+        Cached(tensor, cache_after(tensor, use.outputs), True, f"{tensor.name} for {reader.name}")
+        for use in uses
+        for reader in use.outputs[:1]
+    ]
+
+
+def _stored(memory: TensorView, register: TensorView) -> Cached:
+    return Cached(memory, register, False, memory.name)
 
 
 def _detach(fusion: Fusion, output: TensorView) -> TensorView:

@@ -45,7 +45,7 @@ class InnerRun:
         if width == 1:
             return ()
         return tuple(
-            cached.memory.name
+            cached.name
             for cached in self.walkers
             if problem.aligned(cached.memory, width) and _steps_whole(cached, problem, width)
         )

@@ -89,7 +89,29 @@ struct ws_welford_combine {
 };
 """
 
+# Chan's combination of a part whose count is known: two passes over N values in registers, then
+# one reciprocal, where Welford's update takes one for every value.
+_WELFORD_JOIN = """
+template <int N, class T>
+__device__ __forceinline__ void ws_welford_join(const T (&x)[N], T& mean, T& m2, T& count) {
+    T sum = x[0];
+    #pragma unroll
+    for (int k = 1; k < N; ++k) sum += x[k];
+    const T part_mean = sum * ((T)1 / (T)N);
+    T part_m2 = (T)0;
+    #pragma unroll
+    for (int k = 0; k < N; ++k) part_m2 += (x[k] - part_mean) * (x[k] - part_mean);
+    const T before = count;
+    count += (T)N;
+    const T share = (T)N * ws_reciprocal_of_count(count);
+    const T delta = part_mean - mean;
+    mean += delta * share;
+    m2 += part_m2 + delta * delta * before * share;
+}
+"""
+
 REDUCE = (
     Piece(name="welford", text=_WELFORD),
+    Piece(name="welford_join", needs=("welford",), text=_WELFORD_JOIN),
     Piece(name="reduce_ops", needs=("minimum_maximum", "welford"), text=_REDUCE_OPS),
 )

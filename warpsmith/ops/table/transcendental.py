@@ -90,5 +90,5 @@ TRANSCENDENTAL = (
     _float("sinh", np.sinh, "Hyperbolic sine."),
     _float("sqrt", np.sqrt, "Square root, correctly rounded."),
     _float("tan", np.tan, "Tangent of radians."),
-    _float("tanh", np.tanh, "Hyperbolic tangent."),
+    _float("tanh", np.tanh, "Hyperbolic tangent.", spelled("ws_tanh({0})", *FLOATS), ("tanh",)),
 )

@@ -110,7 +110,7 @@ def _tiled(
     transform_like(output)
     parallelize_like(output)
     _vectorize(caches, params)
-    staged = [c for c in caches if c.memory.name in transposed.names]
+    staged = [c for c in caches if c.name in transposed.names]
     shared = [_stage(cached.register, tile, transposed, params.threads) for cached in staged]
     for cached in staged:
         if transposed.vector > 1:
@@ -145,7 +145,7 @@ def _bind(tensor: TensorView) -> None:
 
 def _vectorize(caches: tuple[Cached, ...], params: PointwiseParams) -> None:
     for cached in caches:
-        if cached.memory.name in params.vectorized:
+        if cached.name in params.vectorized:
             parallelize(cached.copy, -1, ParallelType.vectorize)
 
 

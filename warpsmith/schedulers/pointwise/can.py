@@ -14,10 +14,23 @@ def refusal(fusion: Fusion) -> str:
     """Why the scheduler cannot take the fusion; empty when it can."""
     if any(isinstance(op, Reduction | Welford) for op in fusion.operations):
         return "it reduces"
-    domains = DomainMap(fusion)
+    domains = cached_map(fusion)
     if reference(fusion, domains) is None:
         return "no output has all the dimensions that the others need"
     return self_mapped(fusion, domains)
+
+
+def cached_map(fusion: Fusion) -> DomainMap:
+    """The groups of axes that there will be once the inputs have caches."""
+    return DomainMap(fusion, through_inputs=uses_agree(fusion))
+
+
+def uses_agree(fusion: Fusion) -> bool:
+    """Whether all users of an input can read one cache of it.
+
+    They cannot where that would make two dimensions of a tensor one loop: `x + transpose(x)`.
+    """
+    return not self_mapped(fusion, DomainMap(fusion, through_inputs=True))
 
 
 def reference(fusion: Fusion, domains: DomainMap) -> TensorView | None:

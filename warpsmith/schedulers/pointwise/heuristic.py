@@ -11,8 +11,13 @@ from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.pointwise.can import reference
 from warpsmith.schedulers.problem import Problem, widest_vector
 
-THREADS = 256
-"""Threads per block."""
+# Measured on one H200, 2026-11-21: docs/lessons/pointwise.md and docs/lessons/transpose.md.
+
+THREADS = 128
+"""Threads per block of a flat schedule: small blocks and one access each saturate memory."""
+
+TILE_THREADS = 512
+"""Threads per block of a tiled schedule: one 16-byte access of each input a thread."""
 
 TILE = 64
 """Edge of the square tile in which inputs are transposed through shared memory."""
@@ -69,11 +74,10 @@ def choose(
     if transposed is not None:
         run = run.last_only()
     vector = run.vector(problem)
-    loads = sum(cached.load for cached in caches)
     return PointwiseParams(
         vector=vector,
-        unroll=2 if loads <= 2 else 1,
-        threads=THREADS,
+        unroll=1,
+        threads=THREADS if transposed is None else TILE_THREADS,
         vectorized=run.vectorized(problem, vector),
         transposed=transposed,
     )
@@ -107,7 +111,7 @@ def _transposed(
     strided = any(False in cached.memory.contiguity for cached in inputs)
     return Transposed(
         dimension=dimension,
-        names=tuple(cached.memory.name for cached in inputs),
+        names=tuple(cached.name for cached in inputs),
         vector=1 if strided else width,
     )
 

@@ -53,9 +53,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
     inner: `[K grid_x, K block_y, R grid_y | R serial | R unroll, R block_x, R vector]`
     outer: `[K grid_x, R grid_y | R serial | R unroll, R block_y, K block_x, K vector]`
 
-    The serial part is reduced into registers that keep the unroll and vector lanes apart; a second
-    partial reduction joins those; what is left is reduced across the block, and across the grid
-    where the launch splits results over blocks.
+    A thread reduces its passes in registers that keep the vector's lanes apart; inner reductions
+    join the lanes afterwards (Welford's at once, vector by vector). What is left is reduced across
+    the block, and across the grid where the launch splits results over blocks.
     """
     domains = DomainMap(fusion)
     shape = shape_of(fusion, domains, caches)
@@ -70,6 +70,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
         roles = (_inner if params.inner else _outer)(tensor, keeps, run, params, count)
         partials.append(_factor(tensor, roles, params))
     _spread(fusion, caches, params, partials)
+    _keep_reductions_whole(fusion)
 
 
 def _order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) -> int:
@@ -140,10 +141,13 @@ def _factor(tensor: TensorView, roles: list[Role], params: ReductionParams) -> T
     """Bind the loops and factor the reduction twice; returns the first partial result."""
     for position, role in enumerate(roles):
         tensor.loop[position].parallel = PARALLEL[role]
-    first = rfactor(tensor, [roles.index(Role.serial)])
-    left: list[Role] = [role for role in roles if role is not Role.serial]
-    lanes = [Role.unroll, Role.vector] if params.inner else [Role.unroll]
-    rfactor(tensor, [left.index(role) for role in lanes])
+    own = [Role.serial, Role.unroll]
+    if params.inner and isinstance(tensor.definition, Welford):
+        own.append(Role.vector)
+    first = rfactor(tensor, [roles.index(role) for role in own])
+    if params.inner and Role.vector not in own:
+        left = [role for role in roles if role not in own]
+        rfactor(tensor, [left.index(Role.vector)])
     return first[0]
 
 
@@ -167,14 +171,32 @@ def _spread(
         transform_like(reference, others)
         parallelize_like(reference, selected_tensors=others)
     for cached in caches:
-        if cached.memory.name in params.vectorized:
+        if cached.name in params.vectorized:
             parallelize(cached.copy, -1, ParallelType.vectorize)
     serial = next(p for p, axis in enumerate(reference.loop) if axis.is_reduction)
     loads = [c.register for c in caches if c.load and id(c.register) not in after]
     inline_most(fusion, [t for t in fusion.tensors if t not in fusion.input_tensors])
     if any(isinstance(t.definition, Welford) for t in partials):
         _keep_vectors_apart(reference, [t for t in others if id(t) not in after])
+    for register in loads:
+        register.streaming = True
     inline_at(reference, serial + 1, best_effort=True, selected_tensors=loads)
+
+
+def _keep_reductions_whole(fusion: Fusion) -> None:
+    """Reduce across threads outside every loop: once, with all of a thread's results together."""
+    for operation in fusion.operations:
+        if not isinstance(operation, Reduction | Welford):
+            continue
+        loop = operation.outputs[0].loop
+        if not any(axis.is_reduction and axis.parallel.is_thread for axis in loop):
+            continue
+        outer = 0
+        while outer < len(loop) and loop[outer].parallel.is_thread:
+            outer += 1
+        for source in operation.inputs:
+            if isinstance(source, TensorView):
+                source.compute_at = min(source.compute_at, outer)
 
 
 def _keep_vectors_apart(reference: TensorView, before: list[TensorView]) -> None:

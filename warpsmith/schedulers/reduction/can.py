@@ -8,7 +8,7 @@ from warpsmith.ir.exprs import Operation, Reduction, Welford, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedulers.pointwise.can import self_mapped
+from warpsmith.schedulers.pointwise.can import cached_map, self_mapped
 
 
 def reductions(fusion: Fusion) -> tuple[TensorView, ...]:
@@ -21,7 +21,7 @@ def refusal(fusion: Fusion) -> str:
     reduced = reductions(fusion)
     if not reduced:
         return "it does not reduce"
-    domains = DomainMap(fusion)
+    domains = cached_map(fusion)
     first = reduced[0]
     for other in reduced[1:]:
         if _pattern(domains, other) != _pattern(domains, first):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.exprs import Welford
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr
@@ -20,11 +21,19 @@ from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.can import after_reduction, reductions
 
-THREADS = 256
-"""Threads per block."""
+# The numbers below were measured on one H200 (docs/lessons/reductions.md, 2026-11-21).
 
-BLOCKS_PER_SM = 4
-"""Blocks that should be in flight on each multiprocessor before a reduction stays unsplit."""
+NARROW_VECTORS = 16
+"""Rows of up to this many vectors are reduced by as many lanes of one warp."""
+
+FEW_ROWS = 128
+"""Columns of up to this many elements are reduced by one thread each."""
+
+BLOCKS_PER_SM = 2
+"""Blocks on each multiprocessor that a split of the reduced dimension aims for."""
+
+BLOCKS_PER_SM_OF_ONE_RESULT = 16
+"""The same where there is a single result: its partials are few, so more blocks pay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +44,7 @@ class ReductionParams:
         inner: the fastest dimension is reduced.
         vector: adjacent elements per thread and access.
         unroll: accesses along the reduced dimension per thread, issued before the first use.
-        kept_unroll: results (inner) per thread along the kept dimension.
+        kept_unroll: results per thread along the kept dimension (inner reductions only).
         block_x: threads along the fastest dimension.
         block_y: threads along the other one.
         vectorized: names of the global tensors accessed in vectors.
@@ -102,43 +111,67 @@ def memory_ordered(
 def choose(
     fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
 ) -> ReductionParams:
-    """Block shape from the extent of the fastest dimension only: row counts change nothing."""
+    """Block shape and unrolling.
+
+    Inner reductions look at the row's length alone; outer ones also at whether columns are short,
+    so that a new row count changes nothing but on which side of `FEW_ROWS` it lies.
+    """
     shape = shape_of(fusion, domains, caches)
     vector = shape.run.vector(problem)
-    vectorized = shape.run.vectorized(problem, vector)
+    welford = any(isinstance(op, Welford) for op in fusion.operations)
     if shape.inner:
-        per_thread = -(-problem.size(shape.reduced) // vector)
-        block_x = min(THREADS, max(1, _power_of_two_above(per_thread)))
-        long = per_thread > 2 * THREADS
-        unroll = 4 if long else 1
-        kept_unroll = 1
+        vectors = -(-problem.size(shape.reduced) // vector)
+        block_x, block_y, unroll, kept_unroll = _inner_block(vectors, welford)
     else:
-        per_thread = -(-problem.size(shape.kept) // vector)
-        block_x = min(32, max(1, _power_of_two_above(per_thread)))
-        unroll, kept_unroll = 4, 1
+        vectors = -(-problem.size(shape.kept) // vector)
+        block_x, block_y, unroll = _outer_block(vectors, problem.size(shape.reduced))
+        kept_unroll = 1
     return ReductionParams(
         inner=shape.inner,
         vector=vector,
         unroll=unroll,
         kept_unroll=kept_unroll,
         block_x=block_x,
-        block_y=THREADS // block_x,
-        vectorized=vectorized,
+        block_y=block_y,
+        vectorized=shape.run.vectorized(problem, vector),
     )
 
 
+def _inner_block(vectors: int, welford: bool) -> tuple[int, int, int, int]:
+    """(block_x, block_y, unroll, kept_unroll) for rows of so many vectors."""
+    lanes = _power_of_two_above(vectors)
+    if vectors <= NARROW_VECTORS:
+        if welford and lanes > 1:
+            return lanes // 2, 512 // lanes, 2, 2
+        return lanes, 256 // lanes, 1, 4
+    unroll = 8 if welford else 4
+    block_x = max(32, min(lanes // unroll, 256 if welford else 512))
+    return block_x, max(1, 256 // block_x), min(unroll, max(1, lanes // block_x)), 1
+
+
+def _outer_block(vectors: int, rows: int) -> tuple[int, int, int]:
+    """(block_x, block_y, unroll) for so many vectors of columns; tall if rows are many."""
+    lanes = _power_of_two_above(vectors)
+    if rows <= FEW_ROWS:
+        return min(256, lanes), 1, 4
+    block_x = min(16, lanes)
+    return block_x, 512 // block_x, 8
+
+
 def splits(shape: Shape, params: ReductionParams, problem: Problem) -> int:
-    """How many blocks share one result: enough to fill the device, never less work than a pass."""
+    """How many blocks share one result: enough to fill the device, each with work for a pass."""
     kept, reduced = problem.size(shape.kept), problem.size(shape.reduced)
     if params.inner:
         groups = -(-kept // (params.block_y * params.kept_unroll))
-        pass_ = params.block_x * params.vector * params.unroll
+        per_pass = params.block_x * params.vector * params.unroll
     else:
         groups = -(-kept // (params.block_x * params.vector))
-        pass_ = params.block_y * params.unroll
-    wanted = -(-problem.target.sm_count * BLOCKS_PER_SM // max(groups, 1))
-    possible = max(1, -(-reduced // pass_))
-    return max(1, min(wanted, possible, 65535))
+        per_pass = params.block_y * params.unroll
+    blocks = BLOCKS_PER_SM if groups > 1 else BLOCKS_PER_SM_OF_ONE_RESULT
+    wanted = problem.target.sm_count * blocks // max(groups, 1)
+    passes = max(1, -(-reduced // per_pass))
+    share = -(-passes // max(1, min(wanted, passes, 65535)))
+    return -(-passes // share)
 
 
 def _power_of_two_above(value: int) -> int:

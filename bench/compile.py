@@ -1,0 +1,90 @@
+"""Time to the first kernel: a pointwise fusion, each time in a fresh process."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.compile_probe import SHAPE
+from bench.measure import Setting, one_line, significant
+from bench.peers import installed
+from bench.row import Row
+
+_ROOT = Path(__file__).parents[1]
+_TIMES = 5
+_QUICK_TIMES = 3
+_LIMIT_S = 120.0
+
+
+class ProbeFailed(Exception):
+    """A process that was to time a compile ended without a time."""
+
+
+def measure_compile(setting: Setting, *, quick: bool) -> list[Row]:
+    """Medians in microseconds of three things.
+
+    `import` of what a compile needs; `pointwise_first`, definition to loaded cubin with empty
+    caches; `pointwise_cached`, the same from the disk cache of another process. Without a GPU the
+    cubin is compiled and not loaded, and there are no peers.
+    """
+    times = _QUICK_TIMES if quick else _TIMES
+    rows: list[Row] = []
+    impls = ["warpsmith"]
+    if setting.peers == "auto" and setting.gpu != "none":
+        impls += ["torch_compile", *(["nvfuser"] if installed("nvfuser") else [])]
+    for impl in impls:
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                base = Path(folder)
+                first = [_probe(impl, base / str(number)) for number in range(times)]
+                found = {
+                    "import": [probe["import_ms"] for probe in first],
+                    "pointwise_first": [probe["compile_ms"] for probe in first],
+                }
+                if impl == "warpsmith":
+                    again = [_probe(impl, base / "0")["compile_ms"] for _ in range(times)]
+                    found["pointwise_cached"] = again
+        except (ProbeFailed, subprocess.TimeoutExpired) as failure:
+            rows.append(_row(setting, impl, "pointwise_first", error=one_line(failure)))
+            continue
+        for problem, ms in found.items():
+            rows.append(_row(setting, impl, problem, us=1e3 * statistics.median(ms)))
+    return rows
+
+
+def _probe(impl: str, cache_dir: Path) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.compile_probe", impl, str(cache_dir)],
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT_S,
+        check=False,
+    )
+    lines = done.stdout.strip().splitlines()
+    if done.returncode != 0 or not lines:
+        said = done.stderr.strip().splitlines()
+        raise ProbeFailed(said[-1] if said else f"exit status {done.returncode}")
+    found: dict[str, float] = json.loads(lines[-1])
+    return found
+
+
+def _row(
+    setting: Setting, impl: str, problem: str, *, us: float | None = None, error: str | None = None
+) -> Row:
+    return Row(
+        suite="compile",
+        problem=problem,
+        shape=SHAPE,
+        dtype="bfloat16",
+        impl=impl,
+        us=significant(us, 4),
+        gpu=setting.gpu,
+        versions=setting.versions,
+        date=setting.date,
+        error=error,
+    )

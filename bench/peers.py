@@ -1,0 +1,114 @@
+"""Who takes part: warpsmith, and every peer that is installed and can do the problem."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any, Literal
+
+from bench.problem import Builder, Problem, Tensors
+
+Peers = Literal["auto", "none", "fast"]
+"""All that are installed, warpsmith alone, or those that need no compile (PyTorch eager)."""
+
+_MODULES = {"nvfuser": "nvfuser_direct", "liger": "liger_kernel", "quack": "quack"}
+_PACKAGES = {
+    "torch": ("torch",),
+    "triton": ("triton",),
+    "nvrtc": ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13"),
+    "nvfuser": ("nvfuser-cu131-torch211", "nvfuser-cu130-torch211", "nvfuser-direct", "nvfuser"),
+    "liger": ("liger-kernel",),
+    "quack": ("quack-kernels",),
+}
+
+
+def installed(name: str) -> bool:
+    """Whether a peer can be imported here."""
+    return importlib.util.find_spec(_MODULES[name]) is not None
+
+
+def contenders(problem: Problem, peers: Peers) -> dict[str, Builder]:
+    """Implementations of a problem by name, warpsmith first."""
+    chosen: dict[str, Builder] = {"warpsmith": _warpsmith(problem)}
+    if peers == "none":
+        return chosen
+    chosen["torch"] = _torch(problem)
+    if peers == "fast":
+        return chosen
+    chosen["torch_compile"] = _torch_compile(problem)
+    if installed("nvfuser"):
+        chosen["nvfuser"] = _nvfuser(problem)
+    for name, builder in problem.builders.items():
+        if installed(name):
+            chosen[name] = builder
+    return chosen
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """Versions of warpsmith, of the driver and of every installed package that matters here."""
+    found = {"warpsmith": _version("warpsmith") or "source"}
+    for name, packages in _PACKAGES.items():
+        version = next((v for p in packages if (v := _version(p))), None)
+        if version:
+            found[name] = version
+    driver = _driver_version()
+    if driver:
+        found["cuda_driver"] = driver
+    return tuple(sorted(found.items()))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _driver_version() -> str | None:
+    """The CUDA version that the driver offers, or None without one."""
+    from warpsmith.errors import DeviceError
+    from warpsmith.runtime.driver import check, initialized
+
+    try:
+        number: int = check(initialized().cuDriverGetVersion())
+    except DeviceError:
+        return None
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _warpsmith(problem: Problem) -> Builder:
+    def build(inputs: Tensors) -> Callable[[], Any]:
+        import warpsmith
+
+        fused = warpsmith.fuse(problem.fused)
+        return lambda: fused(*inputs)
+
+    return build
+
+
+def _torch(problem: Problem) -> Builder:
+    return lambda inputs: lambda: problem.eager(*inputs)
+
+
+def _torch_compile(problem: Problem) -> Builder:
+    def build(inputs: Tensors) -> Callable[[], Any]:
+        import torch
+
+        torch._dynamo.reset()  # else sizes met before count as dynamic, and too many are given up
+        compiled = torch.compile(problem.eager, dynamic=False)
+        return lambda: compiled(*inputs)
+
+    return build
+
+
+def _nvfuser(problem: Problem) -> Builder:
+    def build(inputs: Tensors) -> Callable[[], Any]:
+        nvfuser_direct = importlib.import_module("nvfuser_direct")
+        with nvfuser_direct.FusionDefinition() as definition:
+            problem.define(definition, nvfuser_direct.DataType, *inputs)
+        arguments = list(inputs)
+        return lambda: definition.execute(arguments)
+
+    return build

@@ -1,0 +1,85 @@
+"""A problem: one program on inputs of one size, for everybody to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Tensors = tuple[Any, ...]
+Builder = Callable[[Tensors], Callable[[], Any]]
+"""From inputs to a call that starts the work on them and returns the outputs."""
+
+ITEM_BYTES = {"bfloat16": 2, "float": 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What is measured.
+
+    Attributes:
+        suite: the family it is listed under.
+        name: the work.
+        shape: extents of the first input.
+        dtype: dtype of the inputs.
+        shapes: extents of every input.
+        draw: fresh inputs on the GPU.
+        eager: the program in PyTorch; in float64 it is the reference.
+        fused: the program on warpsmith's traced tensors.
+        define: the program in nvFuser's words: `define(fd, DataType, *tensors)`.
+        builders: implementations besides those, by name, for peers that have one.
+        bytes_read: fewest bytes that any implementation reads.
+        bytes_written: fewest bytes that it writes.
+        ceiling: `traffic` to be held against copies, `read` against read passes.
+    """
+
+    suite: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    draw: Callable[[], Tensors]
+    eager: Callable[..., Any]
+    fused: Callable[..., Any]
+    define: Callable[..., None]
+    bytes_read: int
+    bytes_written: int
+    ceiling: Literal["traffic", "read"] = "traffic"
+    builders: Mapping[str, Builder] = field(default_factory=dict)
+
+    @property
+    def bytes_moved(self) -> int:
+        return self.bytes_read + self.bytes_written
+
+    @property
+    def title(self) -> str:
+        """`silu_mul 8192x1024 bfloat16`."""
+        return f"{self.name} {'x'.join(map(str, self.shape))} {self.dtype}"
+
+
+def torch_dtype(dtype: str) -> Any:
+    """PyTorch's name of a dtype of this benchmark."""
+    import torch
+
+    return {"bfloat16": torch.bfloat16, "float": torch.float32}[dtype]
+
+
+def type_named(types: Any, dtype: str) -> Any:
+    """The member of nvFuser's `DataType`, or of warpsmith's, for a dtype of this benchmark."""
+    return {"bfloat16": types.BFloat16, "float": types.Float}[dtype]
+
+
+def draw_normal(dtype: str, *shapes: tuple[int, ...]) -> Callable[[], Tensors]:
+    """A function that draws tensors of these shapes, normal(0, 1)."""
+
+    def draw() -> Tensors:
+        import torch
+
+        of = torch_dtype(dtype)
+        return tuple(torch.randn(shape, dtype=of, device="cuda") for shape in shapes)
+
+    return draw
+
+
+def outputs_of(result: Any) -> Tensors:
+    """Outputs as a tuple, however an implementation returns them."""
+    return tuple(result) if isinstance(result, tuple | list) else (result,)

@@ -1,0 +1,177 @@
+"""Run suites, show how far they are, and keep the rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench import pointwise, reduction
+from bench.measure import ContextLost, Setting, measure, setting_here
+from bench.peers import Peers
+from bench.problem import Problem
+from bench.row import Row, write_rows
+from bench.table import tables
+from warpsmith.errors import ArgumentError, DeviceError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SUITES = ("pointwise", "reduction", "compile", "host")
+PEERS = ("auto", "none", "fast")
+_PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
+    "pointwise": pointwise.problems,
+    "reduction": reduction.problems,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What of the suites is run.
+
+    Attributes:
+        quick: fewer sizes and shorter runs.
+        sizes: only problems of these shapes; all when empty.
+        limit_s: seconds after which no further problem is begun.
+    """
+
+    quick: bool = False
+    sizes: tuple[tuple[int, ...], ...] = ()
+    limit_s: float | None = None
+
+
+def run(
+    suites: Sequence[str],
+    json_path: Path | None = None,
+    peers: Peers = "auto",
+    *,
+    choice: Choice | None = None,
+    console: Console | None = None,
+) -> list[Row]:
+    """Measure suites and print their tables in markdown's form.
+
+    Rows are written after every problem, so a run that is cut short leaves what it had. A problem
+    that fails becomes rows with an error, and the rest goes on.
+
+    Args:
+        suites: of `SUITES`.
+        json_path: a file for one list of all rows, or an existing directory for `SUITE.json` each.
+        peers: of `PEERS`.
+        choice: what of the suites.
+        console: where progress and tables go; standard output by default.
+
+    Raises ArgumentError for unknown names, DeviceError where a suite needs a GPU and there is none.
+    """
+    from rich.console import Console
+
+    choice = choice or Choice()
+    console = console or Console()
+    _check(suites, peers)
+    setting = setting_here(peers, quick=choice.quick)
+    _check_device(suites, setting)
+    started = time.monotonic()
+    console.print(f"{setting.gpu}; " + ", ".join(" ".join(pair) for pair in setting.versions))
+    if any(suite in _PROBLEMS for suite in suites):
+        _print_rates(console)
+    rows: list[Row] = []
+
+    def keep(found: Sequence[Row]) -> None:
+        rows.extend(found)
+        if json_path is not None:
+            _write(json_path, rows)
+
+    for suite in suites:
+        try:
+            if suite in _PROBLEMS:
+                _run_problems(suite, choice, setting, started, console, keep)
+            elif suite == "host":
+                from bench.host import measure_host
+
+                keep(measure_host(setting))
+            else:
+                from bench.compile import measure_compile
+
+                keep(measure_compile(setting, quick=choice.quick))
+        except ContextLost as lost:
+            keep(lost.rows)
+            console.print(f"[red]{lost}[/red]")
+            break
+    for table in tables(rows):
+        console.print(table.rich() if console.is_terminal else table.markdown())
+    return rows
+
+
+def _run_problems(
+    suite: str,
+    choice: Choice,
+    setting: Setting,
+    started: float,
+    console: Console,
+    keep: Callable[[Sequence[Row]], None],
+) -> None:
+    from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    chosen = list(_PROBLEMS[suite](quick=choice.quick))
+    if choice.sizes:
+        chosen = [problem for problem in chosen if problem.shape in choice.sizes]
+    columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(suite, total=len(chosen))
+        for number, problem in enumerate(chosen):
+            spent = time.monotonic() - started
+            if choice.limit_s is not None and spent > choice.limit_s:
+                left = len(chosen) - number
+                console.print(f"{suite}: {left} problems left out after {spent:.0f} s")
+                return
+            progress.update(task, description=problem.title)
+            found = measure(problem, setting)
+            keep(found)
+            progress.advance(task)
+            if not console.is_terminal:
+                console.print(_line(problem, found), highlight=False, soft_wrap=True)
+
+
+def _line(problem: Problem, rows: Sequence[Row]) -> str:
+    """What one problem gave, for logs that cannot be drawn over."""
+    ceiling = next((row.ceiling_us for row in rows if row.ceiling_us), None)
+    parts = [f"{row.impl} {'failed' if row.us is None else row.us}" for row in rows]
+    return f"{problem.title}: ceiling {ceiling}, {', '.join(parts)}"
+
+
+def _print_rates(console: Console) -> None:
+    from bench.ceilings import rates
+
+    measured = ", ".join(f"{kind} {rate:.2f}" for kind, rate in rates().items())
+    console.print(f"rates of this machine on 4.3 GB, TB/s: {measured}", highlight=False)
+
+
+def _write(path: Path, rows: Sequence[Row]) -> None:
+    if not path.is_dir():
+        write_rows(path, rows)
+        return
+    for suite in dict.fromkeys(row.suite for row in rows):
+        write_rows(path / f"{suite}.json", [row for row in rows if row.suite == suite])
+
+
+def _check(suites: Sequence[str], peers: str) -> None:
+    for suite in suites:
+        if suite not in SUITES:
+            raise ArgumentError(
+                f"there is no suite {suite!r}", code="WS0340", remedy=f"use {', '.join(SUITES)}"
+            )
+    if peers not in PEERS:
+        raise ArgumentError(
+            f"peers={peers!r} is not known", code="WS0341", remedy=f"use {', '.join(PEERS)}"
+        )
+
+
+def _check_device(suites: Sequence[str], setting: Setting) -> None:
+    needing = [suite for suite in suites if suite != "compile"]
+    if needing and setting.gpu == "none":
+        raise DeviceError(
+            f"suite {needing[0]} needs a GPU, and there is none",
+            code="WS0612",
+            remedy="run it on a machine with an NVIDIA GPU; suite compile runs anywhere",
+        )

@@ -1,0 +1,185 @@
+"""Rows as tables: for a terminal by rich, for docs in markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench.row import Row
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+US = "warpsmith"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A heading, names of columns, and lines of cells."""
+
+    heading: str
+    columns: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        """The table as docs/benchmarks.md holds it."""
+        rule = "|".join(["---"] * len(self.columns))
+        body = [" | ".join(line) for line in self.lines]
+        text = "\n".join(f"| {line} |" for line in [" | ".join(self.columns), *body])
+        head, _, rest = text.partition("\n")
+        return f"**{self.heading}**\n\n{head}\n|{rule}|\n{rest}\n"
+
+    def rich(self) -> RichTable:
+        """The table for a terminal."""
+        from rich.markup import escape
+        from rich.table import Table as RichTable
+
+        table = RichTable(title=self.heading, title_justify="left")
+        for number, column in enumerate(self.columns):
+            table.add_column(column, justify="left" if number == 0 else "right")
+        for line in self.lines:
+            table.add_row(*(escape(cell) for cell in line))
+        return table
+
+
+def tables(rows: Sequence[Row]) -> list[Table]:
+    """Times by size for each suite and dtype, then the geometric means; last, what failed."""
+    made: list[Table] = []
+    for suite in dict.fromkeys(row.suite for row in rows):
+        of_suite = [row for row in rows if row.suite == suite]
+        if any(row.ceiling_us is not None for row in of_suite):
+            for dtype in dict.fromkeys(row.dtype for row in of_suite):
+                made.append(_sizes(suite, dtype, [r for r in of_suite if r.dtype == dtype]))
+            made.append(_means(suite, of_suite))
+        else:
+            made.append(_plain(suite, of_suite))
+    failed = [row for row in rows if row.error is not None]
+    if failed:
+        made.append(_failures(failed))
+    return made
+
+
+def geomean(values: Iterable[float]) -> float | None:
+    """Geometric mean, None of nothing."""
+    logs = [math.log(value) for value in values]
+    return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def best_peer(rows: Iterable[Row]) -> Row | None:
+    """The fastest row of one problem and size that is not ours."""
+    timed = [row for row in rows if row.impl != US and row.us is not None]
+    return min(timed, key=lambda row: row.us or math.inf, default=None)
+
+
+Key = tuple[str, tuple[int, ...], str]
+
+
+def by_size(rows: Iterable[Row]) -> dict[Key, list[Row]]:
+    """Rows of one problem, shape and dtype together, in the order met."""
+    groups: dict[Key, list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.problem, row.shape, row.dtype), []).append(row)
+    return groups
+
+
+def speedup(rows: Iterable[Row]) -> float | None:
+    """Time of the best peer over ours at one size; above 1 we are faster."""
+    rows = list(rows)
+    peer, ours = best_peer(rows), _ours(rows)
+    if peer is None or ours is None or peer.us is None or ours.us is None:
+        return None
+    return peer.us / ours.us
+
+
+def _sizes(suite: str, dtype: str, rows: Sequence[Row]) -> Table:
+    impls = tuple(dict.fromkeys(row.impl for row in rows))
+    lines = []
+    for (problem, shape, _), group in by_size(rows).items():
+        times = {row.impl: row for row in group}
+        ceiling = next((row.ceiling_us for row in group if row.ceiling_us), None)
+        ours = _ours(group)
+        peer = best_peer(group)
+        lines.append(
+            (
+                f"{problem} {_shape(shape)}",
+                _number(ceiling),
+                *(_number(times[name].us if name in times else None) for name in impls),
+                _number(ours.pct_ceiling if ours else None),
+                peer.impl if peer else "-",
+                _ratio(speedup(group)),
+                _error(ours.rel_err if ours else None),
+            )
+        )
+    us = tuple(f"{name} µs" for name in impls)
+    return Table(
+        f"{suite}, {dtype}",
+        ("problem", "ceiling µs", *us, "% of ceiling", "best peer", "x best peer", "error"),
+        tuple(lines),
+    )
+
+
+def _means(suite: str, rows: Sequence[Row]) -> Table:
+    """Geometric means over the sizes of each problem."""
+    impls = tuple(dict.fromkeys(row.impl for row in rows))
+    problems = dict.fromkeys((row.problem, row.dtype) for row in rows)
+    lines = [
+        _mean_line(
+            f"{problem} {dtype}",
+            impls,
+            [r for r in rows if (r.problem, r.dtype) == (problem, dtype)],
+        )
+        for problem, dtype in problems
+    ]
+    lines.append(_mean_line("all", impls, rows))
+    shares = tuple(f"{name} %" for name in impls)
+    return Table(
+        f"{suite}, geometric means in % of the ceiling",
+        ("problem", "sizes", *shares, "x best peer"),
+        tuple(lines),
+    )
+
+
+def _mean_line(label: str, impls: Sequence[str], rows: Sequence[Row]) -> tuple[str, ...]:
+    groups = by_size(rows)
+    shares = (
+        geomean(r.pct_ceiling for r in rows if r.impl == impl and r.pct_ceiling) for impl in impls
+    )
+    ratios = [ratio for group in groups.values() if (ratio := speedup(group)) is not None]
+    return (label, str(len(groups)), *(_number(share) for share in shares), _ratio(geomean(ratios)))
+
+
+def _plain(suite: str, rows: Sequence[Row]) -> Table:
+    lines = tuple((f"{row.problem} {_shape(row.shape)}", row.impl, _number(row.us)) for row in rows)
+    return Table(suite, ("problem", "by", "µs"), lines)
+
+
+def _failures(rows: Sequence[Row]) -> Table:
+    lines = tuple(
+        (f"{row.problem} {_shape(row.shape)} {row.dtype}", row.impl, row.error or "")
+        for row in rows
+    )
+    return Table("failed", ("problem", "by", "why"), lines)
+
+
+def _ours(rows: Iterable[Row]) -> Row | None:
+    return next((row for row in rows if row.impl == US), None)
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if value < 1e5 else f"{value:.0f}"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _error(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1e}"

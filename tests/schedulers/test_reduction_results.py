@@ -1,0 +1,119 @@
+"""Automatic reductions run by the interpreter: patterns, operations, splits, odd sizes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.support.launching import check_automatic, random_inputs
+from tests.support.program import Program
+from warpsmith.ir.dtypes import DataType
+
+SHAPES = ((1, 1), (1, 9), (9, 1), (7, 17), (64, 128), (3, 1000), (300, 5))
+
+
+def summed(dims: tuple[int, ...], dtype: DataType = DataType.BFloat16) -> Program:
+    p = Program()
+    x = p.input(dtype, (None, None))
+    return p.output(p.cast(p.reduce("sum", p.cast(x, DataType.Float), dims), dtype))
+
+
+@pytest.mark.parametrize("splits", [1, 2, 3, 7])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])
+def test_sum_split_over_blocks(dims: tuple[int, ...], shape: tuple[int, int], splits: int) -> None:
+    p = summed(dims)
+    arrays = random_inputs(p.fusion, {"T0": shape})
+    check_automatic(p.fusion, arrays, splits=splits, seed=splits, terms=math.prod(shape))
+
+
+@pytest.mark.parametrize("shape", [(5, 1), (1, 13), (40, 72)])
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])
+def test_heuristic_splits(dims: tuple[int, ...], shape: tuple[int, int]) -> None:
+    p = Program()
+    p.output(p.reduce("sum", p.input(DataType.Double, (None, None)), dims))
+    arrays = random_inputs(p.fusion, {"T0": shape})
+    check_automatic(p.fusion, arrays, index_type=DataType.Int, terms=math.prod(shape))
+
+
+@pytest.mark.parametrize("dtype", [DataType.Float, DataType.Int, DataType.Int32])
+@pytest.mark.parametrize("op", ["max", "min", "prod", "sum"])
+@pytest.mark.parametrize("dims", [(0,), (1,)])
+def test_operations(dims: tuple[int, ...], op: str, dtype: DataType) -> None:
+    p = Program()
+    x = p.input(dtype, (None, None))
+    p.output(p.reduce(op, x, dims))
+    arrays = {"T0": np.asarray(random_inputs(p.fusion, {"T0": (6, 11)})["T0"] + dtype.is_int)}
+    check_automatic(p.fusion, arrays, splits=2, terms=64)
+
+
+@pytest.mark.parametrize("dtype", [DataType.Float, DataType.Int, DataType.Int32])
+@pytest.mark.parametrize("op", ["max", "min"])
+def test_extremes_start_beyond_every_value(op: str, dtype: DataType) -> None:
+    p = Program()
+    p.output(p.reduce(op, p.input(dtype, (None, None)), [1]))
+    number = -7 if op == "max" else 7
+    arrays = {"T0": np.full((5, 3), number, np.dtype("f4" if dtype.is_float else dtype.value))}
+    check_automatic(p.fusion, arrays, splits=2)
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize("shape", [(1, 2), (5, 33), (12, 256), (65, 8)])
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])
+def test_variance(dims: tuple[int, ...], shape: tuple[int, int], splits: int) -> None:
+    p = Program()
+    x = p.cast(p.input(DataType.Half, (None, None)), DataType.Float)
+    mean, m2, count = p.welford(x, dims)
+    p.output(p.op("div", m2, count), p.op("neg", mean))
+    arrays = random_inputs(p.fusion, {"T0": shape})
+    check_automatic(p.fusion, arrays, splits=splits, terms=math.prod(shape))
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,)])
+def test_results_of_welford_are_outputs(dims: tuple[int, ...]) -> None:
+    p = Program()
+    p.output(*p.welford(p.input(DataType.Float, (None, None)), dims))
+    check_automatic(p.fusion, random_inputs(p.fusion, {"T0": (6, 40)}), splits=2, terms=240)
+
+
+@pytest.mark.parametrize("dims", [(0, 2, 3), (1,), (2,), (3,), (0,), (0, 3), (1, 2), (0, 1, 2, 3)])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 8), (3, 5, 2, 7), (1, 16, 1, 1)])
+def test_images(shape: tuple[int, ...], dims: tuple[int, ...]) -> None:
+    p = Program()
+    x = p.input(DataType.Float, (None,) * 4)
+    p.output(p.op("sqrt", p.reduce("sum", p.op("mul", x, x), dims)))
+    arrays = random_inputs(p.fusion, {"T0": shape})
+    check_automatic(p.fusion, arrays, splits=2, terms=math.prod(shape))
+
+
+@pytest.mark.parametrize("dims", [(0, 2, 3), (1,), (2, 3)])
+@pytest.mark.parametrize("shape", [(2, 8, 3, 4), (2, 5, 3, 3)])
+def test_channels_last(shape: tuple[int, ...], dims: tuple[int, ...]) -> None:
+    p = Program()
+    x = p.input(DataType.Float, (None,) * 4, stride_order=(3, 0, 2, 1))
+    p.output(p.reduce("sum", x, dims))
+    arrays = random_inputs(p.fusion, {"T0": shape})
+    check_automatic(p.fusion, arrays, splits=3, terms=math.prod(shape))
+
+
+@pytest.mark.parametrize("contiguity", [(False, True), (True, False)])
+@pytest.mark.parametrize("dims", [(0,), (1,)])
+@pytest.mark.parametrize("shape", [(6, 40), (5, 13)])
+def test_padded_rows(
+    shape: tuple[int, int], dims: tuple[int, ...], contiguity: tuple[bool, bool]
+) -> None:
+    p = Program()
+    x = p.input(DataType.Float, (None, None), contiguity=contiguity)
+    p.output(p.reduce("sum", x, dims))
+    check_automatic(p.fusion, random_inputs(p.fusion, {"T0": shape}), splits=2, terms=64)
+
+
+@pytest.mark.parametrize("alignment", [4, 16])
+@pytest.mark.parametrize("dims", [(0,), (1,)])
+def test_misaligned_input(dims: tuple[int, ...], alignment: int) -> None:
+    p = summed(dims)
+    arrays = random_inputs(p.fusion, {"T0": (16, 64)})
+    _, kernel = check_automatic(p.fusion, arrays, alignment={"T0": alignment}, terms=1024)
+    assert ("T0" in dict(kernel.alignments)) == (alignment == 16)

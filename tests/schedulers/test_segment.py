@@ -1,0 +1,141 @@
+"""Programs that take several kernels: cut, run one after the other, and compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.launching import check_segments, random_inputs
+from tests.support.program import Program
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.segment import segment
+
+SHAPES = ((1, 1), (5, 33), (12, 64))
+
+
+def over_rows(p: Program, op: str, x: TensorView) -> TensorView:
+    """A reduction of the columns that keeps them as a broadcast dimension."""
+    return p.broadcast(p.reduce(op, x, [1]), [False, True])
+
+
+def softmax() -> Program:
+    p = Program()
+    x = p.cast(p.input(DataType.BFloat16, (None, None)), DataType.Float)
+    e = p.op("exp", p.op("sub", x, over_rows(p, "max", x)))
+    return p.output(p.cast(p.op("div", e, over_rows(p, "sum", e)), DataType.BFloat16))
+
+
+def layer_norm() -> Program:
+    p = Program()
+    x = p.cast(p.input(DataType.Half, (None, None)), DataType.Float)
+    weight, bias = p.input(DataType.Float, (None,)), p.input(DataType.Float, (None,))
+    mean, m2, count = p.welford(x, [1])
+    scale = p.op("rsqrt", p.op("add", p.op("div", m2, count), 1e-5))
+    centred = p.op("sub", x, p.broadcast(mean, [False, True]))
+    normal = p.op("mul", centred, p.broadcast(scale, [False, True]))
+    scaled = p.op("mul", normal, p.broadcast(weight, [True, False]))
+    p.output(p.cast(p.op("add", scaled, p.broadcast(bias, [True, False])), DataType.Half))
+    return p.output(mean, scale)
+
+
+def rms_norm_backward() -> Program:
+    """dx and dW of `x * rsqrt(mean(x^2)) * W`: rows are reduced for dx, columns for dW."""
+    p = Program()
+    x = p.cast(p.input(DataType.BFloat16, (None, None)), DataType.Float)
+    grad = p.cast(p.input(DataType.BFloat16, (None, None)), DataType.Float)
+    weight = p.input(DataType.Float, (None,))
+    scale = p.broadcast(p.input(DataType.Float, (None,)), [False, True])
+    normal = p.op("mul", x, scale)
+    scaled = p.op("mul", grad, p.broadcast(weight, [True, False]))
+    part = p.op("mul", over_rows(p, "sum", p.op("mul", scaled, normal)), 1.0 / 16)
+    dx = p.op("mul", p.op("sub", scaled, p.op("mul", normal, part)), scale)
+    dw = p.reduce("sum", p.op("mul", grad, normal), [0])
+    return p.output(p.cast(dx, DataType.BFloat16), dw)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_softmax(shape: tuple[int, int]) -> None:
+    p = softmax()
+    assert check_segments(p.fusion, random_inputs(p.fusion, {"T0": shape}), terms=shape[1]) == 3
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (5, 33), (12, 64)])
+def test_layer_norm(shape: tuple[int, int]) -> None:
+    p = layer_norm()
+    names = [t.name for t in p.fusion.input_tensors]
+    arrays = random_inputs(p.fusion, dict(zip(names, (shape, shape[1:], shape[1:]), strict=True)))
+    assert check_segments(p.fusion, arrays, terms=64 * shape[1]) == 2
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rms_norm_backward(shape: tuple[int, int]) -> None:
+    p = rms_norm_backward()
+    names = [t.name for t in p.fusion.input_tensors]
+    shapes = (shape, shape, shape[1:], shape[:1])
+    arrays = random_inputs(p.fusion, dict(zip(names, shapes, strict=True)))
+    assert check_segments(p.fusion, arrays, terms=8 * sum(shape)) == 2
+
+
+def test_sum_of_sums() -> None:
+    p = Program()
+    x = p.input(DataType.Float, (None, None))
+    rows = p.reduce("sum", x, [1])
+    p.output(p.reduce("sum", p.op("mul", rows, rows), [0]), rows)
+    assert check_segments(p.fusion, random_inputs(p.fusion, {"T0": (9, 20)}), terms=4000) == 2
+
+
+def test_reductions_of_rows_of_columns_and_of_all() -> None:
+    p = Program()
+    x = p.op("exp", p.input(DataType.Float, (None, None)))
+    p.output(*(p.reduce("sum", x, dims) for dims in ([0], [1], [0, 1])), x)
+    assert check_segments(p.fusion, random_inputs(p.fusion, {"T0": (9, 20)}), terms=400) == 3
+
+
+def test_one_kernel_takes_the_reductions_of_one_pattern() -> None:
+    p = Program()
+    x = p.op("exp", p.input(DataType.Float, (None, None)))
+    first, second = p.reduce("sum", x, [1]), p.reduce("max", x, [1])
+    p.output(p.op("add", first, second), p.reduce("sum", x, [0]), first)
+    parts = segment(p.fusion)
+    assert [len(part.outputs) for part in parts] == [2, 1]
+    check_segments(p.fusion, random_inputs(p.fusion, {"T0": (9, 20)}), terms=80)
+
+
+def test_two_outputs_of_one_input_are_one_kernel() -> None:
+    p = Program()
+    x = p.input(DataType.Float, (None, None))
+    p.output(p.op("exp", x), p.op("neg", x))
+    assert check_segments(p.fusion, random_inputs(p.fusion, {"T0": (9, 20)})) == 1
+
+
+def test_two_reductions_of_one_input_are_one_kernel() -> None:
+    p = Program()
+    x = p.input(DataType.Float, (None, None))
+    p.output(p.reduce("sum", x, [1]), p.reduce("max", x, [1]))
+    assert check_segments(p.fusion, random_inputs(p.fusion, {"T0": (9, 20)}), terms=80) == 1
+
+
+def test_unrelated_parts_are_kernels_of_their_own() -> None:
+    p = Program()
+    x, y = p.input(DataType.Float, (None,)), p.input(DataType.Float, (None, None))
+    p.output(p.op("exp", x), p.reduce("sum", y, [0]))
+    arrays = random_inputs(p.fusion, {"T0": (7,), "T1": (9, 20)})
+    assert check_segments(p.fusion, arrays, terms=80) == 2
+
+
+def test_segment_names_the_tensors_that_pass_between() -> None:
+    p = softmax()
+    first, second, third = segment(p.fusion)
+    assert first.inputs == ("T0",)
+    assert set(second.inputs) == {"T0", *first.outputs}
+    assert set(third.inputs) == {"T0", *first.outputs, *second.outputs}
+    assert third.outputs == tuple(o.value.name for o in p.fusion.outputs)
+
+
+def test_the_program_itself_is_not_changed() -> None:
+    p = layer_norm()
+    before = [id(operation) for operation in p.fusion.operations]
+    names = [t.name for t in p.fusion.tensors]
+    segment(p.fusion)
+    assert [id(operation) for operation in p.fusion.operations] == before
+    assert [t.name for t in p.fusion.tensors] == names

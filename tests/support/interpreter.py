@@ -1,0 +1,309 @@
+"""Executes the Kernel form on NumPy, every thread of every block as one lane of an array.
+
+All threads run a statement before any runs the next; what that order hides is looked for
+explicitly: shared memory that passes between threads without a barrier, elements of global memory
+that two threads write, values that nobody computed, indices out of bounds or beyond the index
+type, vector accesses that are not aligned, collective statements that some threads skip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tests.support.memory import Cell, Fault, Memory, sure
+from tests.support.reducing import combine, reduce_across, welford_step
+from tests.support.values import Evaluator, Mask, narrowed
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr, evaluate
+from warpsmith.kernel.nodes import (
+    Accumulate,
+    Buffer,
+    Comment,
+    CopyVector,
+    Declare,
+    Element,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    Synchronize,
+    WelfordMerge,
+    WelfordStep,
+)
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The threads of a launch: block, place in the grid and in the block of each."""
+
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    places: Mapping[str, np.ndarray] = field(repr=False)
+    block_of: np.ndarray = field(repr=False)
+
+    @property
+    def count(self) -> int:
+        return len(self.block_of)
+
+    @property
+    def blocks(self) -> int:
+        return int(np.prod(self.grid))
+
+
+def lanes_of(kernel: Kernel, values: Mapping[str, int]) -> Lanes:
+    """Dimensions of a launch; x is the fastest in grid and block."""
+    grid = tuple(evaluate(e, dict(values)) for e in kernel.launch.grid)
+    block = tuple(evaluate(e, dict(values)) for e in kernel.launch.block)
+    if np.prod(block) > 1024:
+        raise Fault(f"{block} is more than 1024 threads")
+    shape = (*reversed(grid), *reversed(block))
+    numbers = [axis.reshape(-1) for axis in np.indices(shape)]
+    names = [*reversed(GRID_TYPES), *reversed(BLOCK_TYPES)]
+    places = {kind.name: number for kind, number in zip(names, numbers, strict=True)}
+    block_of = np.arange(int(np.prod(shape))) // int(np.prod(block))
+    return Lanes(grid, block, places, block_of)
+
+
+def run_kernel(
+    kernel: Kernel,
+    values: Mapping[str, float],
+    memory: Mapping[str, Memory],
+    *,
+    alignment: Mapping[str, int] | None = None,
+    seed: int = 0,
+) -> None:
+    """Run a kernel; results are left in `memory`.
+
+    Args:
+        values: sizes, strides, user's scalars and launch symbols by name.
+        memory: inputs and outputs by name.
+        alignment: bytes that addresses are multiples of, 16 where absent.
+        seed: order in which the blocks arrive at grid reductions.
+    """
+    numbers = {name: v for name, v in values.items() if isinstance(v, int)}
+    for expr, divisor in kernel.requirements:
+        if evaluate(expr, numbers) % divisor:
+            raise Fault(f"the launch needs {expr!r} to be a multiple of {divisor}")
+    for name, size in kernel.alignments:
+        if (alignment or {}).get(name, 16) % size:
+            raise Fault(f"the launch needs {name} to be aligned to {size} bytes")
+    lanes = lanes_of(kernel, numbers)
+    if lanes.count:
+        _Machine(kernel, values, dict(memory), lanes, seed).run()
+
+
+class _Machine:
+    def __init__(
+        self,
+        kernel: Kernel,
+        values: Mapping[str, float],
+        memory: dict[str, Memory],
+        lanes: Lanes,
+        seed: int,
+    ) -> None:
+        self._kernel = kernel
+        self._lanes = lanes
+        self._numbers = {name: v for name, v in values.items() if isinstance(v, int)}
+        self._threads = np.arange(lanes.count)
+        self._arrival = np.random.default_rng(seed).permutation(lanes.blocks)
+        self._names = {name: sure(place) for name, place in lanes.places.items()}
+        known = {symbol.name: symbol for symbol in kernel.scalars}
+        for name, symbol in known.items():
+            kind = np.int64 if symbol.dtype is DataType.Index else None
+            self._names[name] = sure(np.asarray(values[name], kind))
+        bits = 32 if kernel.index_type is DataType.Int32 else 64
+        self._value = Evaluator(self._names, self._load, bits, lanes.count)
+        self._memory = memory
+        self._shared = [self._new(b, lanes.blocks) for b in kernel.shared]
+        self._alignments = dict(kernel.alignments)
+
+    def run(self) -> None:
+        self._all(self._kernel.body, None)
+
+    def _all(self, statements: tuple[Statement, ...], mask: Mask) -> None:
+        for statement in statements:
+            if statement.collective and mask is not None and not mask.all():
+                raise Fault(f"{type(statement).__name__} is reached by some threads only")
+            self._one(statement, mask)
+
+    def _one(self, statement: Statement, mask: Mask) -> None:
+        match statement:
+            case Comment():
+                pass
+            case Declare(buffer=buffer):
+                self._new(buffer, self._lanes.count)
+            case Let(symbol=symbol, value=value):
+                self._names[symbol.name] = self._value(value, mask)
+            case For():
+                self._loop(statement, mask)
+            case If(condition=condition, body=body):
+                test = self._value(condition, mask)
+                if not np.all(test.where(mask).defined):
+                    raise Fault(f"the condition {condition!r} was never computed")
+                inner = narrowed(mask, test, self._lanes.count)
+                if inner is None or inner.any():
+                    self._all(body, inner)
+            case Store(buffer=buffer, index=index, value=value):
+                self._store(buffer, index, self._typed(value, buffer, mask), mask)
+            case Accumulate(op=op, buffer=buffer, index=index, value=value):
+                old = self._load(Element(buffer, index), mask)
+                new = combine(op, (old,), (self._typed(value, buffer, mask),))
+                self._store(buffer, index, new[0], mask, update=True)
+            case CopyVector():
+                self._copy(statement, mask)
+            case WelfordStep():
+                self._welford_step(statement, mask)
+            case WelfordMerge(index=index, part=part):
+                buffers = (statement.mean, statement.m2, statement.count)
+                old = tuple(self._load(Element(b, index), mask) for b in buffers)
+                new = combine("welford", old, tuple(self._value(p, mask) for p in part))
+                for buffer, cell in zip(buffers, new, strict=True):
+                    self._store(buffer, index, cell, mask, update=True)
+            case Reduce():
+                self._reduce(statement)
+            case Synchronize():
+                for memory in self._shared:
+                    memory.barrier()
+            case _:
+                raise Fault(f"{type(statement).__name__} cannot be run")
+
+    # --- memory --------------------------------------------------------------------------------
+
+    def _new(self, buffer: Buffer, rows: int) -> Memory:
+        size = evaluate(buffer.size, self._numbers)
+        memory = self._memory[buffer.name] = Memory(buffer, rows, size)
+        return memory
+
+    def _rows(self, buffer: Buffer) -> np.ndarray:
+        if buffer.memory is MemoryType.local:
+            return self._threads
+        if buffer.memory is MemoryType.shared:
+            return self._lanes.block_of
+        return np.zeros_like(self._threads)
+
+    def _places(
+        self, buffer: Buffer, index: Expr, mask: Mask, lane: int = 0
+    ) -> tuple[Memory, np.ndarray, np.ndarray]:
+        """(memory, flat place and number of each thread that takes part)."""
+        memory = self._memory[buffer.name]
+        data = np.broadcast_to(self._value.index(index, mask), (self._lanes.count,)) + lane
+        threads, rows = self._threads, self._rows(buffer)
+        if mask is not None:
+            data, threads, rows = data[mask], threads[mask], rows[mask]
+        memory.check_inside(data)
+        return memory, rows * memory.size + data, threads
+
+    def _load(self, element: Element, mask: Mask, lane: int = 0) -> Cell:
+        memory, places, threads = self._places(element.buffer, element.index, mask, lane)
+        return self._spread(memory.load(places, threads), mask)
+
+    def _spread(self, cell: Cell, mask: Mask) -> Cell:
+        """Cells of some threads, as cells of all; the others' are undefined."""
+        if mask is None:
+            return cell
+        data = np.zeros(self._lanes.count, cell.data.dtype)
+        defined = np.zeros(self._lanes.count, np.bool_)
+        data[mask], defined[mask] = cell.data, cell.defined
+        return Cell(data, defined)
+
+    def _store(
+        self,
+        buffer: Buffer,
+        index: Expr,
+        cell: Cell,
+        mask: Mask,
+        *,
+        update: bool = False,
+        lane: int = 0,
+    ) -> None:
+        memory, places, threads = self._places(buffer, index, mask, lane)
+        action = memory.update if update else memory.store
+        action(places, threads, cell.where(mask))
+
+    def _typed(self, value: Expr, buffer: Buffer, mask: Mask) -> Cell:
+        if value.dtype is not buffer.dtype:
+            raise Fault(f"{value!r} is {value.dtype}, and {buffer.name} is {buffer.dtype}")
+        return self._value(value, mask)
+
+    # --- statements ----------------------------------------------------------------------------
+
+    def _loop(self, loop: For, mask: Mask) -> None:
+        extent = np.unique(sure(self._value.index(loop.extent, mask)).where(mask).data)
+        if len(extent) != 1:
+            raise Fault(f"threads disagree on the extent {loop.extent!r}: {extent}")
+        for number in range(int(extent[0])):
+            self._names[loop.symbol.name] = sure(number)
+            self._all(loop.body, mask)
+
+    def _copy(self, copy: CopyVector, mask: Mask) -> None:
+        sides = ((copy.target, copy.target_index), (copy.source, copy.source_index))
+        if copy.target.dtype is not copy.source.dtype:
+            raise Fault(f"{copy.target.name} and {copy.source.name} differ in type")
+        for buffer, index in sides:
+            base = sure(self._value.index(index, mask)).where(mask).data
+            if buffer.memory is MemoryType.local:
+                continue
+            if np.any(base % copy.width):
+                raise Fault(f"{buffer.name}[{index!r}] is not aligned to {copy.width} elements")
+            needed = min(copy.width * buffer.dtype.size, 16)
+            known = self._alignments.get(buffer.name, 1)
+            if buffer.memory is MemoryType.global_ and known % needed:
+                raise Fault(f"{buffer.name} is moved by {needed} bytes, and aligned to {known}")
+        for lane in range(copy.width):
+            cell = self._load(Element(copy.source, copy.source_index), mask, lane)
+            self._store(copy.target, copy.target_index, cell, mask, lane=lane)
+
+    def _welford_step(self, step: WelfordStep, mask: Mask) -> None:
+        old = self._load(Element(step.count, step.count_index), mask)
+        count = Cell(old.data + old.data.dtype.type(1), old.defined)
+        self._store(step.count, step.count_index, count, mask, update=True)
+        for lane, value in enumerate(step.values):
+            mean, m2 = (self._load(Element(b, step.index), mask, lane) for b in (step.mean, step.m2))
+            new = welford_step(mean, m2, count, self._typed(value, step.mean, mask))
+            for buffer, cell in zip((step.mean, step.m2), new, strict=True):
+                self._store(buffer, step.index, cell, mask, update=True, lane=lane)
+
+    def _reduce(self, reduce: Reduce) -> None:
+        for buffer in reduce.buffers:
+            if buffer.memory is not MemoryType.local:
+                raise Fault(f"{buffer.name} is reduced across threads, and is not in registers")
+        self._check_room(reduce)
+        for lane in range(reduce.elements):
+            elements = [Element(buffer, reduce.index) for buffer in reduce.buffers]
+            cells = tuple(self._load(element, None, lane) for element in elements)
+            cells, last = reduce_across(reduce, self._lanes, cells, self._arrival)
+            for buffer, cell in zip(reduce.buffers, cells, strict=True):
+                self._store(buffer, reduce.index, cell, None, lane=lane)
+        if reduce.last is not None:
+            self._names[reduce.last.name] = last
+
+    def _check_room(self, reduce: Reduce) -> None:
+        """Scratch and workspace are as large as the prelude's functions need."""
+        from warpsmith.codegen.prelude.sizes import (
+            block_reduce_scratch,
+            grid_workspace_elements,
+            kept_threads,
+        )
+
+        block, grid = self._lanes.block, self._lanes.grid
+        reduced = tuple(axis in reduce.block_axes for axis in BLOCK_TYPES)
+        parts = len(reduce.buffers)
+        needed = [(reduce.scratch, parts * block_reduce_scratch(reduce.elements, reduced, block))]
+        if reduce.workspace is not None and reduce.semaphore is not None:
+            split = [axis in reduce.grid_axes for axis in GRID_TYPES]
+            splits = int(np.prod([n for n, gone in zip(grid, split, strict=True) if gone]))
+            segments = self._lanes.blocks // splits
+            kept = kept_threads(reduced, block)
+            size = grid_workspace_elements(reduce.elements, kept, splits, segments)
+            needed += [(reduce.workspace, parts * size), (reduce.semaphore, segments)]
+        for buffer, elements in needed:
+            size = evaluate(buffer.size, self._numbers)
+            if size < elements:
+                raise Fault(f"{buffer.name} has {size} elements, and {elements} are needed")

@@ -1,0 +1,217 @@
+"""From a fusion and arrays to results by the interpreter, and their comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tests.support.interpreter import run_kernel
+from tests.support.memory import NUMPY_TYPES, Memory
+from tests.support.reference import reference, wide
+from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Const, Symbol, evaluate
+from warpsmith.ir.tensor import TensorView
+from warpsmith.kernel.nodes import Buffer, Kernel
+from warpsmith.lower.pipeline import lower
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.segment import segment
+from warpsmith.schedulers.select import Candidate, select
+
+Arrays = Mapping[str, np.ndarray]
+
+EPSILON = {
+    DataType.Double: 2.0**-52,
+    DataType.Float: 2.0**-23,
+    DataType.Half: 2.0**-10,
+    DataType.BFloat16: 2.0**-7,
+}
+
+
+def values_of(fusion: Fusion, inputs: Arrays) -> dict[str, int]:
+    """Sizes and strides, in elements, of the arrays given for the inputs."""
+    values: dict[str, int] = {}
+    for tensor in fusion.input_tensors:
+        array = inputs[tensor.name]
+        assert array.ndim == tensor.rank
+        for d, axis in enumerate(tensor.shape_axes):
+            if isinstance(axis.extent, Symbol):
+                known = values.setdefault(axis.extent.name, array.shape[d])
+                assert known == array.shape[d]
+            values[f"{tensor.name}_stride{d}"] = array.strides[d] // array.itemsize
+    return values
+
+
+def random_inputs(
+    fusion: Fusion, shapes: Mapping[str, tuple[int, ...]], seed: int = 0
+) -> dict[str, np.ndarray]:
+    """Arrays for the inputs, laid out as their stride orders say; padded where not contiguous."""
+    rng = np.random.default_rng(seed)
+    return {t.name: laid_out(t, random_array(rng, t.dtype, shapes[t.name]))
+            for t in fusion.input_tensors}
+
+
+def random_array(
+    rng: np.random.Generator, dtype: DataType, shape: tuple[int, ...]
+) -> np.ndarray:
+    if dtype is DataType.Bool:
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    if dtype.is_int:
+        return rng.integers(-9, 10, shape).astype(NUMPY_TYPES[dtype])
+    return rng.uniform(-2, 2, shape).astype(NUMPY_TYPES[dtype])
+
+
+def laid_out(tensor: TensorView, array: np.ndarray, padding: int = 3) -> np.ndarray:
+    """The array with the tensor's memory order; `padding` elements after incontiguous rows."""
+    steps = [0] * array.ndim
+    step = 1
+    for d in reversed(tensor.memory_order()):
+        if tensor.shape_axes[d].is_broadcast:
+            continue
+        if tensor.contiguity[d] is False:
+            step += padding
+        steps[d] = step
+        step *= max(array.shape[d], 1)
+    place = np.zeros(max(step, 1), array.dtype)
+    view = np.lib.stride_tricks.as_strided(
+        place, array.shape, [s * array.itemsize for s in steps]
+    )
+    view[...] = array
+    return view
+
+
+def memory_of(tensor: TensorView, array: np.ndarray) -> Memory:
+    """An input in global memory; what lies between its elements is undefined."""
+    places = _places(array.shape, [s // array.itemsize for s in array.strides])
+    size = int(places.max(initial=0)) + 1
+    buffer = Buffer(tensor.name, tensor.dtype, MemoryType.global_, Const(size), False)
+    memory = Memory(buffer, 1, size)
+    memory.data[places], memory.defined[places] = array, True
+    return memory
+
+
+def _places(shape: tuple[int, ...], steps: list[int]) -> np.ndarray:
+    places = np.zeros(shape, np.int64)
+    for d, step in enumerate(steps):
+        axis = np.arange(shape[d]) * step
+        places = places + axis.reshape([-1 if k == d else 1 for k in range(len(shape))])
+    return places
+
+
+def interpret(
+    fusion: Fusion,
+    kernel: Kernel,
+    inputs: Arrays,
+    values: Mapping[str, float],
+    *,
+    seed: int = 0,
+    alignment: Mapping[str, int] | None = None,
+) -> tuple[np.ndarray, ...]:
+    """Results of a kernel of a scheduled fusion, in the order of its outputs."""
+    memory = {t.name: memory_of(t, inputs[t.name]) for t in fusion.input_tensors}
+    numbers = {name: v for name, v in values.items() if isinstance(v, int)}
+    places = []
+    for output in fusion.outputs:
+        tensor = output.value
+        shape = tuple(evaluate(axis.extent, numbers) for axis in tensor.shape_axes)
+        steps = [0] * len(shape)
+        step = 1
+        for d in reversed(tensor.memory_order()):
+            steps[d], step = step, step * shape[d]
+        buffer = next(b for b in kernel.parameters if b.name == tensor.name)
+        memory.setdefault(tensor.name, Memory(buffer, 1, step))
+        places.append(_places(shape, steps))
+    run_kernel(kernel, values, memory, alignment=alignment, seed=seed)
+    results = []
+    for output, place in zip(fusion.outputs, places, strict=True):
+        found = memory[output.value.name]
+        missing = int((~found.defined).sum())
+        assert not missing, f"{missing} elements of {output.value.name} were never written"
+        results.append(found.data[place])
+    return tuple(results)
+
+
+def check(
+    found: np.ndarray, expected: np.ndarray, dtype: DataType, *, terms: int = 1
+) -> None:
+    """Equality up to the rounding of `dtype` after sums of `terms` terms computed in Float."""
+    assert found.shape == expected.shape
+    if not dtype.is_float:
+        np.testing.assert_array_equal(found, expected)
+        return
+    work = EPSILON[DataType.Double if dtype is DataType.Double else DataType.Float]
+    relative = EPSILON[dtype] + 16 * work
+    scale = float(np.abs(expected).max(initial=1.0))
+    absolute = scale * work * 4 * max(terms, 4)
+    np.testing.assert_allclose(
+        wide(found, dtype), expected, rtol=relative, atol=absolute, equal_nan=True
+    )
+
+
+def check_scheduled(
+    scheduled: Fusion,
+    original: Fusion,
+    inputs: Arrays,
+    *,
+    launch_values: Mapping[str, int] | None = None,
+    index_type: DataType = DataType.Int32,
+    seed: int = 0,
+    terms: int = 1,
+) -> Kernel:
+    """Lower, run and compare with what the original fusion means; returns the kernel."""
+    values = {**values_of(original, inputs), **(launch_values or {})}
+    kernel = lower(scheduled, "test", index_type)
+    results = interpret(scheduled, kernel, inputs, values, seed=seed)
+    known = reference(original, inputs, values)
+    for output, result in zip(original.outputs, results, strict=True):
+        check(result, known[output.value.name], output.value.dtype, terms=terms)
+    return kernel
+
+
+def check_automatic(
+    fusion: Fusion,
+    inputs: Arrays,
+    *,
+    alignment: Mapping[str, int] | None = None,
+    splits: int | None = None,
+    index_type: DataType = DataType.Int32,
+    seed: int = 0,
+    terms: int = 1,
+) -> tuple[Candidate, Kernel]:
+    """The same for the schedule that is chosen automatically."""
+    candidate = select(fusion)
+    problem = Problem(values=values_of(fusion, inputs), alignment=alignment or {})
+    params, launch_values = candidate.choose(problem)
+    if splits is not None:
+        launch_values = dict.fromkeys(launch_values, splits)
+    kernel = check_scheduled(
+        candidate.scheduled(params),
+        fusion,
+        inputs,
+        launch_values=launch_values,
+        index_type=index_type,
+        seed=seed,
+        terms=terms,
+    )
+    return candidate, kernel
+
+
+def check_segments(fusion: Fusion, inputs: Arrays, *, terms: int = 1) -> int:
+    """Run all segments one after the other; returns their number."""
+    values = values_of(fusion, inputs)
+    arrays = dict(inputs)
+    parts = segment(fusion)
+    for part in parts:
+        candidate = select(part.fusion)
+        params, launch_values = candidate.choose(Problem(values=values, alignment={}))
+        scheduled = candidate.scheduled(params)
+        kernel = lower(scheduled, "test", DataType.Int32)
+        results = interpret(scheduled, kernel, arrays, {**values, **launch_values})
+        arrays.update(zip(part.outputs, results, strict=True))
+    known = reference(fusion, inputs, values)
+    for output in fusion.outputs:
+        name = output.value.name
+        check(arrays[name], known[name], output.value.dtype, terms=terms)
+    return len(parts)

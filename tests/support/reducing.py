@@ -1,0 +1,99 @@
+"""Combining values: what reductions mean, step by step and across threads and blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tests.support.memory import Cell
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
+from warpsmith.kernel.nodes import Reduce
+
+if TYPE_CHECKING:
+    from tests.support.interpreter import Lanes
+
+Cells = tuple[Cell, ...]
+
+_BINARY = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def combine(op: str, a: Cells, b: Cells) -> Cells:
+    """Two values, or two (mean, m2, count), as one."""
+    defined = np.asarray(True)
+    for cell in (*a, *b):
+        defined = defined & cell.defined
+    with np.errstate(all="ignore"):
+        if op != "welford":
+            return (Cell(_BINARY[op](a[0].data, b[0].data), defined),)
+        (mean_a, m2_a, n_a), (mean_b, m2_b, n_b) = ([c.data for c in side] for side in (a, b))
+        count = n_a + n_b
+        share = np.where(count == 0, 0, n_b / np.where(count == 0, 1, count)).astype(count.dtype)
+        delta = mean_b - mean_a
+        mean = mean_a + delta * share
+        m2 = m2_a + m2_b + delta * delta * n_a * share
+    return Cell(mean, defined), Cell(m2, defined), Cell(count, defined)
+
+
+def welford_step(mean: Cell, m2: Cell, count: Cell, value: Cell) -> tuple[Cell, Cell]:
+    """(mean, m2) after one more value; `count` counts it already."""
+    defined = mean.defined & m2.defined & count.defined & value.defined
+    with np.errstate(all="ignore"):
+        delta = value.data - mean.data
+        new = mean.data + delta / count.data
+        spread = m2.data + delta * (value.data - new)
+    return Cell(new, defined), Cell(spread, defined)
+
+
+def reduce_across(
+    reduce: Reduce, lanes: Lanes, cells: Cells, arrival: np.ndarray
+) -> tuple[Cells, Cell]:
+    """Values of all threads after a reduction, and whether each has the final one.
+
+    Threads of blocks that do not arrive last hold nothing that may be used.
+    """
+    kept = [axis for axis in BLOCK_TYPES if axis not in reduce.block_axes]
+    keys = [lanes.block_of, *(lanes.places[axis.name] for axis in kept)]
+    cells = _within(reduce.op, cells, _groups(keys)) if reduce.block_axes else cells
+    if not reduce.grid_axes:
+        return cells, Cell(np.ones(lanes.count, np.bool_), np.ones(lanes.count, np.bool_))
+    others = [axis for axis in GRID_TYPES if axis not in reduce.grid_axes]
+    segment = _groups([lanes.places[axis.name] for axis in others] or [lanes.block_of * 0])
+    own = [lanes.places[axis.name] for axis in BLOCK_TYPES]
+    cells = _within(reduce.op, cells, _groups([segment, *own]))
+    rank = arrival[lanes.block_of]
+    latest = np.zeros(int(segment.max()) + 1, rank.dtype)
+    np.maximum.at(latest, segment, rank)
+    last = latest[segment] == rank
+    return (
+        tuple(Cell(cell.data, cell.defined & last) for cell in cells),
+        Cell(last, np.ones(lanes.count, np.bool_)),
+    )
+
+
+def _groups(keys: list[np.ndarray]) -> np.ndarray:
+    """Number of the group of each thread; groups agree on all keys."""
+    stacked = np.stack([np.asarray(key) for key in keys])
+    return np.unique(stacked, axis=1, return_inverse=True)[1].reshape(-1)
+
+
+def _within(op: str, cells: Cells, group: np.ndarray) -> Cells:
+    """Each thread gets the combination of its group, as a tree over the group's threads."""
+    order = np.argsort(group, kind="stable")
+    counts = np.bincount(group)
+    starts = np.cumsum(counts) - counts
+    width = int(counts.max())
+    steps = np.arange(width)
+    there = steps < counts[:, None]
+    lanes = order[np.where(there, starts[:, None] + steps, starts[:, None])]
+    total = tuple(Cell(c.data[lanes], c.defined[lanes]) for c in cells)
+    while width > 1:
+        half = (width + 1) // 2
+        low = tuple(Cell(c.data[:, : width - half], c.defined[:, : width - half]) for c in total)
+        high = tuple(Cell(c.data[:, half:width], c.defined[:, half:width]) for c in total)
+        exists = there[:, half:width]
+        for whole, merged in zip(total, combine(op, low, high), strict=True):
+            np.copyto(whole.data[:, : width - half], merged.data, where=exists)
+            np.copyto(whole.defined[:, : width - half], merged.defined, where=exists)
+        width = half
+    return tuple(Cell(c.data[:, 0][group], c.defined[:, 0][group]) for c in total)

@@ -1,0 +1,207 @@
+"""Every argument of a call against the definition; sizes, strides and scalars by name.
+
+What can be said once is said once: a `Binder` collects what the definition asks of the arguments,
+and each call is held against that list. After it, lowering's assumptions hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from warpsmith.engine.agreements import Agreement, agreements
+from warpsmith.errors import ArgumentError
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Const, Symbol
+from warpsmith.ir.tensor import TensorView
+from warpsmith.runtime.arrays import ArrayInfo, describe
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A call that fits.
+
+    Attributes:
+        values: sizes `T0_size1` and strides `T0_stride1` of the input tensors, and the scalars.
+        infos: the input tensors, in order.
+        device: kind and number of the device that all tensors are on; None without tensors.
+    """
+
+    values: dict[str, float]
+    infos: tuple[ArrayInfo, ...]
+    device: tuple[str, int] | None
+
+
+class Binder:
+    """Checks the arguments of calls of one fusion."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self._checks = tuple(
+            _ScalarCheck(position, value)
+            if isinstance(value, Symbol)
+            else _TensorCheck(position, value)
+            for position, value in enumerate(fusion.inputs)
+        )
+        self._agreements: tuple[Agreement, ...] = agreements(fusion)
+
+    def __call__(self, inputs: Sequence[object]) -> Binding:
+        """The binding of one call's arguments.
+
+        Raises ArgumentError that names the argument, what it got and what it needs.
+        """
+        if len(inputs) != len(self._checks):
+            raise ArgumentError(
+                f"got {len(inputs)} arguments, and the definition has {len(self._checks)} inputs",
+                code="WS0301",
+                remedy="pass one argument for each input, in the order of their definition",
+            )
+        values: dict[str, float] = {}
+        infos: list[ArrayInfo] = []
+        first = ""
+        for check, given in zip(self._checks, inputs, strict=True):
+            if isinstance(check, _ScalarCheck):
+                values[check.name] = check.value(given)
+                continue
+            info = check.info(given)
+            if infos:
+                _check_device(check.who, info, first, infos[0])
+            first = first or check.who
+            check.bind(info, values)
+            infos.append(info)
+        for agreement in self._agreements:
+            agreement.check(values)
+        device = (infos[0].device_kind, infos[0].ordinal) if infos else None
+        return Binding(values, tuple(infos), device)
+
+
+def bind(fusion: Fusion, inputs: Sequence[object]) -> Binding:
+    """`Binder` for a single call."""
+    return Binder(fusion)(inputs)
+
+
+class _TensorCheck:
+    """What one input tensor asks of its argument."""
+
+    def __init__(self, position: int, tensor: TensorView) -> None:
+        self.who = f"argument {position} ({tensor.name})"
+        self._tensor = tensor
+        self._dtype = tensor.dtype
+        self._fast_to_slow = tuple(reversed(tensor.memory_order()))
+        self._extents = [axis.extent for axis in tensor.shape_axes]
+
+    def info(self, given: object) -> ArrayInfo:
+        if isinstance(given, bool | int | float | np.generic):
+            raise ArgumentError(
+                f"{self.who} is the number {given!r}, and must be a tensor of dtype "
+                f"{self._dtype.name}",
+                code="WS0302",
+                remedy="pass an array, or define the input as a scalar",
+            )
+        try:
+            info = describe(given)
+        except ArgumentError as error:
+            raise ArgumentError(
+                f"{self.who}: {error.message}", code=error.code, remedy=error.remedy
+            ) from None
+        if info.dtype != self._dtype.value:
+            raise ArgumentError(
+                f"{self.who} has dtype {DataType(info.dtype).name}, and must have "
+                f"{self._dtype.name}",
+                code="WS0303",
+                remedy=f"convert the argument to {self._dtype.value}",
+            )
+        if len(info.shape) != self._tensor.rank:
+            raise ArgumentError(
+                f"{self.who} has {len(info.shape)} dimensions, shape {tuple(info.shape)}, and must "
+                f"have {self._tensor.rank}",
+                code="WS0305",
+                remedy="reshape the argument, or define the input with its rank",
+            )
+        return info
+
+    def bind(self, info: ArrayInfo, values: dict[str, float]) -> None:
+        name = self._tensor.name
+        for d, (got, wanted) in enumerate(zip(info.shape, self._extents, strict=True)):
+            if isinstance(wanted, Symbol):
+                values[wanted.name] = got
+            elif isinstance(wanted, Const) and wanted.value != got:
+                raise self._wrong_extent(d, got, int(wanted.value))
+            values[f"{name}_stride{d}"] = info.strides[d]
+        if 0 not in info.shape:
+            self._check_strides(info)
+
+    def _wrong_extent(self, d: int, got: int, wanted: int) -> ArgumentError:
+        broadcast = " (it is a broadcast dimension)" if wanted == 1 else ""
+        return ArgumentError(
+            f"{self.who} has extent {got} in dimension {d}, and must have {wanted}{broadcast}",
+            code="WS0306",
+            remedy="pass such an array, or define the extent as -1",
+        )
+
+    def _check_strides(self, info: ArrayInfo) -> None:
+        expected = 1
+        for d in self._fast_to_slow:
+            extent, stride = info.shape[d], info.strides[d]
+            if extent == 1:
+                continue
+            if stride < 0:
+                raise ArgumentError(
+                    f"{self.who} has stride {stride} in dimension {d}",
+                    code="WS0307",
+                    remedy="pass a copy: negative strides are not supported",
+                )
+            if self._tensor.contiguity[d] and stride != expected:
+                raise ArgumentError(
+                    f"{self.who} has stride {stride} in dimension {d}, and must have {expected}: "
+                    f"it is defined as contiguous there and has shape {tuple(info.shape)}",
+                    code="WS0308",
+                    remedy="pass a contiguous copy, or define the input with contiguity=False",
+                )
+            expected = stride * extent
+
+
+class _ScalarCheck:
+    """What one scalar input asks of its argument."""
+
+    def __init__(self, position: int, symbol: Symbol) -> None:
+        self.name = symbol.name
+        self._who = f"argument {position} ({symbol.name})"
+        self._dtype = symbol.dtype
+
+    def value(self, given: object) -> float:
+        number = given.item() if isinstance(given, np.generic) else given
+        if isinstance(number, bool) or self._dtype is DataType.Bool:
+            fits = isinstance(number, bool) and self._dtype is DataType.Bool
+        elif isinstance(number, int):
+            fits = True
+            bits = 31 if self._dtype is DataType.Int32 else 63
+            if not self._dtype.is_float and not -(2**bits) <= number < 2**bits:
+                raise ArgumentError(
+                    f"{self._who} is {number}, which is outside the range of {self._dtype.name}",
+                    code="WS0309",
+                    remedy="pass a smaller number",
+                )
+        else:
+            fits = isinstance(number, float) and self._dtype.is_float
+        if not fits or not isinstance(number, bool | int | float):
+            raise ArgumentError(
+                f"{self._who} is {given!r} of type {type(given).__name__}, and must be a scalar of "
+                f"dtype {self._dtype.name}",
+                code="WS0310",
+                remedy="pass a Python number of that kind",
+            )
+        return float(number) if self._dtype.is_float else number
+
+
+def _check_device(who: str, info: ArrayInfo, first: str, wanted: ArrayInfo) -> None:
+    if (info.device_kind, info.ordinal) == (wanted.device_kind, wanted.ordinal):
+        return
+    places = ["the CPU" if i.device_kind == "cpu" else f"cuda:{i.ordinal}" for i in (info, wanted)]
+    raise ArgumentError(
+        f"{who} is on {places[0]}, and {first} is on {places[1]}",
+        code="WS0304",
+        remedy="move all tensors to one device; a number can be passed as a scalar input",
+    )

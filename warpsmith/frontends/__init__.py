@@ -1,0 +1,1 @@
+"""Ways to define a fusion: nvFuser's `FusionDefinition`, and `fuse` on plain functions."""

@@ -1,0 +1,296 @@
+"""`fuse`: a plain function of tensors as one fusion.
+
+The function is traced: it runs once with tensors that record what is done to them. A trace serves
+all calls whose arguments have the same types, ranks, memory layouts, alignment and extents of 1;
+sizes and numbers may differ from call to call.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from warpsmith.errors import ArgumentError, DefinitionError
+from warpsmith.frontends.inputs import SYMBOLIC, define_input, define_scalar_input
+from warpsmith.frontends.layout import layout_of
+from warpsmith.frontends.outputs import add_output
+from warpsmith.frontends.tensor import Tensor
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.liveness import remove_dead
+from warpsmith.ops.values import Deferred
+from warpsmith.runtime import arrays
+
+if TYPE_CHECKING:
+    from warpsmith.engine.lowered import Lowered
+
+_KNOWN_LIMIT = 4096
+"""Exact signatures that are remembered; beyond, they are forgotten, and traces found again."""
+
+_NUMBERS = {bool: DataType.Bool, int: DataType.Int, float: DataType.Double}
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A traced function.
+
+    Attributes:
+        fusion: the program.
+        positions: which arguments are its inputs, in order.
+        executable: runs it.
+        single: whether the function returned a tensor and not a sequence of them.
+    """
+
+    fusion: Fusion
+    positions: tuple[int, ...]
+    executable: Any
+    single: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """The short way for calls of one form: which values go to the executable.
+
+    Attributes:
+        places: positions of the inputs among arguments, keyword arguments and `defaults`.
+    """
+
+    run: Callable[[Sequence[Any]], list[Any]]
+    places: tuple[int, ...]
+    defaults: tuple[Any, ...]
+    single: bool
+
+
+class _Unusual(Exception):
+    """An argument that has to be converted first."""
+
+
+class Fused:
+    """A function that runs as a fusion. Results carry no gradients.
+
+    Arguments are tensors (PyTorch's, NumPy's, or any with DLPack), numbers, which may differ from
+    call to call, and static values such as None, strings and tuples, which are traced for anew.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        update_wrapper(self, function)
+        self._function = function
+        self._signature = inspect.signature(function)
+        self._names = tuple(
+            name
+            for name, parameter in self._signature.parameters.items()
+            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        )
+        self._known: dict[tuple[object, ...], _Route] = {}
+        self._traces: dict[tuple[object, ...], Trace] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function returns: a tensor, or a tuple of tensors."""
+        if kwargs:
+            values = (*args, *kwargs.values())
+            names: tuple[object, ...] = tuple(kwargs)
+        else:
+            values, names = args, ()
+        try:
+            key = (_exact(values), names)
+            route = self._known.get(key)
+        except (_Unusual, TypeError):  # TypeError: it has no hash, and the slow way refuses it
+            return self._run_slowly(args, kwargs)
+        if route is None:
+            route = self._route(args, kwargs)
+            if len(self._known) >= _KNOWN_LIMIT:
+                self._known.clear()
+            self._known[key] = route
+        if route.defaults:
+            values += route.defaults
+        results = route.run([values[place] for place in route.places])
+        return results[0] if route.single else tuple(results)
+
+    def _run_slowly(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call with arguments that have to be converted, which no key can hold."""
+        complete = self._complete(args, kwargs)
+        trace = self._find(complete)
+        results = trace.executable.run([complete[position] for position in trace.positions])
+        return results[0] if trace.single else tuple(results)
+
+    def _route(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Route:
+        complete = self._complete(args, kwargs)
+        trace = self._find(complete)
+        order = {name: len(args) + k for k, name in enumerate(kwargs)}
+        names = list(self._names)
+        order.update({name: k for k, name in enumerate(names[: len(args)])})
+        defaults = [name for name in names if name not in order]
+        order.update({name: len(args) + len(kwargs) + k for k, name in enumerate(defaults)})
+        values = dict(zip(names, complete, strict=True))
+        return _Route(
+            run=trace.executable.run,
+            places=tuple(order[names[position]] for position in trace.positions),
+            defaults=tuple(values[name] for name in defaults),
+            single=trace.single,
+        )
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The lowered stage for such arguments; `.compile()` it to look at kernels."""
+        from warpsmith.engine.lowered import lower_call
+
+        args = self._complete(args, kwargs)
+        trace = self._find(args)
+        return lower_call(trace.fusion, [args[position] for position in trace.positions])
+
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """What is chosen for such arguments, and why; compiles, but does not run."""
+        return self.lower(*args, **kwargs).compile().explain()
+
+    @property
+    def traces(self) -> int:
+        """How many times the function was traced."""
+        return len(self._traces)
+
+    def _complete(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """One value for each parameter, defaults included, that the key functions can read."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as mismatch:
+            raise ArgumentError(
+                f"{self._function.__name__}: {mismatch}",
+                code="WS0301",
+                remedy=f"its parameters are {self._signature}",
+            ) from None
+        bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            if name not in self._names and value:
+                raise ArgumentError(
+                    f"{self._function.__name__} got arguments for its parameter *{name}",
+                    code="WS0314",
+                    remedy="give each tensor a parameter of its own",
+                )
+        return tuple(_usable(name, bound.arguments[name]) for name in self._names)
+
+    def _find(self, args: tuple[Any, ...]) -> Trace:
+        key = tuple(_classified(value) for value in args)
+        trace = self._traces.get(key)
+        if trace is None:
+            trace = self._traces[key] = self._trace(args)
+        return trace
+
+    def _trace(self, args: tuple[Any, ...]) -> Trace:
+        from warpsmith.engine.executable import Executable
+
+        fusion = Fusion(tensor_type=Tensor)
+        positions: list[int] = []
+        given: dict[str, Any] = {}
+        for position, (name, value) in enumerate(zip(self._names, args, strict=True)):
+            given[name] = value
+            if type(value) in _NUMBERS:
+                given[name] = define_scalar_input(fusion, _NUMBERS[type(value)])
+            elif _is_array(value):
+                given[name] = _like(fusion, value)
+            else:
+                continue
+            positions.append(position)
+        result = self._call(given)
+        single = not isinstance(result, tuple | list)
+        for value in (result,) if single else result:
+            if not isinstance(value, TensorView | Deferred):
+                raise DefinitionError(
+                    f"{self._function.__name__} returned a value of type {type(value).__name__}",
+                    code="WS0104",
+                    remedy="return a tensor or a tuple of tensors",
+                )
+            add_output(fusion, value)
+        fusion.check_not_empty()
+        remove_dead(fusion)
+        return Trace(fusion, tuple(positions), Executable(fusion), single)
+
+    def _call(self, given: Mapping[str, Any]) -> Any:
+        """Call the function with one value for each parameter, by position where it must be."""
+        kinds = self._signature.parameters
+        keyword_only = inspect.Parameter.KEYWORD_ONLY
+        plain = [value for name, value in given.items() if kinds[name].kind is not keyword_only]
+        named = {name: value for name, value in given.items() if kinds[name].kind is keyword_only}
+        return self._function(*plain, **named)
+
+
+def fuse(function: Callable[..., Any]) -> Fused:
+    """Make a function of tensors one fusion; usable as a decorator.
+
+    Example:
+        @warpsmith.fuse
+        def silu_mul(x, y):
+            return ops.silu(x) * y
+    """
+    return Fused(function)
+
+
+def _exact(args: Sequence[Any]) -> tuple[object, ...]:
+    """All that a trace may depend on, and more, as cheap as can be: made at every call."""
+    parts: list[object] = []
+    for value in args:
+        kind = type(value)
+        if kind in _NUMBERS:
+            parts.append(kind)
+        elif hasattr(value, "data_ptr"):  # PyTorch
+            aligned = value.data_ptr() & 15
+            parts.append((value.dtype, value.shape, value.stride(), value.get_device(), aligned))
+        elif kind is np.ndarray:
+            aligned = value.ctypes.data & 15
+            parts.append((value.dtype, value.shape, value.strides, aligned))
+        elif isinstance(value, np.generic) or hasattr(value, "__dlpack_device__"):
+            raise _Unusual
+        else:
+            parts.append(_static(value))
+    return tuple(parts)
+
+
+def _static(value: Any) -> tuple[object, ...]:
+    """A static value with its types: 1, 1.0 and True are equal, and mean different programs."""
+    kinds = tuple(map(type, value)) if isinstance(value, tuple) else ()
+    return (type(value), value, kinds)
+
+
+def _classified(value: Any) -> object:
+    """What the trace depends on."""
+    if type(value) in _NUMBERS:
+        return type(value)
+    if not _is_array(value):
+        return _static(value)
+    info = arrays.describe(value)
+    ones = tuple(extent == 1 for extent in info.shape)
+    layout = layout_of(info.shape, info.strides)
+    return (info.dtype, ones, layout, info.pointer & 15 == 0, info.device_kind)
+
+
+def _like(fusion: Fusion, value: object) -> TensorView:
+    info = arrays.describe(value)
+    layout = layout_of(info.shape, info.strides)
+    shape = [1 if extent == 1 else SYMBOLIC for extent in info.shape]
+    dtype = DataType(info.dtype)
+    return define_input(fusion, shape, layout.contiguity, dtype, layout.stride_order)
+
+
+def _usable(name: str, value: Any) -> Any:
+    """An argument with foreign arrays viewed as known ones; refuses what cannot be in a key."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if _is_array(value):
+        return arrays.adopt(value)
+    try:
+        hash(value)
+    except TypeError:
+        raise ArgumentError(
+            f"argument `{name}` has type {type(value).__name__}, which is neither a tensor, a "
+            "number, nor hashable",
+            code="WS0314",
+            remedy="pass tensors one by one, and lists of numbers as tuples",
+        ) from None
+    return value
+
+
+def _is_array(value: object) -> bool:
+    return hasattr(value, "__dlpack_device__") and not isinstance(value, np.generic)

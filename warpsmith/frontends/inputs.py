@@ -1,0 +1,91 @@
+"""Inputs of a fusion: tensors with named sizes, and scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warpsmith.errors import DefinitionError
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.broadcasting import axis_of
+from warpsmith.ops.promotion import check_tensor_type
+from warpsmith.ops.shape import check_stride_order
+
+SYMBOLIC = -1
+
+
+def define_input(
+    fusion: Fusion,
+    shape: Sequence[int],
+    contiguity: Sequence[bool | None],
+    dtype: DataType,
+    stride_order: Sequence[int] | None = None,
+) -> TensorView:
+    """A new input tensor.
+
+    Args:
+        shape: -1 for a size that each call may choose, 1 for a broadcast dimension, else the size.
+        contiguity: per dimension; what it says of broadcast dimensions does not matter.
+        stride_order: rank of each dimension in memory, 0 the fastest; row-major if None.
+    """
+    name = fusion.next_tensor_name
+    check_tensor_type(dtype, "define_tensor")
+    if stride_order is not None:
+        check_stride_order(stride_order, len(shape), "define_tensor")
+    axes = tuple(axis_of(_extent(name, d, value)) for d, value in enumerate(shape))
+    tensor = fusion.tensor(
+        dtype,
+        axes,
+        stride_order=None if stride_order is None else tuple(stride_order),
+        contiguity=_contiguity(contiguity, axes),
+    )
+    fusion.inputs.append(tensor)
+    return tensor
+
+
+def define_scalar_input(fusion: Fusion, dtype: DataType) -> Symbol:
+    """A new scalar input."""
+    allowed = (DataType.Double, DataType.Float, DataType.Int, DataType.Int32, DataType.Bool)
+    if dtype not in allowed:
+        raise DefinitionError(
+            f"define_scalar got dtype {getattr(dtype, 'name', dtype)}",
+            code="WS0117",
+            remedy=f"scalar inputs are {', '.join(d.name for d in allowed)}",
+        )
+    symbol = Symbol(fusion.fresh_scalar(), dtype)
+    fusion.inputs.append(symbol)
+    return symbol
+
+
+def _extent(name: str, d: int, value: object) -> Expr:
+    if isinstance(value, bool) or not isinstance(value, int) or value < SYMBOLIC:
+        raise DefinitionError(
+            f"define_tensor got {value!r} as the extent of dimension {d}",
+            code="WS0151",
+            remedy="use -1 for a size that each call may choose, or an extent of 0 or more",
+        )
+    return Symbol(f"{name}_size{d}", low=0) if value == SYMBOLIC else Const(value)
+
+
+def _contiguity(
+    given: Sequence[bool | None], axes: Sequence[IterDomain]
+) -> tuple[bool | None, ...]:
+    if len(given) != len(axes):
+        raise DefinitionError(
+            f"define_tensor got {len(given)} contiguity flags for {len(axes)} dimensions",
+            code="WS0152",
+            remedy="give one flag a dimension, None for those of extent 1",
+        )
+    for d, (flag, axis) in enumerate(zip(given, axes, strict=True)):
+        if flag is None and not axis.is_broadcast:
+            raise DefinitionError(
+                f"define_tensor got contiguity None for dimension {d}, which is not 1",
+                code="WS0152",
+                remedy="use True or False there",
+            )
+    return tuple(
+        None if axis.is_broadcast else bool(flag) for flag, axis in zip(given, axes, strict=True)
+    )

@@ -1,0 +1,189 @@
+"""Python's operators, and a few methods that PyTorch's tensors have, on tensors of a fusion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from warpsmith import ops
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.values import Deferred, Dims, Operand
+from warpsmith.ops.values import as_value as as_operand
+
+if TYPE_CHECKING:
+    from warpsmith.frontends.tensor import Tensor
+
+
+class Operators:
+    """Operators by PyTorch's rules. `==` and `!=` come with the classes that mix this in."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # NumPy's arrays leave the operation to us, whose error is clearer
+
+    def __add__(self, other: Operand) -> Tensor:
+        return _apply("add", self, other)
+
+    def __radd__(self, other: Operand) -> Tensor:
+        return _apply("add", other, self)
+
+    def __sub__(self, other: Operand) -> Tensor:
+        return _apply("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Tensor:
+        return _apply("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Tensor:
+        return _apply("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Tensor:
+        return _apply("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Tensor:
+        return _apply("truediv", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Tensor:
+        return _apply("truediv", other, self)
+
+    def __floordiv__(self, other: Operand) -> Tensor:
+        return _apply("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Tensor:
+        return _apply("floor_divide", other, self)
+
+    def __mod__(self, other: Operand) -> Tensor:
+        return _apply("remainder", self, other)
+
+    def __rmod__(self, other: Operand) -> Tensor:
+        return _apply("remainder", other, self)
+
+    def __pow__(self, other: Operand) -> Tensor:
+        return _apply("pow", self, other)
+
+    def __rpow__(self, other: Operand) -> Tensor:
+        return _apply("pow", other, self)
+
+    def __and__(self, other: Operand) -> Tensor:
+        return _apply("bitwise_and", self, other)
+
+    def __rand__(self, other: Operand) -> Tensor:
+        return _apply("bitwise_and", other, self)
+
+    def __or__(self, other: Operand) -> Tensor:
+        return _apply("bitwise_or", self, other)
+
+    def __ror__(self, other: Operand) -> Tensor:
+        return _apply("bitwise_or", other, self)
+
+    def __xor__(self, other: Operand) -> Tensor:
+        return _apply("bitwise_xor", self, other)
+
+    def __rxor__(self, other: Operand) -> Tensor:
+        return _apply("bitwise_xor", other, self)
+
+    def __lshift__(self, other: Operand) -> Tensor:
+        return _apply("bitwise_left_shift", self, other)
+
+    def __rshift__(self, other: Operand) -> Tensor:
+        return _apply("bitwise_right_shift", self, other)
+
+    def __lt__(self, other: Operand) -> Tensor:
+        return _apply("lt", self, other)
+
+    def __le__(self, other: Operand) -> Tensor:
+        return _apply("le", self, other)
+
+    def __gt__(self, other: Operand) -> Tensor:
+        return _apply("gt", self, other)
+
+    def __ge__(self, other: Operand) -> Tensor:
+        return _apply("ge", self, other)
+
+    def __neg__(self) -> Tensor:
+        return _apply("neg", self)
+
+    def __invert__(self) -> Tensor:
+        return _apply("bitwise_not", self)
+
+    def __abs__(self) -> Tensor:
+        return _apply("abs", self)
+
+    def sum(
+        self, dims: Dims | None = None, keepdim: bool = False, dtype: DataType | None = None
+    ) -> Tensor:
+        return _apply("sum", self, dims, keepdim, dtype)
+
+    def prod(
+        self, dims: Dims | None = None, keepdim: bool = False, dtype: DataType | None = None
+    ) -> Tensor:
+        return _apply("prod", self, dims, keepdim, dtype)
+
+    def max(self, dims: Dims | None = None, keepdim: bool = False) -> Tensor:
+        return _apply("max", self, dims, keepdim)
+
+    def min(self, dims: Dims | None = None, keepdim: bool = False) -> Tensor:
+        return _apply("min", self, dims, keepdim)
+
+    def mean(self, dims: Dims | None = None, keepdim: bool = False) -> Tensor:
+        return _apply("mean", self, dims, keepdim)
+
+    def var(self, dims: Dims | None = None, correction: float = 1, keepdim: bool = False) -> Tensor:
+        return _apply("var", self, dims, correction, keepdim)
+
+    def to(self, dtype: DataType) -> Tensor:
+        """The tensor converted to another type."""
+        return _apply("cast", self, dtype)
+
+    def permute(self, *dims: int) -> Tensor:
+        return _apply("permute", self, dims)
+
+    def reshape(self, *shape: int | Expr) -> Tensor:
+        return _apply("reshape", self, shape)
+
+    def transpose(self, dim0: int, dim1: int) -> Tensor:
+        return _apply("transpose", self, dim0, dim1)
+
+
+def _apply(name: str, *operands: Any) -> Tensor:
+    """An operation by name; its result is of the fusion's tensor class, here always `Tensor`."""
+    result: Tensor = getattr(ops, name)(*operands)
+    return result
+
+
+class Equality(Deferred, Operators):
+    """`a == b` or `a != b` of tensors.
+
+    As an operand it is the comparison of each element. As a condition it says whether both are the
+    same tensor, because Python asks that when it looks for a tensor in a list.
+    """
+
+    def __init__(self, op: str, a: TensorView, b: Operand) -> None:
+        self._op = op
+        self._operands = (a, b)
+        self._made: TensorView | None = None
+
+    def __bool__(self) -> bool:
+        a, b = self._operands
+        if isinstance(b, TensorView | Expr):
+            return (a is b) == (self._op == "eq")
+        raise TypeError(f"the truth of a comparison of {a.name} is known only at run time")
+
+    def resolve(self) -> TensorView:
+        if self._made is None:
+            made = getattr(ops, self._op)(*self._operands)
+            assert isinstance(made, TensorView)
+            self._made = made
+        return self._made
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.resolve(), name)
+
+
+def equality(op: str, a: TensorView, b: object) -> Equality:
+    """The deferred comparison; NotImplemented for what is no operand."""
+    if not isinstance(b, TensorView | Expr | Deferred | bool | int | float):
+        return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
+    value = as_operand(b, op) if isinstance(b, Deferred) else b
+    return Equality(op, a, value)

@@ -1,0 +1,218 @@
+"""A fusion as Python: text that defines it again when it is executed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from warpsmith.errors import InternalError
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Full, Iota, Move, Operation, Pointwise, Reduction, Value, Welford
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, literal
+from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.evaluate import is_rfactored, reduction_origin
+from warpsmith.runtime import arrays
+
+_INDENT = "    "
+_MOVE_ARGUMENT = {
+    "broadcast": "is_broadcast_dim",
+    "expand": "shape",
+    "squeeze": "dims",
+    "permute": "dims",
+    "reshape": "new_shape",
+}
+
+
+def python_text(fusion: Fusion) -> str:
+    """`def nvfuser_fusion(fd)`, which defines the fusion's inputs, operations and outputs.
+
+    Operations that no output needs are left out, once there are outputs.
+    Caches that a schedule put in are copies in the text; loops and parallel types are not told.
+    """
+    writer = _Writer(fusion)
+    lines = [writer.declaration(value) for value in fusion.inputs]
+    results = [output.value for output in fusion.outputs]
+    for operation in fusion.depends_on(results) if results else fusion.operations:
+        if not is_rfactored(operation.outputs[0]):
+            lines.append(writer.definition(operation))
+    for output in fusion.outputs:
+        alias = "" if output.alias_of is None else f", {_name(output.alias_of)}"
+        lines.append(f"fd.add_output({_name(output.value)}{alias})")
+    body = "".join(f"{_INDENT}{line}\n" for line in lines or ["pass"])
+    return f"def nvfuser_fusion(fd : FusionDefinition) -> None :\n{body}"
+
+
+def script_text(fusion: Fusion, inputs: Sequence[str]) -> str:
+    """A script that defines and executes the fusion; `inputs` are expressions (`input_text`)."""
+    given = "".join(f"{_INDENT}{text},\n" for text in inputs)
+    modules = [
+        name
+        for name in ("ml_dtypes", "numpy", "torch")
+        if any(f"{name}." in text for text in inputs)
+    ]
+    imports = "".join(f"import {name}\n" for name in modules)
+    return (
+        f"{imports}from warpsmith import DataType, FusionDefinition\n\n\n"
+        f"{python_text(fusion)}\n\n"
+        "with FusionDefinition() as fd:\n"
+        f"{_INDENT}nvfuser_fusion(fd)\n\n"
+        f"inputs = [\n{given}]\n"
+        "fd.execute(inputs)\n"
+    )
+
+
+def input_text(value: object) -> str:
+    """An expression that makes an array with the shape, strides, type and place of `value`."""
+    if isinstance(value, bool | int | float):
+        return _literal(value)
+    info = arrays.describe(value)
+    shape, strides = tuple(info.shape), tuple(info.strides)
+    if info.kind == "torch":
+        dtype = str(getattr(value, "dtype", None))
+        place = "cpu" if info.device_kind == "cpu" else f"cuda:{info.ordinal}"
+        fill = "normal_()" if DataType(info.dtype).is_float else "random_(0, 2)"
+        return f'torch.empty_strided({shape}, {strides}, dtype={dtype}, device="{place}").{fill}'
+    dtype = "ml_dtypes.bfloat16" if info.dtype == "bfloat16" else f'"{_dtype_name(value)}"'
+    reach = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+    in_bytes = tuple(stride * DataType(info.dtype).size for stride in strides)
+    elements = f"numpy.ones({max(reach, 0)}, dtype={dtype})"
+    return f"numpy.lib.stride_tricks.as_strided({elements}, {shape}, {in_bytes})"
+
+
+def _dtype_name(array: Any) -> str:
+    return str(array.dtype)
+
+
+def _name(tensor: TensorView) -> str:
+    return f"tv{tensor.number}"
+
+
+def _dtype(dtype: DataType) -> str:
+    return f"DataType.{dtype.name}"
+
+
+def _literal(value: float | bool) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+class _Writer:
+    """Text of declarations and operations; knows which size belongs to which input."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self._sizes = {
+            axis.extent.name: f"fd.ops.size({_name(tensor)}, dim={d})"
+            for tensor in fusion.input_tensors
+            for d, axis in enumerate(tensor.shape_axes)
+            if isinstance(axis.extent, Symbol)
+        }
+
+    def declaration(self, value: TensorView | Symbol) -> str:
+        if isinstance(value, Symbol):
+            return f"{value.name} = fd.define_scalar(dtype={_dtype(value.dtype)})"
+        shape = [
+            int(axis.extent.value) if isinstance(axis.extent, Const) else -1
+            for axis in value.shape_axes
+        ]
+        flags = [
+            None if value.shape_axes[d].is_broadcast else value.contiguity[d]
+            for d in value.memory_order()
+        ]
+        order = "" if value.stride_order is None else f", stride_order={list(value.stride_order)}"
+        return (
+            f"{_name(value)} = fd.define_tensor(shape={shape}, contiguity={flags}, "
+            f"dtype={_dtype(value.dtype)}, is_cpu=False{order})"
+        )
+
+    def definition(self, operation: Operation) -> str:
+        if isinstance(operation, Pointwise):
+            text = self._pointwise(operation)
+        elif isinstance(operation, Move):
+            text = self._move(operation)
+        elif isinstance(operation, Reduction | Welford):
+            text = self._reduction(operation)
+        elif isinstance(operation, Full):
+            shape = self._extents([axis.extent for axis in operation.output.shape_axes])
+            value = self.scalar(operation.value)
+            dtype = _dtype(operation.output.dtype)
+            text = f"fd.ops.full(shape={shape}, fill_value={value}, dtype={dtype})"
+        else:
+            text = self._iota(operation)
+        results = [_name(output) for output in operation.outputs]
+        if isinstance(operation, Welford):
+            results[2] = "_"  # the operation's own count; users get a tensor that is full of it
+        return f"{', '.join(results)} = {text}"
+
+    def _pointwise(self, operation: Pointwise) -> str:
+        operands = [self._operand(value) for value in operation.inputs]
+        if operation.op == "cast":
+            return f"fd.ops.cast({operands[0]}, dtype={_dtype(operation.output.dtype)})"
+        if operation.op == "set" and operation.output.stride_order is not None:
+            order = list(operation.output.stride_order)
+            return f"fd.ops.stride_order({operands[0]}, stride_order={order})"
+        return f"fd.ops.{operation.op}({', '.join(operands)})"
+
+    def _move(self, operation: Move) -> str:
+        keyword = _MOVE_ARGUMENT.get(operation.kind)
+        if keyword is None:
+            raise InternalError(f"a move of kind {operation.kind} cannot be printed")
+        (values,) = operation.arguments
+        assert isinstance(values, tuple)
+        return (
+            f"fd.ops.{operation.kind}({_name(operation.source)}, {keyword}={self._extents(values)})"
+        )
+
+    def _reduction(self, operation: Reduction | Welford) -> str:
+        source, dims = reduction_origin(operation)
+        if isinstance(operation, Welford):
+            return f"fd.ops.welford({_name(source)}, dims={list(dims)})"
+        dtype = (
+            f", dtype={_dtype(operation.output.dtype)}" if operation.op in ("sum", "prod") else ""
+        )
+        return f"fd.ops.{operation.op}({_name(source)}, dims={list(dims)}, keepdim=False{dtype})"
+
+    def _iota(self, operation: Iota) -> str:
+        (length,) = operation.output.shape_axes
+        start, step = self.scalar(operation.start), self.scalar(operation.step)
+        return (
+            f"fd.ops.iota({self.scalar(length.extent)}, {start}, {step}, "
+            f"dtype={_dtype(operation.output.dtype)})"
+        )
+
+    def _operand(self, value: Value) -> str:
+        return self.scalar(value) if isinstance(value, Expr) else _name(value)
+
+    def _extents(self, values: Sequence[object]) -> str:
+        texts = (self.scalar(v) if isinstance(v, Expr) else repr(v) for v in values)
+        return f"[{', '.join(texts)}]"
+
+    def scalar(self, expr: Expr, *, exact: bool = False) -> str:
+        """Text of a scalar; constants without their type unless `exact`: operands convert them."""
+        if isinstance(expr, Const):
+            text = _literal(expr.value)
+            plain = expr.dtype in (DataType.Index, literal(expr.value).dtype)
+            return text if plain or not exact else f"fd.define_scalar({text}, {_dtype(expr.dtype)})"
+        if isinstance(expr, Symbol):
+            return self._sizes.get(expr.name, expr.name)
+        if not isinstance(expr, Apply):
+            raise InternalError(f"{expr!r} cannot be printed")
+        args = [self.scalar(arg, exact=True) for arg in expr.args]
+        if expr.op == "cast":
+            return self._cast(expr, args[0])
+        if expr.op == "ceildiv":
+            return f"fd.ops.div(fd.ops.sub(fd.ops.add({args[0]}, {args[1]}), 1), {args[1]})"
+        op = "div" if expr.op == "floordiv" else expr.op
+        if op in ("add", "mul"):
+            text = args[0]
+            for arg in args[1:]:
+                text = f"fd.ops.{op}({text}, {arg})"
+            return text
+        return f"fd.ops.{op}({', '.join(args)})"
+
+    def _cast(self, expr: Apply, arg: str) -> str:
+        if expr.dtype is DataType.Index:
+            return arg  # shapes take any integer
+        return f"fd.ops.cast({arg}, dtype={_dtype(expr.dtype)})"

@@ -1,0 +1,54 @@
+"""Tensor operations: rules of type and shape, what they append to a fusion, what they mean.
+
+Every function takes tensors of one fusion, scalars of it and Python numbers, and returns tensors,
+or a scalar expression when no operand is a tensor. `full` and `iota` have no tensor to learn the
+fusion from, and take it by keyword.
+"""
+
+from __future__ import annotations
+
+from warpsmith.ops.factories import full, full_like, iota, ones, ones_like, zeros, zeros_like
+from warpsmith.ops.pointwise import *  # noqa: F403  # exactly the names in its __all__
+from warpsmith.ops.pointwise import __all__ as _pointwise
+from warpsmith.ops.reductions import max, mean, min, prod, sum, var, var_mean, welford
+from warpsmith.ops.reshape import reshape
+from warpsmith.ops.shape import (
+    broadcast,
+    broadcast_in_dim,
+    expand,
+    permute,
+    shape,
+    size,
+    squeeze,
+    stride_order,
+    transpose,
+)
+
+__all__ = [
+    *_pointwise,
+    "broadcast",
+    "broadcast_in_dim",
+    "expand",
+    "full",
+    "full_like",
+    "iota",
+    "max",
+    "mean",
+    "min",
+    "ones",
+    "ones_like",
+    "permute",
+    "prod",
+    "reshape",
+    "shape",
+    "size",
+    "squeeze",
+    "stride_order",
+    "sum",
+    "transpose",
+    "var",
+    "var_mean",
+    "welford",
+    "zeros",
+    "zeros_like",
+]

@@ -1,0 +1,176 @@
+"""NumPy meaning of a fusion: the reference that kernels are compared with.
+
+The schedule does not matter: loops, memory and inlining are not looked at, and a reduction that was
+cut in two by rfactor is evaluated as the one that it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from warpsmith.errors import InternalError
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Full, Iota, Move, Operation, Pointwise, Reduction, Value, Welford
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.scalars import ScalarEvaluator, numpy_dtype
+from warpsmith.ops.table import TABLE
+
+_REDUCE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def evaluate(
+    fusion: Fusion,
+    inputs: Sequence[np.ndarray | float],
+    *,
+    precise: bool = False,
+) -> list[np.ndarray]:
+    """Values of the fusion's outputs, in their order, aliased ones included.
+
+    Args:
+        inputs: one array or number for each input of the fusion, already known to fit
+            (`engine/bind.py` checks).
+        precise: compute all floats in float64 and round nothing; results are float64 then.
+    """
+    return _Evaluator(fusion, inputs, precise).outputs()
+
+
+def reduction_origin(operation: Reduction | Welford) -> tuple[TensorView, tuple[int, ...]]:
+    """The tensor that a reduction reads and the dimensions it reduces, as before any rfactor."""
+    source, output = operation.inputs[0], operation.outputs[0]
+    assert isinstance(source, TensorView)
+    definition = source.definition
+    if is_rfactored(source) and isinstance(definition, Reduction | Welford):
+        return reduction_origin(definition)
+    return source, tuple(d for d, axis in enumerate(output.root) if axis.is_reduction)
+
+
+def is_rfactored(tensor: TensorView) -> bool:
+    """Whether the tensor is the first half of a reduction that was cut in two."""
+    return isinstance(tensor.definition, Reduction | Welford) and tensor.root != tensor.logical
+
+
+class _Evaluator:
+    def __init__(self, fusion: Fusion, inputs: Sequence[np.ndarray | float], precise: bool) -> None:
+        self._fusion = fusion
+        self._precise = precise
+        self._arrays: dict[int, np.ndarray] = {}
+        values: dict[str, float] = {}
+        for declared, given in zip(fusion.inputs, inputs, strict=True):
+            if isinstance(declared, Symbol):
+                assert not isinstance(given, np.ndarray)
+                values[declared.name] = given
+                continue
+            array = np.asarray(given)
+            for axis, extent in zip(declared.shape_axes, array.shape, strict=True):
+                if isinstance(axis.extent, Symbol):
+                    values[axis.extent.name] = extent
+            self._arrays[id(declared)] = self._store(array, declared.dtype)
+        self._scalars = ScalarEvaluator(values, precise=precise)
+
+    def outputs(self) -> list[np.ndarray]:
+        needed = self._fusion.depends_on([output.value for output in self._fusion.outputs])
+        with np.errstate(all="ignore"):
+            for operation in needed:
+                self._run(operation)
+        return [self._arrays[id(output.value)] for output in self._fusion.outputs]
+
+    def _store(self, array: np.ndarray, dtype: DataType) -> np.ndarray:
+        """`array` in the NumPy type of `dtype`."""
+        return array.astype(numpy_dtype(dtype, precise=self._precise), copy=False)
+
+    def _shape(self, axes: Sequence[IterDomain]) -> tuple[int, ...]:
+        return tuple(self._scalars.integer(axis.extent) for axis in axes)
+
+    def _value(self, value: Value) -> np.ndarray:
+        if isinstance(value, Expr):
+            return self._scalars(value)
+        return self._arrays[id(value)]
+
+    def _run(self, operation: Operation) -> None:
+        if isinstance(operation, Welford):
+            self._welford(operation)
+            return
+        if is_rfactored(operation.output):
+            return
+        if isinstance(operation, Pointwise):
+            result = self._pointwise(operation)
+        elif isinstance(operation, Move):
+            result = self._move(operation)
+        elif isinstance(operation, Reduction):
+            source, dims = reduction_origin(operation)
+            result = _reduce(operation.op, self._arrays[id(source)], dims)
+        elif isinstance(operation, Full):
+            shape = self._shape(operation.output.shape_axes)
+            result = np.broadcast_to(self._scalars(operation.value), shape)
+        else:
+            result = self._iota(operation)
+        self._arrays[id(operation.output)] = self._store(result, operation.output.dtype)
+
+    def _pointwise(self, operation: Pointwise) -> np.ndarray:
+        arrays = [self._value(value) for value in operation.inputs]
+        result = arrays[0]
+        if operation.op not in ("cast", "set"):
+            result = TABLE[operation.op].numpy(*arrays)
+        # An operand that is a scalar, or broadcast, does not give the result its shape.
+        return np.broadcast_to(result, np.broadcast_shapes(*(a.shape for a in arrays)))
+
+    def _move(self, operation: Move) -> np.ndarray:
+        array = self._arrays[id(operation.source)]
+        kept = [d for d in operation.origin if d is not None]
+        dropped = tuple(d for d in range(array.ndim) if d not in kept)
+        array = array.transpose(*kept, *dropped).reshape([array.shape[d] for d in kept])
+        for position, dim in enumerate(operation.origin):
+            if dim is None:
+                array = np.expand_dims(array, position)
+        shape = self._shape(operation.output.shape_axes)
+        return (
+            array.reshape(shape) if operation.kind == "reshape" else np.broadcast_to(array, shape)
+        )
+
+    def _iota(self, operation: Iota) -> np.ndarray:
+        dtype = numpy_dtype(operation.output.dtype, precise=self._precise)
+        (extent,) = self._shape(operation.output.shape_axes)
+        start, step = self._scalars(operation.start), self._scalars(operation.step)
+        return np.asarray(start + step * np.arange(extent).astype(dtype))
+
+    def _welford(self, operation: Welford) -> None:
+        if is_rfactored(operation.mean):
+            return
+        source, dims = reduction_origin(operation)
+        array = self._arrays[id(source)]
+        count = math.prod(array.shape[d] for d in dims)
+        mean = np.sum(array, axis=dims, keepdims=True) / array.dtype.type(count)
+        deviation = np.sum(np.square(array - mean), axis=dims)
+        squeezed = np.squeeze(mean, axis=dims)
+        counts = np.full(squeezed.shape, count)
+        for output, result in zip(operation.outputs, (squeezed, deviation, counts), strict=True):
+            self._arrays[id(output)] = self._store(result, output.dtype)
+
+
+def _reduce(op: str, array: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    """A reduction in the array's own type; over nothing it gives the operation's identity."""
+    if op in ("sum", "prod"):
+        return np.asarray(_REDUCE[op].reduce(array, axis=dims, dtype=array.dtype))
+    if math.prod(array.shape[d] for d in dims) == 0:
+        shape = [extent for d, extent in enumerate(array.shape) if d not in dims]
+        return np.full(shape, _identity(op, array.dtype))
+    return np.asarray(_REDUCE[op].reduce(array, axis=dims))
+
+
+def _identity(op: str, dtype: np.dtype[Any]) -> float:
+    lowest = op == "max"
+    if dtype.kind == "f":
+        return -math.inf if lowest else math.inf
+    if dtype.kind == "b":
+        return not lowest
+    if dtype.kind == "i":
+        limits = np.iinfo(dtype)
+        return int(limits.min if lowest else limits.max)
+    raise InternalError(f"{op} of {dtype} is not defined")

@@ -1,0 +1,62 @@
+"""The command `bench`: finds the package of benchmarks and hands over to it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import warpsmith
+from warpsmith.errors import ArgumentError, DeviceError
+
+
+def run_bench(
+    suites: Sequence[str],
+    json_path: Path | None,
+    peers: str,
+    *,
+    quick: bool,
+    sizes: str,
+    limit_s: float | None,
+) -> None:
+    """Run suites and print their tables.
+
+    Raises ArgumentError and DeviceError for what cannot be run.
+    """
+    shapes = parse_sizes(sizes)
+    runner = bench_module("run")
+    choice = runner.Choice(quick=quick, sizes=shapes, limit_s=limit_s)
+    runner.run(suites, json_path, peers, choice=choice)
+
+
+def bench_module(name: str) -> ModuleType:
+    """A module of the benchmarks, which live beside the package in the source tree.
+
+    Raises DeviceError where they, or what they import, are missing.
+    """
+    home = Path(warpsmith.__file__).parents[1]
+    if (home / "bench" / "run.py").is_file() and str(home) not in sys.path:
+        sys.path.append(str(home))
+    try:
+        return importlib.import_module(f"bench.{name}")
+    except ModuleNotFoundError as missing:
+        raise DeviceError(
+            f"the benchmarks need the module {missing.name!r}, which is not here",
+            code="WS0613",
+            remedy="run them from a checkout of the source, with PyTorch installed",
+        ) from missing
+
+
+def parse_sizes(text: str) -> tuple[tuple[int, ...], ...]:
+    """`8192x1024,64x64` as tuples. Raises ArgumentError for anything else."""
+    shapes = []
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        parts = word.split("x")
+        if not all(part.isdecimal() for part in parts):
+            raise ArgumentError(
+                f"{word!r} is no shape", code="WS0342", remedy="write 8192x1024,8192x4096"
+            )
+        shapes.append(tuple(int(part) for part in parts))
+    return tuple(shapes)

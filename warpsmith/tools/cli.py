@@ -1,0 +1,112 @@
+"""`warpsmith demo | bench | explain | cache`.
+
+Each command imports what it needs when it is called, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from warpsmith.errors import WarpsmithError
+
+
+class _Group(TyperGroup):
+    """Errors that a user can mend are one line on standard error and exit status 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except WarpsmithError as mistake:
+            typer.echo(f"error: {mistake}", err=True)
+            raise typer.Exit(2) from None
+
+
+app = typer.Typer(
+    cls=_Group,
+    help="Fuses tensor programs into CUDA kernels.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+cache_app = typer.Typer(help="Look at, and clear, the kernels kept on disk.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
+
+
+@app.command()
+def demo(
+    rows: Annotated[int, typer.Option(min=1, help="Rows of the input.")] = 384,
+    columns: Annotated[int, typer.Option(min=1, help="Columns of the input.")] = 2048,
+    full: Annotated[bool, typer.Option("--full", help="Print the prelude too.")] = False,
+) -> None:
+    """Fuse an RMSNorm backward, show its kernels, run it and check the answer."""
+    from warpsmith.tools.demo import run_demo
+
+    if not run_demo(rows, columns, full=full):
+        raise typer.Exit(1)
+
+
+@app.command()
+def bench(
+    suites: Annotated[list[str], typer.Argument(help="pointwise, reduction, compile, host.")],
+    json: Annotated[
+        Path | None, typer.Option(help="Keep the rows in this file, or in this directory.")
+    ] = None,
+    peers: Annotated[
+        str, typer.Option(help="auto: all that are installed; fast: PyTorch eager; none.")
+    ] = "auto",
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes, shorter runs.")] = False,
+    sizes: Annotated[
+        str, typer.Option(help="Only these shapes, such as 8192x1024,8192x4096.")
+    ] = "",
+    limit: Annotated[
+        float | None, typer.Option(help="Seconds after which no further problem is begun.")
+    ] = None,
+) -> None:
+    """Measure suites beside the installed peers, and print the tables."""
+    from warpsmith.tools.bench import run_bench
+
+    run_bench(suites, json, peers, quick=quick, sizes=sizes, limit_s=limit)
+
+
+@app.command()
+def explain(
+    target: Annotated[str, typer.Argument(help="FILE.py:FUNCTION")],
+    arguments: Annotated[
+        list[str], typer.Argument(help="One an argument: 'bfloat16[8192,4096]', or a number.")
+    ],
+    cuda: Annotated[bool, typer.Option("--cuda", help="Print the kernels too.")] = False,
+) -> None:
+    """Say how a function would be compiled for these arguments, and why; needs no GPU."""
+    from warpsmith.tools.explain import explain_function
+
+    typer.echo(explain_function(target, arguments, with_cuda=cuda))
+
+
+@cache_app.command("ls")
+def cache_ls() -> None:
+    """List the kernels on disk."""
+    from warpsmith.knobs import current
+    from warpsmith.tools.cubins import listing
+
+    typer.echo(listing(current().cache_dir))
+
+
+@cache_app.command("prune")
+def cache_prune(
+    days: Annotated[
+        float, typer.Option(min=0, help="Remove what was written at least this many days ago.")
+    ] = 30.0,
+) -> None:
+    """Remove old kernels from the disk; they are compiled again when they are needed."""
+    from warpsmith.knobs import current
+    from warpsmith.tools.cubins import prune
+
+    typer.echo(prune(current().cache_dir, days))
+
+
+if __name__ == "__main__":
+    app(prog_name="warpsmith")

@@ -1,0 +1,105 @@
+"""The command `explain`: what would be compiled for arguments of given shapes."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import warpsmith
+from warpsmith.errors import ArgumentError, DefinitionError, WarpsmithError
+from warpsmith.runtime.arrays import NUMPY_DTYPES
+from warpsmith.tools.texts import kernel_source
+
+_SPEC = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\]")
+
+
+def explain_function(target: str, arguments: Sequence[str], *, with_cuda: bool) -> str:
+    """The choices for a function, as text.
+
+    Args:
+        target: `FILE.py:FUNCTION`; a plain function counts as one that `fuse` decorates.
+        arguments: one a parameter, see `parse_argument`.
+        with_cuda: append the kernels.
+
+    Raises ArgumentError and DefinitionError for a target or an argument that cannot be used.
+    """
+    values = [parse_argument(text) for text in arguments]
+    function = load_function(target)
+    fused: Any = function if hasattr(function, "lower") else warpsmith.fuse(function)
+    compiled = fused.lower(*values).compile()
+    parts = [compiled.explain().rstrip("\n")]
+    if with_cuda:
+        parts += [kernel_source(str(kernel.asm["cuda"])) for kernel in compiled.kernels]
+    return "\n\n".join(parts)
+
+
+def parse_argument(text: str) -> Any:
+    """`bfloat16[8192,4096]` as an array of undefined elements; `3` and `0.5` as numbers."""
+    spec = _SPEC.fullmatch(text.strip())
+    if spec is None:
+        for number in (int, float):
+            try:
+                return number(text)
+            except ValueError:
+                continue
+    if spec is None or spec["dtype"] not in NUMPY_DTYPES:
+        raise ArgumentError(
+            f"{text!r} is neither an array nor a number",
+            code="WS0350",
+            remedy=f"write a dtype and a shape, bfloat16[8192,4096], with one of "
+            f"{', '.join(NUMPY_DTYPES)}",
+        )
+    extents = [part for part in re.split(r"[,\s]+", spec["shape"]) if part]
+    return np.empty([int(extent) for extent in extents], NUMPY_DTYPES[spec["dtype"]])
+
+
+def load_function(target: str) -> Any:
+    """The object that `FILE.py:FUNCTION` names; the file is run."""
+    file, colon, name = target.rpartition(":")
+    path = Path(file)
+    if not colon or not name or path.suffix != ".py":
+        raise ArgumentError(
+            f"{target!r} names no function", code="WS0351", remedy="write FILE.py:FUNCTION"
+        )
+    if not path.is_file():
+        raise ArgumentError(f"there is no file {file}", code="WS0352")
+    module_spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert module_spec is not None
+    assert module_spec.loader is not None
+    module = importlib.util.module_from_spec(module_spec)
+    sys.path.insert(0, str(path.parent.resolve()))  # as `python FILE.py` does
+    try:
+        module_spec.loader.exec_module(module)
+    except WarpsmithError:
+        raise
+    except Exception as failure:
+        raise DefinitionError(
+            f"{_place(failure, path)} raised {type(failure).__name__}: {failure}", code="WS0140"
+        ) from failure
+    finally:
+        sys.path.remove(str(path.parent.resolve()))
+    found = getattr(module, name, None)
+    if not callable(found):
+        callables = sorted(n for n, v in vars(module).items() if callable(v) and n[0] != "_")
+        raise ArgumentError(
+            f"{file} has no function {name!r}",
+            code="WS0353",
+            remedy=f"it has {', '.join(callables) or 'none'}",
+        )
+    return found
+
+
+def _place(failure: BaseException, path: Path) -> str:
+    """`file:line`, the last line of the user's file that was running."""
+    if isinstance(failure, SyntaxError):
+        return f"{path}:{failure.lineno}"
+    frames = traceback.extract_tb(failure.__traceback__)
+    lines = [f.lineno for f in frames if Path(f.filename).resolve() == path.resolve()]
+    return f"{path}:{lines[-1]}" if lines else str(path)
