@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tests.support.memory import Cell, Fault, Memory, sure
+from tests.support.memory import NUMPY_TYPES, Cell, Fault, Memory, sure
 from tests.support.reducing import combine, reduce_across, welford_step
 from tests.support.values import Evaluator, Mask, narrowed
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType
@@ -30,6 +30,7 @@ from warpsmith.kernel.nodes import (
     If,
     Kernel,
     Let,
+    Reciprocal,
     Reduce,
     Statement,
     Store,
@@ -99,6 +100,15 @@ def run_kernel(
         _Machine(kernel, values, dict(memory), lanes, seed).run()
 
 
+def _reciprocals(kernel: Kernel, numbers: Mapping[str, int]) -> dict[str, int]:
+    """The scalars that a launch works out for divisions."""
+    found: dict[str, int] = {}
+    for reciprocal in kernel.reciprocals:
+        magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, dict(numbers)))
+        found |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
+    return found
+
+
 class _Machine:
     def __init__(
         self,
@@ -114,10 +124,10 @@ class _Machine:
         self._threads = np.arange(lanes.count)
         self._arrival = np.random.default_rng(seed).permutation(lanes.blocks)
         self._names = {name: sure(place) for name, place in lanes.places.items()}
-        known = {symbol.name: symbol for symbol in kernel.scalars}
-        for name, symbol in known.items():
-            kind = np.int64 if symbol.dtype is DataType.Index else None
-            self._names[name] = sure(np.asarray(values[name], kind))
+        given = {**values, **_reciprocals(kernel, self._numbers)}
+        for symbol in kernel.scalars:
+            kind = np.int64 if symbol.dtype is DataType.Index else NUMPY_TYPES[symbol.dtype]
+            self._names[symbol.name] = sure(np.asarray(given[symbol.name]).astype(kind))
         bits = 32 if kernel.index_type is DataType.Int32 else 64
         self._value = Evaluator(self._names, self._load, bits, lanes.count)
         self._memory = memory

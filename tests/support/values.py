@@ -87,6 +87,8 @@ class Evaluator:
 
     def _index(self, expr: Apply, mask: Mask) -> Cell:
         args = [self.index(arg, mask) for arg in expr.args]
+        if expr.op == "divide":
+            return Cell(_divided(expr, [sure(arg).where(mask).data for arg in args], args), ALWAYS)
         if expr.op in ("floordiv", "mod", "ceildiv"):
             numerator, divisor = (sure(a).where(mask).data for a in args)
             if np.any(numerator < 0) or np.any(divisor <= 0):
@@ -108,6 +110,20 @@ class Evaluator:
         no = self(other, narrowed(mask, opposite, self._threads))
         data = np.where(test.data, yes.data, no.data)
         return Cell(data, test.defined & np.where(test.data, yes.defined, no.defined))
+
+
+def _divided(expr: Apply, live: list[np.ndarray], args: list[np.ndarray]) -> np.ndarray:
+    """Division by a multiplication, in the 32-bit steps that the GPU takes."""
+    dividend, divisor, magic, shift = (np.asarray(a).astype(np.int64) for a in args)
+    if np.any(live[0] < 0) or np.any(live[0] >= 2**31):
+        raise Fault(f"{expr!r} divides {live[0].min()} .. {live[0].max()}, outside of 31 bits")
+    low = dividend & 0xFFFFFFFF
+    high = (low * (magic & 0xFFFFFFFF)) >> 32
+    quotient = ((high + low) & 0xFFFFFFFF) >> shift
+    wrong = sure(quotient != dividend // divisor)
+    if np.any(wrong.data & (dividend >= 0) & (dividend < 2**31)):
+        raise Fault(f"{expr!r} is not the quotient")
+    return quotient
 
 
 def narrowed(mask: Mask, condition: Cell, threads: int) -> Mask:

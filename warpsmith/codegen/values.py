@@ -102,6 +102,10 @@ class ValueText:
             return _INTEGER_TEXT[expr.op].join(args)
         if expr.op in _COMPARE_TEXT:
             return f"{args[0]} {_COMPARE_TEXT[expr.op]} {args[1]}"
+        if expr.op == "divide":
+            self.pieces.add("divide")
+            dividend, _, magic, shift = args
+            return f"ws_divide({dividend}, {magic}, {shift})"
         kind = self.type_name(DataType.Index)
         a, b = (f"(unsigned {kind}){arg}" for arg in args)
         if expr.op == "floordiv":

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from warpsmith.engine.bind import Binder, Binding
-from warpsmith.ops.evaluate import evaluate
-
 from warpsmith import knobs as knob_module
+from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, Launch, plan_call
 from warpsmith.engine.plan import PlannedSegment, plan
 from warpsmith.errors import DeviceError
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
+from warpsmith.ops.evaluate import evaluate
 from warpsmith.runtime import arrays, driver
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.launch import LoadedKernel
@@ -37,6 +37,7 @@ class Executable:
         self._scheduled = scheduled
         self._binder = Binder(fusion)
         self._segments: tuple[PlannedSegment, ...] | None = None
+        self._sizes = _size_arguments(fusion)
         self._ready: dict[tuple[object, ...], _Ready] = {}
         self._last_plan: CallPlan | None = None
 
@@ -45,7 +46,7 @@ class Executable:
 
         Outputs that alias an input are written into it and left out of the list.
         """
-        key = signature(inputs)
+        key = signature(inputs, self._sizes)
         ready = self._ready.get(key)
         if ready is None:
             ready = self._ready[key] = self._prepare(inputs)
@@ -80,7 +81,11 @@ class Executable:
         return runner(self.fusion, call, ordinal)
 
     def _plan(self, binding: Binding, knobs: Knobs) -> CallPlan:
-        values = {k: v for k, v in binding.values.items() if isinstance(v, int)}
+        values = {
+            k: v
+            for k, v in binding.values.items()
+            if isinstance(v, int) and not isinstance(v, bool)
+        }
         names = [tensor.name for tensor in self.fusion.input_tensors]
         alignment = {
             name: _alignment(info.pointer) for name, info in zip(names, binding.infos, strict=True)
@@ -90,10 +95,30 @@ class Executable:
         return call
 
 
-def signature(inputs: Sequence[object]) -> tuple[object, ...]:
-    """What the launches of a call depend on; cheap, since every call makes one."""
+def _size_arguments(fusion: Fusion) -> frozenset[int]:
+    """Positions of the scalar arguments that some tensor's size depends on."""
+    used = {
+        node.name
+        for tensor in fusion.tensors
+        for axis in (*tensor.root, *tensor.logical)
+        for node in axis.extent.walk()
+        if isinstance(node, Symbol)
+    }
+    return frozenset(
+        position
+        for position, value in enumerate(fusion.inputs)
+        if isinstance(value, Symbol) and value.name in used
+    )
+
+
+def signature(inputs: Sequence[object], sizes: frozenset[int] = frozenset()) -> tuple[object, ...]:
+    """What the launches of a call depend on; cheap, since every call makes one.
+
+    Arrays count by shape, strides, type, device and alignment; numbers by type, or by value where
+    a size depends on them.
+    """
     parts: list[object] = []
-    for value in inputs:
+    for position, value in enumerate(inputs):
         stride = getattr(value, "stride", None)
         if stride is not None:  # a torch tensor
             tensor: Any = value
@@ -102,8 +127,8 @@ def signature(inputs: Sequence[object]) -> tuple[object, ...]:
         elif hasattr(value, "__array_interface__"):
             array: Any = value
             parts.append((array.shape, array.strides, array.dtype, array.ctypes.data & 15))
-        elif type(value) is int:
-            parts.append(("int", value))  # an integer may be a size
+        elif position in sizes:
+            parts.append(value)
         else:
             parts.append(type(value))
     return tuple(parts)
@@ -158,7 +183,7 @@ class _Reference(_Ready):
         self._fusion = fusion
 
     def __call__(self, inputs: Sequence[object]) -> list[Any]:
-        host = [arrays.to_numpy(x) if _is_array(x) else x for x in inputs]
+        host: list[Any] = [arrays.to_numpy(x) if _is_array(x) else x for x in inputs]
         results = evaluate(self._fusion, host)
         like = next((x for x in inputs if _is_array(x)), None)
         returned = []

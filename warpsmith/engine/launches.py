@@ -14,8 +14,9 @@ from warpsmith.engine.plan import PlannedSegment, index_type_for
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.scalar import Symbol, evaluate
+from warpsmith.ir.scalar import evaluate
 from warpsmith.ir.tensor import TensorView
+from warpsmith.kernel.nodes import Reciprocal
 from warpsmith.knobs import Knobs
 from warpsmith.runtime.launch import Extent
 from warpsmith.schedulers.problem import Problem, Target
@@ -167,7 +168,13 @@ def _launch(
             elements = evaluate(buffer.size, numbers)
             zeroed = buffer.name.endswith("_arrivals")
             workspaces.append(Workspace(buffer.name, buffer.dtype.value, elements, zeroed))
-    constants = tuple(_constant(symbol, numbers) for symbol in kernel.scalars)
+    for reciprocal in kernel.reciprocals:
+        magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, numbers))
+        numbers |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
+    given = {symbol.name for symbol in planned.segment.fusion.input_scalars}
+    constants = tuple(
+        None if symbol.name in given else numbers[symbol.name] for symbol in kernel.scalars
+    )
     formats = "P" * len(kernel.parameters) + "".join(
         FORMATS[index_type if s.dtype is DataType.Index else s.dtype] for s in kernel.scalars
     )
@@ -183,7 +190,3 @@ def _launch(
         formats=formats,
         workspaces=tuple(workspaces),
     )
-
-
-def _constant(symbol: Symbol, numbers: Mapping[str, int]) -> int | None:
-    return numbers.get(symbol.name) if symbol.dtype is DataType.Index else None

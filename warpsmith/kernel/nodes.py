@@ -7,8 +7,8 @@ CUDA. Statements that every thread of the block must reach together say so (`col
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from warpsmith.ir.domains import MemoryType, ParallelType
@@ -198,6 +198,27 @@ class Launch:
     block: tuple[Expr, Expr, Expr]
 
 
+@dataclass(frozen=True, slots=True)
+class Reciprocal:
+    """Numbers by which a launch replaces a division by `divisor`, for dividends below 2**31.
+
+    With `shift = ceil(log2(divisor))` and `magic = 2**32 * (2**shift - divisor) / divisor + 1`, the
+    quotient is `(high32(x * magic) + x) >> shift` (Granlund and Montgomery, PLDI 1994).
+    """
+
+    divisor: Expr
+    magic: Symbol
+    shift: Symbol
+
+    @staticmethod
+    def values(divisor: int) -> tuple[int, int]:
+        """Magic number, as a signed 32-bit integer, and shift; a divisor of 0 is never used."""
+        divisor = max(divisor, 1)
+        shift = (divisor - 1).bit_length()
+        magic = (1 << 32) * ((1 << shift) - divisor) // divisor + 1
+        return magic - (1 << 32) if magic >= 1 << 31 else magic, shift
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """One kernel.
@@ -207,6 +228,7 @@ class Kernel:
         scalars: sizes, strides, user's scalars and launch symbols that the body uses.
         shared: shared buffers, laid out one after the other in dynamic shared memory.
         requirements: (expression, divisor, why) that the launch must check.
+        reciprocals: magic numbers among the scalars, with the divisors that they stand for.
         alignments: (parameter name, bytes) that its address must be a multiple of.
     """
 
@@ -219,6 +241,7 @@ class Kernel:
     index_type: DataType
     requirements: tuple[tuple[Expr, int], ...] = ()
     alignments: tuple[tuple[str, int], ...] = ()
+    reciprocals: tuple[Reciprocal, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
 
@@ -254,6 +277,41 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
         case Reduce(index=index):
             return (index,)
     return ()
+
+
+def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statement:
+    """The statement, and all inside it, with `new` applied to every scalar expression."""
+    match statement:
+        case Let(symbol=symbol, value=value):
+            return Let(symbol, new(value))
+        case For(symbol=symbol, extent=extent, body=body, unroll=unroll):
+            inner = tuple(map_expressions(s, new) for s in body)
+            return For(symbol, new(extent), inner, unroll)
+        case If(condition=condition, body=body):
+            return If(new(condition), tuple(map_expressions(s, new) for s in body))
+        case Store(buffer=buffer, index=index, value=value):
+            return Store(buffer, new(index), new(value))
+        case Accumulate(op=op, buffer=buffer, index=index, value=value):
+            return Accumulate(op, buffer, new(index), new(value))
+        case CopyVector():
+            return replace(
+                statement,
+                target_index=new(statement.target_index),
+                source_index=new(statement.source_index),
+            )
+        case WelfordStep():
+            return replace(
+                statement,
+                index=new(statement.index),
+                count_index=new(statement.count_index),
+                values=tuple(new(value) for value in statement.values),
+            )
+        case WelfordMerge(part=(mean, m2, count)):
+            part = (new(mean), new(m2), new(count))
+            return replace(statement, index=new(statement.index), part=part)
+        case Reduce():
+            return replace(statement, index=new(statement.index))
+    return statement
 
 
 def written(statement: Statement) -> tuple[Buffer, ...]:

@@ -70,6 +70,10 @@ class Access:
             f"no index for {axis!r} of {self.output.name} from its loops {self.output.loop!r}"
         )
 
+    def index(self, group: Group) -> Expr:
+        """Index of a group that the loops determine."""
+        return self._derivation.index(group)
+
     def of_input(self, tensor: TensorView) -> Expr:
         """Element index of a fusion input, in memory.
 

@@ -20,7 +20,7 @@ from warpsmith.ir.exprs import (
     tensor_inputs,
 )
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import (
@@ -173,7 +173,7 @@ class Leaves:
 
     def _own(self, access: Access, output: TensorView | None = None) -> Expr:
         """Index of the operation's own element in the output's buffer."""
-        tensor = output or access.output
+        tensor = access.output if output is None else output
         if self.buffer(tensor).memory is MemoryType.global_:
             return access.of_output()
         return access.allocated(tensor, self._layouts[id(tensor)])
@@ -237,15 +237,16 @@ class Leaves:
             if self.buffer(tensor).memory is MemoryType.shared:
                 conditions.append(access.bounds(self._layouts[id(tensor)], self._facts))
         if stores:
-            conditions += self._once(output)
+            conditions += self._once(access)
         return integers.conjunction(*conditions)
 
     @property
     def _facts(self) -> frozenset[tuple[Expr, int]]:
         return self._fusion.divisors
 
-    def _once(self, output: TensorView) -> list[Expr]:
-        """Conditions under which exactly one thread of the grid stores each element."""
+    def _once(self, access: Access) -> list[Expr]:
+        """Conditions under which exactly one thread of the grid stores each element, once."""
+        output = access.output
         bound = {axis.parallel for axis in output.loop if not self._is_copy(output, axis)}
         conditions: list[Expr] = []
         finished: set[ParallelType] = set()
@@ -257,7 +258,22 @@ class Leaves:
                 continue
             if kind not in bound and kind not in finished:
                 conditions.append(Apply("eq", (symbol, integers.ZERO), DataType.Bool))
+        for index in map(access.index, self._repeated(output)):
+            if index != integers.ZERO:
+                conditions.append(Apply("eq", (index, integers.ZERO), DataType.Bool))
         return conditions
+
+    def _repeated(self, output: TensorView) -> list[Group]:
+        """Groups that the loops walk and the output lacks: its elements come again for each."""
+        own = {self._domains.group(axis) for axis in (*output.root, *output.logical)}
+        found: dict[Group, None] = {}
+        for axis in output.loop:
+            if id(axis) not in self._unused[id(output)]:
+                origins = _origins(self._domains, self._domains.group(axis), own)
+                found.update(dict.fromkeys(g for g in origins if g not in own))
+            elif not axis.parallel.is_thread:
+                found[self._domains.group(axis)] = None
+        return list(found)
 
     def _is_copy(self, output: TensorView, axis: IterDomain) -> bool:
         return id(axis) in self._unused[id(output)] or axis.is_reduction
@@ -322,9 +338,7 @@ class Leaves:
                 self.made.alignments[tensor.name] = max(known, bytes_moved)
             sides.append((self.buffer(tensor), base))
         (target, target_index), (origin, origin_index) = sides
-        statement = CopyVector(
-            target, target_index, origin, origin_index, width, output.streaming
-        )
+        statement = CopyVector(target, target_index, origin, origin_index, width, output.streaming)
         self._require_whole_vectors(operation, access, lane, width)
         return self._guarded(at_zero, operation, statement)
 
@@ -579,6 +593,27 @@ def _independent_axes(fusion: Fusion, domains: DomainMap) -> dict[int, frozenset
             id(axis) for axis in tensor.loop if not _connected(domains, axis) & own
         )
     return result
+
+
+def _origins(domains: DomainMap, group: Group, own: set[Group]) -> set[Group]:
+    """The groups that a group was made from, back to those that nothing made or that are `own`."""
+    found: set[Group] = set()
+    stack = [group]
+    while stack:
+        current = stack.pop()
+        if current in found:
+            continue
+        found.add(current)
+        made_by = [
+            t
+            for t in domains.touching(current)
+            if current not in own and any(domains.group(a) == current for a in t.results)
+        ]
+        for transform in made_by:
+            found.discard(current)
+            parts = {transform.axis, transform.outer, transform.inner}
+            stack += [domains.group(a) for a in parts - set(transform.results)]
+    return found
 
 
 def _connected(domains: DomainMap, axis: IterDomain) -> set[int]:

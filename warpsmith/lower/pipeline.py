@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
@@ -11,13 +11,14 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.nodes import Buffer, For, Kernel, Reduce, expressions, walk
+from warpsmith.kernel.nodes import Buffer, For, Kernel, Let, Reduce, expressions, walk
 from warpsmith.lower.access import strides
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.nests import Nests
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.insert_syncs import insert_syncs, sync_inside_branch
-from warpsmith.lower.threads import Threads, find_threads
+from warpsmith.lower.passes.multiply_divisions import multiply_divisions
+from warpsmith.lower.threads import find_threads
 from warpsmith.lower.vectors import Vectorizer
 
 
@@ -32,6 +33,7 @@ class Stage:
 
 STAGES = (
     Stage("insert_syncs", insert_syncs, "needs the final order of statements, which nests fix"),
+    Stage("multiply_divisions", multiply_divisions, "before hoisting, which names the quotients"),
     Stage("hoist_indices", hoist_indices, "last: every index is known, and barriers use none"),
 )
 
@@ -64,6 +66,7 @@ def lower(
         kernel = stage.apply(kernel)
         if observe is not None:
             observe(stage.name, kernel)
+    kernel = _with_scalars(kernel)
     if sync_inside_branch(kernel):
         raise InternalError(f"{name}: a barrier stands under a condition")
     return kernel
@@ -80,7 +83,7 @@ def build(fusion: Fusion, name: str, index_type: DataType) -> Kernel:
     tensors = dict.fromkeys((*fusion.input_tensors, *outputs))
     parameters = (*map(leaves.buffer, tensors), *leaves.made.workspaces.values())
     shared = tuple(leaves.made.shared.values())
-    kernel = Kernel(
+    return Kernel(
         name=name,
         parameters=parameters,
         scalars=(),
@@ -91,7 +94,6 @@ def build(fusion: Fusion, name: str, index_type: DataType) -> Kernel:
         requirements=tuple({**dict.fromkeys(fusion.divisors), **vectors.requirements}),
         alignments=tuple(leaves.made.alignments.items()),
     )
-    return _with_scalars(kernel, threads)
 
 
 def _parameter_names(fusion: Fusion) -> frozenset[str]:
@@ -104,16 +106,14 @@ def _parameter_names(fusion: Fusion) -> frozenset[str]:
     return frozenset(found)
 
 
-def _with_scalars(kernel: Kernel, threads: Threads) -> Kernel:
+def _with_scalars(kernel: Kernel) -> Kernel:
     """List the symbols that the kernel needs from its launch, in order of first use."""
-    from dataclasses import replace
-
     defined = {kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES)}
     needed: dict[str, Symbol] = {}
     used: list[Expr] = [buffer.size for buffer in kernel.shared]
     for statement in walk(kernel.body):
         used += expressions(statement)
-        if isinstance(statement, For):
+        if isinstance(statement, For | Let):
             defined.add(statement.symbol.name)
         elif isinstance(statement, Reduce) and statement.last is not None:
             defined.add(statement.last.name)

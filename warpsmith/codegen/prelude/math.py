@@ -38,9 +38,9 @@ __device__ __forceinline__ float ws_silu(float x) { return ws_divide_full(x, 1.0
 __device__ __forceinline__ double ws_silu(double x) { return x / (1.0 + exp(-x)); }
 """
 
-# The C library's tanhf branches and takes some thirty instructions, which made a fused GELU bound by
-# arithmetic (docs/lessons/pointwise.md). Near 0 a polynomial, fitted for the least relative error on
-# |x| < 0.55; else 1 - 2 / (exp(2 x) + 1). Both are computed and one is kept.
+# The C library's tanhf branches and takes some thirty instructions, which made a fused GELU bound
+# by arithmetic (docs/lessons/pointwise.md). Near 0 a polynomial, fitted for the least relative
+# error on |x| < 0.55; else 1 - 2 / (exp(2 x) + 1). Both are computed and one is kept.
 _TANH = """
 // Within 3 ulp.
 __device__ __forceinline__ float ws_tanh(float x) {
@@ -56,6 +56,13 @@ __device__ __forceinline__ float ws_tanh(float x) {
     return fabsf(x) < 0.55f ? near : fmaf(-2.0f, r, 1.0f);
 }
 __device__ __forceinline__ double ws_tanh(double x) { return tanh(x); }
+"""
+
+_DIVIDE = """
+// x / d for 0 <= x < 2^31, with the magic number and shift that the launch worked out for d.
+__device__ __forceinline__ int ws_divide(int x, int magic, int shift) {
+    return (int)((__umulhi((unsigned)x, (unsigned)magic) + (unsigned)x) >> shift);
+}
 """
 
 _FRAC = """
@@ -158,6 +165,7 @@ MATH = (
     Piece(name="minimum_maximum", text=_MINIMUM_MAXIMUM),
     Piece(name="divide_full", text=_DIVIDE_FULL),
     Piece(name="tanh", text=_TANH),
+    Piece(name="divide", text=_DIVIDE),
     Piece(name="silu", needs=("divide_full",), text=_SILU),
     Piece(name="frac", text=_FRAC),
     Piece(name="sign", text=_SIGN),

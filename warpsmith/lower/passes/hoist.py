@@ -7,8 +7,6 @@ from dataclasses import replace
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.nodes import (
-    Accumulate,
-    CopyVector,
     Element,
     For,
     If,
@@ -16,14 +14,12 @@ from warpsmith.kernel.nodes import (
     Let,
     Reduce,
     Statement,
-    Store,
-    WelfordMerge,
-    WelfordStep,
     expressions,
+    map_expressions,
     walk,
 )
 
-COSTLY = ("floordiv", "mod", "ceildiv")
+COSTLY = ("floordiv", "mod", "ceildiv", "divide")
 
 
 def hoist_indices(kernel: Kernel) -> Kernel:
@@ -69,7 +65,12 @@ def _hoist(
         symbol = names.fresh()
         lets.append(Let(symbol, _replace(expr, mapping)))
         mapping[expr] = symbol
-    rewritten = [_rewrite(statement, mapping) for statement in statements]
+    rewritten = statements
+    if mapping:
+        rewritten = tuple(
+            map_expressions(statement, lambda expr: _replace(expr, mapping))
+            for statement in statements
+        )
     result: list[Statement] = []
     for statement in rewritten:
         if isinstance(statement, For):
@@ -125,43 +126,3 @@ def _replace(expr: Expr, mapping: dict[Expr, Expr]) -> Expr:
             return expr
         return Apply(expr.op, args, expr.dtype)
     return expr
-
-
-def _rewrite(statement: Statement, mapping: dict[Expr, Expr]) -> Statement:
-    """The statement with every hoisted expression replaced by its name."""
-    if not mapping:
-        return statement
-
-    def new(expr: Expr) -> Expr:
-        return _replace(expr, mapping)
-
-    match statement:
-        case Let(symbol=symbol, value=value):
-            return Let(symbol, new(value))
-        case For(symbol=symbol, extent=extent, body=body, unroll=unroll):
-            return For(symbol, new(extent), tuple(_rewrite(s, mapping) for s in body), unroll)
-        case If(condition=condition, body=body):
-            return If(new(condition), tuple(_rewrite(s, mapping) for s in body))
-        case Store(buffer=buffer, index=index, value=value):
-            return Store(buffer, new(index), new(value))
-        case Accumulate(op=op, buffer=buffer, index=index, value=value):
-            return Accumulate(op, buffer, new(index), new(value))
-        case CopyVector():
-            return replace(
-                statement,
-                target_index=new(statement.target_index),
-                source_index=new(statement.source_index),
-            )
-        case WelfordStep():
-            return replace(
-                statement,
-                index=new(statement.index),
-                count_index=new(statement.count_index),
-                values=tuple(new(value) for value in statement.values),
-            )
-        case WelfordMerge(part=(mean, m2, count)):
-            part = (new(mean), new(m2), new(count))
-            return replace(statement, index=new(statement.index), part=part)
-        case Reduce():
-            return replace(statement, index=new(statement.index))
-    return statement
