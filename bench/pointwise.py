@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
-from bench.problem import ITEM_BYTES, Builder, Problem, Tensors, draw_normal, type_named
+from bench.problem import ITEM_BYTES, Builder, Problem, Tensors, type_named
 
 SIZES = (
     (8192, 1024),
@@ -71,14 +71,12 @@ def silu_mul(rows: int, columns: int, dtype: str) -> Problem:
     return Problem(
         suite="pointwise",
         name="silu_mul",
-        shape=shape,
+        shapes=(shape, shape),
         dtype=dtype,
-        draw=draw_normal(dtype, shape, shape),
         eager=eager,
         fused=fused,
         define=define,
         builders={"liger": _liger_silu_mul()},
-        bytes_read=2 * size,
         bytes_written=size,
     )
 
@@ -122,13 +120,11 @@ def bias_gelu(rows: int, columns: int, dtype: str) -> Problem:
     return Problem(
         suite="pointwise",
         name="bias_gelu",
-        shape=shape,
+        shapes=(shape, (columns,)),
         dtype=dtype,
-        draw=draw_normal(dtype, shape, (columns,)),
         eager=eager,
         fused=fused,
         define=define,
-        bytes_read=(rows + 1) * columns * item,
         bytes_written=rows * columns * item,
     )
 
@@ -153,13 +149,11 @@ def add3(rows: int, columns: int, dtype: str) -> Problem:
     return Problem(
         suite="pointwise",
         name="add3",
-        shape=shape,
+        shapes=(shape, shape, shape),
         dtype=dtype,
-        draw=draw_normal(dtype, shape, shape, shape),
         eager=eager,
         fused=fused,
         define=define,
-        bytes_read=3 * size,
         bytes_written=size,
     )
 
@@ -189,13 +183,11 @@ def broadcast_nchw(shape: tuple[int, int, int, int], dtype: str) -> Problem:
     return Problem(
         suite="pointwise",
         name="broadcast_nchw",
-        shape=shape,
+        shapes=(shape, (channels,)),
         dtype=dtype,
-        draw=draw_normal(dtype, shape, (channels,)),
         eager=eager,
         fused=fused,
         define=define,
-        bytes_read=(elements + channels) * item,
         bytes_written=elements * item,
     )
 
@@ -212,23 +204,19 @@ def transpose_add(rows: int, columns: int, dtype: str) -> Problem:
         return (a.to(warpsmith.DataType.Float) + b.permute(1, 0)).to(a.dtype)
 
     def define(fd: Any, types: Any, a: Any, b: Any) -> None:
+        wide = fd.ops.cast(fd.from_pytorch(a), dtype=types.Float)
         turned = fd.ops.permute(fd.from_pytorch(b), dims=[1, 0])
-        total = fd.ops.add(
-            fd.ops.cast(fd.from_pytorch(a), dtype=types.Float),
-            fd.ops.cast(turned, dtype=types.Float),
-        )
+        total = fd.ops.add(wide, fd.ops.cast(turned, dtype=types.Float))
         fd.add_output(fd.ops.cast(total, dtype=type_named(types, dtype)))
 
     size = rows * columns * ITEM_BYTES[dtype]
     return Problem(
         suite="pointwise",
         name="transpose_add",
-        shape=(rows, columns),
+        shapes=((rows, columns), (columns, rows)),
         dtype=dtype,
-        draw=draw_normal(dtype, (rows, columns), (columns, rows)),
         eager=eager,
         fused=fused,
         define=define,
-        bytes_read=2 * size,
         bytes_written=size,
     )

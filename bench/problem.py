@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,40 +21,49 @@ class Problem:
     Attributes:
         suite: the family it is listed under.
         name: the work.
-        shape: extents of the first input.
-        dtype: dtype of the inputs.
         shapes: extents of every input.
-        draw: fresh inputs on the GPU.
+        dtype: dtype of the inputs.
         eager: the program in PyTorch; in float64 it is the reference.
         fused: the program on warpsmith's traced tensors.
         define: the program in nvFuser's words: `define(fd, DataType, *tensors)`.
         builders: implementations besides those, by name, for peers that have one.
-        bytes_read: fewest bytes that any implementation reads.
-        bytes_written: fewest bytes that it writes.
+        bytes_written: fewest bytes that any implementation writes.
         ceiling: `traffic` to be held against copies, `read` against read passes.
     """
 
     suite: str
     name: str
-    shape: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
     dtype: str
-    draw: Callable[[], Tensors]
     eager: Callable[..., Any]
     fused: Callable[..., Any]
     define: Callable[..., None]
-    bytes_read: int
     bytes_written: int
     ceiling: Literal["traffic", "read"] = "traffic"
     builders: Mapping[str, Builder] = field(default_factory=dict)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the first input, by which the problem is known."""
+        return self.shapes[0]
+
+    @property
     def bytes_moved(self) -> int:
-        return self.bytes_read + self.bytes_written
+        """Fewest bytes read and written: every input once, every output once."""
+        elements = sum(math.prod(shape) for shape in self.shapes)
+        return elements * ITEM_BYTES[self.dtype] + self.bytes_written
 
     @property
     def title(self) -> str:
         """`silu_mul 8192x1024 bfloat16`."""
         return f"{self.name} {'x'.join(map(str, self.shape))} {self.dtype}"
+
+    def draw(self, device: str = "cuda") -> Tensors:
+        """Fresh inputs, normal(0, 1)."""
+        import torch
+
+        of = torch_dtype(self.dtype)
+        return tuple(torch.randn(shape, dtype=of, device=device) for shape in self.shapes)
 
 
 def torch_dtype(dtype: str) -> Any:
@@ -66,18 +76,6 @@ def torch_dtype(dtype: str) -> Any:
 def type_named(types: Any, dtype: str) -> Any:
     """The member of nvFuser's `DataType`, or of warpsmith's, for a dtype of this benchmark."""
     return {"bfloat16": types.BFloat16, "float": types.Float}[dtype]
-
-
-def draw_normal(dtype: str, *shapes: tuple[int, ...]) -> Callable[[], Tensors]:
-    """A function that draws tensors of these shapes, normal(0, 1)."""
-
-    def draw() -> Tensors:
-        import torch
-
-        of = torch_dtype(dtype)
-        return tuple(torch.randn(shape, dtype=of, device="cuda") for shape in shapes)
-
-    return draw
 
 
 def outputs_of(result: Any) -> Tensors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bench.problem import ITEM_BYTES, Problem, draw_normal, type_named
+from bench.problem import ITEM_BYTES, Problem, type_named
 
 SIZES = ((8192, 16384), (1048576, 64), (64, 1048576))
 DTYPES = ("bfloat16", "float")
@@ -78,20 +78,17 @@ def _problem(
     outputs: int,
 ) -> Problem:
     eager, fused, define = programs
-    item = ITEM_BYTES[dtype]
     kept = 1
     for dim, extent in enumerate((rows, columns)):
         kept *= 1 if dim in dims else extent
     return Problem(
         suite="reduction",
         name=name,
-        shape=(rows, columns),
+        shapes=((rows, columns),),
         dtype=dtype,
-        draw=draw_normal(dtype, (rows, columns)),
         eager=eager,
         fused=fused,
         define=define,
-        bytes_read=rows * columns * item,
-        bytes_written=outputs * kept * item,
+        bytes_written=outputs * kept * ITEM_BYTES[dtype],
         ceiling="read",
     )

@@ -39,8 +39,8 @@ def tolerance(dtype: str, reduction_length: int = 1, scale: float = 1.0) -> Tole
     """What rounding may do to a result.
 
     The result is rounded once to `dtype`, and was computed in float (double for double): 16 units
-    for the functions in it, growing with the root of the reduction length where the terms have one
-    sign, and with the length itself, absolutely, where terms of size `scale` cancel.
+    in the last place for the functions in it; for a sum as many more as the root of its length,
+    relative to it where terms have one sign, and 8 a term where terms of size `scale` cancel.
 
     Args:
         dtype: name of the result's dtype; integers and bools are exact.
@@ -53,7 +53,7 @@ def tolerance(dtype: str, reduction_length: int = 1, scale: float = 1.0) -> Tole
     computed = _EPSILONS["double" if dtype == "double" else "float"]
     length = max(reduction_length, 1)
     return Tolerance(
-        relative=stored + 16 * computed * math.sqrt(length),
+        relative=stored + computed * (16 + math.sqrt(length)),
         absolute=8 * computed * length * abs(scale),
     )
 

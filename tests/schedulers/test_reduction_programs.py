@@ -140,3 +140,29 @@ def test_variance_with_its_scaled_inputs() -> None:
     p.output(scaled, mean, p.op("rsqrt", p.op("div", m2, 40.0)))
     arrays = random_inputs(p.fusion, {"T0": (6, 40), "T1": (40,)})
     check_automatic(p.fusion, arrays, splits=2, terms=240)
+
+
+@pytest.mark.parametrize("splits", [1, 2])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dims", [(0,), (1,)])
+def test_input_needed_before_and_after_the_reduction(
+    dims: tuple[int, ...], shape: tuple[int, int], splits: int
+) -> None:
+    p = Program()
+    x, factor = p.input(DataType.Float, (None, None)), p.input(DataType.BFloat16, (None,))
+    scale = p.op("exp", factor)
+    flags = [d in dims for d in range(2)]
+    product = p.op("mul", x, p.broadcast(scale, flags))
+    p.output(p.op("add", p.reduce("sum", product, dims), scale), product)
+    arrays = random_inputs(p.fusion, {"T0": shape, "T1": (shape[1 - dims[0]],)})
+    check_automatic(p.fusion, arrays, splits=splits, terms=math.prod(shape))
+
+
+def test_reshaped_input_needed_before_and_after_the_reduction() -> None:
+    p = Program()
+    x, factor = p.input(DataType.Float, (24, None)), p.input(DataType.Float, (4, 6))
+    scale = p.merge_dims(p.op("exp", factor), 0)
+    product = p.op("mul", x, p.broadcast(scale, [False, True]))
+    p.output(p.op("add", p.reduce("sum", product, [1]), scale))
+    arrays = random_inputs(p.fusion, {"T0": (24, 40), "T1": (4, 6)})
+    check_automatic(p.fusion, arrays, splits=2, terms=40)

@@ -271,14 +271,20 @@ class _Machine:
             self._store(copy.target, copy.target_index, cell, mask, lane=lane)
 
     def _welford_step(self, step: WelfordStep, mask: Mask) -> None:
+        """Values meet one triple each under one count, or all the same triple."""
         old = self._load(Element(step.count, step.count_index), mask)
-        count = Cell(old.data + old.data.dtype.type(1), old.defined)
-        self._store(step.count, step.count_index, count, mask, update=True)
+        one = old.data.dtype.type(1)
+        count = Cell(old.data + one, old.defined)
         for lane, value in enumerate(step.values):
-            mean, m2 = (self._load(Element(b, step.index), mask, lane) for b in (step.mean, step.m2))
+            place = 0 if step.joined else lane
+            buffers = (step.mean, step.m2)
+            mean, m2 = (self._load(Element(b, step.index), mask, place) for b in buffers)
             new = welford_step(mean, m2, count, self._typed(value, step.mean, mask))
-            for buffer, cell in zip((step.mean, step.m2), new, strict=True):
-                self._store(buffer, step.index, cell, mask, update=True, lane=lane)
+            for buffer, cell in zip(buffers, new, strict=True):
+                self._store(buffer, step.index, cell, mask, update=True, lane=place)
+            if step.joined and lane + 1 < len(step.values):
+                count = Cell(count.data + one, count.defined)
+        self._store(step.count, step.count_index, count, mask, update=True)
 
     def _reduce(self, reduce: Reduce) -> None:
         for buffer in reduce.buffers:

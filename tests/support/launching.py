@@ -163,6 +163,7 @@ def check_scheduled(
     """Lower, run and compare with what the original fusion means; returns the kernel."""
     values = {**values_of(original, inputs), **(launch_values or {})}
     kernel = lower(scheduled, "test", index_type)
+    assert [o.value.name for o in scheduled.outputs] == [o.value.name for o in original.outputs]
     results = interpret(scheduled, kernel, inputs, values, seed=seed)
     known = reference(original, inputs, values)
     for output, result in zip(original.outputs, results, strict=True):

@@ -94,8 +94,11 @@ def _demands(fusion: Fusion) -> Iterator[Demand]:
             for column in zip(*(tensor.shape_axes for tensor in tensors), strict=True):
                 yield from _equal(column, f"{operation.op} reads both")
         elif isinstance(operation, Move) and operation.kind == "expand":
-            for pair in operation.pairs(operation.source):
-                yield from _equal(pair, "expand keeps it")
+            (wanted,) = operation.arguments
+            assert isinstance(wanted, tuple)
+            for axis, extent in zip(operation.source.shape_axes, wanted, strict=True):
+                if not axis.is_broadcast:
+                    yield axis.extent, extent, "expand keeps it", False
         elif isinstance(operation, Move) and operation.kind == "reshape":
             yield from _reshape(operation)
     for output in fusion.outputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
@@ -11,6 +12,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
 from warpsmith.knobs import Knobs
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.segment import Segment, segment
 from warpsmith.schedulers.select import Candidate, Params, select
 
@@ -82,7 +84,9 @@ def plan(fusion: Fusion, *, scheduled: bool) -> tuple[PlannedSegment, ...]:
         inputs = tuple(t.name for t in fusion.input_tensors)
         outputs = tuple(o.value.name for o in fusion.outputs)
         return (PlannedSegment(Segment(fusion, inputs, outputs), None),)
-    segments = segment(fusion)
+    better = copy.deepcopy(fusion)
+    rewrite(better)
+    segments = segment(better)
     return tuple(PlannedSegment(part, select(part.fusion)) for part in segments)
 
 

@@ -140,15 +140,19 @@ class Access:
                     conditions.append(integers.less(self._threads.symbols[axis.parallel], extent))
         return integers.conjunction(*conditions)
 
-    def check_same_threads(self, tensor: TensorView) -> None:
-        """Refuse to read a value that another thread (or block) holds."""
+    def check_same_threads(self, tensor: TensorView, independent: frozenset[int]) -> None:
+        """Refuse to read a value that another thread (or block) holds.
+
+        `independent` axes are those that do not tell the tensor's values apart: every thread
+        along one computes the same.
+        """
         if tensor.memory is MemoryType.global_:
             return
         for axis in tensor.loop:
             private = axis.parallel.is_grid or (
                 axis.parallel.is_block and tensor.memory is MemoryType.local
             )
-            if not private or axis.is_reduction:
+            if not private or axis.is_reduction or id(axis) in independent:
                 continue
             if self._domains.extent(self._domains.group(axis)) == integers.ONE:
                 continue
@@ -165,15 +169,17 @@ class Access:
 def layout_of(
     domains: DomainMap, tensor: TensorView, skipped: frozenset[int]
 ) -> tuple[IterDomain, ...]:
-    """Axes that a local or shared buffer must hold: its own loops, without those others have.
+    """Axes that a local or shared buffer must hold: the loops that it does not share.
 
     Grid axes, reductions, axes in `skipped` and extent-1 axes need no room; block axes need none
-    in registers.
+    in registers, but always in shared memory, which all threads of a block share.
     """
     if tensor.allocation is not None:
         return tensor.allocation
+    shared = tensor.memory is MemoryType.shared
+    outside = [a for a in tensor.loop[: tensor.compute_at] if shared and a.parallel.is_block]
     axes = []
-    for axis in tensor.loop[tensor.compute_at :]:
+    for axis in (*outside, *tensor.loop[tensor.compute_at :]):
         if axis.parallel.is_grid or axis.is_reduction or id(axis) in skipped:
             continue
         if axis.parallel.is_block and tensor.memory is MemoryType.local:

@@ -80,6 +80,7 @@ class Leaves:
     # --- buffers -------------------------------------------------------------------------------
 
     def _place(self, tensor: TensorView) -> None:
+        _check_reduced_in_registers(tensor)
         if id(tensor) in self._inputs or id(tensor) in self._outputs:
             size = integers.mul(*(axis.extent for axis in tensor.shape_axes))
             written = id(tensor) in self._outputs
@@ -191,7 +192,7 @@ class Leaves:
                 code="WS0265",
                 remedy=f"call {value.name}.cache_before() so that its value stays in registers",
             )
-        access.check_same_threads(value)
+        access.check_same_threads(value, self._unused[id(value)])
         return Element(buffer, access.allocated(value, self._layouts[id(value)]))
 
     def _value(self, operation: Operation, access: Access) -> Expr:
@@ -265,7 +266,8 @@ class Leaves:
 
     def _repeated(self, output: TensorView) -> list[Group]:
         """Groups that the loops walk and the output lacks: its elements come again for each."""
-        own = {self._domains.group(axis) for axis in (*output.root, *output.logical)}
+        axes = (axis for axis in (*output.root, *output.logical) if not axis.is_broadcast)
+        own = set(map(self._domains.group, axes))
         found: dict[Group, None] = {}
         for axis in output.loop:
             if id(axis) not in self._unused[id(output)]:
@@ -558,6 +560,27 @@ def _is_parallel(operation: Reduction | Welford) -> bool:
     return any(axis.is_reduction and axis.parallel.is_thread for axis in loops)
 
 
+def _check_reduced_in_registers(tensor: TensorView) -> None:
+    """Refuse results of reductions elsewhere: threads that share one would all update it."""
+    if not isinstance(tensor.definition, Reduction | Welford):
+        return
+    if tensor.is_output:
+        copied = isinstance(tensor.definition, Welford)
+        remedy = "make a copy by ops.set the output" if copied else "call its cache_before"
+        raise ScheduleError(
+            f"{tensor.name} is reduced in place, and as an output lives in global memory",
+            code="WS0275",
+            remedy=remedy,
+        )
+    if tensor.memory is not MemoryType.local:
+        raise ScheduleError(
+            f"{tensor.name} is reduced in {tensor.memory.value} memory, and only registers can be "
+            "reduced into",
+            code="WS0276",
+            remedy="set the memory type of its cache_after",
+        )
+
+
 def _is_shared_count(tensor: TensorView) -> bool:
     """Whether the tensor counts for a Welford step whose last loop walks results, not values."""
     definition = tensor.definition
@@ -568,6 +591,7 @@ def _is_shared_count(tensor: TensorView) -> bool:
         and not _is_parallel(definition)
         and bool(tensor.loop)
         and not tensor.loop[-1].is_reduction
+        and all(source.compute_at < len(tensor.loop) for source in definition.sources)
     )
 
 

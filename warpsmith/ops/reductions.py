@@ -129,7 +129,11 @@ def _extreme(
                 code="WS0141",
                 remedy="there is no extreme of nothing; reduce other dimensions",
             )
-    found = _reduced(op, converted_tensor(tensor, tensor.dtype.compute), reduced, keepdim)
+    if tensor.dtype is DataType.Bool:  # compared as integers, which registers hold anyway
+        found = _reduced(op, cast_tensor(tensor, DataType.Int32), reduced, keepdim)
+        found = cast_tensor(found, DataType.Bool)
+    else:
+        found = _reduced(op, converted_tensor(tensor, tensor.dtype.compute), reduced, keepdim)
     if dtype is None or dtype is tensor.dtype:
         return rounded(found, tensor.dtype)
     check_tensor_type(dtype, op)

@@ -84,10 +84,7 @@ def expand(arg: TensorView, shape: Extents) -> TensorView:
                 code="WS0134",
                 remedy="only dimensions of extent 1 can be expanded",
             )
-    if all(
-        not axis.is_broadcast or extent == integers.ONE
-        for axis, extent in zip(tensor.shape_axes, wanted, strict=True)
-    ):
+    if wanted == [axis.extent for axis in tensor.shape_axes]:
         return tensor
     return _before_rounding(tensor, lambda source: _expanded(source, wanted))
 

@@ -88,7 +88,7 @@ def device_properties(ordinal: int) -> DeviceProperties:
 
     name: bytes = check(driver.cuDeviceGetName(256, device))
     return DeviceProperties(
-        name=name.rstrip(b"\0").decode(),
+        name=name.split(b"\0")[0].decode().strip(),
         compute_capability=(
             attribute("COMPUTE_CAPABILITY_MAJOR"),
             attribute("COMPUTE_CAPABILITY_MINOR"),

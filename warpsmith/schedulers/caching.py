@@ -64,9 +64,10 @@ def _stored(memory: TensorView, register: TensorView) -> Cached:
 
 
 def _detach(fusion: Fusion, output: TensorView) -> TensorView:
-    """A copy of a Welford result that takes its place among the outputs."""
+    """A copy of a Welford result that takes its place, and its name, among the outputs."""
     axes = tuple(axis.clone() for axis in output.shape_axes)
-    copy = fusion.tensor(output.dtype, axes)
+    copy = fusion.tensor(output.dtype, axes, stride_order=output.stride_order)
+    copy.number, output.number = output.number, copy.number
     assert output.definition is not None
     fusion.insert_after(output.definition, Pointwise("set", (output,), copy))
     fusion.outputs = [Output(copy, o.alias_of) if o.value is output else o for o in fusion.outputs]

@@ -19,6 +19,7 @@ from warpsmith.schedulers.reduction import apply as reduction_apply
 from warpsmith.schedulers.reduction import can as reduction_can
 from warpsmith.schedulers.reduction import heuristic as reduction_heuristic
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
+from warpsmith.schedulers.reduction.recompute import recompute_after
 
 Params = PointwiseParams | ReductionParams
 
@@ -79,5 +80,7 @@ def select(fusion: Fusion) -> Candidate:
         )
     prepared = copy.deepcopy(fusion)
     caches = add_caches(prepared)
+    if taken == "reduction":
+        caches = recompute_after(prepared, caches)
     declined = tuple((name, reason) for name, reason in reasons if reason)
     return Candidate(prepared, caches, DomainMap(prepared), taken, declined)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import warpsmith
-from warpsmith import ops
+from warpsmith import knobs, ops
 from warpsmith.runtime import arrays, driver
 from warpsmith.testing import do_bench_interleaved, relative_error
 from warpsmith.tools.texts import kernel_source
@@ -81,8 +81,8 @@ def run_demo(rows: int, columns: int, *, full: bool) -> bool:
         print(f"\n{kernel.n_regs} registers, {kernel.n_spills} bytes spilled")
     _heading("answer")
     right = _check(fused(*inputs), reference(*host))
-    if driver.device_count() == 0:
-        print("run by the NumPy reference: there is no GPU here to time")
+    if _gpu() is None:
+        print("run by the NumPy reference; no GPU is used, so there is nothing to time")
     else:
         _time(lambda: fused(*inputs), rows, columns, on_torch=inputs is not host)
     return right
@@ -90,9 +90,9 @@ def run_demo(rows: int, columns: int, *, full: bool) -> bool:
 
 def _placed(host: tuple[np.ndarray, ...]) -> tuple[tuple[Any, ...], str]:
     """The inputs on the GPU where there are one and PyTorch, else as they are; and where."""
-    if driver.device_count() == 0:
+    name = _gpu()
+    if name is None:
         return host, "the CPU"
-    name = driver.device_properties(0).name
     try:
         import torch
     except ImportError:
@@ -101,6 +101,13 @@ def _placed(host: tuple[np.ndarray, ...]) -> tuple[tuple[Any, ...], str]:
         return host, name
     like = torch.empty(0, device="cuda")
     return tuple(arrays.from_numpy(array, like) for array in host), name
+
+
+def _gpu() -> str | None:
+    """Name of the GPU that calls run on; None where there is none, or the knobs say so."""
+    if knobs.current().device == "reference" or driver.device_count() == 0:
+        return None
+    return driver.device_properties(0).name
 
 
 def _check(results: Any, expected: tuple[np.ndarray, np.ndarray]) -> bool:

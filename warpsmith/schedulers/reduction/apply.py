@@ -17,6 +17,7 @@ from warpsmith.schedule.transforms import merge, parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.reduction.can import after_reduction, reductions
 from warpsmith.schedulers.reduction.heuristic import ReductionParams, shape_of
+from warpsmith.schedulers.reduction.recompute import only_after
 
 SPLITS = "splits"
 """Name of the launch symbol: blocks that share one result."""
@@ -167,8 +168,12 @@ def _spread(
     }
     others = [t for t in fusion.tensors if t not in fusion.input_tensors and id(t) not in results]
     after = after_reduction(fusion)
+    aside = only_after(fusion, after)
     if others:
-        transform_like(reference, others)
+        transform_like(reference, [t for t in others if t not in aside])
+        if aside:
+            epilogue = next(t for t in others if id(t) in after)
+            transform_like(epilogue, aside)
         parallelize_like(reference, selected_tensors=others)
     for cached in caches:
         if cached.name in params.vectorized:

@@ -167,7 +167,8 @@ def splits(shape: Shape, params: ReductionParams, problem: Problem) -> int:
     else:
         groups = -(-kept // (params.block_x * params.vector))
         per_pass = params.block_y * params.unroll
-    blocks = BLOCKS_PER_SM if groups > 1 else BLOCKS_PER_SM_OF_ONE_RESULT
+    one_result = params.inner and groups == 1
+    blocks = BLOCKS_PER_SM_OF_ONE_RESULT if one_result else BLOCKS_PER_SM
     wanted = problem.target.sm_count * blocks // max(groups, 1)
     passes = max(1, -(-reduced // per_pass))
     share = -(-passes // max(1, min(wanted, passes, 65535)))

@@ -1,0 +1,85 @@
+"""Every problem means the same in PyTorch, as a fused function, and in nvFuser's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import warpsmith
+from bench import ceilings, pointwise, reduction
+from bench.peers import contenders, versions
+from bench.problem import Problem, outputs_of
+from warpsmith import knobs
+from warpsmith.testing import relative_error
+
+SMALL = [
+    problem
+    for dtype in ("bfloat16", "float")
+    for problem in (
+        pointwise.silu_mul(6, 16, dtype),
+        pointwise.bias_gelu(6, 16, dtype),
+        pointwise.add3(6, 16, dtype),
+        pointwise.broadcast_nchw((2, 3, 4, 5), dtype),
+        pointwise.transpose_add(6, 16, dtype),
+        *(reduction.total(over, 6, 16, dtype) for over in reduction.AXES),
+        *(reduction.var_mean(over, 6, 16, dtype) for over in reduction.AXES),
+    )
+]
+LARGEST_ERROR = {"bfloat16": 2.0**-7, "float": 1e-6}
+
+
+@pytest.mark.parametrize("problem", SMALL, ids=lambda problem: problem.title)
+def test_fused_and_defined_agree_with_eager_in_double(problem: Problem) -> None:
+    inputs = problem.draw("cpu")
+    expected = outputs_of(problem.eager(*(x.double() for x in inputs)))
+    with knobs.scope(device="reference"):
+        fused = outputs_of(warpsmith.fuse(problem.fused)(*inputs))
+        with warpsmith.FusionDefinition() as definition:
+            problem.define(definition, warpsmith.DataType, *inputs)
+        defined = definition.execute(list(inputs))
+    for results in (fused, defined):
+        assert len(results) == len(expected)
+        for got, want in zip(results, expected, strict=True):
+            assert got.shape == want.shape
+            assert got.dtype == inputs[0].dtype
+            assert relative_error(got, want) < LARGEST_ERROR[problem.dtype]
+
+
+@pytest.mark.parametrize("problem", SMALL, ids=lambda problem: problem.title)
+def test_bytes_are_those_of_the_inputs_and_the_outputs(problem: Problem) -> None:
+    inputs = problem.draw("cpu")
+    outputs = outputs_of(problem.eager(*inputs))
+    assert problem.bytes_moved == sum(t.nbytes for t in (*inputs, *outputs))
+
+
+@pytest.mark.parametrize("family", [pointwise, reduction])
+def test_problems_are_told_apart_by_name_shape_and_dtype(family: Any) -> None:
+    for quick in (True, False):
+        titles = [problem.title for problem in family.problems(quick=quick)]
+        assert len(set(titles)) == len(titles)
+    assert len(list(family.problems(quick=True))) < len(list(family.problems(quick=False)))
+
+
+@pytest.mark.parametrize(("dtype", "item_bytes"), [("bfloat16", 2), ("float", 4)])
+def test_ceilings_move_as_many_bytes_as_the_problem(dtype: str, item_bytes: int) -> None:
+    for problem in pointwise.problems(quick=False):
+        if problem.dtype != dtype:
+            continue
+        copied = 2 * item_bytes * ceilings.copy_elements(problem.bytes_moved, item_bytes)
+        added = 3 * item_bytes * ceilings.add_elements(problem.bytes_moved, item_bytes)
+        for moved in (copied, added):
+            assert problem.bytes_moved - 3 * item_bytes < moved <= problem.bytes_moved
+
+
+def test_who_takes_part() -> None:
+    problem = SMALL[0]
+    assert list(contenders(problem, "none")) == ["warpsmith"]
+    assert list(contenders(problem, "fast")) == ["warpsmith", "torch"]
+    everyone = list(contenders(problem, "auto"))
+    assert everyone[:3] == ["warpsmith", "torch", "torch_compile"]
+
+
+def test_versions_name_what_takes_part() -> None:
+    found = dict(versions())
+    assert {"warpsmith", "torch", "nvrtc"} <= set(found)

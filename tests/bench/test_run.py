@@ -1,0 +1,124 @@
+"""Runs: what is refused, what is kept when one ends early."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from bench import compile as compile_suite
+from bench import run as runner
+from bench.measure import ContextLost, Setting
+from bench.problem import Problem
+from bench.row import Row, read_rows
+from bench.run import Choice, run
+from warpsmith.errors import ArgumentError, DeviceError
+
+SETTING = Setting(peers="none", gpu="NVIDIA H200", versions=(), date="2026-11-21")
+
+
+def row_of(problem: Problem) -> Row:
+    return Row(
+        suite=problem.suite,
+        problem=problem.name,
+        shape=problem.shape,
+        dtype=problem.dtype,
+        impl="warpsmith",
+        us=10.0,
+        ceiling_us=9.0,
+        pct_ceiling=90.0,
+        gpu="NVIDIA H200",
+        versions=(),
+        date="2026-11-21",
+    )
+
+
+@pytest.fixture
+def console(monkeypatch: pytest.MonkeyPatch) -> Console:
+    """A machine with a GPU that measures every problem at once."""
+    monkeypatch.setattr(runner, "setting_here", lambda peers, quick: SETTING)
+    monkeypatch.setattr(runner, "_print_rates", lambda console: None)
+    monkeypatch.setattr(runner, "measure", lambda problem, setting: [row_of(problem)])
+    return Console(file=io.StringIO(), width=200)
+
+
+def printed(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_rows_are_kept_by_suite_in_a_directory_and_printed(
+    console: Console, tmp_path: Path
+) -> None:
+    choice = Choice(quick=True)
+    rows = run(["pointwise", "reduction"], tmp_path, "none", choice=choice, console=console)
+    kept = [read_rows(tmp_path / f"{suite}.json") for suite in ("pointwise", "reduction")]
+    assert [*kept[0], *kept[1]] == rows
+    assert "| silu_mul 8192x1024 | 9.0 | 10.0 | 90.0 |" in printed(console)
+    assert "silu_mul 8192x1024 bfloat16: ceiling 9.0, warpsmith 10.0" in printed(console)
+
+
+def test_only_the_asked_sizes_run(console: Console) -> None:
+    rows = run(["pointwise"], choice=Choice(sizes=((8192, 5120),)), console=console)
+    assert {row.shape for row in rows} == {(8192, 5120)}
+    assert len(rows) == 6
+
+
+def test_a_lost_context_ends_the_run_and_keeps_the_rows(
+    console: Console, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[Problem] = []
+
+    def measure(problem: Problem, setting: Setting) -> list[Row]:
+        seen.append(problem)
+        if len(seen) == 2:
+            raise ContextLost("illegal address", [row_of(problem)])
+        return [row_of(problem)]
+
+    monkeypatch.setattr(runner, "measure", measure)
+    path = tmp_path / "rows.json"
+    run(["pointwise"], path, choice=Choice(quick=True), console=console)
+    assert [row.shape for row in read_rows(path)] == [problem.shape for problem in seen]
+    assert len(seen) == 2
+    assert "context was lost, and with it the rest of the run: illegal address" in printed(console)
+
+
+def test_no_problem_is_begun_after_the_limit(console: Console) -> None:
+    assert run(["reduction"], choice=Choice(quick=True, limit_s=-1.0), console=console) == []
+    assert "reduction: 18 problems left out" in printed(console)
+
+
+@pytest.mark.parametrize(
+    ("suites", "peers", "error", "text"),
+    [
+        (["pointwize"], "auto", ArgumentError, "no suite 'pointwize'; use pointwise, reduction"),
+        (["pointwise"], "all", ArgumentError, "peers='all' is not known; use auto, none, fast"),
+        (["compile", "host"], "none", DeviceError, "suite host needs a GPU"),
+    ],
+)
+def test_what_cannot_run_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, suites: list[str], peers: Any, error: Any, text: str
+) -> None:
+    monkeypatch.setattr("bench.measure.gpu_name", lambda: "none")
+    with pytest.raises(error, match=text):
+        run(suites, None, peers)
+
+
+def test_compile_is_timed_in_processes_of_their_own() -> None:
+    setting = Setting(peers="none", gpu="none", versions=(), date="2026-11-21")
+    rows = compile_suite.measure_compile(setting, quick=True)
+    assert [row.problem for row in rows] == ["import", "pointwise_first", "pointwise_cached"]
+    assert [row.error for row in rows] == [None] * 3
+    _, first, cached = (row.us for row in rows)
+    assert first is not None
+    assert cached is not None
+    assert 0 < cached < first
+
+
+def test_a_probe_that_fails_becomes_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_suite.sys, "executable", "/bin/false")
+    (row,) = compile_suite.measure_compile(SETTING, quick=True)
+    assert (row.us, row.error) == (None, "ProbeFailed: exit status 1")

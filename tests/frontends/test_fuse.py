@@ -1,0 +1,192 @@
+"""`fuse`: what it traces, when it traces again, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import warpsmith
+from tests.support.against_torch import random
+from warpsmith import ops
+from warpsmith.errors import ArgumentError, DefinitionError
+from warpsmith.frontends.fuse import Fused
+from warpsmith.ir.dtypes import DataType
+
+
+@warpsmith.fuse
+def silu_mul(x: Any, y: Any) -> Any:
+    """SiLU of x, times y."""
+    return ops.silu(x) * y
+
+
+@warpsmith.fuse
+def rms_norm(
+    x: Any, weight: Any = None, eps: float = 1e-6, *, axis: tuple[int, ...] = (-1,)
+) -> Any:
+    scale = ops.rsqrt(ops.mean(x * x, axis, keepdim=True) + eps)
+    normal = x * scale
+    return (normal if weight is None else normal * weight), scale
+
+
+def test_a_function_keeps_its_name() -> None:
+    assert isinstance(silu_mul, Fused)
+    assert silu_mul.__name__ == "silu_mul"
+    assert silu_mul.__doc__ == "SiLU of x, times y."
+
+
+def test_results_are_what_the_function_returns() -> None:
+    x, y = random((4, 6), DataType.BFloat16), random((6,), DataType.BFloat16)
+    wanted = torch.nn.functional.silu(x.float()) * y.float()
+    torch.testing.assert_close(silu_mul(x, y), wanted.bfloat16())
+    normal, scale = rms_norm(random((4, 6), DataType.Float))
+    assert (normal.shape, scale.shape) == ((4, 6), (4, 1))
+    (only,) = warpsmith.fuse(lambda t: [t + 1])(x)
+    assert torch.equal(only, x + 1)
+
+
+def test_sizes_and_numbers_do_not_trace_again() -> None:
+    fused = warpsmith.fuse(lambda x, y, a: x * y + a)
+    for rows, a in ((3, 1.0), (5, 2.5), (8, -1.0)):
+        x, y = random((rows, 4), DataType.Float), random((4,), DataType.Float)
+        torch.testing.assert_close(fused(x, y, a), x * y + a)
+    assert fused.traces == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (torch.zeros(4, 8, dtype=torch.float64), 1.0),  # type
+        (torch.zeros(2, 4, 8), 1.0),  # rank
+        (torch.zeros(8, 4).T, 1.0),  # order in memory
+        (torch.zeros(4, 16)[:, ::2], 1.0),  # gaps
+        (torch.zeros(1, 8), 1.0),  # an extent of 1
+        (torch.zeros(4, 9)[:, 1:], 1.0),  # gaps between rows, and alignment
+        (torch.zeros(33)[1:].reshape(4, 8), 1.0),  # alignment
+        (torch.zeros(4, 8), 1),  # a number's type
+        (torch.zeros(4, 8), True),
+    ],
+)
+def test_what_traces_again(other: tuple[torch.Tensor, float]) -> None:
+    fused = warpsmith.fuse(lambda x, a: x * a)
+    fused(torch.zeros(4, 8), 1.0)
+    for _ in range(2):
+        x, a = other
+        torch.testing.assert_close(fused(x, a), x * a)
+    assert fused.traces == 2
+
+
+def test_static_arguments_trace_again() -> None:
+    x = random((4, 6), DataType.Float)
+
+    @warpsmith.fuse
+    def reduced(x: Any, how: str, dims: tuple[int, ...] | None = None) -> Any:
+        return getattr(ops, how)(x, dims)
+
+    assert torch.equal(reduced(x, "max"), x.max())
+    assert torch.equal(reduced(x, "min"), x.min())
+    assert torch.equal(reduced(x, "min", (0,)), x.amin(0))
+    assert torch.equal(reduced(x, "min", dims=(0,)), x.amin(0))
+    assert reduced.traces == 3
+
+
+def test_equal_static_values_of_other_types_are_other_programs() -> None:
+    fused = warpsmith.fuse(lambda x, limits: ops.clamp(x, *limits))
+    x = random((4,), DataType.Int)
+    assert fused(x, (0, 2)).dtype == torch.int64
+    assert fused(x, (0.0, 2.0)).dtype == torch.float32
+
+
+def test_defaults_and_keywords() -> None:
+    x, weight = random((4, 6), DataType.Float), random((6,), DataType.Float)
+
+    def expected(eps: float, axis: int) -> torch.Tensor:
+        return x * torch.rsqrt((x * x).mean(axis, keepdim=True) + eps)
+
+    for _ in range(2):
+        torch.testing.assert_close(rms_norm(x)[0], expected(1e-6, -1))
+        torch.testing.assert_close(rms_norm(x, eps=2.0)[0], expected(2.0, -1))
+        torch.testing.assert_close(rms_norm(eps=2.0, x=x)[0], expected(2.0, -1))
+        torch.testing.assert_close(rms_norm(x, axis=(0,))[0], expected(1e-6, 0))
+        torch.testing.assert_close(rms_norm(x, weight, 3.0)[0], expected(3.0, -1) * weight)
+        torch.testing.assert_close(
+            rms_norm(x, axis=(0,), weight=weight)[0], expected(1e-6, 0) * weight
+        )
+
+
+def test_integer_arguments_may_be_sizes() -> None:
+    fused = warpsmith.fuse(lambda x, n: ops.reshape(x, [n, -1]))
+    x = random((12,), DataType.Int)
+    for n in (3, 4, 6):
+        assert torch.equal(fused(x, n), x.reshape(n, -1))
+    assert fused.traces == 1
+
+
+def test_comparisons_and_inputs_as_results() -> None:
+    x, y = random((4, 3), DataType.Int), random((3,), DataType.Int, 1)
+    same, copy = warpsmith.fuse(lambda a, b: (a == b, a))(x, y)
+    assert torch.equal(same, x == y)
+    assert torch.equal(copy, x)
+    assert copy.data_ptr() != x.data_ptr()
+
+
+def test_numpy_and_foreign_arrays() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    fused = warpsmith.fuse(lambda t, a: t * a)
+    np.testing.assert_array_equal(fused(x, np.float64(2)), x * 2)
+    np.testing.assert_array_equal(fused(_Foreign(x), 2.0), x * 2)
+    assert fused.traces == 1
+
+
+class _Foreign:
+    """An array of another library, known by DLPack alone."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+
+def test_nothing_is_remembered_of_a_failed_trace() -> None:
+    calls = []
+
+    @warpsmith.fuse
+    def moody(x: Any) -> Any:
+        calls.append(x)
+        return x + 1 if len(calls) > 1 else 3
+
+    with pytest.raises(
+        DefinitionError, match="moody returned a value of type int; return a tensor"
+    ):
+        moody(torch.zeros(2))
+    assert torch.equal(moody(torch.zeros(2)), torch.ones(2))
+
+
+def test_errors() -> None:
+    x = torch.zeros(3)
+    with pytest.raises(ArgumentError, match="silu_mul: missing a required argument: 'y'"):
+        silu_mul(x)
+    with pytest.raises(ArgumentError, match=r"dimension 0 of argument 0 \(T0\) is 3"):
+        silu_mul(x, torch.zeros(4))
+    with pytest.raises(ArgumentError, match="argument `y` has type list, which is neither"):
+        silu_mul(x, [x])
+    with pytest.raises(ArgumentError, match="got arguments for its parameter \\*rest"):
+        warpsmith.fuse(lambda x, *rest: x + 1)(x, x)
+    with pytest.raises(TypeError, match="use `where`"):
+        warpsmith.fuse(lambda x: x if x.sum() > 0 else -x)(x)
+    with pytest.raises(DefinitionError, match="the fusion has no output"):
+        warpsmith.fuse(lambda x: ())(x)
+    assert torch.equal(silu_mul(x, x), x)  # goes on working
+
+
+def test_lower_and_explain() -> None:
+    x, y = random((4, 6), DataType.BFloat16), random((6,), DataType.BFloat16)
+    compiled = silu_mul.lower(x, y).compile()
+    assert "__global__" in compiled.asm["cuda"]
+    assert "pointwise" in silu_mul.explain(x, y)

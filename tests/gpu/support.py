@@ -1,0 +1,48 @@
+"""What the tests on the GPU share: runs a fused function and holds it against float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import warpsmith
+
+EPSILON = {torch.float64: 2.3e-16, torch.float32: 1.2e-7, torch.float16: 9.8e-4}
+EPSILON[torch.bfloat16] = 7.9e-3
+
+
+def fused(function: Callable[..., Any], *args: Any) -> list[torch.Tensor]:
+    """Outputs of the fused function, run twice: both runs must agree bit for bit."""
+    kernel = warpsmith.fuse(function)
+    first, second = kernel(*args), kernel(*args)
+    torch.cuda.synchronize()
+    first = list(first) if isinstance(first, tuple) else [first]
+    second = list(second) if isinstance(second, tuple) else [second]
+    for a, b in zip(first, second, strict=True):
+        assert torch.equal(a.nan_to_num(), b.nan_to_num())
+    return first
+
+
+def assert_near(
+    actual: torch.Tensor, expected: torch.Tensor, ulps: float = 4, terms: int = 1
+) -> None:
+    """Within some ulps of the result's type; `terms` were added up in float to get it."""
+    assert actual.shape == expected.shape
+    if not actual.dtype.is_floating_point:
+        assert torch.equal(actual, expected.to(actual.dtype))
+        return
+    wide = expected.double()
+    assert torch.equal(actual.isnan(), wide.isnan())
+    compute = EPSILON[torch.float64 if actual.dtype is torch.float64 else torch.float32]
+    scale = wide.abs().clamp_min(1e-6)
+    if terms > 1:
+        scale = scale.clamp_min(float(wide.nan_to_num().abs().max()) if wide.numel() else 1.0)
+    allowed = ulps * (EPSILON[actual.dtype] + compute * terms**0.5) * scale
+    if actual.dtype is torch.float16:
+        allowed = allowed + 6e-8  # the distance of its subnormal numbers
+    finite = wide.isfinite() & actual.double().isfinite()
+    assert torch.equal(actual.double()[~finite].nan_to_num(), wide[~finite].nan_to_num())
+    off = ((actual.double() - wide).abs() - allowed)[finite]
+    assert off.numel() == 0 or float(off.max()) <= 0, float(off.max())

@@ -1,0 +1,149 @@
+"""Reductions over every pattern of dimensions, against float64."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("needs a GPU", allow_module_level=True)
+
+from tests.gpu.support import assert_near, fused  # noqa: E402
+from warpsmith import ops  # noqa: E402
+
+CASES = (
+    ((64, 96), [1]),
+    ((64, 96), [0]),
+    ((64, 96), [0, 1]),
+    ((1, 1), [0, 1]),
+    ((1, 1000), [1]),
+    ((1000, 1), [0]),
+    ((1001, 1003), [1]),
+    ((1001, 1003), [0]),
+    ((1001, 1003), [0, 1]),
+    ((3, 100_003), [1]),
+    ((100_003, 3), [0]),
+    ((100_000, 8), [0]),
+    ((100_000, 8), [1]),
+    ((8, 16, 14, 14), [0, 2, 3]),
+    ((8, 16, 14, 14), [1]),
+    ((8, 16, 14, 14), [2, 3]),
+    ((5, 6, 7), [1]),
+    ((5, 6, 7), [0, 2]),
+    ((33, 65, 130), [0, 1]),
+    ((4096, 4096), [1]),
+    ((4096, 4096), [0]),
+    ((4096, 4096), [0, 1]),
+)
+
+
+def _terms(shape, dims):
+    count = 1
+    for dim in dims:
+        count *= shape[dim]
+    return count
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float32, torch.float64), ids=str)
+@pytest.mark.parametrize(("shape", "dims"), CASES, ids=str)
+def test_sum(shape, dims, dtype):
+    x = torch.randn(shape, device="cuda").to(dtype) + 0.25
+    (out,) = fused(lambda t: ops.sum(t, dims), x)
+    assert_near(out, x.double().sum(dims), terms=_terms(shape, dims))
+
+
+@pytest.mark.parametrize("name", ("max", "min"))
+@pytest.mark.parametrize(("shape", "dims"), CASES[:16], ids=str)
+def test_extremes(shape, dims, name):
+    x = torch.randn(shape, device="cuda")
+    (out,) = fused(lambda t: getattr(ops, name)(t, dims), x)
+    assert torch.equal(out, getattr(torch, f"a{name}")(x, dims))
+
+
+@pytest.mark.parametrize("name", ("sum", "max", "min", "prod"))
+@pytest.mark.parametrize("dtype", (torch.int32, torch.int64, torch.bool), ids=str)
+def test_integers(name, dtype):
+    x = torch.randint(0, 2, (130, 70), device="cuda").to(dtype)
+    (out,) = fused(lambda t: getattr(ops, name)(t, [1]), x)
+    wanted = {
+        "sum": lambda: x.sum(1),
+        "prod": lambda: x.prod(1),
+        "max": lambda: x.amax(1),
+        "min": lambda: x.amin(1),
+    }[name]()
+    assert out.dtype == wanted.dtype
+    assert torch.equal(out, wanted)
+
+
+def test_nan_wins_extremes():
+    x = torch.randn(100, 300, device="cuda")
+    x[3, 7] = float("nan")
+    (out,) = fused(lambda t: ops.max(t, [1]), x)
+    assert bool(out[3].isnan())
+    assert int(out.isnan().sum()) == 1
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float32), ids=str)
+@pytest.mark.parametrize(("shape", "dims"), [c for c in CASES if _terms(*c) > 1], ids=str)
+def test_var_mean(shape, dims, dtype):
+    x = torch.randn(shape, device="cuda").to(dtype) * 3 + 1
+    var, mean = fused(lambda t: ops.var_mean(t, dims), x)
+    assert_near(mean, x.double().mean(dims), ulps=8)
+    assert_near(var, x.double().var(dims), ulps=32)
+
+
+def test_variance_far_from_zero():
+    x = torch.randn(64, 100_000, device="cuda") + 1000
+    var, _ = fused(lambda t: ops.var_mean(t, [1]), x)
+    assert float((var.double() / x.double().var(1) - 1).abs().max()) < 1e-4
+
+
+def test_before_after_and_several_outputs():
+    x = torch.randn(300, 520, device="cuda").bfloat16()
+    w = torch.randn(520, device="cuda").bfloat16()
+
+    def function(t, weight):
+        product = ops.cast(t, float_type()) * ops.cast(weight, float_type())
+        total = ops.sum(product, [1])
+        return ops.exp(total * 0.01), ops.max(product, [1]), product
+
+    total, largest, product = fused(function, x, w)
+    wide = x.double() * w.double()
+    assert_near(total, torch.exp(wide.sum(1) * 0.01), ulps=64, terms=520)
+    assert_near(largest, wide.amax(1))
+    assert_near(product, wide)
+
+
+def float_type():
+    import warpsmith
+
+    return warpsmith.DataType.Float
+
+
+@pytest.mark.parametrize("shape", ((64, 96), (1001, 1003), (512, 4096)), ids=str)
+def test_softmax_and_norm_in_several_kernels(shape):
+    x = torch.randn(shape, device="cuda")
+
+    def softmax(t):
+        shifted = ops.exp(t - ops.max(t, [1], True))
+        return shifted / ops.sum(shifted, [1], True)
+
+    (out,) = fused(softmax, x)
+    assert_near(out, x.double().softmax(1), ulps=64)
+
+    def norm(t):
+        var, mean = ops.var_mean(t, [1], 0, True)
+        return (t - mean) * ops.rsqrt(var + 1e-5)
+
+    (out,) = fused(norm, x)
+    wide = x.double()
+    expected = torch.nn.functional.layer_norm(wide, shape[1:], eps=1e-5)
+    assert float((out.double() - expected).abs().max()) < 2e-5
+
+
+def test_empty_reductions():
+    x = torch.randn(0, 8, device="cuda")
+    (total,) = fused(lambda t: ops.sum(t, [0]), x)
+    assert torch.equal(total, torch.zeros(8, device="cuda"))
+    (none,) = fused(lambda t: ops.sum(t, [1]), x)
+    assert none.shape == (0,)

@@ -1,0 +1,133 @@
+"""Who may import whom, read from the sources; and what `import warpsmith` costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "warpsmith"
+
+FORM = {"ir"}
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "knobs": set(),
+    "ir": set(),
+    "ops": FORM,
+    "schedule": FORM | {"ops"},
+    "schedulers": FORM | {"ops", "schedule"},
+    "kernel": FORM,
+    "lower": FORM | {"kernel"},
+    "codegen": FORM | {"ops", "kernel", "lower"},
+    "runtime": set(),
+    "testing": {"runtime"},
+}
+"""What each part may import besides itself, `errors` and `knobs`; the others may see all."""
+
+SEE_ALL = {"engine", "frontends", "tools", "__init__"}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Names of imported modules with their lines, wherever in a file they are imported."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            assert node.module is not None
+            yield node.module, node.lineno
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def wrong_imports(path: Path) -> list[str]:
+    """Imports of a file that go against the direction."""
+    part = part_of(path)
+    if part in SEE_ALL:
+        return []
+    allowed = ALLOWED[part] | {part, "errors", "knobs"}
+    found = []
+    for module, line in imported(ast.parse(path.read_text())):
+        names = module.split(".")
+        known = (len(names) > 1 and (PACKAGE / names[1]).exists()) or (
+            len(names) > 1 and (PACKAGE / f"{names[1]}.py").exists()
+        )
+        if names[0] == "warpsmith" and known and names[1] not in allowed:
+            found.append(f"{path.relative_to(ROOT)}:{line} imports {module}")
+    return found
+
+
+def module_level(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Statements that run when the module is imported; `if TYPE_CHECKING` does not."""
+    pending = list(tree.body)
+    while pending:
+        statement = pending.pop()
+        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
+            continue
+        yield statement
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            children = ast.iter_child_nodes(statement)
+            pending += [child for child in children if isinstance(child, ast.stmt)]
+
+
+def test_every_part_is_known() -> None:
+    parts = {part_of(path) for path in PACKAGE.rglob("*.py")}
+    assert parts <= set(ALLOWED) | SEE_ALL
+
+
+@pytest.mark.parametrize("part", sorted(ALLOWED))
+def test_imports_go_one_way(part: str) -> None:
+    files = [path for path in PACKAGE.rglob("*.py") if part_of(path) == part]
+    assert files
+    assert not [wrong for path in files for wrong in wrong_imports(path)]
+
+
+def test_a_wrong_direction_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    monkeypatch.setitem(globals(), "PACKAGE", tmp_path / "warpsmith")
+    (tmp_path / "warpsmith" / "ir").mkdir(parents=True)
+    (tmp_path / "warpsmith" / "ops").mkdir()
+    culprit = tmp_path / "warpsmith" / "ir" / "scalar.py"
+    culprit.write_text("def f():\n    from warpsmith import ops\n")
+    assert wrong_imports(culprit) == ["warpsmith/ir/scalar.py:2 imports warpsmith.ops"]
+
+
+def test_torch_is_never_imported_with_a_module() -> None:
+    guilty = [
+        str(path.relative_to(ROOT))
+        for path in PACKAGE.rglob("*.py")
+        if "torch" not in path.name
+        for statement in module_level(ast.parse(path.read_text()))
+        if isinstance(statement, ast.Import | ast.ImportFrom)
+        for module, _ in imported(ast.Module([statement], []))
+        if module.split(".")[0] in ("torch", "triton", "cupy")
+    ]
+    assert not guilty
+
+
+def test_importing_warpsmith_imports_nothing_heavy() -> None:
+    program = (
+        "import sys, warpsmith\n"
+        "heavy = {'torch', 'numpy', 'cuda', 'rich', 'typer'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "for name in warpsmith.__all__:\n"
+        "    assert getattr(warpsmith, name) is not None\n"
+        "assert set(warpsmith.__all__) <= set(dir(warpsmith))\n"
+        "assert not {'torch', 'rich', 'typer'} & set(sys.modules), 'after all names'\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+
+
+def test_unknown_names_are_refused() -> None:
+    import warpsmith
+
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        warpsmith.nonsense  # noqa: B018  # the access is what is tested

@@ -1,0 +1,91 @@
+"""Keep what stands before a reduction apart from what stands after it.
+
+The two have different loops, so one value in registers cannot serve both. What both need is
+computed twice: after the reduction it is small, since no reduced dimension is left.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from warpsmith.ir.exprs import Operation, Reduction, Welford, replace_tensor, tensor_inputs
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.reduction.can import after_reduction
+
+
+def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]:
+    """Give what follows the reductions its own copies of what is needed before them too.
+
+    Returns the caches with those that the copies read.
+    """
+    after = after_reduction(fusion)
+    before = _needed_before(fusion, after)
+    memory = {id(cached.register): cached.memory for cached in caches if cached.load}
+    twins: dict[int, TensorView] = {}
+    made: list[Cached] = []
+    for operation in list(fusion.operations):
+        if isinstance(operation, Reduction | Welford) or id(operation.outputs[0]) not in after:
+            continue
+        reader = operation
+        for source in tensor_inputs(operation):
+            if id(source) in before:
+                twin = _twin(fusion, source, twins)
+                reader, old = replace_tensor(reader, source, twin), reader
+                fusion.replace(old, reader)
+    for register, twin in twins.items():
+        if register in memory:
+            tensor = memory[register]
+            made.append(Cached(tensor, twin, True, f"{tensor.name} after the reduction"))
+    return (*caches, *made)
+
+
+def _needed_before(fusion: Fusion, after: set[int]) -> set[int]:
+    """Tensors, not inputs, that a reduction needs, or an output that depends on none."""
+    wanted = [output.value for output in fusion.outputs if id(output.value) not in after]
+    for operation in fusion.operations:
+        if isinstance(operation, Reduction | Welford):
+            wanted += operation.outputs
+    needed = fusion.depends_on(wanted)
+    return {id(out) for op in needed for out in op.outputs if id(out) not in after}
+
+
+def _twin(fusion: Fusion, tensor: TensorView, twins: dict[int, TensorView]) -> TensorView:
+    """A second tensor of the same value, computed from the inputs again."""
+    definition = tensor.definition
+    if definition is None:
+        return tensor
+    found = twins.get(id(tensor))
+    if found is None:
+        memo: dict[int, object] = {id(fusion): fusion}
+        for source in tensor_inputs(definition):
+            memo[id(source)] = _twin(fusion, source, twins)
+        operation: Operation = copy.deepcopy(definition, memo)
+        (found,) = operation.outputs
+        found.number = fusion.register(found)
+        fusion.insert_after(definition, operation)
+        twins[id(tensor)] = found
+    return found
+
+
+def only_after(fusion: Fusion, after: set[int]) -> list[TensorView]:
+    """Tensors that depend on no reduction, and that only what follows one reads."""
+    outputs = {id(output.value) for output in fusion.outputs}
+    found: dict[int, TensorView] = {}
+    for operation in reversed(fusion.operations):
+        if isinstance(operation, Reduction | Welford):
+            continue
+        for tensor in operation.outputs:
+            if id(tensor) in after or id(tensor) in outputs:
+                continue
+            uses = fusion.uses(tensor)
+            if uses and all(_follows(use, after, found) for use in uses):
+                found[id(tensor)] = tensor
+    return list(found.values())
+
+
+def _follows(use: Operation, after: set[int], found: dict[int, TensorView]) -> bool:
+    if isinstance(use, Reduction | Welford):
+        return False
+    return all(id(output) in after or id(output) in found for output in use.outputs)
