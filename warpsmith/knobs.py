@@ -186,6 +186,12 @@ def current() -> Knobs:
     return _SCOPED.get() or Knobs.from_environment(os.environ)
 
 
+def scoped_device() -> Device | None:
+    """The device that a scope asks for, None outside of scopes; cheap enough for every call."""
+    scoped = _SCOPED.get()
+    return None if scoped is None else scoped.device
+
+
 @contextmanager
 def scope(**changes: object) -> Iterator[Knobs]:
     """Change some knobs for the code inside a `with` block, in this thread or task only.

@@ -72,7 +72,7 @@ def test_device_properties(record_property: Record) -> None:
     assert properties.compute_capability == (expected.major, expected.minor)
     assert properties.l2_bytes == expected.L2_cache_size
     assert properties.shared_bytes_per_block_optin == expected.shared_memory_per_block_optin
-    record_property("gpu", properties)
+    record_property("gpu", properties.name)
 
 
 @pytest.mark.parametrize("n", [1, 255, 257, 1_000_003])

@@ -59,9 +59,9 @@ LAYOUTS: dict[str, Callable] = {
 }
 
 
-@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float32), ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("shape", ((64, 96), (65, 130), (1001, 1003), (256, 512)), ids=str)
+@pytest.mark.parametrize("shape", [(64, 96), (65, 130), (1001, 1003), (256, 512)], ids=str)
 def test_one_operand_of_another_layout(shape, layout, dtype):
     x, y = (torch.randn(shape, device="cuda").to(dtype) for _ in range(2))
     x = LAYOUTS[layout](x)
@@ -70,7 +70,7 @@ def test_one_operand_of_another_layout(shape, layout, dtype):
         assert_near(out, wide_silu_mul(first, second))
 
 
-@pytest.mark.parametrize("shape", ((64, 96), (65, 130)), ids=str)
+@pytest.mark.parametrize("shape", [(64, 96), (65, 130)], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_both_operands_of_another_layout(shape, layout):
     x, y = (LAYOUTS[layout](torch.randn(shape, device="cuda")) for _ in range(2))
@@ -80,7 +80,7 @@ def test_both_operands_of_another_layout(shape, layout):
 
 @pytest.mark.parametrize(
     ("shape", "other"),
-    (
+    [
         ((64, 96), (96,)),
         ((64, 96), (64, 1)),
         ((64, 96), (1, 96)),
@@ -89,7 +89,7 @@ def test_both_operands_of_another_layout(shape, layout):
         ((8, 16, 14, 14), (16, 1, 1)),
         ((8, 1, 96), (1, 16, 1)),
         ((64, 1), (1, 96)),
-    ),
+    ],
     ids=str,
 )
 def test_broadcasts(shape, other):
@@ -106,14 +106,14 @@ def test_channels_last():
     assert_near(out, wide_silu_mul(x, y))
 
 
-@pytest.mark.parametrize("shape", ((0,), (0, 8), (8, 0), (3, 0, 5)), ids=str)
+@pytest.mark.parametrize("shape", [(0,), (0, 8), (8, 0), (3, 0, 5)], ids=str)
 def test_nothing_to_compute(shape):
     x = torch.randn(shape, device="cuda")
     (out,) = fused(silu_mul, x, x)
     assert out.shape == x.shape
 
 
-@pytest.mark.parametrize("extra", (8, 3), ids=("whole vectors", "odd"))
+@pytest.mark.parametrize("extra", [8, 3], ids=("whole vectors", "odd"))
 def test_more_than_2_31_elements(extra):
     count = 2**31 + extra
     x = torch.empty(count, device="cuda", dtype=torch.bfloat16).uniform_(-1, 1)

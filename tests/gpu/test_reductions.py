@@ -44,7 +44,7 @@ def _terms(shape, dims):
     return count
 
 
-@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float32, torch.float64), ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize(("shape", "dims"), CASES, ids=str)
 def test_sum(shape, dims, dtype):
     x = torch.randn(shape, device="cuda").to(dtype) + 0.25
@@ -52,7 +52,7 @@ def test_sum(shape, dims, dtype):
     assert_near(out, x.double().sum(dims), terms=_terms(shape, dims))
 
 
-@pytest.mark.parametrize("name", ("max", "min"))
+@pytest.mark.parametrize("name", ["max", "min"])
 @pytest.mark.parametrize(("shape", "dims"), CASES[:16], ids=str)
 def test_extremes(shape, dims, name):
     x = torch.randn(shape, device="cuda")
@@ -60,8 +60,8 @@ def test_extremes(shape, dims, name):
     assert torch.equal(out, getattr(torch, f"a{name}")(x, dims))
 
 
-@pytest.mark.parametrize("name", ("sum", "max", "min", "prod"))
-@pytest.mark.parametrize("dtype", (torch.int32, torch.int64, torch.bool), ids=str)
+@pytest.mark.parametrize("name", ["sum", "max", "min", "prod"])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.bool], ids=str)
 def test_integers(name, dtype):
     x = torch.randint(0, 2, (130, 70), device="cuda").to(dtype)
     (out,) = fused(lambda t: getattr(ops, name)(t, [1]), x)
@@ -83,7 +83,7 @@ def test_nan_wins_extremes():
     assert int(out.isnan().sum()) == 1
 
 
-@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float32), ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize(("shape", "dims"), [c for c in CASES if _terms(*c) > 1], ids=str)
 def test_var_mean(shape, dims, dtype):
     x = torch.randn(shape, device="cuda").to(dtype) * 3 + 1
@@ -120,7 +120,7 @@ def float_type():
     return warpsmith.DataType.Float
 
 
-@pytest.mark.parametrize("shape", ((64, 96), (1001, 1003), (512, 4096)), ids=str)
+@pytest.mark.parametrize("shape", [(64, 96), (1001, 1003), (512, 4096)], ids=str)
 def test_softmax_and_norm_in_several_kernels(shape):
     x = torch.randn(shape, device="cuda")
 

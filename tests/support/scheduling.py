@@ -28,6 +28,10 @@ FACTOR = "factor"
 """Name of the launch symbol that random schedules split by."""
 
 
+def _is_reduction(tensor: TensorView) -> bool:
+    return isinstance(tensor.definition, Reduction | Welford)
+
+
 class Chooser:
     """Draws from hypothesis, and lays one random schedule on a fusion."""
 
@@ -40,13 +44,13 @@ class Chooser:
         """Raises ScheduleError where a step is refused."""
         loads = [cache_after(t) for t in self._fusion.input_tensors if self.maybe()]
         for output in self._fusion.outputs:
-            if self.maybe():
+            if self.maybe() or isinstance(output.value.definition, Reduction):
                 self.note(f"cache_before {output.value.name}")
                 cache_before(output.value)
         reference = self._reference()
         for _ in range(self.number(0, 5)):
             self._transform(reference)
-        if isinstance(reference.definition, Reduction | Welford):
+        if _is_reduction(reference):
             for _ in range(self.number(0, 2)):
                 reference = self._rfactor(reference)
         self.note(f"transform_like {reference.name}")
@@ -56,24 +60,14 @@ class Chooser:
         self._inline(reference)
 
     def _reference(self) -> TensorView:
-        reductions = [
-            op.outputs[0]
-            for op in self._fusion.operations
-            if isinstance(op, Reduction | Welford)
-        ]
+        reductions = [op.outputs[0] for op in self._fusion.operations if _is_reduction(op.outputs[0])]
         results = [output.value for output in self._fusion.outputs]
         return self.pick(reductions or results)
 
     def _transform_others(self, reference: TensorView) -> None:
         """Reductions that were factored keep the loops that they have."""
-        reduced = {
-            id(out)
-            for op in self._fusion.operations
-            if isinstance(op, Reduction | Welford)
-            for out in op.outputs
-        }
         inputs = self._fusion.input_tensors
-        others = [t for t in self._fusion.tensors if t not in inputs and id(t) not in reduced]
+        others = [t for t in self._fusion.tensors if t not in inputs and not _is_reduction(t)]
         if others:
             transform_like(reference, others)
 
@@ -90,6 +84,8 @@ class Chooser:
                 split(tensor, axis, factor, inner_split=inner)
             case "merge":
                 other = self.number(0, count - 1)
+                if other == axis:
+                    return
                 self.note(f"merge {tensor.name} {axis} {other}")
                 merge(tensor, axis, other)
             case _:
@@ -114,7 +110,7 @@ class Chooser:
             choice = self.number(0, 3)
             if choice == 0:
                 continue
-            kind = ParallelType.unroll if choice == 1 else self.pick(kinds)
+            kind = ParallelType.unroll if choice == 1 or not kinds else self.pick(kinds)
             if kind in kinds:
                 kinds.remove(kind)
             self.note(f"parallelize {reference.name} {position} {axis!r} {kind.name}")
@@ -126,7 +122,7 @@ class Chooser:
         results = {id(output.value) for output in self._fusion.outputs}
         inputs = self._fusion.input_tensors
         for tensor in self._fusion.tensors:
-            if tensor in inputs or id(tensor) in results:
+            if tensor in inputs or id(tensor) in results or _is_reduction(tensor):
                 continue
             if self.number(0, 3) == 0:
                 self.note(f"shared {tensor.name}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Move, Pointwise
+from warpsmith.ir.exprs import Move, Pointwise, Reduction
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr, evaluate
 from warpsmith.ir.tensor import TensorView
@@ -22,6 +22,7 @@ from warpsmith.ops.reshape import shaping, uneven_splits
 @dataclass(frozen=True, slots=True)
 class Agreement:
     """`left == right`, or, if `divides`, that `right` divides `left`.
+
 
     Attributes:
         reason: which operation asks for it, in words.
@@ -48,6 +49,12 @@ class Agreement:
         if self.divides:
             if right != 0 and left % right == 0:
                 return
+            if left == right == 0:
+                raise ArgumentError(
+                    f"{self._text(self.right)} is 0, and there is no {self.reason}",
+                    code="WS0314",
+                    remedy="pass arrays that have elements",
+                )
             raise ArgumentError(
                 f"{self._text(self.left)} is {left}, and must be a multiple of {right}: "
                 f"{self.reason}",
@@ -101,6 +108,10 @@ def _demands(fusion: Fusion) -> Iterator[Demand]:
                     yield axis.extent, extent, "expand keeps it", False
         elif isinstance(operation, Move) and operation.kind == "reshape":
             yield from _reshape(operation)
+        elif isinstance(operation, Reduction) and operation.op in ("max", "min"):
+            for axis in operation.output.logical:
+                if axis.is_reduction:  # only a number that is not 0 divides 0
+                    yield integers.ZERO, axis.extent, f"{operation.op} of nothing", True
     for output in fusion.outputs:
         if output.alias_of is not None:
             for a, b in zip(output.value.shape_axes, output.alias_of.shape_axes, strict=True):

@@ -10,7 +10,7 @@ from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, Launch, plan_call
 from warpsmith.engine.plan import PlannedSegment, plan
-from warpsmith.errors import DeviceError
+from warpsmith.errors import ArgumentError, DeviceError
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
@@ -46,7 +46,7 @@ class Executable:
 
         Outputs that alias an input are written into it and left out of the list.
         """
-        key = signature(inputs, self._sizes)
+        key = (signature(inputs, self._sizes), knob_module.scoped_device())
         ready = self._ready.get(key)
         if ready is None:
             ready = self._ready[key] = self._prepare(inputs)
@@ -122,6 +122,8 @@ def signature(inputs: Sequence[object], sizes: frozenset[int] = frozenset()) -> 
         stride = getattr(value, "stride", None)
         if stride is not None:  # a torch tensor
             tensor: Any = value
+            if tensor.requires_grad:
+                _refuse_gradients(position)
             place = tensor.get_device()
             parts.append((tensor.shape, stride(), tensor.dtype, place, tensor.data_ptr() & 15))
         elif hasattr(value, "__array_interface__"):
@@ -132,6 +134,18 @@ def signature(inputs: Sequence[object], sizes: frozenset[int] = frozenset()) -> 
         else:
             parts.append(type(value))
     return tuple(parts)
+
+
+def _refuse_gradients(position: int) -> None:
+    """Fused programs record nothing for autograd; a result without its gradient would be wrong."""
+    import torch
+
+    if torch.is_grad_enabled():
+        raise ArgumentError(
+            f"argument {position} requires a gradient, and fused programs carry none",
+            code="WS0315",
+            remedy="call under torch.no_grad(), or pass a detached tensor",
+        )
 
 
 def _alignment(pointer: int) -> int:

@@ -117,14 +117,17 @@ class Access:
         return index
 
     def bounds(self, axes: tuple[IterDomain, ...], facts: frozenset[tuple[Expr, int]]) -> Expr:
+        """Predicate under which indices of `axes`, and threads, lie inside their extents."""
+        return integers.conjunction(self.inside(axes, facts), self.thread_bounds())
+
+    def inside(self, axes: tuple[IterDomain, ...], facts: frozenset[tuple[Expr, int]]) -> Expr:
         """Predicate under which the indices of `axes` lie inside their extents."""
         return integers.conjunction(
             *(
                 integers.less(self._derivation.index(group), self._domains.extent(group))
                 for axis in axes
                 for group in self._inexact(axis, facts)
-            ),
-            self.thread_bounds(),
+            )
         )
 
     def _inexact(self, axis: IterDomain, facts: frozenset[tuple[Expr, int]]) -> tuple[Group, ...]:
@@ -154,9 +157,11 @@ class Access:
             )
             if not private or axis.is_reduction or id(axis) in independent:
                 continue
-            if self._domains.extent(self._domains.group(axis)) == integers.ONE:
+            group = self._domains.group(axis)
+            if self._domains.extent(group) == integers.ONE:
                 continue
-            if self.axis(axis) != self._threads.symbols[axis.parallel]:
+            known = self._derivation.reaches(group)
+            if not known or self.index(group) != self._threads.symbols[axis.parallel]:
                 wanted = "global" if axis.parallel.is_grid else "shared"
                 raise ScheduleError(
                     f"{self.output.name} reads elements of {tensor.name} that other threads "

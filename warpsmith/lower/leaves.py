@@ -235,10 +235,15 @@ class Leaves:
             if output.root is not output.logical:
                 conditions.append(access.bounds(output.logical, self._facts))
         for tensor in (output, *tensor_inputs(operation)):
+            layout = self._layouts.get(id(tensor), ())
             if self.buffer(tensor).memory is MemoryType.shared:
-                conditions.append(access.bounds(self._layouts[id(tensor)], self._facts))
+                conditions.append(access.bounds(layout, self._facts))
+            elif tensor is not output:  # its producer may have shorter loops
+                conditions.append(access.inside(layout, self._facts))
         if stores:
             conditions += self._once(access)
+        elif self.buffer(output).memory is MemoryType.shared:
+            conditions += self._first_copy(output)
         return integers.conjunction(*conditions)
 
     @property
@@ -264,6 +269,16 @@ class Leaves:
                 conditions.append(Apply("eq", (index, integers.ZERO), DataType.Bool))
         return conditions
 
+    def _first_copy(self, output: TensorView) -> list[Expr]:
+        """Conditions that keep other threads' copies of an element, which may be out of range."""
+        return [
+            Apply("eq", (self._threads.symbols[axis.parallel], integers.ZERO), DataType.Bool)
+            for axis in output.loop
+            if axis.parallel.is_block
+            and id(axis) in self._unused[id(output)]
+            and self._threads.extents[axis.parallel] != integers.ONE
+        ]
+
     def _repeated(self, output: TensorView) -> list[Group]:
         """Groups that the loops walk and the output lacks: its elements come again for each."""
         axes = (axis for axis in (*output.root, *output.logical) if not axis.is_broadcast)
@@ -285,6 +300,14 @@ class Leaves:
         flags: dict[Symbol, tuple[ParallelType, ...]] = {}
         for source in tensor_inputs(operation):
             flags.update(dict(self._last.get(id(source), ())))
+        kinds = {axis.parallel for axis in operation.outputs[0].loop if axis.is_reduction}
+        if flags and any(kind.is_grid for kind in kinds):
+            raise ScheduleError(
+                f"{operation.outputs[0].name} reduces over the grid what was reduced over the grid "
+                "before, which only one block has",
+                code="WS0277",
+                remedy="reduce over all grid axes in one step: rfactor none of them",
+            )
         for output in operation.outputs:
             for symbol, axes in flags.items():
                 for axis in output.loop:
@@ -310,7 +333,14 @@ class Leaves:
                 remedy="vectorize its cache_before or cache_after",
             )
         axis = output.loop[-1]
-        width = int(_constant(self._domains.extent(self._domains.group(axis))))
+        extent = self._domains.extent(self._domains.group(axis))
+        width = integers.constant(extent)
+        if width is None:
+            raise ScheduleError(
+                f"{axis!r} of {output.name} has the extent {extent!r}, which is not a constant",
+                code="WS0209",
+                remedy="split it by 2, 4, 8 or 16 first",
+            )
         if width * output.dtype.size not in VECTOR_BYTES:
             raise ScheduleError(
                 f"{output.name} vectorizes {width} elements of {output.dtype.size} bytes: "

@@ -57,7 +57,7 @@ def is_rfactored(tensor: TensorView) -> bool:
 
 
 class _Evaluator:
-    def __init__(self, fusion: Fusion, inputs: Sequence[np.ndarray | float], precise: bool) -> None:
+    def __init__(self, fusion: Fusion, inputs: Sequence[Any], precise: bool) -> None:
         self._fusion = fusion
         self._precise = precise
         self._arrays: dict[int, np.ndarray] = {}
@@ -168,8 +168,6 @@ def _identity(op: str, dtype: np.dtype[Any]) -> float:
     lowest = op == "max"
     if dtype.kind == "f":
         return -math.inf if lowest else math.inf
-    if dtype.kind == "b":
-        return not lowest
     if dtype.kind == "i":
         limits = np.iinfo(dtype)
         return int(limits.min if lowest else limits.max)

@@ -80,6 +80,10 @@ def var_mean(
     reduced = dimensions(tensor, dims, "var_mean")
     average, deviation = _moments(tensor, reduced)
     variance = _tensor(apply("div", deviation, _corrected(tensor, reduced, correction)))
+    if not all(isinstance(tensor.shape_axes[d].extent, Const) for d in reduced):
+        count = arithmetic.convert(_count(tensor, reduced), average.dtype)
+        whole = apply("div", count, count)  # 1, or NaN for the mean of nothing
+        average = _tensor(apply("mul", average, whole))
     flags = _flags(tensor, reduced, keepdim)
     return (
         rounded(add_axes(variance, flags), tensor.dtype),

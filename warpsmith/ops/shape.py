@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from warpsmith.errors import DefinitionError
-from warpsmith.ir import arithmetic, integers
+from warpsmith.ir import arithmetic
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Move, Pointwise

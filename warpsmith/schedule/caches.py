@@ -104,7 +104,7 @@ def rfactor(tensor: TensorView, axes: Sequence[int]) -> tuple[TensorView, ...]:
             remedy="keep at least one reduction axis",
         )
     outputs = definition.outputs
-    parts = [_partial(tensor, chosen) for _ in outputs]
+    parts = [_partial(output, [output.loop[p] for p in positions]) for output in outputs]
     partial: Operation
     final: Operation
     for output, part in zip(outputs, parts, strict=True):
@@ -115,9 +115,8 @@ def rfactor(tensor: TensorView, axes: Sequence[int]) -> tuple[TensorView, ...]:
     else:
         partial = Reduction(definition.op, definition.source, parts[0])
         final = Reduction(definition.op, parts[0], tensor)
-    old_loop = list(tensor.loop)
     for output, part in zip(outputs, parts, strict=True):
-        _leave(output, part, old_loop, own_loops=output is tensor)
+        _leave(output, part)
     fusion = tensor.fusion
     fusion.insert_before(definition, partial)
     fusion.replace(definition, final)
@@ -158,14 +157,8 @@ def _partial(tensor: TensorView, chosen: list[IterDomain]) -> TensorView:
     return part
 
 
-def _leave(
-    output: TensorView, part: TensorView, old_loop: list[IterDomain], *, own_loops: bool
-) -> None:
-    """What is left for a result: the producer's axes, of which its other reductions remain.
-
-    `old_loop` are the loops that were scheduled; a sibling result of Welford (not `own_loops`)
-    repeats them.
-    """
+def _leave(output: TensorView, part: TensorView) -> None:
+    """What is left for a result: the producer's axes, of which its other reductions remain."""
     kept = iter(part.shape_axes)
     iterations = [axis for axis in output.logical if not axis.is_reduction]
     axes = [next(kept).clone(axis.kind) for axis in iterations]
@@ -173,16 +166,11 @@ def _leave(
     output.root = output.logical = (*axes, *remaining.values())
     renamed = {id(old): new for old, new in zip(iterations, axes, strict=True)}
     output.transforms = [_rename(t, renamed) for t in output.transforms if not t.axis.is_reduction]
-    output.loop = []
+    old_loop, output.loop = output.loop, []
     for axis in old_loop:
-        if axis.is_reduction:
-            if id(axis) not in remaining:
-                continue
-            left = remaining[id(axis)]
-        elif own_loops:
-            left = renamed.get(id(axis), axis)
-        else:
-            left = axis.clone()
+        if axis.is_reduction and id(axis) not in remaining:
+            continue
+        left = remaining[id(axis)] if axis.is_reduction else renamed.get(id(axis), axis)
         left.parallel = axis.parallel
         output.loop.append(left)
 

@@ -41,6 +41,11 @@ def _check_schedulable(tensor: TensorView, first: int) -> None:
         )
 
 
+def _together(tensor: TensorView) -> tuple[TensorView, ...]:
+    """The tensors that one operation computes in the same loops: mean, m2 and count of Welford."""
+    return (tensor,) if tensor.definition is None else tensor.definition.outputs
+
+
 def split(
     tensor: TensorView, axis: int, factor: int | Expr, inner_split: bool = True
 ) -> TensorView:
@@ -60,9 +65,10 @@ def split(
             code="WS0205",
             remedy="split before parallelizing",
         )
-    made = domains.split(target, integers.index(factor), inner_split=inner_split)
-    tensor.transforms.append(made)
-    tensor.loop[position : position + 1] = [made.outer, made.inner]
+    for each in _together(tensor):
+        made = domains.split(each.loop[position], integers.index(factor), inner_split=inner_split)
+        each.transforms.append(made)
+        each.loop[position : position + 1] = [made.outer, made.inner]
     return tensor
 
 
@@ -94,10 +100,11 @@ def merge(tensor: TensorView, axis_o: int, axis_i: int | None = None) -> TensorV
                 code="WS0205",
                 remedy="merge before parallelizing",
             )
-    made = domains.merge(first, second)
-    tensor.transforms.append(made)
-    tensor.loop[outer] = made.axis
-    del tensor.loop[inner]
+    for each in _together(tensor):
+        made = domains.merge(each.loop[outer], each.loop[inner])
+        each.transforms.append(made)
+        each.loop[outer] = made.axis
+        del each.loop[inner]
     return tensor
 
 
@@ -116,7 +123,8 @@ def reorder(tensor: TensorView, old2new: Mapping[int, int]) -> TensorView:
     rest = iter(p for p in range(length) if p not in moves)
     source = {new: old for old, new in moves.items()}
     order = [source[p] if p in source else next(rest) for p in range(length)]
-    tensor.loop[:] = [tensor.loop[p] for p in order]
+    for each in _together(tensor):
+        each.loop[:] = [each.loop[p] for p in order]
     return tensor
 
 
@@ -148,7 +156,9 @@ def bind(tensor: TensorView, axis: IterDomain, parallel_type: ParallelType) -> N
             code="WS0211",
             remedy="use vectorize for 16-byte accesses",
         )
-    axis.parallel = parallel_type
+    position = tensor.loop.index(axis)
+    for each in _together(tensor):
+        each.loop[position].parallel = parallel_type
 
 
 def set_memory_type(tensor: TensorView, memory_type: MemoryType) -> TensorView:

@@ -75,7 +75,11 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
 
 
 def _order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) -> int:
-    """Bring kept dimensions before reduced ones, in memory order; returns how many are kept."""
+    """Bring kept dimensions before reduced ones, in memory order; returns how many are kept.
+
+    Kept broadcast dimensions have one element and need no loop.
+    """
+    tensor.loop = [axis for axis in tensor.loop if not axis.is_broadcast]
 
     def key(position: int) -> tuple[bool, int]:
         axis = tensor.loop[position]
@@ -141,7 +145,7 @@ def _outer(
 def _factor(tensor: TensorView, roles: list[Role], params: ReductionParams) -> TensorView:
     """Bind the loops and factor the reduction twice; returns the first partial result."""
     for position, role in enumerate(roles):
-        tensor.loop[position].parallel = PARALLEL[role]
+        parallelize(tensor, position, PARALLEL[role])
     own = [Role.serial, Role.unroll]
     if params.inner and isinstance(tensor.definition, Welford):
         own.append(Role.vector)

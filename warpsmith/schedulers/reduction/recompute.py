@@ -28,7 +28,7 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
     for operation in list(fusion.operations):
         if isinstance(operation, Reduction | Welford) or id(operation.outputs[0]) not in after:
             continue
-        reader = operation
+        reader: Operation = operation
         for source in tensor_inputs(operation):
             if id(source) in before:
                 twin = _twin(fusion, source, twins)
@@ -62,7 +62,7 @@ def _twin(fusion: Fusion, tensor: TensorView, twins: dict[int, TensorView]) -> T
         for source in tensor_inputs(definition):
             memo[id(source)] = _twin(fusion, source, twins)
         operation: Operation = copy.deepcopy(definition, memo)
-        (found,) = operation.outputs
+        found = operation.outputs[0]
         found.number = fusion.register(found)
         fusion.insert_after(definition, operation)
         twins[id(tensor)] = found
