@@ -106,7 +106,7 @@ def _inner(
     _merge_all(tensor, keeps, len(tensor.loop) - 1)
     split(tensor, keeps, params.block_x)
     split(tensor, keeps, params.unroll)
-    split(tensor, keeps, count, inner_split=False)
+    _split_over_blocks(tensor, keeps, count)
     roles = [Role.splits, Role.serial, Role.unroll, Role.block_x, Role.vector]
     if not keeps:
         return roles
@@ -124,7 +124,7 @@ def _outer(
     _merge_all(tensor, keeps, len(tensor.loop))
     split(tensor, keeps, params.block_y)
     split(tensor, keeps, params.unroll)
-    split(tensor, keeps, count, inner_split=False)
+    _split_over_blocks(tensor, keeps, count)
     _merge_all(tensor, keeps - run, keeps)
     kept = keeps - run + 1
     split(tensor, kept - 1, params.vector)
@@ -140,6 +140,16 @@ def _outer(
         Role.block_x,
         Role.vector,
     ]
+
+
+def _split_over_blocks(tensor: TensorView, position: int, count: Symbol) -> None:
+    """The passes at `position` become `[blocks, passes of one block]`.
+
+    Blocks that share a result take passes in turn, so that they read adjacent memory at one time:
+    up to 4 % faster than contiguous shares (docs/lessons/reductions.md).
+    """
+    split(tensor, position, count)
+    reorder(tensor, {position: position + 1})
 
 
 def _factor(tensor: TensorView, roles: list[Role], params: ReductionParams) -> TensorView:

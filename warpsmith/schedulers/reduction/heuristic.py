@@ -29,11 +29,13 @@ NARROW_VECTORS = 16
 FEW_ROWS = 128
 """Columns of up to this many elements are reduced by one thread each."""
 
-BLOCKS_PER_SM = 2
-"""Blocks on each multiprocessor that a split of the reduced dimension aims for."""
+LONG_VECTORS = 8192
+"""Rows of more vectors than this are Welford-reduced by larger blocks with fewer accesses each."""
 
-BLOCKS_PER_SM_OF_ONE_RESULT = 16
-"""The same where there is a single result: its partials are few, so more blocks pay."""
+BLOCKS_PER_SM_INNER = 2
+BLOCKS_PER_SM_OUTER = 1
+"""Blocks on each multiprocessor that a split of the reduced dimension aims for. Outer reductions
+have a partial result for every column, so each further block costs more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +146,9 @@ def _inner_block(vectors: int, welford: bool) -> tuple[int, int, int, int]:
         if welford and lanes > 1:
             return lanes // 2, 512 // lanes, 2, 2
         return lanes, 256 // lanes, 1, 4
-    unroll = 8 if welford else 4
-    block_x = max(32, min(lanes // unroll, 256 if welford else 512))
+    joins = welford and vectors <= LONG_VECTORS
+    unroll = 8 if joins else 4
+    block_x = max(32, min(lanes // unroll, 256 if joins else 512))
     return block_x, max(1, 256 // block_x), min(unroll, max(1, lanes // block_x)), 1
 
 
@@ -167,8 +170,7 @@ def splits(shape: Shape, params: ReductionParams, problem: Problem) -> int:
     else:
         groups = -(-kept // (params.block_x * params.vector))
         per_pass = params.block_y * params.unroll
-    one_result = params.inner and groups == 1
-    blocks = BLOCKS_PER_SM_OF_ONE_RESULT if one_result else BLOCKS_PER_SM
+    blocks = BLOCKS_PER_SM_INNER if params.inner else BLOCKS_PER_SM_OUTER
     wanted = problem.target.sm_count * blocks // max(groups, 1)
     passes = max(1, -(-reduced // per_pass))
     share = -(-passes // max(1, min(wanted, passes, 65535)))
