@@ -190,3 +190,19 @@ def test_lower_and_explain() -> None:
     compiled = silu_mul.lower(x, y).compile()
     assert "__global__" in compiled.asm["cuda"]
     assert "pointwise" in silu_mul.explain(x, y)
+
+
+def test_a_tensor_that_requires_a_gradient_is_refused() -> None:
+    torch = pytest.importorskip("torch")
+    kernel = warpsmith.fuse(lambda t: t * 2.0)
+    x = torch.ones(8, requires_grad=True)
+    with pytest.raises(ArgumentError, match=r"argument 0 requires a gradient.*no_grad"):
+        kernel(x)
+    with torch.no_grad():
+        assert torch.equal(kernel(x), torch.full((8,), 2.0))
+
+
+def test_the_largest_of_nothing_is_refused() -> None:
+    kernel = warpsmith.fuse(lambda t: ops.max(t, [0]))
+    with pytest.raises(ArgumentError, match="there is no max of nothing"):
+        kernel(np.ones((0, 4), np.float32))

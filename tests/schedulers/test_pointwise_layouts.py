@@ -68,7 +68,9 @@ def test_many_types_at_once(size: int) -> None:
     total = p.op("add", p.cast(a, DataType.Float), p.op("mul", b, p.cast(c, DataType.Float)))
     p.output(p.op("where", d, total, b), p.op("add", c, c), p.op("logical_not", d))
     shape = (5, size)
-    check_automatic(p.fusion, random_inputs(p.fusion, dict.fromkeys(("T0", "T1", "T2", "T3"), shape)))
+    check_automatic(
+        p.fusion, random_inputs(p.fusion, dict.fromkeys(("T0", "T1", "T2", "T3"), shape))
+    )
 
 
 @pytest.mark.parametrize("contiguity", [(False, True), (True, False), (False, False)])

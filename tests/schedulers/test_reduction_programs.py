@@ -68,8 +68,9 @@ def test_row_and_column_inputs_before_the_reduction(
     p = Program()
     x = p.input(DataType.Float, (None, None))
     row, column = p.input(DataType.Float, (None,)), p.input(DataType.Float, (None,))
-    scaled = p.op("mul", p.op("sub", x, p.broadcast(column, [False, True])),
-                  p.broadcast(row, [True, False]))
+    scaled = p.op(
+        "mul", p.op("sub", x, p.broadcast(column, [False, True])), p.broadcast(row, [True, False])
+    )
     p.output(p.reduce("sum", scaled, dims))
     arrays = random_inputs(p.fusion, {"T0": shape, "T1": shape[1:], "T2": shape[:1]})
     check_automatic(p.fusion, arrays, splits=2, terms=math.prod(shape))

@@ -302,7 +302,7 @@ class _Machine:
 
     def _check_room(self, reduce: Reduce) -> None:
         """Scratch and workspace are as large as the prelude's functions need."""
-        from warpsmith.codegen.prelude.sizes import (
+        from warpsmith.kernel.scratch import (
             block_reduce_scratch,
             grid_workspace_elements,
             kept_threads,

@@ -49,13 +49,13 @@ def random_inputs(
 ) -> dict[str, np.ndarray]:
     """Arrays for the inputs, laid out as their stride orders say; padded where not contiguous."""
     rng = np.random.default_rng(seed)
-    return {t.name: laid_out(t, random_array(rng, t.dtype, shapes[t.name]))
-            for t in fusion.input_tensors}
+    return {
+        t.name: laid_out(t, random_array(rng, t.dtype, shapes[t.name]))
+        for t in fusion.input_tensors
+    }
 
 
-def random_array(
-    rng: np.random.Generator, dtype: DataType, shape: tuple[int, ...]
-) -> np.ndarray:
+def random_array(rng: np.random.Generator, dtype: DataType, shape: tuple[int, ...]) -> np.ndarray:
     if dtype is DataType.Bool:
         return rng.integers(0, 2, shape).astype(np.bool_)
     if dtype.is_int:
@@ -75,9 +75,7 @@ def laid_out(tensor: TensorView, array: np.ndarray, padding: int = 3) -> np.ndar
         steps[d] = step
         step *= max(array.shape[d], 1)
     place = np.zeros(max(step, 1), array.dtype)
-    view = np.lib.stride_tricks.as_strided(
-        place, array.shape, [s * array.itemsize for s in steps]
-    )
+    view = np.lib.stride_tricks.as_strided(place, array.shape, [s * array.itemsize for s in steps])
     view[...] = array
     return view
 
@@ -133,9 +131,7 @@ def interpret(
     return tuple(results)
 
 
-def check(
-    found: np.ndarray, expected: np.ndarray, dtype: DataType, *, terms: int = 1
-) -> None:
+def check(found: np.ndarray, expected: np.ndarray, dtype: DataType, *, terms: int = 1) -> None:
     """Equality up to the rounding of `dtype` after sums of `terms` terms computed in Float."""
     assert found.shape == expected.shape
     if not dtype.is_float:

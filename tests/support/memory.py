@@ -81,8 +81,11 @@ class Memory:
         """Read flat places, one for each thread."""
         if self.buffer.memory is MemoryType.shared:
             writer = self._writer[places]
-            self._expect((writer == NOBODY) | (writer == threads), places, "RAW: read without a "
-                         "barrier after another thread wrote it")
+            self._expect(
+                (writer == NOBODY) | (writer == threads),
+                places,
+                "RAW: read without a barrier after another thread wrote it",
+            )
             reader = self._reader[places]
             alone = (reader == NOBODY) | (reader == threads)
             self._reader[places] = np.where(alone, threads, SEVERAL)
@@ -103,16 +106,19 @@ class Memory:
             self._expect(self._writer[places] == threads, places, "is written by two threads")
         if buffer.memory is MemoryType.shared:
             reader, writer = self._reader[places], self._writer[places]
-            self._expect((reader == NOBODY) | (reader == threads), places, "WAR: written without "
-                         "a barrier after another thread read it")
-            same = (self.data[places] == data) & self.defined[places]
+            self._expect(
+                (reader == NOBODY) | (reader == threads),
+                places,
+                "WAR: written without a barrier after another thread read it",
+            )
+            same = _equal(self.data[places], data) & self.defined[places]
             mine = (writer == NOBODY) | (writer == threads)
             self._expect(mine | same, places, "WAW: written by two threads without a barrier")
             self._writer[places] = threads
         self.data[places] = data
         self.defined[places] = defined
         if buffer.memory is MemoryType.shared:
-            stored = self.data[places] == data
+            stored = _equal(self.data[places], data)
             self._expect(stored | ~defined, places, "WAW: gets two values at once")
 
     def barrier(self) -> None:
@@ -138,3 +144,8 @@ class Memory:
         if not np.all(good):
             place = int(places[np.argmin(np.broadcast_to(good, places.shape))])
             raise Fault(f"{self.buffer.name}[{place % self.size}] {what}")
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Equality in which NaN equals NaN."""
+    return np.asarray((a == b) | ((a != a) & (b != b)))

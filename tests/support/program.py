@@ -49,9 +49,7 @@ class Program:
         self.fusion.inputs.append(tensor)
         return tensor
 
-    def output(
-        self, *tensors: TensorView, stride_order: Sequence[int] | None = None
-    ) -> Program:
+    def output(self, *tensors: TensorView, stride_order: Sequence[int] | None = None) -> Program:
         for tensor in tensors:
             tensor.stride_order = None if stride_order is None else tuple(stride_order)
             self.fusion.outputs.append(Output(tensor))
@@ -168,9 +166,7 @@ class Program:
         self.fusion.append(Move("reshape", tensor, output, tuple(range(tensor.rank))))
         return output
 
-    def _move(
-        self, kind: str, tensor: TensorView, origin: tuple[int | None, ...]
-    ) -> TensorView:
+    def _move(self, kind: str, tensor: TensorView, origin: tuple[int | None, ...]) -> TensorView:
         axes = tensor.shape_axes
         new = tuple(
             IterDomain(integers.ONE, IterType.broadcast)

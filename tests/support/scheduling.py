@@ -60,7 +60,9 @@ class Chooser:
         self._inline(reference)
 
     def _reference(self) -> TensorView:
-        reductions = [op.outputs[0] for op in self._fusion.operations if _is_reduction(op.outputs[0])]
+        reductions = [
+            op.outputs[0] for op in self._fusion.operations if _is_reduction(op.outputs[0])
+        ]
         results = [output.value for output in self._fusion.outputs]
         return self.pick(reductions or results)
 

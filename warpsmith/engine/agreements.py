@@ -52,7 +52,7 @@ class Agreement:
             if left == right == 0:
                 raise ArgumentError(
                     f"{self._text(self.right)} is 0, and there is no {self.reason}",
-                    code="WS0314",
+                    code="WS0316",
                     remedy="pass arrays that have elements",
                 )
             raise ArgumentError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from warpsmith import knobs as knob_module
@@ -51,6 +51,19 @@ class Executable:
         if ready is None:
             ready = self._ready[key] = self._prepare(inputs)
         return ready(inputs)
+
+    def prepared(self, inputs: Sequence[object]) -> Callable[[Sequence[Any]], list[Any]]:
+        """What `run` does for arrays of exactly this signature, without looking at it again.
+
+        Where a size depends on a number among the arguments, that is `run` itself.
+        """
+        if self._sizes:
+            return self.run
+        key = (signature(inputs), knob_module.scoped_device())
+        ready = self._ready.get(key)
+        if ready is None:
+            ready = self._ready[key] = self._prepare(inputs)
+        return ready
 
     def plan_for(self, inputs: Sequence[object], knobs: Knobs | None = None) -> CallPlan:
         """Kernels and launches for these arrays, compiled; nothing is run."""
@@ -122,8 +135,6 @@ def signature(inputs: Sequence[object], sizes: frozenset[int] = frozenset()) -> 
         stride = getattr(value, "stride", None)
         if stride is not None:  # a torch tensor
             tensor: Any = value
-            if tensor.requires_grad:
-                _refuse_gradients(position)
             place = tensor.get_device()
             parts.append((tensor.shape, stride(), tensor.dtype, place, tensor.data_ptr() & 15))
         elif hasattr(value, "__array_interface__"):
@@ -197,6 +208,9 @@ class _Reference(_Ready):
         self._fusion = fusion
 
     def __call__(self, inputs: Sequence[object]) -> list[Any]:
+        for position, value in enumerate(inputs):
+            if getattr(value, "requires_grad", False):
+                _refuse_gradients(position)
         host: list[Any] = [arrays.to_numpy(x) if _is_array(x) else x for x in inputs]
         results = evaluate(self._fusion, host)
         like = next((x for x in inputs if _is_array(x)), None)
@@ -266,7 +280,12 @@ class _OnDevice(_Ready):
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         torch = self._torch
-        addresses = {name: inputs[position].data_ptr() for position, name in self._inputs}
+        addresses: dict[str, int] = {}
+        for position, name in self._inputs:
+            tensor = inputs[position]
+            if tensor.requires_grad:
+                _refuse_gradients(position)
+            addresses[name] = tensor.data_ptr()
         made: dict[str, Any] = {}
         for name, shape, strides, dtype in self._new:
             if strides is None:

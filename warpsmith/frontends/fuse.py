@@ -23,6 +23,7 @@ from warpsmith.frontends.tensor import Tensor
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
+from warpsmith.knobs import scoped_device
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.values import Deferred
 from warpsmith.runtime import arrays
@@ -98,7 +99,7 @@ class Fused:
         else:
             values, names = args, ()
         try:
-            key = (_exact(values), names)
+            key = (_exact(values), names, scoped_device())
             route = self._known.get(key)
         except (_Unusual, TypeError):  # TypeError: it has no hash, and the slow way refuses it
             return self._run_slowly(args, kwargs)
@@ -129,7 +130,7 @@ class Fused:
         order.update({name: len(args) + len(kwargs) + k for k, name in enumerate(defaults)})
         values = dict(zip(names, complete, strict=True))
         return _Route(
-            run=trace.executable.run,
+            run=trace.executable.prepared([complete[place] for place in trace.positions]),
             places=tuple(order[names[position]] for position in trace.positions),
             defaults=tuple(values[name] for name in defaults),
             single=trace.single,

@@ -37,6 +37,7 @@ from warpsmith.kernel.nodes import (
     WelfordMerge,
     WelfordStep,
 )
+from warpsmith.kernel.scratch import block_reduce_scratch
 from warpsmith.lower.access import Access, layout_of, size_of
 from warpsmith.lower.threads import Threads
 from warpsmith.lower.vectors import Vectorizer
@@ -501,7 +502,7 @@ class Leaves:
             f"{output.name}_scratch",
             output.dtype,
             MemoryType.shared,
-            integers.mul(threads, elements * parts),
+            self._scratch_size(block, elements, parts),
         )
         self.made.shared[scratch.name] = scratch
         buffers = tuple(self.buffer(out) for out in operation.outputs)
@@ -526,6 +527,17 @@ class Leaves:
         return Reduce(
             op, buffers, index, elements, block, scratch, grid, last, workspace, semaphore
         )
+
+    def _scratch_size(self, reduced: tuple[ParallelType, ...], elements: int, parts: int) -> Expr:
+        """Elements of shared memory for a reduction: exact for a constant block, else enough."""
+        extents = [self._threads.extents.get(t, integers.ONE) for t in BLOCK_TYPES]
+        known = [integers.constant(extent) for extent in extents]
+        x, y, z = known
+        if x is None or y is None or z is None:
+            return integers.mul(*extents, elements * parts)
+        gone = [kind in reduced for kind in BLOCK_TYPES]
+        count = block_reduce_scratch(elements, (gone[0], gone[1], gone[2]), (x, y, z))
+        return Const(max(1, count * parts))
 
     def _welford_merge(self, operation: Welford, indices: list[Expr]) -> list[Statement]:
         """Combine one rfactored part into the running triple."""

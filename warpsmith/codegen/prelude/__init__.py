@@ -13,14 +13,14 @@ from warpsmith.codegen.prelude.grid import GRID
 from warpsmith.codegen.prelude.math import MATH
 from warpsmith.codegen.prelude.piece import Piece
 from warpsmith.codegen.prelude.reduce import REDUCE
-from warpsmith.codegen.prelude.sizes import (
+from warpsmith.codegen.prelude.storage import STORAGE
+from warpsmith.codegen.prelude.vector import VECTOR, LoadHint, StoreHint
+from warpsmith.errors import InternalError
+from warpsmith.kernel.scratch import (
     block_reduce_scratch,
     grid_workspace_elements,
     kept_threads,
 )
-from warpsmith.codegen.prelude.storage import STORAGE
-from warpsmith.codegen.prelude.vector import VECTOR, LoadHint, StoreHint
-from warpsmith.errors import InternalError
 
 PIECES: Mapping[str, Piece] = MappingProxyType(
     {piece.name: piece for piece in (*VECTOR, *STORAGE, *MATH, *REDUCE, *BLOCK, *GRID)}
