@@ -33,7 +33,7 @@ _SHAPES = (
     (0, 1024, 4),
     (0, 256, 8),
 )
-"""Blocks a multiprocessor, threads a block, 16-byte loads in flight; 0: blocks cover all at once."""
+"""Blocks a multiprocessor (0: as many as cover all at once), threads a block, 16-byte loads."""
 
 _READ = """
 __device__ __forceinline__ uint4 load(const uint4* from) {

@@ -44,17 +44,20 @@ class Chooser:
         """Raises ScheduleError where a step is refused."""
         loads = [cache_after(t) for t in self._fusion.input_tensors if self.maybe()]
         for output in self._fusion.outputs:
-            if self.maybe() or isinstance(output.value.definition, Reduction):
+            reduced = isinstance(output.value.definition, Reduction)
+            if self.maybe() or reduced or self._fusion.uses(output.value):
                 self.note(f"cache_before {output.value.name}")
                 cache_before(output.value)
         reference = self._reference()
+        factored = {id(reference)}
         for _ in range(self.number(0, 5)):
             self._transform(reference)
         if _is_reduction(reference):
             for _ in range(self.number(0, 2)):
                 reference = self._rfactor(reference)
+                factored.add(id(reference))
         self.note(f"transform_like {reference.name}")
-        self._transform_others(reference)
+        self._transform_others(reference, factored)
         self._bind(reference)
         self._place(loads)
         self._inline(reference)
@@ -66,10 +69,16 @@ class Chooser:
         results = [output.value for output in self._fusion.outputs]
         return self.pick(reductions or results)
 
-    def _transform_others(self, reference: TensorView) -> None:
-        """Reductions that were factored keep the loops that they have."""
+    def _transform_others(self, reference: TensorView, factored: set[int]) -> None:
+        """The steps of a factored reduction keep the loops that they have."""
+        fixed = {
+            id(output)
+            for operation in self._fusion.operations
+            if any(id(output) in factored for output in operation.outputs)
+            for output in operation.outputs
+        }
         inputs = self._fusion.input_tensors
-        others = [t for t in self._fusion.tensors if t not in inputs and not _is_reduction(t)]
+        others = [t for t in self._fusion.tensors if t not in inputs and id(t) not in fixed]
         if others:
             transform_like(reference, others)
 

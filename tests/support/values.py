@@ -154,6 +154,8 @@ def cast(data: np.ndarray, dtype: DataType) -> np.ndarray:
     with np.errstate(all="ignore"):
         if dtype is DataType.Bool:
             return np.asarray(data != 0)
-        if (data.dtype.itemsize == 2 and data.dtype.kind != "i") or (dtype.is_half and data.dtype != np.float64):
+        if (data.dtype.itemsize == 2 and data.dtype.kind != "i") or (
+            dtype.is_half and data.dtype != np.float64
+        ):
             data = data.astype(np.float32)
         return np.asarray(data).astype(NUMPY_TYPES[dtype])

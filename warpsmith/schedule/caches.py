@@ -46,7 +46,7 @@ def cache_after(tensor: TensorView, cached_uses: Sequence[TensorView] | None = N
 
 
 def cache_before(tensor: TensorView) -> TensorView:
-    """Let a new tensor take over `tensor`'s definition; `tensor` becomes a copy of it."""
+    """Let a new tensor take over `tensor`'s definition and readers; `tensor` becomes its copy."""
     fusion = tensor.fusion
     definition = tensor.definition
     if definition is None:
@@ -65,6 +65,8 @@ def cache_before(tensor: TensorView) -> TensorView:
         tensor.dtype, tensor.logical, root=tensor.root, transforms=tuple(tensor.transforms)
     )
     cache.loop = list(tensor.loop)
+    for reader in fusion.uses(tensor):
+        fusion.replace(reader, replace_tensor(reader, tensor, cache))
     fusion.replace(definition, replace_output(definition, tensor, cache))
     axes = tuple(axis.clone() for axis in cache.shape_axes)
     tensor.root = tensor.logical = axes

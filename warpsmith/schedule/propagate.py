@@ -53,7 +53,10 @@ def _targets(
 
 
 def _source_groups(domains: DomainMap, tensor: TensorView, axis: IterDomain) -> frozenset[Group]:
-    """Groups of the logical or root axes that a loop axis was made from."""
+    """Groups of the logical and root axes that a loop axis was made from.
+
+    The loops of an rfactored producer are logical axes; another reduction knows their roots only.
+    """
     origins = {domains.group(a) for a in (*tensor.logical, *tensor.root)}
     found: set[Group] = set()
     stack, seen = [domains.group(axis)], set()
@@ -64,7 +67,6 @@ def _source_groups(domains: DomainMap, tensor: TensorView, axis: IterDomain) -> 
         seen.add(group)
         if group in origins:
             found.add(group)
-            continue
         for transform in domains.touching(group):
             if any(domains.group(result) == group for result in transform.results):
                 parts = {transform.axis, transform.outer, transform.inner}

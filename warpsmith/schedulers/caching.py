@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsmith.ir.exprs import Pointwise, Welford, replace_tensor
+from warpsmith.ir.exprs import Pointwise, Welford
 from warpsmith.ir.fusion import Fusion, Output
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after, cache_before
@@ -36,14 +36,10 @@ def add_caches(fusion: Fusion) -> tuple[Cached, ...]:
     for tensor in fusion.input_tensors:
         made += _load_caches(fusion, tensor, shared)
     for output in {id(o.value): o.value for o in fusion.outputs}.values():
-        readers = fusion.uses(output)
         if isinstance(output.definition, Welford):
             made.append(_stored(_detach(fusion, output), output))
             continue
-        register = cache_before(output)
-        made.append(_stored(output, register))
-        for reader in readers:
-            fusion.replace(reader, replace_tensor(reader, output, register))
+        made.append(_stored(output, cache_before(output)))
     return tuple(made)
 
 

@@ -79,7 +79,9 @@ def _order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) 
 
     Kept broadcast dimensions have one element and need no loop.
     """
-    tensor.loop = [axis for axis in tensor.loop if not axis.is_broadcast]
+    assert tensor.definition is not None
+    for output in tensor.definition.outputs:
+        output.loop = [axis for axis in output.loop if not axis.is_broadcast]
 
     def key(position: int) -> tuple[bool, int]:
         axis = tensor.loop[position]
