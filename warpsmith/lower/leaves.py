@@ -21,7 +21,7 @@ from warpsmith.ir.exprs import (
 )
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, substitute
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import (
     Accumulate,
@@ -372,24 +372,28 @@ class Leaves:
             sides.append((self.buffer(tensor), base))
         (target, target_index), (origin, origin_index) = sides
         statement = CopyVector(target, target_index, origin, origin_index, width, output.streaming)
-        self._require_whole_vectors(operation, access, lane, width)
-        return self._guarded(at_zero, operation, statement)
+        uneven = self._uneven_bound(operation, access, lane, width)
+        if uneven is None:
+            return self._guarded(at_zero, operation, statement)
+        rest = self._predicate(at_zero, operation, always=False)
+        return _with_tail(statement, uneven, rest, lane)
 
-    def _require_whole_vectors(
+    def _uneven_bound(
         self, operation: Operation, access: Access, lane: Symbol, width: int
-    ) -> None:
-        """The predicate of the first lane must hold for all: extents end at whole vectors."""
+    ) -> Apply | None:
+        """The bound `index < extent` that may end within a vector, if there is one."""
         condition = self._predicate(access, operation, always=False)
-        for node in condition.walk():
-            if not (isinstance(node, Apply) and node.op == "lt"):
-                continue
-            if lane in node.args[0].walk() and not self._vectors.require(node.args[1], width):
-                raise ScheduleError(
-                    f"{access.output.name} is vectorized by {width} along an extent "
-                    f"{node.args[1]!r} that may end within a vector",
-                    code="WS0273",
-                    remedy="split the dimension by the vector width first",
-                )
+        bounds = [
+            node
+            for node in integers.conjuncts(condition)
+            if isinstance(node, Apply)
+            and node.op == "lt"
+            and lane in node.args[0].walk()
+            and not integers.divides(width, node.args[1], self._facts)
+        ]
+        if len(bounds) > 1:  # the outer one's index would not be a multiple of the width
+            raise InternalError(f"{access.output.name}: two bounds end within a vector")
+        return bounds[0] if bounds else None
 
     # --- reductions ----------------------------------------------------------------------------
 
@@ -583,6 +587,29 @@ class Leaves:
         )
         steps += [step] if predicates[0] == integers.TRUE else [If(predicates[0], (step,))]
         return steps
+
+
+def _with_tail(vector: CopyVector, bound: Apply, rest: Expr, lane: Symbol) -> list[Statement]:
+    """The vector where all its lanes are in bounds; at the end, lane by lane.
+
+    `bound` is `index < extent` with the lane in the index, `rest` the predicate of lane 0.
+    """
+    index, extent = bound.args
+    past = substitute(index, {lane: Const(vector.width)})
+    inside = integers.less(past, integers.add(extent, 1))
+    outside = integers.less(extent, past)
+    one = Store(
+        vector.target,
+        integers.add(vector.target_index, lane),
+        Element(vector.source, integers.add(vector.source_index, lane)),
+    )
+    lanes = For(lane, Const(vector.width), (If(bound, (one,)),), unroll=True)
+    first = substitute(bound, {lane: integers.ZERO})
+    others = [condition for condition in integers.conjuncts(rest) if condition != first]
+    return [
+        If(integers.conjunction(*others, inside), (vector,)),
+        If(integers.conjunction(*others, outside, first), (lanes,)),
+    ]
 
 
 def identity(op: str, dtype: DataType) -> Const:

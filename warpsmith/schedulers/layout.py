@@ -32,9 +32,11 @@ class InnerRun:
         """The run cut down to the fastest dimension."""
         return replace(self, start=max(len(self.axes) - 1, 0), extent=self.last)
 
-    def vector(self, problem: Problem) -> int:
-        """The widest vector that divides the run in this call."""
+    def vector(self, problem: Problem, *, cut_short: bool = False) -> int:
+        """The widest vector; it must divide the run, unless its last vector may be cut short."""
         width = widest_vector([cached.memory.dtype for cached in self.walkers])
+        if cut_short:
+            return width
         total = problem.size(self.extent)
         while width > 1 and total % width:
             width //= 2

@@ -24,8 +24,8 @@ def insert_syncs(kernel: Kernel) -> Kernel:
     Rules, in every statement list:
       RAW  a barrier stands before a statement that reads a buffer which an earlier one wrote.
       WAR  a barrier stands before a statement that writes one which an earlier one read.
-      LOOP a loop body that writes a buffer and reads it ends with a barrier, so that the next
-           iteration's writes wait for this one's reads.
+      LOOP a loop body ends with a barrier where its accesses after its last barrier and those of
+           the next iteration before its first one would need one by the rules above.
 
     Before::
 
@@ -43,39 +43,56 @@ def insert_syncs(kernel: Kernel) -> Kernel:
 
 def _order(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
     result: list[Statement] = []
-    unread: set[str] = set()
-    unwritten: set[str] = set()
+    pending = _Pending()
     for statement in statements:
-        if isinstance(statement, Synchronize):
-            unread, unwritten = set(), set()
-            result.append(statement)
-            continue
         if isinstance(statement, For):
             statement = _order_loop(statement)
-        writes = _names(written, statement)
-        reads = _names(read, statement)
-        late_reads, late_writes = reads & unread, writes & unwritten
-        if late_reads or late_writes:
-            why = ", ".join(
-                [f"{name} is written" for name in sorted(late_reads)]
-                + [f"{name} is free again" for name in sorted(late_writes - late_reads)]
-            )
-            result.append(Synchronize(why))
-            unread, unwritten = set(), set()
+        why = pending.needs(statement)
+        if why:
+            barrier = Synchronize(why)
+            pending.note(barrier)
+            result.append(barrier)
+        pending.note(statement)
         result.append(statement)
-        unread |= writes
-        unwritten |= reads
     return tuple(result)
 
 
 def _order_loop(loop: For) -> For:
     body = _order(loop.body)
-    writes = set().union(*(_names(written, s) for s in body), set())
-    reads = set().union(*(_names(read, s) for s in body), set())
-    if writes & reads and not isinstance(body[-1], Synchronize):
-        names = ", ".join(sorted(writes & reads))
-        body = (*body, Synchronize(f"{names} is free again"))
+    pending = _Pending()
+    for statement in body:
+        pending.note(statement)
+    for statement in body:
+        if isinstance(statement, Synchronize):
+            break
+        why = pending.needs(statement)
+        if why:
+            return replace(loop, body=(*body, Synchronize(why)))
     return replace(loop, body=body)
+
+
+class _Pending:
+    """Shared buffers that were written, or read, since the last barrier."""
+
+    def __init__(self) -> None:
+        self._written: set[str] = set()
+        self._read: set[str] = set()
+
+    def needs(self, statement: Statement) -> str:
+        """Why a barrier must stand before the statement; empty when none must."""
+        late_reads = _names(read, statement) & self._written
+        late_writes = _names(written, statement) & self._read
+        return ", ".join(
+            [f"{name} is written" for name in sorted(late_reads)]
+            + [f"{name} is free again" for name in sorted(late_writes - late_reads)]
+        )
+
+    def note(self, statement: Statement) -> None:
+        """Remember what a statement does."""
+        if isinstance(statement, Synchronize):
+            self._written, self._read = set(), set()
+        self._written |= _names(written, statement)
+        self._read |= _names(read, statement)
 
 
 def _names(effect: object, statement: Statement) -> set[str]:

@@ -55,7 +55,8 @@ def _flat(
     run: InnerRun,
 ) -> None:
     """Loops `[grid_x, unroll, block_x, vector]` over the output's elements in memory order."""
-    fusion.divisors |= {(run.extent, params.vector)}
+    if run.start > 0:
+        fusion.divisors |= {(run.extent, params.vector)}
     while len(output.loop) > run.start + 1:
         merge(output, run.start)
     split(output, run.start, params.vector)

@@ -73,7 +73,8 @@ def choose(
     transposed = _transposed(domains, caches, problem, run)
     if transposed is not None:
         run = run.last_only()
-    vector = run.vector(problem)
+    # A run of all dimensions ends where the tensors end, so only its last vector can be short.
+    vector = run.vector(problem, cut_short=transposed is None and run.start == 0)
     return PointwiseParams(
         vector=vector,
         unroll=1,

@@ -1,0 +1,168 @@
+"""Predicates: there where an index may leave its range, absent where it provably cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.support.launching import interpret, random_inputs, values_of
+from tests.support.memory import Fault
+from tests.support.program import Program
+from warpsmith.ir import integers
+from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.kernel.nodes import For, If, Kernel, Statement, walk
+from warpsmith.lower.pipeline import lower
+from warpsmith.schedule.caches import cache_before
+from warpsmith.schedule.inline import inline_most
+from warpsmith.schedule.propagate import parallelize_like, transform_like
+from warpsmith.schedule.transforms import merge, parallelize, split
+
+GRID_X, GRID_Y = ParallelType.grid_x, ParallelType.grid_y
+BLOCK_X, BLOCK_Y = ParallelType.block_x, ParallelType.block_y
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def one_dimension() -> tuple[Program, Shapes]:
+    p = Program()
+    output = p.op("exp", p.op("neg", p.input(DataType.Float, (None,))))
+    p.output(output)
+    split(output, 0, 8)
+    parallelize(output, 0, GRID_X)
+    parallelize(output, 1, BLOCK_X)
+    transform_like(output)
+    inline_most(p.fusion)
+    return p, {"T0": (19,)}
+
+
+def two_dimensions() -> tuple[Program, Shapes]:
+    p = Program()
+    output = p.op("neg", p.input(DataType.Float, (None, None)))
+    p.output(output)
+    split(output, 1, 4)
+    split(output, 0, 3, inner_split=False)
+    for place, kind in enumerate((GRID_Y, BLOCK_Y, GRID_X, BLOCK_X)):
+        parallelize(output, place, kind)
+    return p, {"T0": (7, 9)}
+
+
+def split_twice() -> tuple[Program, Shapes]:
+    p = Program()
+    output = p.op("neg", p.input(DataType.Float, (None,)))
+    p.output(output)
+    split(output, 0, 8)
+    split(output, 0, 3)
+    for place, kind in enumerate((GRID_X, ParallelType.unroll, BLOCK_X)):
+        parallelize(output, place, kind)
+    return p, {"T0": (50,)}
+
+
+def result_beside_threads() -> tuple[Program, Shapes]:
+    """One result per row: the threads that reduced it must not all store it."""
+    p = Program()
+    total = p.reduce("sum", p.op("neg", p.input(DataType.Float, (None, None))), [1])
+    p.output(total)
+    total = cache_before(total)
+    split(total, 1, 4, inner_split=False)
+    split(total, 0, 2)
+    for place, kind in ((0, GRID_X), (1, BLOCK_Y), (2, BLOCK_X)):
+        parallelize(total, place, kind)
+    return p, {"T0": (5, 4)}
+
+
+def row_beside_matrix() -> tuple[Program, Shapes]:
+    """The row is stored by the first of the matrix's rows alone."""
+    p = Program()
+    x, row = p.input(DataType.Float, (None, None)), p.input(DataType.Float, (None,))
+    small = p.op("exp", row)
+    output = p.op("add", x, p.broadcast(small, [True, False]))
+    p.output(output, small)
+    register = cache_before(small)
+    merge(output, 0)
+    split(output, 0, 8)
+    parallelize(output, 0, GRID_X)
+    parallelize(output, 1, BLOCK_X)
+    transform_like(output)
+    parallelize_like(output)
+    inline_most(p.fusion)
+    assert register.compute_at == 2
+    return p, {"T0": (3, 5), "T1": (5,)}
+
+
+PROGRAMS = (one_dimension, two_dimensions, split_twice, result_beside_threads, row_beside_matrix)
+
+
+def run(program: Program, shapes: Shapes, kernel: Kernel) -> None:
+    inputs = random_inputs(program.fusion, shapes)
+    interpret(program.fusion, kernel, inputs, values_of(program.fusion, inputs))
+
+
+def weakened(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
+    """The statements with one part of one condition left out."""
+    for position, statement in enumerate(statements):
+        before, after = statements[:position], statements[position + 1 :]
+        if isinstance(statement, If):
+            parts = integers.conjuncts(statement.condition)
+            for part in parts:
+                left = integers.conjunction(*(p for p in parts if p != part))
+                kept = (
+                    statement.body if left == integers.TRUE else (If(left, statement.body),)
+                )
+                yield (*before, *kept, *after)
+        elif isinstance(statement, For):
+            for body in weakened(statement.body):
+                yield (*before, replace(statement, body=body), *after)
+
+
+@pytest.mark.parametrize("make", PROGRAMS)
+def test_every_condition_is_needed(make: Callable[[], tuple[Program, Shapes]]) -> None:
+    program, shapes = make()
+    kernel = lower(program.fusion, "test", DataType.Int32)
+    run(program, shapes, kernel)
+    bodies = list(weakened(kernel.body))
+    assert bodies
+    for body in bodies:
+        with pytest.raises(Fault):
+            run(program, shapes, replace(kernel, body=body))
+
+
+def conditions(kernel: Kernel) -> list[If]:
+    return [s for s in walk(kernel.body) if isinstance(s, If)]
+
+
+def test_a_split_that_divides_needs_no_condition() -> None:
+    p = Program()
+    output = p.op("neg", p.input(DataType.Float, (24,)))
+    p.output(output)
+    split(output, 0, 8)
+    parallelize(output, 0, GRID_X)
+    parallelize(output, 1, BLOCK_X)
+    assert conditions(lower(p.fusion, "test")) == []
+
+
+def test_a_known_divisor_needs_no_condition() -> None:
+    p = Program()
+    x = p.input(DataType.Float, (None,))
+    output = p.op("neg", x)
+    p.output(output)
+    p.fusion.divisors |= {(x.logical[0].extent, 8)}
+    split(output, 0, 4)
+    parallelize(output, 0, GRID_X)
+    kernel = lower(p.fusion, "test")
+    assert conditions(kernel) == []
+    assert kernel.requirements == ((x.logical[0].extent, 8),)
+
+
+def test_merged_dimensions_need_one_condition() -> None:
+    p = Program()
+    output = p.op("neg", p.input(DataType.Float, (None, None)))
+    p.output(output)
+    merge(output, 0)
+    split(output, 0, 8)
+    parallelize(output, 0, GRID_X)
+    parallelize(output, 1, BLOCK_X)
+    (only,) = conditions(lower(p.fusion, "test"))
+    assert len(integers.conjuncts(only.condition)) == 1
