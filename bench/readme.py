@@ -25,7 +25,7 @@ def readme_table(directory: Path) -> str:
     """Markdown: each problem's share of the ceiling over all sizes and types, by implementation."""
     rows = [row for row in measured(directory) if row.pct_ceiling is not None]
     lines = [
-        f"| problem | sizes | {' | '.join(PEERS)} | × best peer |",
+        f"| problem | sizes | {' | '.join(PEERS)} | x best peer |",
         "|---|---|" + "---|" * (len(PEERS) + 1),
     ]
     problems = list(dict.fromkeys(row.problem for row in rows))
@@ -39,9 +39,9 @@ def _line(problem: str, rows: list[Row]) -> str:
     shares = []
     for impl in PEERS:
         share = geomean(row.pct_ceiling for row in rows if row.impl == impl and row.pct_ceiling)
-        shares.append("–" if share is None else f"{share:.0f}")
+        shares.append("-" if share is None else f"{share:.0f}")
     ratio = geomean(r for group in groups.values() if (r := speedup(group)) is not None)
-    ahead = "–" if ratio is None else f"{ratio:.2f}"
+    ahead = "-" if ratio is None else f"{ratio:.2f}"
     return f"| `{problem}` | {len(groups)} | {' | '.join(shares)} | {ahead} |"
 
 

@@ -88,7 +88,10 @@ def test_nan_wins_extremes():
 def test_var_mean(shape, dims, dtype):
     x = torch.randn(shape, device="cuda").to(dtype) * 3 + 1
     var, mean = fused(lambda t: ops.var_mean(t, dims), x)
-    assert_near(mean, x.double().mean(dims), ulps=8)
+    off = (mean.double() - x.double().mean(dims)).abs()
+    assert bool(
+        (off <= (1e-6 if dtype is torch.float32 else 8e-3) * x.double().abs().mean(dims)).all()
+    )
     wide = x.double().var(dims)
     slack = 2e-6 if dtype is torch.float32 else 1.6e-2
     # Rounding the inputs' distance to the mean costs in proportion to mean and deviation.

@@ -116,7 +116,9 @@ PROGRAMS: tuple[tuple[Callable[[], Program], int], ...] = (
 
 def run(program: Program, kernel: Kernel) -> None:
     shapes = {
-        t.name: tuple(int(axis.extent.value) for axis in t.shape_axes if isinstance(axis.extent, Const))
+        t.name: tuple(
+            int(axis.extent.value) for axis in t.shape_axes if isinstance(axis.extent, Const)
+        )
         for t in program.fusion.input_tensors
     }
     inputs = random_inputs(program.fusion, shapes)

@@ -122,7 +122,7 @@ def test_cuda_of_a_negation_with_wide_indices() -> None:
           const long long grid_x = blockIdx.x;
           const long long block_x = threadIdx.x;
           if ((grid_x * 128 + block_x) < T0_size0) {
-            T1[grid_x * 128 + block_x] = (-T0[grid_x * 128 + block_x]);
+            T1[grid_x * 128 + block_x] = (-(T0[grid_x * 128 + block_x]));
           }
         }
         """)

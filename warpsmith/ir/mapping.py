@@ -80,6 +80,10 @@ class DomainMap:
             self.group(transform.inner),
         )
 
+    def extent_of(self, axis: IterDomain) -> Expr:
+        """Iterations of an axis's group."""
+        return self.extent(self.group(axis))
+
     def extent(self, group: Group) -> Expr:
         """Iterations of the group: those of its concrete axes, where any is."""
         known = self._extent.get(group)

@@ -55,7 +55,7 @@ def _flat(
     run: InnerRun,
 ) -> None:
     """Loops `[grid_x, unroll, block_x, vector]` over the output's elements in memory order."""
-    if run.start > 0:
+    if params.whole:
         fusion.divisors |= {(run.extent, params.vector)}
     while len(output.loop) > run.start + 1:
         merge(output, run.start)
@@ -95,7 +95,8 @@ def _tiled(
     output first for the output and columns first for the input.
     """
     run = run.last_only()
-    fusion.divisors |= {(run.extent, params.vector)}
+    walked = DomainMap(fusion).extent_of(run.axes[transposed.dimension])
+    fusion.divisors |= {(run.extent, params.vector), (walked, transposed.vector)}
     last = len(output.loop) - 1
     reorder(output, {transposed.dimension: last - 1})
     split(output, -1, TILE)

@@ -128,10 +128,12 @@ def choose(
         vectors = -(-problem.size(shape.kept) // vector)
         block_x, block_y, unroll = _outer_block(vectors, problem.size(shape.reduced))
         kept_unroll = 1
+    # Each input of the domain has its own accesses in flight: together as many as one would have.
+    inputs = sum(cached.load for cached in shape.run.walkers)
     return ReductionParams(
         inner=shape.inner,
         vector=vector,
-        unroll=unroll,
+        unroll=max(1, unroll // max(1, inputs)),
         kept_unroll=kept_unroll,
         block_x=block_x,
         block_y=block_y,
