@@ -1,0 +1,150 @@
+"""Where each tensor of a kernel lives: its buffer, its layout, and the index of an element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from warpsmith.errors import InternalError, ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import IterDomain, MemoryType
+from warpsmith.ir.exprs import Operation, Reduction, Value, Welford
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import TensorView
+from warpsmith.kernel.nodes import Buffer, Element
+from warpsmith.lower.access import Access, layout_of, size_of
+from warpsmith.lower.independence import independent_axes
+from warpsmith.lower.threads import Threads
+
+
+@dataclass(slots=True)
+class Made:
+    """Buffers that lowering makes besides the tensors', in order of making."""
+
+    shared: dict[str, Buffer] = field(default_factory=dict)
+    workspaces: dict[str, Buffer] = field(default_factory=dict)
+    alignments: dict[str, int] = field(default_factory=dict)
+
+
+class Places:
+    """The buffers of one kernel, and how its operations reach into them.
+
+    Attributes:
+        inputs, outputs: identities of the fusion's inputs and outputs.
+        unused: per tensor, its loop axes that none of its dimensions depends on.
+        layouts: axes that each local or shared buffer holds, row-major.
+        made: what lowering makes besides the tensors' own global buffers.
+    """
+
+    def __init__(self, fusion: Fusion, domains: DomainMap, threads: Threads) -> None:
+        self.domains = domains
+        self.threads = threads
+        self.facts = fusion.divisors
+        self.inputs = set(map(id, fusion.input_tensors))
+        self.outputs = {id(output.value) for output in fusion.outputs}
+        self.unused = independent_axes(fusion, domains)
+        self.made = Made()
+        self.layouts: dict[int, tuple[IterDomain, ...]] = {}
+        self._buffers: dict[int, Buffer] = {}
+        for tensor in fusion.tensors:
+            self._place(tensor)
+
+    def _place(self, tensor: TensorView) -> None:
+        _check_reduced_in_registers(tensor)
+        if id(tensor) in self.inputs or id(tensor) in self.outputs:
+            size = integers.mul(*(axis.extent for axis in tensor.shape_axes))
+            written = id(tensor) in self.outputs
+            buffer = Buffer(tensor.name, tensor.dtype, MemoryType.global_, size, written)
+        else:
+            layout = layout_of(self.domains, tensor, self.unused[id(tensor)])
+            if _is_shared_count(tensor) and layout and layout[-1] is tensor.loop[-1]:
+                layout = layout[:-1]
+            size = size_of(self.domains, tensor, layout)
+            buffer = Buffer(tensor.name, tensor.dtype, tensor.memory, size)
+            self.layouts[id(tensor)] = layout
+        self._buffers[id(tensor)] = buffer
+
+    def buffer(self, tensor: TensorView) -> Buffer:
+        return self._buffers[id(tensor)]
+
+    def skips(self, operation: Operation, axis: IterDomain) -> bool:
+        """Whether the operation's result is the same for every iteration of an own loop."""
+        return id(axis) in self.unused[id(operation.outputs[0])]
+
+    def access(self, operation: Operation, indices: list[Expr]) -> Access:
+        """Indices of an operation's tensors, given all its loop indices."""
+        return Access(self.domains, self.threads, operation, indices)
+
+    def extent(self, axis: IterDomain) -> Expr:
+        return self.domains.extent(self.domains.group(axis))
+
+    def own(self, access: Access, output: TensorView | None = None) -> Expr:
+        """Index of the operation's own element in the output's buffer."""
+        tensor = access.output if output is None else output
+        if self.buffer(tensor).memory is MemoryType.global_:
+            return access.of_output()
+        return access.allocated(tensor, self.layouts[id(tensor)])
+
+    def read(self, access: Access, value: Value) -> Expr:
+        if not isinstance(value, TensorView):
+            return value
+        buffer = self.buffer(value)
+        if id(value) in self.inputs:
+            return Element(buffer, access.of_input(value))
+        if buffer.memory is MemoryType.global_:
+            raise ScheduleError(
+                f"{access.output.name} reads {value.name}, which is written to global memory "
+                "by the same kernel",
+                code="WS0265",
+                remedy=f"call {value.name}.cache_before() so that its value stays in registers",
+            )
+        access.check_same_threads(value, self.unused[id(value)])
+        return Element(buffer, access.allocated(value, self.layouts[id(value)]))
+
+
+def is_parallel(operation: Reduction | Welford) -> bool:
+    loops = operation.outputs[0].loop
+    return any(axis.is_reduction and axis.parallel.is_thread for axis in loops)
+
+
+def _check_reduced_in_registers(tensor: TensorView) -> None:
+    """Refuse results of reductions elsewhere: threads that share one would all update it."""
+    if not isinstance(tensor.definition, Reduction | Welford):
+        return
+    if tensor.is_output:
+        copied = isinstance(tensor.definition, Welford)
+        remedy = "make a copy by ops.set the output" if copied else "call its cache_before"
+        raise ScheduleError(
+            f"{tensor.name} is reduced in place, and as an output lives in global memory",
+            code="WS0275",
+            remedy=remedy,
+        )
+    if tensor.memory is not MemoryType.local:
+        raise ScheduleError(
+            f"{tensor.name} is reduced in {tensor.memory.value} memory, and only registers can be "
+            "reduced into",
+            code="WS0276",
+            remedy="set the memory type of its cache_after",
+        )
+
+
+def _is_shared_count(tensor: TensorView) -> bool:
+    """Whether the tensor counts for a Welford step whose last loop walks results, not values."""
+    definition = tensor.definition
+    return (
+        isinstance(definition, Welford)
+        and len(definition.sources) == 1
+        and tensor is definition.count
+        and not is_parallel(definition)
+        and bool(tensor.loop)
+        and not tensor.loop[-1].is_reduction
+        and all(source.compute_at < len(tensor.loop) for source in definition.sources)
+    )
+
+
+def constant_of(expr: Expr) -> int:
+    value = integers.constant(expr)
+    if value is None:
+        raise InternalError(f"{expr!r} should be a constant")
+    return value

@@ -1,0 +1,133 @@
+"""Under which conditions an operation's statement runs."""
+
+from __future__ import annotations
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.mapping import Group
+from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.tensor import TensorView
+from warpsmith.kernel.nodes import If, Statement
+from warpsmith.lower.access import Access
+from warpsmith.lower.independence import origins
+from warpsmith.lower.places import Places
+
+
+class Predicates:
+    """Makes the predicates of one kernel.
+
+    Attributes:
+        last: per tensor, the flags of grid reductions that it depends on, with their grid axes; it
+            is only valid in the block where they are true.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self.last: dict[int, tuple[tuple[Symbol, tuple[ParallelType, ...]], ...]] = {}
+
+    def predicate(self, access: Access, operation: Operation, *, always: bool) -> Expr:
+        """Registers may hold anything out of range; memory and reductions may not.
+
+        Shared memory is read where its buffer ends, not where the tensor does. Global stores also
+        exclude threads that hold copies of one element, and blocks that hold an unfinished grid
+        reduction.
+        """
+        output = access.output
+        stores = id(output) in self._places.outputs
+        loads = any(id(source) in self._places.inputs for source in tensor_inputs(operation))
+        conditions: list[Expr] = []
+        if stores or loads or always:
+            conditions.append(access.bounds(output.root, self._places.facts))
+            if output.root is not output.logical:
+                conditions.append(access.bounds(output.logical, self._places.facts))
+        for tensor in (output, *tensor_inputs(operation)):
+            layout = self._places.layouts.get(id(tensor), ())
+            if self._places.buffer(tensor).memory is MemoryType.shared:
+                conditions.append(access.bounds(layout, self._places.facts))
+            elif tensor is not output:  # its producer may have shorter loops
+                conditions.append(access.inside(layout, self._places.facts))
+        if stores:
+            conditions += self._once(access)
+        elif self._places.buffer(output).memory is MemoryType.shared:
+            conditions += self._first_copy(output)
+        return integers.conjunction(*conditions)
+
+    def guarded(
+        self, access: Access, operation: Operation, statement: Statement, always: bool = False
+    ) -> list[Statement]:
+        """The statement under the predicate that it needs, if any."""
+        condition = self.predicate(access, operation, always=always)
+        return [statement] if condition == integers.TRUE else [If(condition, (statement,))]
+
+    def _once(self, access: Access) -> list[Expr]:
+        """Conditions under which exactly one thread of the grid stores each element, once."""
+        output = access.output
+        bound = {axis.parallel for axis in output.loop if not self._is_copy(output, axis)}
+        conditions: list[Expr] = []
+        finished: set[ParallelType] = set()
+        for symbol, axes in self.last.get(id(output), ()):
+            conditions.append(symbol)
+            finished |= set(axes)
+        for kind, symbol in self._places.threads.symbols.items():
+            if self._places.threads.extents[kind] == integers.ONE:
+                continue
+            if kind not in bound and kind not in finished:
+                conditions.append(Apply("eq", (symbol, integers.ZERO), DataType.Bool))
+        for index in map(access.index, self._repeated(output)):
+            if index != integers.ZERO:
+                conditions.append(Apply("eq", (index, integers.ZERO), DataType.Bool))
+        return conditions
+
+    def _first_copy(self, output: TensorView) -> list[Expr]:
+        """Conditions that keep other threads' copies of an element, which may be out of range."""
+        return [
+            Apply("eq", (self._places.threads.symbols[axis.parallel], integers.ZERO), DataType.Bool)
+            for axis in output.loop
+            if axis.parallel.is_block
+            and id(axis) in self._places.unused[id(output)]
+            and self._places.threads.extents[axis.parallel] != integers.ONE
+        ]
+
+    def _repeated(self, output: TensorView) -> list[Group]:
+        """Groups that the loops walk and the output lacks: its elements come again for each."""
+        axes = (axis for axis in (*output.root, *output.logical) if not axis.is_broadcast)
+        own = set(map(self._places.domains.group, axes))
+        found: dict[Group, None] = {}
+        for axis in output.loop:
+            if id(axis) not in self._places.unused[id(output)]:
+                groups = origins(self._places.domains, self._places.domains.group(axis), own)
+                found.update(dict.fromkeys(g for g in groups if g not in own))
+            elif not axis.parallel.is_thread:
+                found[self._places.domains.group(axis)] = None
+        return list(found)
+
+    def _is_copy(self, output: TensorView, axis: IterDomain) -> bool:
+        return id(axis) in self._places.unused[id(output)] or axis.is_reduction
+
+    def inherit_last(self, operation: Operation) -> None:
+        """Results of a grid reduction are only valid in the last block: so is what follows."""
+        flags: dict[Symbol, tuple[ParallelType, ...]] = {}
+        for source in tensor_inputs(operation):
+            flags.update(dict(self.last.get(id(source), ())))
+        kinds = {axis.parallel for axis in operation.outputs[0].loop if axis.is_reduction}
+        if flags and any(kind.is_grid for kind in kinds):
+            raise ScheduleError(
+                f"{operation.outputs[0].name} reduces over the grid what was reduced over the grid "
+                "before, which only one block has",
+                code="WS0277",
+                remedy="reduce over all grid axes in one step: rfactor none of them",
+            )
+        for output in operation.outputs:
+            for symbol, axes in flags.items():
+                for axis in output.loop:
+                    if axis.parallel in axes and not self._is_copy(output, axis):
+                        raise ScheduleError(
+                            f"{output.name} is computed on {axis.parallel.name}, but needs a "
+                            f"result that was reduced over it, which only one block has",
+                            code="WS0266",
+                            remedy="keep that axis within a block, or use a second kernel",
+                        )
+                self.last[id(output)] = (*self.last.get(id(output), ()), (symbol, axes))

@@ -1,0 +1,275 @@
+"""Statements of reductions: within a thread, across the block, across the grid."""
+
+from __future__ import annotations
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, IterDomain, MemoryType, ParallelType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Reduction, Value, Welford
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.tensor import TensorView
+from warpsmith.kernel.nodes import (
+    Accumulate,
+    Buffer,
+    For,
+    If,
+    Reduce,
+    Statement,
+    Store,
+    WelfordMerge,
+    WelfordStep,
+)
+from warpsmith.kernel.scratch import block_reduce_scratch
+from warpsmith.lower.places import Places, constant_of, is_parallel
+from warpsmith.lower.predicates import Predicates
+
+IDENTITY = {"sum": 0, "prod": 1}
+"""Start values of reductions; max and min start from the type's own limits."""
+
+
+class Reductions:
+    """Makes the reductions of one kernel."""
+
+    def __init__(self, places: Places, predicates: Predicates) -> None:
+        self._places = places
+        self._predicates = predicates
+
+    def emit(self, operation: Reduction | Welford, indices: list[Expr]) -> list[Statement]:
+        """Statements of a reduction whose outer loop indices are given."""
+        if is_parallel(operation):
+            return self.across_threads(operation, indices)
+        if isinstance(operation, Reduction):
+            return self._accumulate(operation, indices)
+        if len(operation.sources) == 3:
+            return self.welford_merge(operation, indices)
+        return self.welford_step(operation, indices)
+
+    def start(self, operation: Reduction | Welford, buffer: Buffer) -> list[Statement]:
+        """Start values of a result that is reduced in a loop of its own."""
+        if is_parallel(operation):
+            return []
+        value: Expr = Const(0, buffer.dtype)
+        if isinstance(operation, Reduction):
+            value = identity(operation.op, buffer.dtype)
+        if buffer.size == integers.ONE:
+            return [Store(buffer, integers.ZERO, value)]
+        symbol = Symbol("e", extent=buffer.size)
+        return [For(symbol, buffer.size, (Store(buffer, symbol, value),), unroll=True)]
+
+    def _accumulate(self, operation: Reduction, indices: list[Expr]) -> list[Statement]:
+        """One more value into the running result."""
+        access = self._places.access(operation, indices)
+        value = self._places.read(access, operation.source)
+        buffer = self._places.buffer(operation.output)
+        statement = Accumulate(operation.op, buffer, self._places.own(access), value)
+        return self._predicates.guarded(access, operation, statement, always=True)
+
+    def across_threads(
+        self, operation: Reduction | Welford, indices: list[Expr]
+    ) -> list[Statement]:
+        """Copy the parts into the result's buffers, then combine them across threads."""
+        output = operation.outputs[0]
+        kinds = [axis.parallel for axis in output.loop if axis.is_reduction]
+        if not all(kind.is_thread for kind in kinds):
+            raise ScheduleError(
+                f"{output.name} reduces over threads and in a loop of its own at once",
+                code="WS0270",
+                remedy="rfactor the loop axes first",
+            )
+        in_loop = any(isinstance(i, Symbol) and not self._is_thread(i) for i in indices)
+        if in_loop and any(kind.is_grid for kind in kinds):
+            raise ScheduleError(
+                f"{output.name} is reduced over the grid inside a loop, but its blocks can meet "
+                "once only",
+                code="WS0274",
+                remedy="inline its producer less deep, so that all its values are reduced together",
+            )
+        statements, depth = self._parts(operation, indices)
+        firsts = [self._first_index(axis) for axis in output.loop[depth:]]
+        access = self._places.access(operation, [*indices, *firsts])
+        inner = [a for a in self._places.layouts[id(output)] if a in output.loop[depth:]]
+        extents = [self._places.domains.extent(self._places.domains.group(a)) for a in inner]
+        statements.append(
+            self._reduce(
+                operation, kinds, self._places.own(access), int(constant_of(integers.mul(*extents)))
+            )
+        )
+        return statements
+
+    def _is_thread(self, symbol: Symbol) -> bool:
+        return symbol in self._places.threads.symbols.values()
+
+    def _first_index(self, axis: IterDomain) -> Expr:
+        """This thread's index on a thread axis, 0 on a loop."""
+        if not axis.parallel.is_thread:
+            return integers.ZERO
+        single = self._places.domains.extent(self._places.domains.group(axis)) == integers.ONE
+        return integers.ZERO if single else self._places.threads.symbols[axis.parallel]
+
+    def _parts(
+        self, operation: Reduction | Welford, indices: list[Expr]
+    ) -> tuple[list[Statement], int]:
+        """This thread's share of each value, or the identity where it has none."""
+        output = operation.outputs[0]
+        depth = len(indices)
+        opened = list(indices)
+        loops: list[Symbol] = []
+        for position, axis in enumerate(output.loop[depth:]):
+            extent = self._places.domains.extent(self._places.domains.group(axis))
+            if extent == integers.ONE or self._places.skips(operation, axis):
+                opened.append(integers.ZERO)
+            elif axis.parallel.is_thread:
+                opened.append(self._places.threads.symbols[axis.parallel])
+            else:
+                loops.append(Symbol(f"e{position}", extent=extent))
+                opened.append(loops[-1])
+        access = self._places.access(operation, opened)
+        condition = self._predicates.predicate(access, operation, always=True)
+        body: list[Statement] = []
+        for target, source, start in self._shares(operation):
+            own = self._places.own(access, target)
+            value = source if isinstance(source, Const) else self._places.read(access, source)
+            if condition != integers.TRUE:
+                value = Apply("where", (condition, value, start), target.dtype)
+            body.append(Store(self._places.buffer(target), own, value))
+        statements: tuple[Statement, ...] = tuple(body)
+        for symbol in reversed(loops):
+            assert symbol.extent is not None
+            statements = (For(symbol, symbol.extent, statements, unroll=True),)
+        return list(statements), depth
+
+    def _shares(self, operation: Reduction | Welford) -> list[tuple[TensorView, Value, Const]]:
+        """(result, its part, identity) for each result of a parallel reduction."""
+        if isinstance(operation, Reduction):
+            start = identity(operation.op, operation.output.dtype)
+            return [(operation.output, operation.source, start)]
+        zero = Const(0, operation.mean.dtype)
+        if len(operation.sources) == 3:
+            return [
+                (target, source, zero)
+                for target, source in zip(operation.outputs, operation.sources, strict=True)
+            ]
+        one = Const(1, operation.mean.dtype)
+        return [
+            (operation.mean, operation.sources[0], zero),
+            (operation.m2, zero, zero),
+            (operation.count, one, zero),
+        ]
+
+    def _reduce(
+        self,
+        operation: Reduction | Welford,
+        kinds: list[ParallelType],
+        index: Expr,
+        elements: int,
+    ) -> Reduce:
+        output = operation.outputs[0]
+        op = operation.op if isinstance(operation, Reduction) else "welford"
+        parts = 1 if isinstance(operation, Reduction) else 3
+        block = tuple(kind for kind in BLOCK_TYPES if kind in kinds)
+        grid = tuple(kind for kind in GRID_TYPES if kind in kinds)
+        threads = integers.mul(
+            *(self._places.threads.extents.get(t, integers.ONE) for t in BLOCK_TYPES)
+        )
+        scratch = Buffer(
+            f"{output.name}_scratch",
+            output.dtype,
+            MemoryType.shared,
+            self._scratch_size(block, elements, parts),
+        )
+        self._places.made.shared[scratch.name] = scratch
+        buffers = tuple(self._places.buffer(out) for out in operation.outputs)
+        if not grid:
+            return Reduce(op, buffers, index, elements, block, scratch)
+        splits = integers.mul(*(self._places.threads.extents[t] for t in grid))
+        segments = integers.mul(
+            *(
+                extent
+                for t, extent in self._places.threads.extents.items()
+                if t.is_grid and t not in grid
+            )
+        )
+        workspace = Buffer(
+            f"{output.name}_parts",
+            output.dtype,
+            MemoryType.global_,
+            integers.mul(threads, elements * parts, splits, segments),
+        )
+        semaphore = Buffer(f"{output.name}_arrivals", DataType.Int32, MemoryType.global_, segments)
+        self._places.made.workspaces[workspace.name] = workspace
+        self._places.made.workspaces[semaphore.name] = semaphore
+        last = Symbol(f"{output.name}_last", DataType.Bool)
+        for out in operation.outputs:
+            self._predicates.last[id(out)] = (*self._predicates.last.get(id(out), ()), (last, grid))
+        return Reduce(
+            op, buffers, index, elements, block, scratch, grid, last, workspace, semaphore
+        )
+
+    def _scratch_size(self, reduced: tuple[ParallelType, ...], elements: int, parts: int) -> Expr:
+        """Elements of shared memory for a reduction: exact for a constant block, else enough."""
+        extents = [self._places.threads.extents.get(t, integers.ONE) for t in BLOCK_TYPES]
+        known = [integers.constant(extent) for extent in extents]
+        x, y, z = known
+        if x is None or y is None or z is None:
+            return integers.mul(*extents, elements * parts)
+        gone = [kind in reduced for kind in BLOCK_TYPES]
+        count = block_reduce_scratch(elements, (gone[0], gone[1], gone[2]), (x, y, z))
+        return Const(max(1, count * parts))
+
+    def welford_merge(self, operation: Welford, indices: list[Expr]) -> list[Statement]:
+        """Combine one rfactored part into the running triple."""
+        access = self._places.access(operation, indices)
+        mean, m2, count = (self._places.read(access, source) for source in operation.sources)
+        merge = WelfordMerge(
+            self._places.buffer(operation.mean),
+            self._places.buffer(operation.m2),
+            self._places.buffer(operation.count),
+            self._places.own(access),
+            (mean, m2, count),
+        )
+        return self._predicates.guarded(access, operation, merge, always=True)
+
+    def welford_step(self, operation: Welford, indices: list[Expr]) -> list[Statement]:
+        """Add the values of the last loop: to a result each, under one count, or to one result."""
+        output = operation.mean
+        width = 1
+        if len(output.loop) > len(indices):
+            group = self._places.domains.group(output.loop[-1])
+            width = int(constant_of(self._places.domains.extent(group)))
+        opened = [
+            [*indices, integers.index(k)] if len(output.loop) > len(indices) else indices
+            for k in range(width)
+        ]
+        accesses = [self._places.access(operation, at) for at in opened]
+        predicates = [self._predicates.predicate(a, operation, always=True) for a in accesses]
+        steps: list[Statement] = []
+        if len(set(predicates)) != 1:
+            raise ScheduleError(
+                f"the last loop of {output.name} runs past the end of the reduced dimension",
+                code="WS0272",
+                remedy="make the innermost loop divide the extent",
+            )
+        step = WelfordStep(
+            self._places.buffer(operation.mean),
+            self._places.buffer(operation.m2),
+            self._places.buffer(operation.count),
+            self._places.own(accesses[0], operation.mean),
+            self._places.own(accesses[0], operation.count),
+            tuple(self._places.read(access, operation.sources[0]) for access in accesses),
+            joined=width > 1 and output.loop[-1].is_reduction,
+        )
+        steps += [step] if predicates[0] == integers.TRUE else [If(predicates[0], (step,))]
+        return steps
+
+
+def identity(op: str, dtype: DataType) -> Const:
+    """The value that changes nothing in a reduction."""
+    if op in IDENTITY:
+        return Const(IDENTITY[op], dtype)
+    if dtype.is_float:
+        return Const(float("-inf") if op == "max" else float("inf"), dtype)
+    if dtype is DataType.Bool:
+        return Const(op == "min", dtype)
+    bits = dtype.size * 8 - 1
+    return Const(-(2**bits) if op == "max" else 2**bits - 1, dtype)
