@@ -36,7 +36,7 @@ def derivation_of(tensor: TensorView) -> tuple[DomainMap, Derivation]:
 @given(st.data())
 def test_loops_visit_every_element_once(data: st.DataObject) -> None:
     """Whatever the transforms: under the bounds that are found, each index comes exactly once."""
-    tensor = tensor_of(*data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
+    tensor = tensor_of(*data.draw(st.lists(st.integers(2, 5), min_size=1, max_size=3)))
     for _ in range(data.draw(st.integers(0, 4))):
         count = len(tensor.loop)
         axis, other = (data.draw(st.integers(0, count - 1)) for _ in range(2))
@@ -48,7 +48,7 @@ def test_loops_visit_every_element_once(data: st.DataObject) -> None:
             case _:
                 reorder(tensor, {axis: other})
     domains, derivation = derivation_of(tensor)
-    groups = [domains.group(axis) for axis in tensor.logical if not axis.is_broadcast]
+    groups = [domains.group(axis) for axis in tensor.logical]
     bounds = [g for group in groups for g in derivation.inexact_splits(group, frozenset())]
     tests = [integers.less(derivation.index(g), domains.extent(g)) for g in bounds]
     visited = []
@@ -56,12 +56,7 @@ def test_loops_visit_every_element_once(data: st.DataObject) -> None:
         if all(evaluate(test, at) for test in tests):
             visited.append(tuple(evaluate(derivation.index(g), at) for g in groups))
     extents = [evaluate(domains.extent(group), {}) for group in groups]
-    total = 1
-    for extent in extents:
-        total *= extent
-    copies = len(visited) // total
-    assert sorted(visited) == sorted(set(visited) & set(_all(extents))) * copies or not groups
-    assert set(visited) == set(_all(extents))
+    assert sorted(visited) == _all(extents)
 
 
 def _places(tensor: TensorView, domains: DomainMap) -> list[dict[str, int]]:

@@ -134,29 +134,29 @@ def test_substitution_is_evaluation_in_two_steps(
     assert evaluate(replaced, at) == outer.meaning({**at, "m": inner.meaning(at) + 1})
 
 
-I, J, K = loops()
+A, B, C = loops()
 
 SIMPLIFIED: tuple[tuple[Expr, Expr], ...] = (
-    (integers.floordiv(integers.add(integers.mul(I, 4), J), 4), I),
-    (integers.mod(integers.add(integers.mul(I, 4), J), 4), J),
-    (integers.mod(I, N), I),
-    (integers.floordiv(I, N), integers.ZERO),
-    (integers.floordiv(integers.floordiv(I, 4), N), integers.floordiv(I, integers.mul(4, N))),
+    (integers.floordiv(integers.add(integers.mul(A, 4), B), 4), A),
+    (integers.mod(integers.add(integers.mul(A, 4), B), 4), B),
+    (integers.mod(A, N), A),
+    (integers.floordiv(A, N), integers.ZERO),
+    (integers.floordiv(integers.floordiv(A, 4), N), integers.floordiv(A, integers.mul(4, N))),
     (integers.ceildiv(integers.mul(N, 8), 4), integers.mul(N, 2)),
-    (integers.mod(integers.add(N, I), N), I),
+    (integers.mod(integers.add(N, A), N), A),
     (integers.sub(integers.add(N, M), M), N),
     (
-        integers.add(integers.mul(integers.floordiv(I, 3), 3), integers.mod(I, 3)),
-        I,
+        integers.add(integers.mul(integers.floordiv(A, 3), 3), integers.mod(A, 3)),
+        A,
     ),
     (
         integers.add(
-            integers.mul(integers.floordiv(I, M), M, N), integers.mul(integers.mod(I, M), N)
+            integers.mul(integers.floordiv(A, M), M, N), integers.mul(integers.mod(A, M), N)
         ),
-        integers.mul(I, N),
+        integers.mul(A, N),
     ),
     (integers.maximum(N, N), N),
-    (integers.less(integers.add(integers.mul(I, 4), J), integers.mul(N, 4)), integers.TRUE),
+    (integers.less(integers.add(integers.mul(A, 4), B), integers.mul(N, 4)), integers.TRUE),
     (integers.less(integers.mod(M, N), N), integers.TRUE),
     (integers.less(5, 4), integers.FALSE),
 )
@@ -172,7 +172,7 @@ def test_sums_are_equal_in_any_order() -> None:
 
 
 def test_conjunction_counts_a_condition_once() -> None:
-    first, second = integers.less(I, 3), integers.less(J, N)
+    first, second = integers.less(A, 3), integers.less(B, N)
     both = integers.conjunction(first, integers.TRUE, second, first)
     assert integers.conjuncts(both) == (first, second)
     assert integers.conjunction() == integers.TRUE
@@ -182,7 +182,7 @@ def test_conjunction_counts_a_condition_once() -> None:
 def test_what_may_be_equal_is_not_less() -> None:
     assert not integers.provably_less(N, N)
     assert not integers.provably_less(M, N)
-    assert not integers.provably_less(integers.add(integers.mul(K, 4), J), M)
+    assert not integers.provably_less(integers.add(integers.mul(C, 4), B), M)
 
 
 def test_truth_of_an_expression_is_an_error() -> None:

@@ -193,9 +193,7 @@ def test_workspace_that_is_too_small() -> None:
 def test_welford_by_steps_and_merges() -> None:
     mean, m2, count = (buffer(name, MemoryType.local, 2) for name in ("M", "V", "N"))
     start = [Store(b, Const(k), value(0.0)) for b in (mean, m2, count) for k in range(2)]
-    steps = [
-        WelfordStep(mean, m2, count, ZERO, ZERO, (value(float(x)),)) for x in (1, 2, 6)
-    ]
+    steps = [WelfordStep(mean, m2, count, ZERO, ZERO, (value(float(x)),)) for x in (1, 2, 6)]
     joined = WelfordStep(mean, m2, count, ONE, ONE, (value(3.0), value(8.0)), joined=True)
     part = tuple(Element(b, ONE) for b in (mean, m2, count))
     merge = WelfordMerge(mean, m2, count, ZERO, part)

@@ -34,9 +34,7 @@ from warpsmith.kernel.nodes import (
     written,
 )
 
-A, B, C, D = (
-    Buffer(name, DataType.Float, MemoryType.shared, integers.index(8)) for name in "ABCD"
-)
+A, B, C, D = (Buffer(name, DataType.Float, MemoryType.shared, integers.index(8)) for name in "ABCD")
 N = Symbol("n", low=0)
 LOOP = Symbol("i", extent=integers.index(4))
 OF_D = Element(D, N)

@@ -206,7 +206,8 @@ def check_segments(fusion: Fusion, inputs: Arrays, *, terms: int = 1) -> int:
         scheduled = candidate.scheduled(params)
         kernel = lower(scheduled, "test", DataType.Int32)
         results = interpret(scheduled, kernel, arrays, {**values, **launch_values})
-        arrays.update(zip(part.outputs, results, strict=True))
+        for output, result in zip(part.fusion.outputs, results, strict=True):
+            arrays[output.value.name] = laid_out(output.value, result)
     known = reference(fusion, inputs, values)
     for output in fusion.outputs:
         name = output.value.name
