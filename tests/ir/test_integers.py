@@ -193,3 +193,12 @@ def test_truth_of_an_expression_is_an_error() -> None:
 def test_other_operations_are_left_as_they_are() -> None:
     expr = integers.rebuild("exp", (Const(1.0, DataType.Float),), DataType.Float)
     assert expr == Apply("exp", (Const(1.0, DataType.Float),), DataType.Float)
+
+
+def test_facts_on_products_and_on_multiples_of_them() -> None:
+    whole = integers.mul(N, M, 33)
+    facts = frozenset({(whole, 8)})
+    assert integers.divides(4, whole, facts)
+    assert integers.divides(16, integers.mul(whole, 2), facts)
+    assert not integers.divides(4, integers.mul(N, M), facts)
+    assert not integers.divides(16, whole, facts)

@@ -139,3 +139,40 @@ def test_the_program_itself_is_not_changed() -> None:
     segment(p.fusion)
     assert [id(operation) for operation in p.fusion.operations] == before
     assert [t.name for t in p.fusion.tensors] == names
+
+
+def test_reductions_of_different_dimensions_that_meet() -> None:
+    p = Program()
+    x, y = p.input(DataType.Float, (None, None)), p.input(DataType.Float, (None, None))
+    p.output(p.op("add", p.reduce("sum", x, [1]), p.reduce("max", y, [1])))
+    arrays = random_inputs(p.fusion, {"T0": (6, 20), "T1": (6, 33)})
+    assert check_segments(p.fusion, arrays, terms=80) == 3
+
+
+def test_dead_operations_do_not_decide() -> None:
+    """Only the dead sum ties the two outputs to one domain."""
+    p = Program()
+    x, y = p.input(DataType.Float, (None, None)), p.input(DataType.Float, (None, None))
+    a, b = p.op("exp", x), p.op("neg", y)
+    p.op("add", a, b)
+    p.output(a, b)
+    arrays = random_inputs(p.fusion, {"T0": (6, 20), "T1": (6, 20)})
+    assert check_segments(p.fusion, arrays) == 2
+
+
+def test_keepdim_of_a_reduced_dimension_of_extent_one() -> None:
+    p = Program()
+    x = p.op("neg", p.input(DataType.Float, (1, 1)))
+    total = p.broadcast(p.reduce("max", x, [0, 1]), [True, True])
+    p.output(p.op("add", total, x))
+    assert check_segments(p.fusion, random_inputs(p.fusion, {"T0": (1, 1)})) == 2
+
+
+def test_output_that_lacks_the_reduced_dimension_beside_its_use_after() -> None:
+    p = Program()
+    x, row = p.input(DataType.Float, (None, None)), p.input(DataType.Float, (None,))
+    wide = p.broadcast(p.op("exp", row), [False, True])
+    total = p.broadcast(p.reduce("sum", p.op("neg", x), [1]), [False, True])
+    p.output(p.op("mul", total, wide), wide)
+    arrays = random_inputs(p.fusion, {"T0": (9, 20), "T1": (9,)})
+    check_segments(p.fusion, arrays, terms=80)

@@ -340,9 +340,16 @@ def _monomial_divisible(
     known = coefficient
     for factor in monomial:
         known *= math.lcm(*(divisor for fact, divisor in facts if fact == factor), 1)
-    whole = expression({monomial: 1})
-    known_whole = math.lcm(*(divisor for fact, divisor in facts if fact == whole), 1)
-    return known % d == 0 or (known_whole * coefficient) % d == 0
+    if known % d == 0:
+        return True
+    for fact, divisor in facts:
+        parts = polynomial(fact)
+        whole = parts.get(monomial)
+        if len(parts) != 1 or not whole or coefficient % whole:
+            continue
+        if coefficient // whole * divisor % d == 0:
+            return True
+    return False
 
 
 def rebuild(op: str, args: tuple[Expr, ...], dtype: DataType) -> Expr:

@@ -33,12 +33,34 @@ def segment(fusion: Fusion) -> tuple[Segment, ...]:
         SchedulerRefusal: an operation that no scheduler can take even alone.
     """
     fusion.check_not_empty()
-    if can_schedule(fusion):
-        return (_extract(fusion, [o.value for o in fusion.outputs], frozenset()),)
+    whole = _extract(fusion, [o.value for o in fusion.outputs], frozenset())
+    if can_schedule(whole.fusion):
+        return (whole,)
+    live = whole.fusion
+    cuts = _enough_cuts(live)
+    sinks = _sinks(live, cuts)
+    groups = _merge_sinks(live, sinks, cuts)
+    return tuple(_extract(live, group, cuts) for group in groups)
+
+
+def _enough_cuts(fusion: Fusion) -> frozenset[int]:
+    """Cuts that leave only what some scheduler can compute.
+
+    Where reductions of different dimensions meet, their results go through memory as well.
+    """
     cuts = _cuts(fusion)
-    sinks = _sinks(fusion, cuts)
-    groups = _merge_sinks(fusion, sinks, cuts)
-    return tuple(_extract(fusion, group, cuts) for group in groups)
+    while True:
+        found = frozenset(
+            id(output)
+            for sink in _sinks(fusion, cuts)
+            if not can_schedule(_extract(fusion, [sink], cuts).fusion)
+            for operation in _slice(fusion, [sink], cuts)
+            if isinstance(operation, Reduction | Welford)
+            for output in operation.outputs
+        )
+        if found <= cuts:
+            return cuts
+        cuts |= found
 
 
 def _cuts(fusion: Fusion) -> frozenset[int]:

@@ -58,7 +58,7 @@ def _needs_result_again(fusion: Fusion, domains: DomainMap, first: TensorView) -
         for output in operation.outputs:
             if id(output) not in after or _is_reduction(operation):
                 continue
-            if any(domains.group(axis) in gone and not axis.is_broadcast for axis in output.root):
+            if any(domains.group(axis) in gone for axis in output.root):
                 return f"{output.name} combines a reduction's result with what was reduced"
     for operation in fusion.operations:
         if _is_reduction(operation) and any(id(t) in after for t in tensor_inputs(operation)):
@@ -72,7 +72,8 @@ def _is_reduction(operation: Operation) -> bool:
 
 def _uncovered(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
     """Every tensor must be computable from the loops of the first reduction."""
-    known = {domains.group(axis): integers.ZERO for axis in first.logical}
+    own = (axis for axis in first.logical if not axis.is_broadcast)
+    known = {domains.group(axis): integers.ZERO for axis in own}
     derivation = Derivation(domains, known)
     inputs = set(map(id, fusion.input_tensors))
     for tensor in fusion.tensors:

@@ -10,6 +10,7 @@ import copy
 
 from warpsmith.ir.exprs import Operation, Reduction, Welford, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.reduction.can import after_reduction
@@ -42,8 +43,9 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
 
 
 def _needed_before(fusion: Fusion, after: set[int]) -> set[int]:
-    """Tensors, not inputs, that a reduction needs, or an output that depends on none."""
-    wanted = [output.value for output in fusion.outputs if id(output.value) not in after]
+    """Tensors, not inputs, that a reduction needs, or an output that walks what is reduced."""
+    walks = _walks_reduced(fusion) - after
+    wanted = [output.value for output in fusion.outputs if id(output.value) in walks]
     for operation in fusion.operations:
         if isinstance(operation, Reduction | Welford):
             wanted += operation.outputs
@@ -70,19 +72,29 @@ def _twin(fusion: Fusion, tensor: TensorView, twins: dict[int, TensorView]) -> T
 
 
 def only_after(fusion: Fusion, after: set[int]) -> list[TensorView]:
-    """Tensors that depend on no reduction, and that only what follows one reads."""
-    outputs = {id(output.value) for output in fusion.outputs}
+    """Tensors that depend on no reduction, lack what is reduced, and feed nothing before one."""
+    walks = _walks_reduced(fusion)
     found: dict[int, TensorView] = {}
     for operation in reversed(fusion.operations):
         if isinstance(operation, Reduction | Welford):
             continue
         for tensor in operation.outputs:
-            if id(tensor) in after or id(tensor) in outputs:
-                continue
-            uses = fusion.uses(tensor)
-            if uses and all(_follows(use, after, found) for use in uses):
+            alone = id(tensor) not in after and id(tensor) not in walks
+            if alone and all(_follows(use, after, found) for use in fusion.uses(tensor)):
                 found[id(tensor)] = tensor
     return list(found.values())
+
+
+def _walks_reduced(fusion: Fusion) -> set[int]:
+    """Identities of the tensors with a dimension that is reduced somewhere."""
+    domains = DomainMap(fusion)
+    axes = {id(t): (*t.root, *t.logical) for t in fusion.tensors if not t.is_input}
+    gone = {domains.group(a) for group in axes.values() for a in group if a.is_reduction}
+    return {
+        key
+        for key, own in axes.items()
+        if any(domains.group(a) in gone and not a.is_broadcast for a in own)
+    }
 
 
 def _follows(use: Operation, after: set[int], found: dict[int, TensorView]) -> bool:
