@@ -117,3 +117,10 @@ def test_misaligned_input(dims: tuple[int, ...], alignment: int) -> None:
     arrays = random_inputs(p.fusion, {"T0": (16, 64)})
     _, kernel = check_automatic(p.fusion, arrays, alignment={"T0": alignment}, terms=1024)
     assert ("T0" in dict(kernel.alignments)) == (alignment == 16)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])
+def test_sum_of_nothing_is_zero(dims: tuple[int, ...], shape: tuple[int, int]) -> None:
+    p = summed(dims)
+    check_automatic(p.fusion, {"T0": random_inputs(p.fusion, {"T0": shape})["T0"]}, splits=2)
