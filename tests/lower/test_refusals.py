@@ -62,19 +62,6 @@ def output_read_again() -> Program:
     return p.output(first, p.op("exp", first))
 
 
-def split_result_on_the_same_axis() -> Program:
-    p = Program()
-    x = p.op("neg", p.input(DataType.Float, (8, 4)))
-    total = p.reduce("sum", x, [0])
-    last = p.op("exp", total)
-    p.output(last)
-    parallelize(x, 0, GRID_X)
-    parallelize(total, 0, GRID_X)
-    parallelize(last, 0, GRID_X)
-    inline_most(p.fusion)
-    return p
-
-
 def computed_vector() -> Program:
     p = Program()
     first = p.op("neg", p.input(DataType.Float, (4,)))
