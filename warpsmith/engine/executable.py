@@ -22,6 +22,9 @@ from warpsmith.runtime.memory import DeviceMemory
 from warpsmith.runtime.stream import current_stream
 from warpsmith.schedulers.problem import Target
 
+_Ready = Callable[[Sequence[object]], list[Any]]
+"""A call signature that can be run: from inputs to results."""
+
 
 class Executable:
     """A fusion with its compiled kernels and the launches of every signature met so far.
@@ -194,14 +197,7 @@ def _is_torch_call(binding: Binding) -> bool:
     return not binding.infos
 
 
-class _Ready:
-    """A call signature that can be run."""
-
-    def __call__(self, inputs: Sequence[object]) -> list[Any]:
-        raise NotImplementedError
-
-
-class _Reference(_Ready):
+class _Reference:
     """The NumPy meaning."""
 
     def __init__(self, fusion: Fusion) -> None:
@@ -246,7 +242,7 @@ class _Loaded:
         self.kernel.launch(launch.grid, launch.block, launch.shared_bytes, stream, self.arguments)
 
 
-class _OnDevice(_Ready):
+class _OnDevice:
     """PyTorch tensors on a GPU: asynchronous, on PyTorch's current stream and allocator."""
 
     def __init__(self, fusion: Fusion, call: CallPlan, ordinal: int) -> None:
@@ -345,7 +341,7 @@ _TORCH_NAMES = {
 }
 
 
-class _ThroughDevice(_Ready):
+class _ThroughDevice:
     """Arrays on the host: copied to the GPU and back, synchronously."""
 
     def __init__(self, fusion: Fusion, call: CallPlan, ordinal: int) -> None:

@@ -12,7 +12,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.broadcasting import axis_of
 from warpsmith.ops.promotion import check_tensor_type
 from warpsmith.ops.shape import Extents, as_extent
-from warpsmith.ops.values import Scalar, as_tensor, as_value
+from warpsmith.ops.values import Scalar, as_scalar, as_tensor
 
 
 def full(
@@ -25,7 +25,7 @@ def full(
         dtype: by default that of the value, Float for Python's floats as in PyTorch.
         fusion: where the tensor is defined.
     """
-    value = _scalar(fill_value, "full")
+    value = as_scalar(fill_value, "full")
     if dtype is None:
         dtype = {0: DataType.Bool, 1: DataType.Int, 2: DataType.Float}[value.dtype.category]
     check_tensor_type(dtype, "full")
@@ -78,7 +78,7 @@ def iota(
             code="WS0118",
             remedy="use Int, Int32, Float or Double, and cast the result",
         )
-    first, increment = (_scalar(value, "iota") for value in (start, step))
+    first, increment = (as_scalar(value, "iota") for value in (start, step))
     extent = as_extent(length, "iota")
     if extent == integers.ONE:
         return full([1], first, dtype, fusion=fusion)
@@ -87,14 +87,3 @@ def iota(
         Iota(arithmetic.convert(first, dtype), arithmetic.convert(increment, dtype), output)
     )
     return output
-
-
-def _scalar(value: object, op: str) -> Expr:
-    found = as_value(value, op)
-    if isinstance(found, Expr):
-        return found
-    raise DefinitionError(
-        f"{op} got the tensor {found.name} where a scalar is needed",
-        code="WS0120",
-        remedy="pass a number or a scalar input of the fusion",
-    )

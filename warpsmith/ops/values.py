@@ -69,6 +69,18 @@ def as_tensor(operand: object, op: str) -> TensorView:
     )
 
 
+def as_scalar(operand: object, op: str) -> Expr:
+    """`operand` as a scalar expression; DefinitionError for a tensor or anything else."""
+    found = as_value(operand, op)
+    if isinstance(found, Expr):
+        return found
+    raise DefinitionError(
+        f"{op} got the tensor {found.name} where a scalar is needed",
+        code="WS0120",
+        remedy="pass a number or a scalar input of the fusion",
+    )
+
+
 def fusion_of(tensors: Iterable[TensorView], op: str) -> Fusion:
     """The fusion that all of the tensors belong to."""
     first, *others = tensors
