@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "lower": FORM | {"kernel"},
     "codegen": FORM | {"ops", "kernel", "lower"},
     "runtime": set(),
+    "sim": set(),
     "testing": {"runtime"},
 }
 """What each part may import besides itself, `errors` and `knobs`; the others may see all."""

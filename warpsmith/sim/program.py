@@ -1,0 +1,130 @@
+"""A kernel as the machine takes it: records with numbers for names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from warpsmith.sim.isa import (
+    Combine,
+    Compare,
+    Flag,
+    Kind,
+    Mode,
+    Op,
+    Round,
+    Scope,
+    Semantics,
+    Space,
+    Type,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand; `Kind` says which of the fields count."""
+
+    kind: Kind
+    index: int = -1
+    value: int = 0
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an instruction stands: its PTX line and, with `-lineinfo`, its CUDA file and line."""
+
+    line: int
+    file: str = ""
+    source_line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """One PTX instruction.
+
+    `groups` counts the operands of each PTX operand: 1 for a scalar, n for a vector in braces.
+    `target` and `reconverge` are indices into the instructions; `reconverge` is the immediate
+    post-dominator of a branch, or -1 where its paths meet only at the end of the kernel.
+    `vector` is the vector length of LD, ST, LDMATRIX and STMATRIX and the rank of tensor copies.
+    `shape` is (m, n, k) of a matrix product.
+    """
+
+    op: Op
+    place: Place
+    type: Type = Type.NONE
+    type2: Type = Type.NONE
+    mode: Mode = Mode.NONE
+    flags: Flag = Flag.NONE
+    round: Round = Round.NONE
+    compare: Compare = Compare.NONE
+    combine: Combine = Combine.NONE
+    space: Space = Space.GENERIC
+    semantics: Semantics = Semantics.WEAK
+    scope: Scope = Scope.NONE
+    vector: int = 1
+    shape: tuple[int, int, int] = (0, 0, 0)
+    guard: Operand | None = None
+    operands: tuple[Operand, ...] = ()
+    groups: tuple[int, ...] = ()
+    target: int = -1
+    reconverge: int = -1
+    targets: tuple[int, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A module or function variable in memory.
+
+    `address` is the one that instructions use in its space: see `isa.Window`. `initial` holds its
+    bytes where it is initialized.
+    """
+
+    name: str
+    space: Space
+    address: int
+    size: int
+    initial: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A kernel parameter: its place in the parameter buffer, in bytes."""
+
+    name: str
+    offset: int
+    size: int
+    align: int
+    type: Type
+    is_array: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """One entry function, its calls inlined, ready to run.
+
+    `registers` is the number of 64-bit register slots; `register_names` names each for reports.
+    `bound` is the launch bound (`.maxntid`, `.reqntid`) as threads, 0 when none; `min_blocks` is
+    `.minnctapersm`; `max_registers` is `.maxnreg`; `cluster` is `.reqnctapercluster`.
+    Shared variables start at `Window.SHARED_START`; an `.extern .shared` array, if there is one,
+    starts behind them, at the aligned end `dynamic_start`.
+    """
+
+    name: str
+    version: tuple[int, int]
+    target: str
+    instructions: tuple[Instruction, ...]
+    parameters: tuple[Parameter, ...]
+    registers: int
+    register_names: tuple[str, ...]
+    variables: tuple[Variable, ...] = ()
+    shared_bytes: int = 0
+    local_bytes: int = 0
+    global_bytes: int = 0
+    const_bytes: int = 0
+    dynamic_start: int | None = None
+    bound: int = 0
+    min_blocks: int = 0
+    max_registers: int = 0
+    cluster: tuple[int, int, int] | None = None
+    strings: dict[str, bytes] = field(default_factory=dict)
