@@ -1,0 +1,83 @@
+"""The kernels of tests/sim/kernels: their PTX, their specs, and the trip counts worth running."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from warpsmith.runtime.nvrtc import compile_source
+from warpsmith.runtime.source import Source
+
+KERNELS = Path(__file__).parents[1] / "kernels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """A kernel whose loop takes its trip count from a scalar parameter.
+
+    `trips` are the counts to run. The spec's own count is the largest that its buffers hold.
+    """
+
+    position: int
+    trips: tuple[int, ...]
+
+
+NAMES = (
+    "atomics_shuffles",
+    "bulk_ring",
+    "cluster_multicast",
+    "cp_async",
+    "dsmem",
+    "grid_sync",
+    "norm_backward",
+    "pingpong",
+    "tensormap_replace",
+    "tma_ring",
+    "tma_store",
+    "wgmma_ring",
+    "ws_ring",
+)
+
+# No trip, one, and those about the number of stages. ws_ring is persistent: its two CTAs share the
+# tiles, so that with 1 tile one CTA has no work.
+LOOPS = {
+    "tma_ring": Loop(position=2, trips=(0, 1, 2, 3, 4)),
+    "bulk_ring": Loop(position=3, trips=(0, 1, 3, 4, 5)),
+    "ws_ring": Loop(position=3, trips=(0, 1, 2, 4, 5, 6, 7)),
+    "tma_store": Loop(position=2, trips=(0, 1, 2, 3)),
+    "wgmma_ring": Loop(position=3, trips=(0, 1, 2, 3, 4)),
+    "pingpong": Loop(position=2, trips=(0, 1, 2, 3)),
+    "cluster_multicast": Loop(position=2, trips=(0, 1, 2, 3, 4)),
+    "cp_async": Loop(position=3, trips=(0, 1, 2, 3, 4)),
+    "grid_sync": Loop(position=2, trips=(0, 1, 2)),
+}
+
+
+def read_spec(name: str, trips: int | None = None) -> dict[str, Any]:
+    """The spec beside the kernel, with another trip count where one is given."""
+    spec: dict[str, Any] = json.loads((KERNELS / f"{name}.json").read_text())
+    return spec if trips is None else with_scalar(spec, LOOPS[name].position, trips)
+
+
+def with_scalar(spec: dict[str, Any], position: int, value: float) -> dict[str, Any]:
+    """The spec with another value of one scalar parameter."""
+    changed = copy.deepcopy(spec)
+    (kind,) = changed["params"][position]
+    changed["params"][position] = {kind: value}
+    return changed
+
+
+@cache
+def compile_ptx(path: Path, entry: str, macros: tuple[str, ...] = ()) -> str:
+    """PTX of a kernel by NVRTC, with line numbers. `macros` are NAME or NAME=VALUE."""
+    options = ("-lineinfo", f"--include-path={KERNELS}", *(f"-D{macro}" for macro in macros))
+    return compile_source(Source(text=path.read_text(), entry=entry, options=options)).ptx
+
+
+def read_ptx(name: str, macros: tuple[str, ...] = ()) -> str:
+    """PTX of the kernel of that name."""
+    return compile_ptx(KERNELS / f"{name}.cu", name, macros)
