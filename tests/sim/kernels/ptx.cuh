@@ -162,6 +162,14 @@ PTX void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier) {
       : "memory");
 }
 
+PTX void bulk_load_multicast(u32 to, const void* from, u32 bytes, u32 barrier, u16 ctas) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+      " [%0], [%1], %2, [%3], %4;" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "h"(ctas)
+      : "memory");
+}
+
 PTX void bulk_store(void* to, u32 from, u32 bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from),
                "r"(bytes)

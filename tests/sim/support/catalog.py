@@ -42,6 +42,21 @@ NAMES = (
     "ws_ring",
 )
 
+# The correct twins of the kernels in corpus.py.
+TWINS = (
+    "corpus/cluster",
+    "corpus/grid",
+    "corpus/handoff",
+    "corpus/multicast",
+    "corpus/named",
+    "corpus/parity_trap",
+    "corpus/prologue",
+    "corpus/registers",
+    "corpus/ring",
+    "corpus/store",
+    "corpus/wgmma",
+)
+
 # No trip, one, and those about the number of stages. ws_ring is persistent: its two CTAs share the
 # tiles, so that with 1 tile one CTA has no work.
 LOOPS = {
@@ -54,6 +69,15 @@ LOOPS = {
     "cluster_multicast": Loop(position=2, trips=(0, 1, 2, 3, 4)),
     "cp_async": Loop(position=3, trips=(0, 1, 2, 3, 4)),
     "grid_sync": Loop(position=2, trips=(0, 1, 2)),
+    "corpus/ring": Loop(position=2, trips=(0, 1, 2, 3, 4)),
+    "corpus/prologue": Loop(position=2, trips=(0, 1, 2, 3, 4)),
+    "corpus/parity_trap": Loop(position=2, trips=(0, 1, 4, 5)),
+    "corpus/handoff": Loop(position=2, trips=(0, 1, 2, 3)),
+    "corpus/store": Loop(position=3, trips=(0, 1, 2, 3)),
+    "corpus/cluster": Loop(position=2, trips=(0, 1, 2, 3)),
+    "corpus/named": Loop(position=2, trips=(0, 1, 2)),
+    "corpus/wgmma": Loop(position=3, trips=(0, 1, 2, 3)),
+    "corpus/grid": Loop(position=4, trips=(1, 2)),
 }
 
 
@@ -79,5 +103,6 @@ def compile_ptx(path: Path, entry: str, macros: tuple[str, ...] = ()) -> str:
 
 
 def read_ptx(name: str, macros: tuple[str, ...] = ()) -> str:
-    """PTX of the kernel of that name."""
-    return compile_ptx(KERNELS / f"{name}.cu", name, macros)
+    """PTX of the kernel of that name; a folder before it is not part of the entry's name."""
+    path = KERNELS / f"{name}.cu"
+    return compile_ptx(path, path.stem, macros)

@@ -1,4 +1,4 @@
-"""What each kernel of tests/sim/kernels computes, in float64.
+"""What each correct kernel of tests/sim/kernels computes, in float64.
 
 A function takes the kernel's spec and its buffers before the launch, and returns its outputs. What
 a kernel leaves alone keeps its initial value.
@@ -131,6 +131,62 @@ def atomics_shuffles(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
     }
 
 
+def corpus_ring(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
+    x = wide(arrays["x"])[: scalar(spec, 2)]
+    return {"y": _changed(arrays["y"], len(x), x + x[:, ::-1])}
+
+
+def corpus_prologue(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
+    rows = scalar(spec, 2)
+    return {"y": _changed(arrays["y"], rows, -wide(arrays["x"])[:rows])}
+
+
+def corpus_parity_trap(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
+    rows = scalar(spec, 2)
+    return {"y": _changed(arrays["y"], rows, 2 * wide(arrays["x"])[:rows])}
+
+
+def corpus_handoff(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
+    rows = scalar(spec, 2)
+    return {"y": _changed(arrays["y"], rows, wide(arrays["x"])[:rows, ::-1])}
+
+
+def corpus_store(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
+    rows = scalar(spec, 3)
+    y = wide(arrays["x"])[:rows] + 1
+    return {"y": _changed(arrays["y"], rows, y), "z": _changed(arrays["z"], rows, 2 * y)}
+
+
+def corpus_cluster(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
+    rows = scalar(spec, 2)
+    x = wide(arrays["x"])[: 2 * rows].reshape(2, rows, -1)
+    return {"y": _changed(arrays["y"], 2 * rows, x[::-1, :, ::-1].reshape(2 * rows, -1))}
+
+
+def corpus_multicast(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
+    return {"y": np.stack([wide(arrays["x"])] * 2)}
+
+
+def corpus_named(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
+    tiles = scalar(spec, 2)
+    turned = np.roll(wide(arrays["x"])[:tiles], -1, axis=1)
+    return {"y": _changed(arrays["y"], tiles, turned)}
+
+
+def corpus_registers(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
+    return {"y": wide(arrays["x"]) ** 2}
+
+
+def corpus_wgmma(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
+    size = scalar(spec, 3) * 64
+    b = wide(arrays["b"]).reshape(-1)[: 8 * size].reshape(8, size)
+    return {"d": wide(arrays["a"])[:, :size] @ b.T}
+
+
+def corpus_grid(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
+    return {"total": wide(arrays["x"])[: scalar(spec, 4)].sum(axis=0)}
+
+
 BFLOAT16_ROUNDING = 2.0**-8
 
 EXPECTED = {
@@ -147,4 +203,15 @@ EXPECTED = {
     "grid_sync": Expected(compute=grid_sync, atol=1e-6),
     "tensormap_replace": Expected(compute=tensormap_replace, atol=1e-6),
     "atomics_shuffles": Expected(compute=atomics_shuffles, rtol=0.0),
+    "corpus/ring": Expected(compute=corpus_ring, atol=1e-6),
+    "corpus/prologue": Expected(compute=corpus_prologue),
+    "corpus/parity_trap": Expected(compute=corpus_parity_trap),
+    "corpus/handoff": Expected(compute=corpus_handoff),
+    "corpus/store": Expected(compute=corpus_store, atol=1e-6),
+    "corpus/cluster": Expected(compute=corpus_cluster),
+    "corpus/multicast": Expected(compute=corpus_multicast),
+    "corpus/named": Expected(compute=corpus_named),
+    "corpus/registers": Expected(compute=corpus_registers),
+    "corpus/wgmma": Expected(compute=corpus_wgmma, rtol=1e-4, atol=1e-3),
+    "corpus/grid": Expected(compute=corpus_grid, atol=1e-6),
 }
