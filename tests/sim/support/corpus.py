@@ -190,3 +190,42 @@ BUGS = (
     _bug("grid", "relaxed_wait", "race"),
     _bug("grid", "no_final_sync", "race"),
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleFaults:
+    """Faults of multi_role.cu: those that its author's listing shows, alone and together.
+
+    `kinds` are the findings that name them rightly, the most telling first; none where the kernel
+    is right all the same.
+    """
+
+    faults: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+    @property
+    def macro(self) -> str:
+        return f"FAULTS={'|'.join(self.faults)}"
+
+    def ptx(self) -> str:
+        return read_ptx("multi_role", (self.macro,))
+
+
+def _roles(fault: str, *kinds: str) -> RoleFaults:
+    return RoleFaults(faults=(fault,), kinds=kinds)
+
+
+# 9 rows on 2 CTAs: the second CTA's last row does not exist.
+MULTI_ROLE = (
+    _roles("shared_full"),  # two arrivals and the bytes of both rows: a phase ends when both landed
+    _roles("wrong_warp", "deadlock", "arrival-missing"),
+    _roles("idle_fall_through", "arrival-overflow", "phase-skipped", "race", "deadlock"),
+    _roles("double_release", "arrival-overflow", "phase-skipped", "race", "deadlock"),
+    _roles("single_warp_dec", "setmaxnreg"),
+    _roles("one_sided_bounds", "out-of-bounds", "exit-outstanding"),
+    _roles("no_init_fence", "missing-init-fence"),
+    _roles("no_release_fence", "missing-proxy-fence"),
+    _roles("early_inval", "barrier-invalidated", "race"),
+    RoleFaults(faults=("shared_full", "wrong_warp"), kinds=("deadlock", "arrival-missing")),
+    _roles("every_fault", "setmaxnreg", "deadlock", "arrival-overflow", "missing-init-fence"),
+)

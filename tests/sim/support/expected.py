@@ -131,6 +131,11 @@ def atomics_shuffles(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
     }
 
 
+def multi_role(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
+    rows = scalar(spec, 3)
+    return {"z": _changed(arrays["z"], rows, (wide(arrays["x"]) * wide(arrays["y"]))[:rows])}
+
+
 def corpus_ring(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
     x = wide(arrays["x"])[: scalar(spec, 2)]
     return {"y": _changed(arrays["y"], len(x), x + x[:, ::-1])}
@@ -203,6 +208,7 @@ EXPECTED = {
     "grid_sync": Expected(compute=grid_sync, atol=1e-6),
     "tensormap_replace": Expected(compute=tensormap_replace, atol=1e-6),
     "atomics_shuffles": Expected(compute=atomics_shuffles, rtol=0.0),
+    "multi_role": Expected(compute=multi_role),
     "corpus/ring": Expected(compute=corpus_ring, atol=1e-6),
     "corpus/prologue": Expected(compute=corpus_prologue),
     "corpus/parity_trap": Expected(compute=corpus_parity_trap),
