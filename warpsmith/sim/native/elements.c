@@ -60,6 +60,7 @@ float sum_from_bits(bool half, u32 bits) {
 
 u32 sum_to_bits(bool half, float value) {
     if (half) return value != value ? 0x7fff : float_to_half(value, ROUND_RN);
+    if (value != value) return 0x7fffffff;
     u32 bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;

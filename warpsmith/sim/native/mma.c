@@ -8,27 +8,26 @@
 #include "fragments.h"
 #include "product.h"
 
-enum { MAX_M = 16, MAX_N = 8 };
+enum { MAX_M = 16, MAX_N = 8, FRACTION_BITS = 25 };
 
-/* One supported combination. `group` and `fraction` describe the sums: see product.h. */
+/* One supported combination: the type of D, that of A and B, the products summed at once. */
 typedef struct {
-    u8 m, k, type, factors; /* type of D, type of A and B */
-    u8 group, fraction;
+    u8 m, k, type, factors, depth;
 } shape;
 
 static const shape SHAPES[] = {
-    {16, 8, TYPE_F32, TYPE_F16, 8, 25},   {16, 16, TYPE_F32, TYPE_F16, 16, 25},
-    {16, 8, TYPE_F16, TYPE_F16, 8, 25},   {16, 16, TYPE_F16, TYPE_F16, 16, 25},
-    {16, 8, TYPE_F32, TYPE_BF16, 8, 25},  {16, 16, TYPE_F32, TYPE_BF16, 16, 25},
-    {16, 4, TYPE_F32, TYPE_TF32, 4, 25},  {16, 8, TYPE_F32, TYPE_TF32, 8, 25},
-    {16, 16, TYPE_F32, TYPE_E4M3, 16, 25}, {16, 32, TYPE_F32, TYPE_E4M3, 16, 25},
-    {16, 16, TYPE_F32, TYPE_E5M2, 16, 25}, {16, 32, TYPE_F32, TYPE_E5M2, 16, 25},
-    {16, 16, TYPE_F16, TYPE_E4M3, 16, 25}, {16, 32, TYPE_F16, TYPE_E4M3, 16, 25},
-    {16, 16, TYPE_F16, TYPE_E5M2, 16, 25}, {16, 32, TYPE_F16, TYPE_E5M2, 16, 25},
-    {16, 16, TYPE_S32, TYPE_S8, 0, 0},    {16, 32, TYPE_S32, TYPE_S8, 0, 0},
-    {16, 16, TYPE_S32, TYPE_U8, 0, 0},    {16, 32, TYPE_S32, TYPE_U8, 0, 0},
-    {8, 4, TYPE_F64, TYPE_F64, 0, 0},     {16, 4, TYPE_F64, TYPE_F64, 0, 0},
-    {16, 8, TYPE_F64, TYPE_F64, 0, 0},    {16, 16, TYPE_F64, TYPE_F64, 0, 0},
+    {16, 8, TYPE_F32, TYPE_F16, 8},   {16, 16, TYPE_F32, TYPE_F16, 16},
+    {16, 8, TYPE_F16, TYPE_F16, 8},   {16, 16, TYPE_F16, TYPE_F16, 16},
+    {16, 8, TYPE_F32, TYPE_BF16, 8},  {16, 16, TYPE_F32, TYPE_BF16, 16},
+    {16, 4, TYPE_F32, TYPE_TF32, 4},  {16, 8, TYPE_F32, TYPE_TF32, 8},
+    {16, 16, TYPE_F32, TYPE_E4M3, 8}, {16, 32, TYPE_F32, TYPE_E4M3, 16},
+    {16, 16, TYPE_F32, TYPE_E5M2, 8}, {16, 32, TYPE_F32, TYPE_E5M2, 16},
+    {16, 16, TYPE_F16, TYPE_E4M3, 8}, {16, 32, TYPE_F16, TYPE_E4M3, 16},
+    {16, 16, TYPE_F16, TYPE_E5M2, 8}, {16, 32, TYPE_F16, TYPE_E5M2, 16},
+    {16, 16, TYPE_S32, TYPE_S8, 0},   {16, 32, TYPE_S32, TYPE_S8, 0},
+    {16, 16, TYPE_S32, TYPE_U8, 0},   {16, 32, TYPE_S32, TYPE_U8, 0},
+    {8, 4, TYPE_F64, TYPE_F64, 0},    {16, 4, TYPE_F64, TYPE_F64, 0},
+    {16, 8, TYPE_F64, TYPE_F64, 0},   {16, 16, TYPE_F64, TYPE_F64, 0},
 };
 
 static const shape *find_shape(const insn *in) {
@@ -81,23 +80,32 @@ static void gather(const insn *in, int b_type, const u64 *const *a, const u64 *c
             }
 }
 
+/* Products of eight-bit floats are two products of halves on sm_90: the first takes the lower two
+   elements of every register, the second the upper two, and C is added at the end. */
+static int order_of(const matrices *x, bool bytes, int k) {
+    return bytes ? k % 4 / 2 * (x->k / 2) + k / 4 * 2 + k % 2 : k;
+}
+
 static void multiply_float(const insn *in, const shape *s, int b_type, matrices *x) {
     factor a = {.pitch = PRODUCT_DEPTH}, b = {.pitch = MAX_N};
-    float c[MAX_M * MAX_N];
-    const int a_least = least_exponent(in->type2), b_least = least_exponent(b_type);
-    const bool half = in->type == TYPE_F16;
-    for (int i = 0; i < x->m; i++)
-        for (int k = 0; k < x->k; k++)
-            factor_set(&a, i * a.pitch + k, number_from_bits(in->type2, (u32)x->a[i][k]), a_least);
-    for (int k = 0; k < x->k; k++)
+    float c[MAX_M * MAX_N], sum[MAX_M * MAX_N];
+    const bool half = in->type == TYPE_F16, bytes = bits_of_type(in->type2) == 8;
+    const int least = least_exponent(bytes ? TYPE_F16 : in->type2);
+    for (int k = 0; k < x->k; k++) {
+        const int to = order_of(x, bytes, k);
+        for (int i = 0; i < x->m; i++)
+            factor_set(&a, i * a.pitch + to, number_from_bits(in->type2, (u32)x->a[i][k]), least);
         for (int j = 0; j < MAX_N; j++)
-            factor_set(&b, k * b.pitch + j, number_from_bits(b_type, (u32)x->b[k][j]), b_least);
-    for (int i = 0; i < x->m; i++)
-        for (int j = 0; j < MAX_N; j++) c[i * MAX_N + j] = sum_from_bits(half, (u32)x->c[i][j]);
-    const summation how = {s->group, s->fraction, half};
-    product_float(&how, &a, &b, x->m, MAX_N, x->k, c);
-    for (int i = 0; i < x->m; i++)
-        for (int j = 0; j < MAX_N; j++) x->c[i][j] = sum_to_bits(half, c[i * MAX_N + j]);
+            factor_set(&b, to * b.pitch + j, number_from_bits(b_type, (u32)x->b[k][j]), least);
+    }
+    for (int i = 0; i < x->m * MAX_N; i++) {
+        c[i] = sum_from_bits(half, (u32)x->c[i / MAX_N][i % MAX_N]);
+        sum[i] = bytes ? 0 : c[i];
+    }
+    const summation how = {s->depth, FRACTION_BITS, half};
+    product_float(&how, &a, &b, x->m, MAX_N, x->k, sum);
+    for (int i = 0; i < x->m * MAX_N; i++)
+        x->c[i / MAX_N][i % MAX_N] = sum_to_bits(half, bytes ? sum[i] + c[i] : sum[i]);
 }
 
 static double as_double(u64 bits) {
@@ -106,15 +114,28 @@ static double as_double(u64 bits) {
     return value;
 }
 
+static u64 as_bits(double value) {
+    u64 bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* A NaN of an operand becomes quiet and is the result, that of b before those of c and a. */
+static u64 multiply_add(u64 a, u64 b, u64 c) {
+    const u64 quiet = 1ull << 51, invalid = 0xfff8000000000000;
+    if (isnan(as_double(b))) return b | quiet;
+    if (isnan(as_double(c))) return c | quiet;
+    if (isnan(as_double(a))) return a | quiet;
+    const double sum = fma(as_double(a), as_double(b), as_double(c));
+    return isnan(sum) ? invalid : as_bits(sum);
+}
+
 /* One fused multiply-add after the other, along k. */
 static void multiply_double(matrices *x) {
     for (int i = 0; i < x->m; i++)
-        for (int j = 0; j < MAX_N; j++) {
-            double sum = as_double(x->c[i][j]);
+        for (int j = 0; j < MAX_N; j++)
             for (int k = 0; k < x->k; k++)
-                sum = fma(as_double(x->a[i][k]), as_double(x->b[k][j]), sum);
-            memcpy(&x->c[i][j], &sum, sizeof sum);
-        }
+                x->c[i][j] = multiply_add(x->a[i][k], x->b[k][j], x->c[i][j]);
 }
 
 static void multiply_integer(const insn *in, int b_type, matrices *x) {

@@ -11,6 +11,9 @@
 
 #include "alu.h"
 
+/* A zero does not raise the greatest exponent, whatever it is multiplied with. */
+enum { NO_EXPONENT = -2000, FLOAT_FRACTION = 23 };
+
 static u64 bits_of(double value) {
     u64 bits;
     memcpy(&bits, &value, sizeof bits);
@@ -31,31 +34,36 @@ void factor_set(factor *to, int index, double value, int least) {
     const int exponent = exponent_of(value);
     to->value[index] = value;
     to->exponent[index] = (i16)(exponent < least ? least : exponent);
+    if (value == 0) to->exponent[index] = NO_EXPONENT;
     if (exponent == 1024) to->special = true;
 }
 
-/* Toward zero, to the 24 bits of a float or, below 2^-126, to a multiple of 2^-149. */
-static float truncate_to_float(double value) {
-    if (fabs(value) < 0x1p-126) return (float)(trunc(value * 0x1p149) * 0x1p-149);
-    return (float)double_of(bits_of(value) & ~((1ull << 29) - 1));
+/* Toward zero, to `fraction` bits behind the point or, below 2^-126, to a multiple of
+   2^(-126 - fraction); never -0. */
+static float truncate_to(double value, int fraction) {
+    if (fabs(value) >= 0x1p-126)
+        return (float)double_of(bits_of(value) & ~((1ull << (52 - fraction)) - 1));
+    const int places = 126 + fraction;
+    return (float)(trunc(value * power_of_two(places)) * power_of_two(-places)) + 0.0f;
 }
 
 /* To the nearest half, ties to even: through a float whose last bit is sticky. */
 static float round_to_half(double value) {
-    float cut = truncate_to_float(value);
+    float cut = truncate_to(value, FLOAT_FRACTION);
     if ((double)cut != value) {
         u32 bits;
         memcpy(&bits, &cut, sizeof bits);
         bits |= 1;
         memcpy(&cut, &bits, sizeof cut);
     }
-    return half_to_float(float_to_half(cut, ROUND_RN));
+    return half_to_float(float_to_half(cut, ROUND_RN)) + 0.0f; /* never -0 */
 }
 
 /* One step for eight columns: c += a[0..depth) x b[0..depth)[8]. All numbers are finite. */
 static void sum_block(const summation *how, const double *a, const i16 *a_exponent,
                       const double *b, const i16 *b_exponent, int pitch, int depth, float *c) {
     enum { PART = 8 }; /* summands that 32 bits can hold */
+    const int kept = how->fraction < FLOAT_FRACTION ? how->fraction : FLOAT_FRACTION;
     i16 top[PRODUCT_BLOCK];
     double scale[PRODUCT_BLOCK], total[PRODUCT_BLOCK];
     for (int j = 0; j < PRODUCT_BLOCK; j++) {
@@ -86,7 +94,7 @@ static void sum_block(const summation *how, const double *a, const i16 *a_expone
     }
     for (int j = 0; j < PRODUCT_BLOCK; j++) {
         const double sum = total[j] * power_of_two(top[j] - how->fraction);
-        c[j] = how->half ? round_to_half(sum) : truncate_to_float(sum);
+        c[j] = how->half ? round_to_half(sum) : truncate_to(sum, kept);
     }
 }
 
@@ -111,13 +119,13 @@ static void sum_special(const summation *how, const double *a, const i16 *a_expo
     }
     for (int k = 0; k < depth; k++) {
         left[k] = isfinite(a[k]) ? a[k] : 0;
-        left_exponent[k] = isfinite(a[k]) ? a_exponent[k] : -126;
+        left_exponent[k] = isfinite(a[k]) ? a_exponent[k] : NO_EXPONENT;
         for (int j = 0; j < PRODUCT_BLOCK; j++) {
             const double value = b[k * pitch + j];
             const int to = k * PRODUCT_BLOCK + j;
             plain[j] += a[k] * value;
             right[to] = isfinite(value) ? value : 0;
-            right_exponent[to] = isfinite(value) ? b_exponent[k * pitch + j] : -126;
+            right_exponent[to] = isfinite(value) ? b_exponent[k * pitch + j] : NO_EXPONENT;
         }
     }
     sum_block(how, left, left_exponent, right, right_exponent, PRODUCT_BLOCK, depth, finite);
