@@ -69,5 +69,11 @@ class KnobError(WarpsmithError):
     code = "WS0700"
 
 
+class SimulationError(WarpsmithError):
+    """A PTX text, or what it is to be run with, that the simulator cannot take."""
+
+    code = "WS0800"
+
+
 class InternalError(Exception):
     """warpsmith broke one of its own invariants; please report it with the dump."""

@@ -1,0 +1,331 @@
+"""Forms: what a mnemonic means, and the small language in which the tables write them.
+
+A row of a table reads like a line of the PTX manual. The suffixes of a mnemonic are matched in
+order; each is written
+
+    ftz              a word that must be there
+    ftz?             one that may be
+    round=rn|rz?     one of several, which sets a field of the record
+    type=$int        the same, with a named set of words
+
+and the operands, in PTX order:
+
+    d                a register that is written, of the type of the instruction
+    s                a register that is read, a constant or an address
+    d:u32  s:2       the same with another type; `2` is `type2`, `wide` twice the width
+    n                a constant integer
+    [a]              an address
+    [t]              a tensor address, `[map, {coordinates}]`
+    {d}  {s}         a vector of `vector` registers;  {d*} of any length
+    d|d:pred         a pair
+    l                a label or list of labels
+    x                an operand that means nothing here
+    ...?             one that may be left out; its presence sets Flag.SIZED
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import Enum
+from functools import cache
+from itertools import product
+from typing import Any
+
+from warpsmith.sim.isa import (
+    Combine,
+    Compare,
+    Flag,
+    Mode,
+    Op,
+    Round,
+    Scope,
+    Semantics,
+    Space,
+    Type,
+)
+
+
+class Take(Enum):
+    """What an operand of an instruction is for."""
+
+    DESTINATION = "a register to write"
+    SOURCE = "a register, constant or address"
+    CONSTANT = "a constant integer"
+    ADDRESS = "an address in brackets"
+    TENSOR = "a tensor address, `[map, {coordinates}]`"
+    LABEL = "a label"
+    IGNORED = "an operand"
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One scalar place among the operands; vectors repeat it `length` times, -1 for any."""
+
+    take: Take
+    type: Type = Type.NONE
+    length: int = 0
+    loose: bool = False  # the register may be wider than the type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """The record of a mnemonic with operands of a given shape, still without operands.
+
+    `roles` has a tuple for each PTX operand: one role, or two for a pair.
+    """
+
+    op: Op
+    type: Type = Type.NONE
+    type2: Type = Type.NONE
+    mode: Mode = Mode.NONE
+    flags: Flag = Flag.NONE
+    round: Round = Round.NONE
+    compare: Compare = Compare.NONE
+    combine: Combine = Combine.NONE
+    space: Space = Space.GENERIC
+    semantics: Semantics = Semantics.WEAK
+    scope: Scope = Scope.NONE
+    vector: int = 1
+    shape: tuple[int, int, int] = (0, 0, 0)
+    roles: tuple[tuple[Role, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table: suffixes, operands, and the fields that they leave fixed."""
+
+    head: str
+    op: Op
+    suffixes: str
+    operands: str
+    fixed: tuple[tuple[str, Any], ...] = ()
+    loose: bool = False
+
+
+def row(
+    head: str, op: Op, suffixes: str, operands: str, *, loose: bool = False, **fixed: Any
+) -> Row:
+    return Row(head, op, suffixes, operands, tuple(fixed.items()), loose)
+
+
+SETS = {
+    "int": "u16|s16|u32|s32|u64|s64",
+    "int32": "u32|s32",
+    "int3264": "u32|s32|u64|s64",
+    "rnd": "rn|rz|rm|rp",
+    "bits": "b16|b32|b64",
+    "scalar": "b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64",
+    "memory": "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
+    "compare": "eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|num|nan",
+    "combine": "and|or|xor",
+    "scope": "cta|cluster|gpu|sys",
+    "shared": "shared|shared::cta|shared::cluster",
+    "own": "shared|shared::cta",
+    "atomic": "add|min|max|inc|dec|and|or|xor",
+}
+
+_SPACES = {
+    "global": Space.GLOBAL,
+    "shared": Space.SHARED,
+    "shared::cta": Space.SHARED,
+    "shared::cluster": Space.SHARED_CLUSTER,
+    "local": Space.LOCAL,
+    "const": Space.CONST,
+    "param": Space.PARAM,
+    "param::entry": Space.PARAM,
+    "param::func": Space.LOCAL,
+}
+_MODES = {"l": Mode.LEFT, "r": Mode.RIGHT}
+_VECTORS = {"v2": 2, "v4": 4, "v8": 8, "x1": 1, "x2": 2, "x4": 4} | {
+    f"{n}d": n for n in range(1, 6)
+}
+_SEMANTICS = {"weak": Semantics.WEAK, "volatile": Semantics.RELAXED}
+_FLAGS = {
+    "ftz": Flag.FTZ,
+    "sat": Flag.SAT,
+    "approx": Flag.APPROX,
+    "full": Flag.FULL,
+    "relu": Flag.RELU,
+    "NaN": Flag.NAN,
+    "xorsign": Flag.XORSIGN,
+    "shiftamt": Flag.SHIFTAMT,
+    "wrap": Flag.WRAP,
+    "aligned": Flag.ALIGNED,
+    "nc": Flag.NONCOHERENT,
+    "trans": Flag.TRANSPOSE,
+    "to": Flag.TO,
+    "uni": Flag.UNIFORM,
+    "read": Flag.READ,
+    "noinc": Flag.NOINC,
+    "noComplete": Flag.NOCOMPLETE,
+    "expect_tx": Flag.EXPECT_TX,
+    "parity": Flag.PARITY,
+    "multicast::cluster": Flag.MULTICAST,
+    "satfinite": Flag.SATFINITE,
+}
+
+_WIDER = {
+    Type.U16: Type.U32,
+    Type.S16: Type.S32,
+    Type.U32: Type.U64,
+    Type.S32: Type.S64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One suffix of a pattern."""
+
+    field: str
+    words: tuple[str, ...]
+    optional: bool
+
+
+@cache
+def slots(suffixes: str) -> tuple[Slot, ...]:
+    """Parse the suffixes of a row."""
+    found = []
+    for item in suffixes.split():
+        optional = item.endswith("?")
+        field, _, words = item.removesuffix("?").rpartition("=")
+        for name in [word[1:] for word in words.split("|") if word.startswith("$")]:
+            words = words.replace(f"${name}", SETS[name])
+        found.append(Slot(field, tuple(words.split("|")), optional))
+    return tuple(found)
+
+
+def fit(pattern: tuple[Slot, ...], words: tuple[str, ...]) -> dict[int, int] | tuple[int, set[str]]:
+    """Which slot takes each word; or where the words stop to fit and what was expected there."""
+    furthest = 0
+    expected: set[str] = set()
+
+    def attempt(slot: int, word: int) -> dict[int, int] | None:
+        nonlocal furthest, expected
+        if slot == len(pattern):
+            if word == len(words):
+                return {}
+            if word > furthest:
+                furthest, expected = word, set()
+            return None
+        here = pattern[slot]
+        if word < len(words) and words[word] in here.words:
+            rest = attempt(slot + 1, word + 1)
+            if rest is not None:
+                return {word: slot, **rest}
+        elif word > furthest:
+            furthest, expected = word, set(here.words)
+        elif word == furthest:
+            expected |= set(here.words)
+        return attempt(slot + 1, word) if here.optional else None
+
+    taken = attempt(0, 0)
+    return (furthest, expected) if taken is None else taken
+
+
+def build(line: Row, words: tuple[str, ...], taken: dict[int, int]) -> Form:
+    """The form that a row gives to words that fit it."""
+    pattern = slots(line.suffixes)
+    record: dict[str, Any] = {"op": line.op}
+    flags = Flag.NONE
+    for index, word in enumerate(words):
+        field = pattern[taken[index]].field
+        if field in ("type", "type2"):
+            record[field] = Type[word.upper()]
+        elif field == "round":
+            record[field] = Round[word.upper()]
+        elif field == "mode":
+            record[field] = _MODES.get(word) or Mode[word.upper()]
+        elif field == "compare":
+            record[field] = Compare[word.upper()]
+        elif field == "combine":
+            record[field] = Combine[word.upper()]
+        elif field == "space":
+            record[field] = _SPACES[word]
+        elif field == "semantics":
+            semantics = _SEMANTICS.get(word)
+            record[field] = Semantics[word.upper()] if semantics is None else semantics
+            if word == "volatile":
+                record["scope"] = Scope.SYS
+                flags |= Flag.VOLATILE
+        elif field == "scope":
+            record[field] = Scope[word.upper()]
+        elif field == "vector":
+            record[field] = _VECTORS[word]
+        elif field == "shape":
+            m, _, rest = word[1:].partition("n")
+            n, _, k = rest.partition("k")
+            record[field] = (int(m), int(n), int(k))
+        else:
+            flags |= _FLAGS.get(word, Flag.NONE)
+    for name, value in line.fixed:
+        if name == "flags":
+            flags |= value
+        else:
+            record.setdefault(name, value)
+    return Form(**record, flags=flags)
+
+
+@cache
+def signatures(operands: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The shapes that a list of operands can have, each with its items."""
+    choices = []
+    for item in operands.split():
+        if item.endswith("?"):
+            choices.append([(), (item,)])
+        else:
+            choices.append([(item,)])
+    found = []
+    for choice in product(*choices):
+        items = tuple(item for part in choice for item in part)
+        found.append(("".join(_letter(item.removesuffix("?")) for item in items), items))
+    return tuple(found)
+
+
+def _letter(item: str) -> str:
+    if item.startswith("["):
+        return "t" if item == "[t]" else "a"
+    if item.startswith("{"):
+        return "v"
+    return "p" if "|" in item else "s"
+
+
+def roles(form: Form, items: tuple[str, ...], loose: bool) -> tuple[tuple[Role, ...], ...]:
+    """The roles of operands for a form."""
+    return tuple(
+        tuple(_role(form, part, loose) for part in item.removesuffix("?").split("|"))
+        for item in items
+    )
+
+
+def _role(form: Form, item: str, loose: bool) -> Role:
+    length = 0
+    if item.startswith("{"):
+        item = item[1:-1]
+        length = form.vector
+        if "*" in item:
+            item, length = item.replace("*", ""), -1
+    if item == "[a]":
+        return Role(Take.ADDRESS)
+    if item == "[t]":
+        return Role(Take.TENSOR, Type.S32, form.vector)
+    name, _, suffix = item.partition(":")
+    if suffix == "":
+        type_ = form.type
+    elif suffix == "2":
+        type_ = form.type2
+    elif suffix == "wide":
+        type_ = _WIDER.get(form.type, form.type)
+    else:
+        type_ = Type[suffix.upper()]
+    take = {
+        "d": Take.DESTINATION,
+        "s": Take.SOURCE,
+        "n": Take.CONSTANT,
+        "l": Take.LABEL,
+        "x": Take.IGNORED,
+    }[name]
+    return Role(take, type_, length, loose)
+
+
+FIELDS = tuple(field.name for field in fields(Form) if field.name != "roles")
+"""The fields that a form shares with an instruction."""

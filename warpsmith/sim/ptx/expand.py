@@ -1,0 +1,207 @@
+"""A kernel's body, its calls put in place, as a list of instructions.
+
+Every scope gives its names new registers, labels and local memory, so that a function that is
+called twice stands there twice and shares nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from warpsmith.sim.isa import Kind, Op, Space, Type
+from warpsmith.sim.program import Instruction, Operand, Place
+from warpsmith.sim.ptx.calls import Calls
+from warpsmith.sim.ptx.decode import Form, find
+from warpsmith.sim.ptx.decode.form import FIELDS
+from warpsmith.sim.ptx.layout import Area, Layout, align_of, size_of
+from warpsmith.sim.ptx.names import Bank, Memory, Register, Scope, Target, Targets
+from warpsmith.sim.ptx.numbers import WIDTH
+from warpsmith.sim.ptx.operands import Reader
+from warpsmith.sim.ptx.refusal import Refusal, refuse
+from warpsmith.sim.ptx.syntax import (
+    Block,
+    Call,
+    Declaration,
+    Label,
+    Location,
+    Module,
+    Registers,
+    Statement,
+    TargetList,
+)
+
+_MOST = 2_000_000  # instructions of a program
+
+
+class Expansion:
+    """The program under construction.
+
+    `labels` has the index of the instruction that each label stands before. Until `finished`,
+    `target` of an instruction is the number of a label.
+    """
+
+    def __init__(self, module: Module, globals_: Scope, layout: Layout) -> None:
+        self.module = module
+        self.globals = globals_
+        self.bank: Bank = globals_.bank
+        self.layout = layout
+        self.local = Area()
+        self.local_bytes = 0
+        self.instructions: list[Instruction] = []
+        self.labels: list[int] = []
+        self.calls = Calls(self)
+        self.place = Place(line=0)
+        self.text = ""
+        self.guard: Operand | None = None
+        self.returns: int | None = None  # the label behind the call that is being put in place
+
+    # Building ------------------------------------------------------------------------------------
+
+    def emit(self, op: Op, *operands: Operand, **fields: Any) -> None:
+        """An instruction that PTX does not spell out, at the place of the present one."""
+        self.instructions.append(
+            Instruction(
+                op=op,
+                place=self.place,
+                operands=operands,
+                groups=(1,) * len(operands),
+                text=self.text,
+                **fields,
+            )
+        )
+
+    def fresh(self, name: str, type_: Type) -> Operand:
+        """A register of its own."""
+        return Operand(Kind.REGISTER, self.bank.take(name, type_).slot)
+
+    def label(self) -> int:
+        self.labels.append(-1)
+        return len(self.labels) - 1
+
+    def here(self, label: int) -> None:
+        self.labels[label] = len(self.instructions)
+
+    def allocate(self, size: int, align: int) -> Memory:
+        """Local memory until the end of the scope."""
+        start = self.local.place(size, align)
+        self.local_bytes = max(self.local_bytes, self.local.end)
+        if self.local_bytes > 1 << 29:
+            raise Refusal("more than 512 MiB of local memory")
+        return Memory(Space.LOCAL, start, size)
+
+    def at(self, line: int, location: Location | None, text: str) -> None:
+        self.text = text
+        if location is None:
+            self.place = Place(line=line)
+        else:
+            name = self.module.files.get(location.file, "")
+            self.place = Place(line=line, file=name, source_line=location.line)
+
+    # Walking -------------------------------------------------------------------------------------
+
+    def block(self, block: Block, parent: Scope) -> None:
+        """One scope. Labels can be used before they stand, all other names only behind."""
+        scope = Scope(self.bank, parent)
+        mark = self.local.end
+        for item in block.items:
+            if isinstance(item, Label):
+                if item.name in scope.known:
+                    refuse(item.line, f"label `{item.name}` stands twice in one scope")
+                scope.define(item.name, Target(self.label()))
+            elif isinstance(item, TargetList):
+                scope.define(item.name, Targets(item))
+        reader = Reader(self, scope)
+        for item in block.items:
+            if isinstance(item, Statement):
+                self.statement(item, reader)
+            elif isinstance(item, Label):
+                target = scope.known[item.name]
+                assert isinstance(target, Target)
+                self.here(target.number)
+            elif isinstance(item, Registers):
+                self.registers(item, scope)
+            elif isinstance(item, Declaration):
+                self.declaration(item, scope)
+            elif isinstance(item, Call):
+                self.at(item.line, item.location, item.text)
+                try:
+                    self.calls.call(item, reader)
+                except Refusal as refusal:
+                    refuse(item.line, str(refusal))
+            elif isinstance(item, Block):
+                self.block(item, scope)
+        self.local.end = mark
+
+    def registers(self, item: Registers, scope: Scope) -> None:
+        type_ = Type.__members__.get(item.type.upper())
+        if type_ is None:
+            refuse(item.line, f"registers of type `.{item.type}` are not supported")
+        for name, count in item.names:
+            scope.declare(name, count, type_)
+
+    def declaration(self, item: Declaration, scope: Scope) -> None:
+        if item.space in ("local", "param"):
+            try:
+                scope.define(item.name, self.allocate(size_of(item), align_of(item)))
+            except Refusal as refusal:
+                refuse(item.line, f"`{item.name}`: {refusal}")
+        elif item.external and item.space == "shared":
+            self.layout.dynamic.append((item, scope))
+            scope.define(item.name, Memory(Space.SHARED, None, 0))
+        else:
+            scope.define(item.name, self.layout.static(item))
+
+    def statement(self, statement: Statement, reader: Reader) -> None:
+        self.at(statement.line, statement.location, statement.text)
+        try:
+            form = find(statement.mnemonic, statement.shape)
+            self.instruction(form, statement, reader)
+        except Refusal as refusal:
+            refuse(statement.line, str(refusal))
+        if len(self.instructions) > _MOST:
+            refuse(statement.line, f"calls expand to more than {_MOST} instructions")
+
+    def instruction(self, form: Form, statement: Statement, reader: Reader) -> None:
+        guard = None if statement.guard is None else reader.predicate(statement.guard)
+        self.guard = guard
+        if form.op is Op.EXIT and statement.mnemonic.startswith("ret") and self.returns is not None:
+            self.emit(Op.BRA, guard=guard, target=self.returns)
+            return
+        read = reader.operands(form, statement.arguments, statement.mnemonic)
+        fields = {name: getattr(form, name) for name in FIELDS}
+        fields.update(read.changes)
+        self.instructions.append(
+            Instruction(
+                place=self.place,
+                guard=guard,
+                operands=tuple(read.operands),
+                groups=tuple(read.groups),
+                text=self.text,
+                **fields,
+            )
+        )
+        for register in read.narrow:
+            self.extend(form, register)
+
+    def extend(self, form: Form, register: Register) -> None:
+        """A signed value in a wider register: `ld.s8` into 32 bits, `cvt.s8.s32` into 16."""
+        operand = Operand(Kind.REGISTER, register.slot)
+        wide = {16: Type.S16, 32: Type.S32, 64: Type.S64}[WIDTH[register.type]]
+        self.emit(Op.CVT, operand, operand, type=wide, type2=form.type, guard=self.guard)
+
+    def finished(self) -> list[Instruction]:
+        """The instructions, with indices for labels and an EXIT behind the last."""
+        found = self.instructions
+        last = found[-1] if found else None
+        falls = last is None or last.op is not Op.EXIT or last.guard is not None
+        if falls or len(found) in self.labels:
+            self.text = "ret;"
+            self.emit(Op.EXIT)
+        for index, instruction in enumerate(found):
+            if instruction.op is Op.BRA:
+                found[index] = replace(instruction, target=self.labels[instruction.target])
+            elif instruction.op is Op.BRX:
+                targets = tuple(self.labels[label] for label in instruction.targets)
+                found[index] = replace(instruction, targets=targets)
+        return found

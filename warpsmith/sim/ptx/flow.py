@@ -1,0 +1,178 @@
+"""Control flow: basic blocks and where the paths of a branch meet again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from warpsmith.sim.isa import Op
+from warpsmith.sim.program import Instruction
+
+_JUMPS = (Op.BRA, Op.BRX)
+_ENDS = (Op.EXIT, Op.TRAP)
+EXIT = -1
+"""Stands for the end of the kernel among successors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Basic blocks: where each starts, where the last one ends, and what follows each."""
+
+    starts: tuple[int, ...]
+    end: int
+    successors: tuple[tuple[int, ...], ...]
+
+    def extent(self, block: int) -> tuple[int, int]:
+        """First instruction of a block, and the one behind its last."""
+        after = self.starts[block + 1] if block + 1 < len(self.starts) else self.end
+        return self.starts[block], after
+
+
+def graph_of(instructions: Sequence[Instruction]) -> Graph:
+    """The basic blocks of a program whose targets are instruction indices.
+
+    A lane that meets a guarded `exit` or `trap` is gone: such an end is no path of its own, and
+    neither is an unguarded `trap`.
+    """
+    leaders = {0}
+    for index, instruction in enumerate(instructions):
+        if instruction.op in _JUMPS:
+            leaders.update(instruction.targets or (instruction.target,))
+            leaders.add(index + 1)
+        elif instruction.op in _ENDS:
+            leaders.add(index + 1)
+    count = len(instructions)
+    starts = tuple(sorted(leader for leader in leaders if leader < count))
+    number = {start: block for block, start in enumerate(starts)}
+    successors = []
+    for block, start in enumerate(starts):
+        after = starts[block + 1] if block + 1 < len(starts) else count
+        last = instructions[after - 1]
+        following = [number.get(after, EXIT)]
+        if last.op in _JUMPS:
+            jumps = [number[target] for target in last.targets or (last.target,)]
+            following = jumps + (following if last.guard is not None else [])
+        elif last.op in _ENDS and last.guard is None:
+            following = [EXIT] if last.op is Op.EXIT else []
+        successors.append(tuple(dict.fromkeys(following)))
+        assert start < after
+    return Graph(starts, count, tuple(successors))
+
+
+def post_dominators(successors: Sequence[Sequence[int]]) -> list[int]:
+    """The immediate post-dominator of each block, EXIT where there is none before the end.
+
+    Only paths that reach the end count; where a block has none (an endless loop, a trap), the
+    paths that leave its region count as if they ended there.
+    """
+    count = len(successors)
+    reaching = _reaching(successors, {b for b in range(count) if EXIT in successors[b]})
+    immediate = _immediate(successors, reaching)
+    stuck = [block for block in range(count) if block not in reaching]
+    if stuck:
+        extended = [list(following) for following in successors]
+        seen = set(reaching)
+        for block in reversed(stuck):
+            if block in seen:
+                continue
+            if not extended[block] or block not in seen:
+                extended[block].append(EXIT)
+                seen |= _reaching(extended, {block})
+        complete = _immediate(extended, set(range(count)))
+        for block in stuck:
+            immediate[block] = complete[block]
+    return immediate
+
+
+def _reaching(successors: Sequence[Sequence[int]], goals: set[int]) -> set[int]:
+    """Blocks from which a path leads to one of `goals`."""
+    before: list[list[int]] = [[] for _ in successors]
+    for block, following in enumerate(successors):
+        for successor in following:
+            if successor != EXIT:
+                before[successor].append(block)
+    found = set(goals)
+    pending = list(goals)
+    while pending:
+        for block in before[pending.pop()]:
+            if block not in found:
+                found.add(block)
+                pending.append(block)
+    return found
+
+
+def _immediate(successors: Sequence[Sequence[int]], among: set[int]) -> list[int]:
+    """Cooper, Harvey and Kennedy's algorithm on the reversed graph of the blocks in `among`."""
+    count = len(successors)
+    before: list[list[int]] = [[] for _ in range(count)]
+    roots = []
+    for block in among:
+        for successor in successors[block]:
+            if successor == EXIT:
+                roots.append(block)
+            elif successor in among:
+                before[successor].append(block)
+    order = _postorder(before, roots)
+    rank = {block: place for place, block in enumerate(order)}
+    rank[EXIT] = len(order)
+    immediate: dict[int, int] = {EXIT: EXIT}
+
+    def meet(a: int, b: int) -> int:
+        while a != b:
+            while rank[a] < rank[b]:
+                a = immediate[a]
+            while rank[b] < rank[a]:
+                b = immediate[b]
+        return a
+
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(order):
+            new: int | None = None
+            for successor in successors[block]:
+                if successor in immediate:
+                    new = successor if new is None else meet(successor, new)
+            if new is not None and immediate.get(block) != new:
+                immediate[block] = new
+                changed = True
+    return [immediate.get(block, EXIT) for block in range(count)]
+
+
+def _postorder(edges: Sequence[Sequence[int]], roots: Sequence[int]) -> list[int]:
+    order: list[int] = []
+    seen: set[int] = set()
+    for root in roots:
+        if root in seen:
+            continue
+        seen.add(root)
+        stack = [(root, iter(edges[root]))]
+        while stack:
+            block, rest = stack[-1]
+            for following in rest:
+                if following not in seen:
+                    seen.add(following)
+                    stack.append((following, iter(edges[following])))
+                    break
+            else:
+                order.append(block)
+                stack.pop()
+    return order
+
+
+def with_meetings(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """The instructions, each guarded branch with the index where its paths meet again.
+
+    Before: `BRA target=7`   After: `BRA target=7 reconverge=9`
+    """
+    graph = graph_of(instructions)
+    immediate = post_dominators(graph.successors)
+    found = list(instructions)
+    for block in range(len(graph.starts)):
+        last = graph.extent(block)[1] - 1
+        instruction = found[last]
+        if instruction.op is Op.BRX or (instruction.op is Op.BRA and instruction.guard is not None):
+            meeting = immediate[block]
+            if meeting != EXIT:
+                found[last] = replace(instruction, reconverge=graph.starts[meeting])
+    return tuple(found)
