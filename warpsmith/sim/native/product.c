@@ -12,7 +12,7 @@
 #include "alu.h"
 
 /* A zero does not raise the greatest exponent, whatever it is multiplied with. */
-enum { NO_EXPONENT = -2000, FLOAT_FRACTION = 23 };
+enum { NO_EXPONENT = -2000, LOWEST = -300, FLOAT_FRACTION = 23 };
 
 static u64 bits_of(double value) {
     u64 bits;
@@ -64,11 +64,12 @@ static void sum_block(const summation *how, const double *a, const i16 *a_expone
                       const double *b, const i16 *b_exponent, int pitch, int depth, float *c) {
     enum { PART = 8 }; /* summands that 32 bits can hold */
     const int kept = how->fraction < FLOAT_FRACTION ? how->fraction : FLOAT_FRACTION;
+    const int least = how->half ? -14 : -126; /* of an accumulator's subnormal numbers */
     i16 top[PRODUCT_BLOCK];
     double scale[PRODUCT_BLOCK], total[PRODUCT_BLOCK];
     for (int j = 0; j < PRODUCT_BLOCK; j++) {
         const int exponent = exponent_of(c[j]);
-        top[j] = (i16)(exponent < -126 ? -126 : exponent);
+        top[j] = (i16)(c[j] == 0 ? LOWEST : exponent < least ? least : exponent);
     }
     for (int k = 0; k < depth; k++) {
         const i16 *line = b_exponent + k * pitch;
