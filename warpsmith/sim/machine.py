@@ -1,0 +1,164 @@
+"""One launch on the machine, under one schedule."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsmith.sim import records
+from warpsmith.sim.isa import Space, Window
+from warpsmith.sim.library import library
+from warpsmith.sim.program import Program, Variable
+
+Array = NDArray[Any]
+Dim3 = tuple[int, int, int]
+
+SHARED_LIMIT: Final = 232_448  # bytes a CTA may have, by the programming guide for 9.0
+_SM_SHARED: Final = 233_472
+_SM_REGISTERS: Final = 65_536
+_SM_THREADS: Final = 2048
+_SM_CTAS: Final = 32
+SMS: Final = 132
+
+
+class Order(IntEnum):
+    """Who runs first, and when copies land."""
+
+    ROUND_ROBIN = 0
+    PRODUCER_FIRST = 1
+    CONSUMER_FIRST = 2
+    RANDOM = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """An array of global memory. Unless it is `defined`, its bytes must be written before a read."""
+
+    name: str
+    array: Array
+    defined: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A program and everything that it is launched with.
+
+    `parameters` are the bytes of the parameter buffer. `registers` is what a thread has at entry.
+    """
+
+    program: Program
+    grid: Dim3
+    block: Dim3
+    cluster: Dim3
+    dynamic_shared: int
+    registers: int
+    buffers: tuple[Buffer, ...]
+    parameters: bytes
+
+    @property
+    def shared_end(self) -> int:
+        """The end of a CTA's shared memory, its system part included."""
+        program = self.program
+        static = int(Window.SHARED_START) + program.shared_bytes
+        start = static if program.dynamic_start is None else program.dynamic_start
+        return max(start + self.dynamic_shared, static)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run left: findings as records, counts, and the buffers after it."""
+
+    findings: Array
+    statistics: dict[str, int]
+    arrays: dict[str, Array]
+
+
+def address_of(position: int) -> int:
+    """The address of the buffer at `position` among those of the launch."""
+    return int(Window.BUFFERS) + (position + 1 << 32)
+
+
+def run_once(
+    launch: Launch, packed: records.Packed, *, order: Order, seed: int, budget: int
+) -> Outcome:
+    """Run to the end, to a deadlock or to `budget` warp instructions. Inputs are left alone."""
+    before = [np.ascontiguousarray(buffer.array) for buffer in launch.buffers]
+    after = [np.empty_like(array) for array in before]
+    buffers = (records.Buffer * max(len(before), 1))(
+        *(
+            records.Buffer(old.ctypes.data, new.ctypes.data, old.nbytes, buffer.defined)
+            for old, new, buffer in zip(before, after, launch.buffers, strict=True)
+        )
+    )
+    program = launch.program
+    images = [
+        *(_image(program.variables, space) for space in (Space.GLOBAL, Space.CONST)),
+        np.frombuffer(launch.parameters + bytes(16), np.uint8),
+    ]
+    findings = np.zeros(records.MAX_FINDINGS, records.FINDING)
+    result = records.Result(findings=findings.ctypes.data)
+    code = packed.code
+    request = records.Launch(
+        code=code.ctypes.data,
+        operands=packed.operands.ctypes.data,
+        targets=packed.targets.ctypes.data,
+        buffers=ctypes.addressof(buffers),
+        module=images[0].ctypes.data,
+        constant=images[1].ctypes.data,
+        params=images[2].ctypes.data,
+        module_size=len(images[0]),
+        constant_size=len(images[1]),
+        params_size=len(launch.parameters),
+        seed=seed,
+        budget=budget,
+        code_count=len(code),
+        register_count=program.registers,
+        local_bytes=-(-program.local_bytes // 16) * 16,
+        buffer_count=len(before),
+        grid=launch.grid,
+        block=launch.block,
+        cluster=launch.cluster,
+        shared_static=int(Window.SHARED_START) + program.shared_bytes,
+        shared_total=launch.shared_end,
+        entry_registers=launch.registers,
+        resident=resident_ctas(launch),
+        order=order,
+    )
+    library().sim_run(ctypes.byref(request), ctypes.byref(result))
+    return Outcome(
+        findings=findings[: result.finding_count],
+        statistics={name: int(getattr(result, name)) for name in records.STATISTICS},
+        arrays={buffer.name: array for buffer, array in zip(launch.buffers, after, strict=True)},
+    )
+
+
+def resident_ctas(launch: Launch) -> int:
+    """CTAs that the device holds at once, a whole number of clusters."""
+    threads = -(-int(np.prod(launch.block)) // 32) * 32
+    registers = -(-launch.registers // 8) * 8 * threads
+    per_sm = min(
+        _SM_SHARED // (-(-launch.shared_end // 128) * 128),
+        _SM_REGISTERS // registers,
+        _SM_THREADS // threads,
+        _SM_CTAS,
+    )
+    size = int(np.prod(launch.cluster))
+    return max(per_sm * SMS // size, 1) * size
+
+
+def _image(variables: Iterable[Variable], space: Space) -> Array:
+    """The initial bytes of a space of the module."""
+    base = int(Window.MODULE if space is Space.GLOBAL else Window.CONST)
+    mine = [variable for variable in variables if variable.space is space]
+    size = max((each.address - base + each.size for each in mine), default=0)
+    image = np.zeros(size + 16, np.uint8)
+    for each in mine:
+        start = each.address - base
+        image[start : start + len(each.initial)] = np.frombuffer(each.initial, np.uint8)
+    return image

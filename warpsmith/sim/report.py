@@ -1,0 +1,137 @@
+"""What a simulation says: a verdict, findings with their two sides, and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal
+
+from numpy.typing import NDArray
+
+Verdict = Literal["clean", "findings", "incomplete"]
+
+# In the order of `finding_kind` in native/machine.h.
+KINDS: Final = (
+    "deadlock",
+    "race",
+    "missing-proxy-fence",
+    "missing-init-fence",
+    "wgmma-register",
+    "wgmma-overwrite",
+    "arrival-overflow",
+    "arrival-missing",
+    "arrival-unordered",
+    "phase-skipped",
+    "tx-mismatch",
+    "barrier-uninitialized",
+    "barrier-invalidated",
+    "barrier-reinitialized",
+    "named-barrier-count",
+    "named-barrier-clash",
+    "setmaxnreg",
+    "out-of-bounds",
+    "misaligned",
+    "uninitialized",
+    "exit-outstanding",
+    "divergent",
+    "illegal-argument",
+    "trap",
+    "unsupported",
+    "budget",
+)
+WRONG_OUTPUT: Final = "wrong-output"
+# These say that the run could not be judged, not that the kernel is wrong.
+UNJUDGED: Final = frozenset({"unsupported", "budget"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A place in the kernel, and the thread that was there. None where it is not known."""
+
+    line: int | None = None
+    text: str = ""
+    source: str | None = None
+    cta: int | None = None
+    warp: int | None = None
+    lane: int | None = None
+
+    def __str__(self) -> str:
+        who = [
+            f"{name} {value}"
+            for name, value in (("CTA", self.cta), ("warp", self.warp), ("lane", self.lane))
+            if value is not None
+        ]
+        where = [f"line {self.line}"] if self.line is not None else []
+        if self.source:
+            where.append(self.source)
+        text = f": {self.text}" if self.text else ""
+        return f"{', '.join(where + who)}{text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong, with its proof.
+
+    `other` is the other side of a race, a missing fence or a mismatch. `address` is an offset in
+    `buffer`, or in shared memory when `buffer` is None. `schedule` names the run that showed it
+    first, and `count` how often that run met it.
+    """
+
+    kind: str
+    message: str
+    site: Site
+    other: Site | None = None
+    buffer: str | None = None
+    address: int | None = None
+    barrier: int | None = None
+    phase: int | None = None
+    schedule: str = ""
+    count: int = 1
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.message}", f"    at {self.site}"]
+        if self.other is not None:
+            lines.append(f"   and {self.other}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The result of simulating one launch under some schedules.
+
+    `arrays` are the buffers after the first schedule. `stats` counts its instructions, bytes by
+    path and waits; `cycles` is of the timing model.
+    """
+
+    kernel: str
+    findings: tuple[Finding, ...]
+    schedules: tuple[str, ...]
+    stats: Mapping[str, int]
+    arrays: Mapping[str, NDArray[Any]] = field(repr=False)
+
+    @property
+    def verdict(self) -> Verdict:
+        """`clean` only when every schedule ran to its end and nothing was found."""
+        kinds = {finding.kind for finding in self.findings}
+        if kinds - UNJUDGED:
+            return "findings"
+        return "incomplete" if kinds else "clean"
+
+    @property
+    def exit_code(self) -> int:
+        """0 clean, 1 findings, 2 could not judge."""
+        return {"clean": 0, "findings": 1, "incomplete": 2}[self.verdict]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the arrays, as JSON values."""
+        return {
+            "kernel": self.kernel,
+            "verdict": self.verdict,
+            "findings": [asdict(finding) for finding in self.findings],
+            "schedules": list(self.schedules),
+            "stats": dict(self.stats),
+        }
+
+    def __str__(self) -> str:
+        head = f"{self.kernel}: {self.verdict} under {len(self.schedules)} schedules"
+        return "\n".join([head, *map(str, self.findings)])

@@ -1,0 +1,156 @@
+"""Simulating a launch under several schedules, and judging it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warpsmith.sim.machine import Launch, Order, Outcome, run_once
+from warpsmith.sim.program import Program
+from warpsmith.sim.records import pack
+from warpsmith.sim.report import KINDS, WRONG_OUTPUT, Finding, Report, Site
+
+DEFAULT_SCHEDULES: Final = 4
+DEFAULT_BUDGET: Final = 200_000_000
+_FIXED = (Order.ROUND_ROBIN, Order.PRODUCER_FIRST, Order.CONSUMER_FIRST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What an output must be: |error| <= atol + rtol * |value|, and NaN where it is NaN."""
+
+    values: NDArray[Any]
+    rtol: float = 1e-5
+    atol: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """One way of running a launch."""
+
+    order: Order
+    seed: int
+
+    def __str__(self) -> str:
+        name = self.order.name.lower().replace("_", "-")
+        return f"{name} {self.seed}" if self.order is Order.RANDOM else name
+
+
+def schedules(count: int, seed: int = 0) -> Iterator[Schedule]:
+    """Round robin, producers first, consumers first, then seeded random orders."""
+    for position in range(count):
+        fixed = position < len(_FIXED)
+        yield Schedule(order=_FIXED[position] if fixed else Order.RANDOM, seed=seed + position)
+
+
+def simulate(
+    launch: Launch,
+    *,
+    count: int = DEFAULT_SCHEDULES,
+    seed: int = 0,
+    budget: int = DEFAULT_BUDGET,
+    expected: Mapping[str, Expectation] | None = None,
+    progress: Callable[[Schedule], None] | None = None,
+) -> Report:
+    """Run `launch` under `count` schedules and gather what they show.
+
+    Args:
+        budget: warp instructions after which a run ends unjudged.
+        expected: by output buffer, checked after every schedule.
+        progress: called before each schedule.
+
+    The input arrays are not changed. Raises SimulationError when the machine cannot be built.
+    """
+    packed = pack(launch.program)
+    names = tuple(buffer.name for buffer in launch.buffers)
+    found: dict[tuple[object, ...], Finding] = {}
+    first: Outcome | None = None
+    ran = []
+    for schedule in schedules(count, seed):
+        if progress:
+            progress(schedule)
+        outcome = run_once(launch, packed, order=schedule.order, seed=schedule.seed, budget=budget)
+        first = first or outcome
+        ran.append(str(schedule))
+        findings = [_finding(launch.program, names, row) for row in outcome.findings]
+        ended = not any(each.kind in ("deadlock", "trap", "budget") for each in findings)
+        if ended:
+            findings += _wrong_outputs(outcome, expected or {})
+        for each in findings:
+            key = (each.kind, each.site.line, each.buffer if each.kind == WRONG_OUTPUT else None)
+            found.setdefault(key, replace(each, schedule=str(schedule)))
+    assert first is not None, "at least one schedule"
+    return Report(
+        kernel=launch.program.name,
+        findings=tuple(found.values()),
+        schedules=tuple(ran),
+        stats=first.statistics,
+        arrays=first.arrays,
+    )
+
+
+def _finding(program: Program, names: tuple[str, ...], row: Any) -> Finding:
+    kind = KINDS[row["kind"]]
+    has_other = row["other_pc"] >= 0
+    has_address = kind in ("race", "missing-proxy-fence", "wgmma-overwrite", "misaligned") or (
+        kind in ("out-of-bounds", "exit-outstanding") and int(row["address"]) > 0
+    )
+    return Finding(
+        kind=kind,
+        message=bytes(row["message"]).decode(errors="replace"),
+        site=_site(program, row["pc"], row["cta"], row["warp"], row["lane"]),
+        other=_site(
+            program, row["other_pc"], row["other_cta"], row["other_warp"], row["other_lane"]
+        )
+        if has_other
+        else None,
+        buffer=names[row["buffer"]] if row["buffer"] >= 0 else None,
+        address=int(row["address"]) if has_address else None,
+        barrier=_known(row["barrier"]),
+        phase=_known(row["phase"]),
+        count=int(row["count"]),
+    )
+
+
+def _known(value: Any) -> int | None:
+    return int(value) if value >= 0 else None
+
+
+def _site(program: Program, pc: Any, cta: Any, warp: Any, lane: Any) -> Site:
+    instruction = program.instructions[pc] if 0 <= pc < len(program.instructions) else None
+    if instruction is None:
+        return Site(cta=_known(cta), warp=_known(warp), lane=_known(lane))
+    place = instruction.place
+    return Site(
+        line=place.line,
+        text=instruction.text,
+        source=f"{place.file}:{place.source_line}" if place.source_line else None,
+        cta=_known(cta),
+        warp=_known(warp),
+        lane=_known(lane),
+    )
+
+
+def _wrong_outputs(outcome: Outcome, expected: Mapping[str, Expectation]) -> Iterator[Finding]:
+    for name, wanted in expected.items():
+        got = outcome.arrays[name].astype(np.float64)
+        want = np.asarray(wanted.values).astype(np.float64).reshape(got.shape)
+        with np.errstate(invalid="ignore"):
+            error = np.abs(got - want)
+            wrong = ~(error <= wanted.atol + wanted.rtol * np.abs(want))
+        wrong &= ~((got == want) | (np.isnan(got) & np.isnan(want)))
+        if not wrong.any():
+            continue
+        at = np.unravel_index(int(np.argmax(wrong)), got.shape)
+        place = ", ".join(map(str, at))
+        yield Finding(
+            kind=WRONG_OUTPUT,
+            message=f"{name}[{place}] is {got[at]}, expected {want[at]} (rtol {wanted.rtol}, atol "
+            f"{wanted.atol}); {int(wrong.sum())} of {wrong.size} elements are wrong",
+            site=Site(),
+            buffer=name,
+        )
