@@ -45,7 +45,10 @@ class Instruction:
     `groups` counts the operands of each PTX operand: 1 for a scalar, n for a vector in braces.
     `target` and `reconverge` are indices into the instructions; `reconverge` is the immediate
     post-dominator of a branch, or -1 where its paths meet only at the end of the kernel.
-    `vector` is the vector length of LD, ST, LDMATRIX and STMATRIX and the rank of tensor copies.
+    `vector` is the vector length of LD, ST, ATOM, RED, ST_ASYNC, LDMATRIX and STMATRIX, the rank of
+    tensor copies, the bytes of a CVT's destination register where they are more than those of
+    `type`, and the type of B where a matrix product has another one than `type2` for it.
+    A 128-bit register is two operands, low half first, in one group.
     `shape` is (m, n, k) of a matrix product.
     """
 

@@ -16,7 +16,7 @@ from warpsmith.sim.ptx.decode import Form, find
 from warpsmith.sim.ptx.decode.form import FIELDS
 from warpsmith.sim.ptx.layout import Area, Layout, align_of, size_of
 from warpsmith.sim.ptx.names import Bank, Memory, Register, Scope, Target, Targets
-from warpsmith.sim.ptx.numbers import WIDTH
+from warpsmith.sim.ptx.numbers import SIGNED, WIDTH
 from warpsmith.sim.ptx.operands import Reader
 from warpsmith.sim.ptx.refusal import Refusal, refuse
 from warpsmith.sim.ptx.syntax import (
@@ -169,26 +169,70 @@ class Expansion:
             self.emit(Op.BRA, guard=guard, target=self.returns)
             return
         read = reader.operands(form, statement.arguments, statement.mnemonic)
+        operands, groups = read.operands, read.groups
+        if form.type is Type.B128 and form.op in (Op.MOV, Op.PACK, Op.UNPACK):
+            self.halves(operands, groups)
+            return
         fields = {name: getattr(form, name) for name in FIELDS}
+        if form.op is Op.WGMMA:
+            self.complete(form, operands, groups)
+        elif form.op is Op.CVT and read.wider:
+            fields["vector"] = WIDTH[read.wider[0].type] // 8
         fields.update(read.changes)
         self.instructions.append(
             Instruction(
                 place=self.place,
                 guard=guard,
-                operands=tuple(read.operands),
-                groups=tuple(read.groups),
+                operands=tuple(operands),
+                groups=tuple(groups),
                 text=self.text,
                 **fields,
             )
         )
-        for register in read.narrow:
-            self.extend(form, register)
+        if form.op is Op.LD and form.type in SIGNED:
+            for register in read.wider:
+                self.extend(form, register)
 
     def extend(self, form: Form, register: Register) -> None:
-        """A signed value in a wider register: `ld.s8` into 32 bits, `cvt.s8.s32` into 16."""
+        """`ld.s8` into a wider register: the sign goes to all of its bits."""
         operand = Operand(Kind.REGISTER, register.slot)
-        wide = {16: Type.S16, 32: Type.S32, 64: Type.S64}[WIDTH[register.type]]
-        self.emit(Op.CVT, operand, operand, type=wide, type2=form.type, guard=self.guard)
+        size = WIDTH[register.type]
+        wide = {16: Type.S16, 32: Type.S32, 64: Type.S64}[size]
+        self.emit(
+            *(Op.CVT, operand, operand),
+            type=wide,
+            type2=form.type,
+            guard=self.guard,
+        )
+
+    def halves(self, operands: list[Operand], groups: list[int]) -> None:
+        """A move of 128 bits, as one of each half."""
+        outs, ins = operands[: groups[0]], operands[groups[0] :]
+        for half in (0, 1):
+            to = outs[half * len(outs) // 2 : (half + 1) * len(outs) // 2]
+            of = ins[half * len(ins) // 2 : (half + 1) * len(ins) // 2]
+            op = Op.PACK if len(of) > 1 else Op.UNPACK if len(to) > 1 else Op.MOV
+            self.instructions.append(
+                Instruction(
+                    op=op,
+                    type=Type.B64,
+                    place=self.place,
+                    guard=self.guard,
+                    operands=(*to, *of),
+                    groups=(len(to), len(of)),
+                    text=self.text,
+                )
+            )
+
+    def complete(self, form: Form, operands: list[Operand], groups: list[int]) -> None:
+        """The scales and transpositions that some forms of `wgmma` leave out, or one of them."""
+        one, no = Operand(Kind.IMMEDIATE, value=1), Operand(Kind.IMMEDIATE, value=0)
+        if len(groups) == 4:
+            operands += [one, one]
+            groups += [1, 1]
+        elif len(groups) == 7:  # A in registers cannot be transposed
+            operands.insert(-1, no)
+            groups.append(1)
 
     def finished(self) -> list[Instruction]:
         """The instructions, with indices for labels and an EXIT behind the last."""

@@ -31,20 +31,25 @@ def constant(value: Literal | Real, type_: Type) -> int:
 
     Floats become the bits of the type; in an untyped place they keep their own width.
     """
-    if isinstance(value, Literal):
-        return cut(value.value, WIDTH[type_])
-    if type_ is Type.F64 or (type_ is not Type.F32 and WIDTH[type_] == 64):
-        bits = value.bits
-        if value.width == 32:
-            bits = _double(struct.unpack("<f", struct.pack("<I", value.bits))[0])
-        return cut(bits, 64)
-    if WIDTH[type_] == 32:
-        bits = value.bits
-        if value.width == 64:
-            bits = _single(struct.unpack("<d", struct.pack("<Q", value.bits))[0])
-        return bits
     name = type_.name.lower()
-    raise Refusal(f"a floating-point constant cannot stand where a .{name} is expected")
+    if WIDTH[type_] > 64:
+        raise Refusal(f"a constant cannot stand where a .{name} is expected")
+    if isinstance(value, Literal):
+        if type_ in (Type.F32, Type.F64):
+            raise Refusal(
+                f"{value.value} is an integer where a .{name} is expected; write `{value.value}.0`"
+            )
+        return cut(value.value, WIDTH[type_])
+    if type_ is Type.F64 and value.width == 32:
+        return cut(_double(struct.unpack("<f", struct.pack("<I", value.bits))[0]), 64)
+    if type_ is Type.F32 and value.width == 64:
+        return _single(struct.unpack("<d", struct.pack("<Q", value.bits))[0])
+    if type_ in (Type.U32, Type.S32, Type.U64, Type.S64) or WIDTH[type_] != value.width:
+        raise Refusal(
+            f"a floating-point constant of {value.width} bits cannot stand where a .{name} "
+            "is expected"
+        )
+    return cut(value.bits, value.width)
 
 
 def cut(value: int, width: int) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from warpsmith.sim.isa import Flag, Kind, Op, Space, Type
+from warpsmith.sim.isa import Flag, Kind, Op, Space, Type, Window
 from warpsmith.sim.program import Operand
 from warpsmith.sim.ptx.decode import Form, Role, Take
 from warpsmith.sim.ptx.names import SPECIALS, Entity, Memory, Register, Scope, Target, Targets
-from warpsmith.sim.ptx.numbers import SIGNED, WIDTH, constant, cut
+from warpsmith.sim.ptx.numbers import WIDTH, constant, cut
 from warpsmith.sim.ptx.refusal import Refusal
 from warpsmith.sim.ptx.syntax import (
     Address,
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from warpsmith.sim.ptx.expand import Expansion
 
 _SINK = Operand(Kind.SINK)
+_WINDOWS = {
+    Space.SHARED: int(Window.SHARED),
+    Space.LOCAL: int(Window.LOCAL),
+    Space.PARAM: int(Window.PARAM),
+}
+"""What makes an address within a state space a generic one; the others are generic already."""
 
 
 @dataclass(slots=True)
@@ -37,7 +43,7 @@ class Reading:
     operands: list[Operand] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
     changes: dict[str, Any] = field(default_factory=dict)
-    narrow: list[Register] = field(default_factory=list)
+    wider: list[Register] = field(default_factory=list)
 
 
 class Reader:
@@ -61,11 +67,13 @@ class Reader:
                 for part, symbol in zip(roles, (argument.first, argument.second), strict=True):
                     operands.append(self.destination(part, symbol, reading))
                     groups.append(1)
+            elif role.type is Type.B128 and take in (Take.DESTINATION, Take.SOURCE):
+                self.halves(role, argument, reading)
             elif isinstance(argument, Address):
                 operands.append(self.address(form, argument.base, reading))
                 groups.append(1)
             elif isinstance(argument, TensorAddress):
-                operands.append(self.address(form, argument.base, reading))
+                operands.append(self.address(form, argument.base, reading, is_map=True))
                 groups.append(1)
                 self.vector(role, Vector(argument.coordinates), reading, mnemonic)
             elif take is Take.DESTINATION:
@@ -93,12 +101,24 @@ class Reader:
         if role.length >= 0 and len(items) != role.length:
             what = "coordinates" if role.take is Take.TENSOR else "elements"
             raise Refusal(f"`{mnemonic}` takes {role.length} {what}, got {len(items)} in braces")
+        if role.type is Type.NONE:  # the parts of a value that is packed or unpacked
+            role = replace(role, type=_part(mnemonic, len(items)))
         for item in items:
             if role.take is Take.DESTINATION:
                 reading.operands.append(self.destination(role, item, reading))
             else:
                 reading.operands.append(self.source(role, item, Op.NOP))
         reading.groups.append(len(items))
+
+    def halves(self, role: Role, argument: Argument, reading: Reading) -> None:
+        """A register of 128 bits, as two operands."""
+        if role.take is Take.DESTINATION:
+            low = self.destination(role, argument, reading)
+        else:
+            low = self.source(role, argument, Op.NOP)
+        high = low if low.kind is Kind.SINK else replace(low, index=low.index + 1)
+        reading.operands += [low, high]
+        reading.groups.append(2)
 
     def predicate(self, symbol: Symbol) -> Operand:
         """The predicate of a guard."""
@@ -126,8 +146,8 @@ class Reader:
         wanted = role.type
         if type_ is not wanted:
             self.agree(name, type_, role)
-            if role.loose and wanted in SIGNED and WIDTH[type_] > WIDTH[wanted]:
-                reading.narrow.append(Register(operand.index, type_))
+            if role.loose and WIDTH[type_] > WIDTH[wanted]:
+                reading.wider.append(Register(operand.index, type_))
         return operand
 
     def remember(self, name: str) -> tuple[Operand, Type] | None:
@@ -157,7 +177,7 @@ class Reader:
             name = argument.name
             known = self.known.get(name)
             if known is None:
-                special = self.special(argument, op)
+                special = self.special(argument, role, op)
                 if special is not None:
                     return special
                 known = self.remember(name)
@@ -177,7 +197,7 @@ class Reader:
             return Operand(Kind.IMMEDIATE, value=constant(argument, role.type))
         raise Refusal(f"expected a register or a constant, got `{_shown(argument)}`")
 
-    def special(self, symbol: Symbol, op: Op) -> Operand | None:
+    def special(self, symbol: Symbol, role: Role, op: Op) -> Operand | None:
         """A special register: as it is in a MOV, through a register of its own elsewhere."""
         name = symbol.name
         if name == "WARP_SZ":
@@ -188,6 +208,8 @@ class Reader:
         if found is None or self.scope.find(name) is not None:
             return None
         special, type_ = found
+        if type_ is not role.type and WIDTH[role.type] != 16:
+            self.agree(name, type_, role)
         if op is Op.MOV:
             return Operand(Kind.SPECIAL, int(special))
         register = self.expansion.fresh(name, type_)
@@ -203,7 +225,7 @@ class Reader:
             raise Refusal(f"`{symbol.name}`: addresses of functions are not supported")
         raise Refusal(f"`{symbol.name}` is a label and stands only in a branch")
 
-    def address(self, form: Form, base: Scalar, reading: Reading) -> Operand:
+    def address(self, form: Form, base: Scalar, reading: Reading, is_map: bool = False) -> Operand:
         """`[register+offset]`, `[variable+offset]` or `[constant]`."""
         if isinstance(base, Literal):
             return Operand(Kind.ADDRESS, value=cut(base.value, 64))
@@ -211,7 +233,10 @@ class Reader:
             raise Refusal(f"`{_shown(base)}` is no address")
         entity = self.look(base.name)
         if isinstance(entity, Memory):
-            if form.space is Space.PARAM or form.space is Space.GENERIC:
+            if is_map or form.space is Space.GENERIC:
+                window = _WINDOWS.get(entity.space, 0)
+                return Operand(Kind.ADDRESS, value=_address(base, entity) + window)
+            if form.space is Space.PARAM and entity.space is Space.LOCAL:
                 reading.changes["space"] = entity.space
             elif entity.space is not form.space and form.op in (Op.LD, Op.ST):
                 shared = (Space.SHARED, Space.SHARED_CLUSTER)
@@ -246,6 +271,15 @@ class Reader:
             reading.changes["targets"] = tuple(numbers)
         else:
             raise Refusal(f"`{argument.name}` is not a label")
+
+
+def _part(mnemonic: str, count: int) -> Type:
+    """The type of each part of a value in `mov.b64 %rd, {%r1, %r2}`."""
+    width = {"b16": 16, "b32": 32, "b64": 64, "b128": 128}[mnemonic.rpartition(".")[2]]
+    parts = {8: Type.B8, 16: Type.B16, 32: Type.B32, 64: Type.B64}
+    if count not in (2, 4) or width // count not in parts:
+        raise Refusal(f"`{mnemonic}` takes 2 or 4 parts of at least 8 bits, got {count}")
+    return parts[width // count]
 
 
 def _address(symbol: Symbol, memory: Memory) -> int:

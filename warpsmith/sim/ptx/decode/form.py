@@ -218,8 +218,29 @@ def fit(pattern: tuple[Slot, ...], words: tuple[str, ...]) -> dict[int, int] | t
             expected |= set(here.words)
         return attempt(slot + 1, word) if here.optional else None
 
-    taken = attempt(0, 0)
+    taken = attempt(0, 0) or _in_any_order(pattern, words)
     return (furthest, expected) if taken is None else taken
+
+
+def _in_any_order(pattern: tuple[Slot, ...], words: tuple[str, ...]) -> dict[int, int] | None:
+    """The same for suffixes in another order, as ptxas takes them; types must keep theirs."""
+    taken: dict[int, int] = {}
+    last_type = -1
+    for index, word in enumerate(words):
+        for number, slot in enumerate(pattern):
+            is_type = slot.field.startswith("type")
+            if number in taken.values() or word not in slot.words:
+                continue
+            if is_type and number < last_type:
+                continue
+            last_type = number if is_type else last_type
+            taken[index] = number
+            break
+        else:
+            return None
+    if all(slot.optional or number in taken.values() for number, slot in enumerate(pattern)):
+        return taken
+    return None
 
 
 def build(line: Row, words: tuple[str, ...], taken: dict[int, int]) -> Form:

@@ -106,11 +106,13 @@ def checked(form: Form, mnemonic: str) -> Form:
     spelled = form.type2.name.lower()
     at = next(i for i, word in enumerate(words) if word.startswith("m") and word[1:2].isdigit())
     types = [word for word in words[at + 1 :] if word not in ("row", "col", "satfinite")]
-    if types[2] != spelled:
-        raise Refusal(
-            f"`{mnemonic}` is not supported: A is {spelled} and B {types[2]}, and the simulator "
-            "takes products of equal types only"
-        )
+    other = Type[types[2].upper()]
+    if other is not form.type2:
+        if _PRODUCTS[other] != 8 or _SUMS[other] != _SUMS[form.type2]:
+            raise Refusal(
+                f"`{mnemonic}`: A is {spelled} and B {types[2]}, which do not go together"
+            )
+        form = replace(form, vector=int(other))
     if form.type not in _SUMS[form.type2]:
         sums = ", ".join(t.name.lower() for t in _SUMS[form.type2])
         raise Refusal(f"`{mnemonic}`: products of {spelled} are summed in {sums}")

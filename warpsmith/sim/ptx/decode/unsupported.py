@@ -46,6 +46,8 @@ def reason(mnemonic: str) -> str:
         return _HEADS[head]
     if ".im2col" in mnemonic or ".tile::" in mnemonic:
         return "only the tile mode of tensor copies is simulated"
+    if "oob" in mnemonic.split("."):
+        return "out-of-bounds NaNs of `fma.oob` are not simulated"
     if ".cp_mask" in mnemonic or ".cta_group" in mnemonic:
         return _NEWER
     return next((why for start, why in _STARTS.items() if mnemonic.startswith(start)), "")
