@@ -164,8 +164,8 @@ def corpus_store(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
 
 def corpus_cluster(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
     rows = scalar(spec, 2)
-    x = wide(arrays["x"])[: 2 * rows].reshape(2, rows, -1)
-    return {"y": _changed(arrays["y"], 2 * rows, x[::-1, :, ::-1].reshape(2 * rows, -1))}
+    x = wide(arrays["x"])[: 2 * rows].reshape(2, rows, 64)
+    return {"y": _changed(arrays["y"], 2 * rows, x[::-1, :, ::-1].reshape(2 * rows, 64))}
 
 
 def corpus_multicast(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
