@@ -1,8 +1,8 @@
-/* The elements of matrix operands: widths, and numbers from bits and back. */
+#include "elements.h"
+
 #include <string.h>
 
 #include "alu.h"
-#include "product.h"
 
 int type_of_b(const insn *in) { return in->vector > 1 ? in->vector : in->type2; }
 
@@ -25,21 +25,6 @@ u64 element_bits(u64 slot, int type, int i) {
     return width == 64 ? slot : slot >> (i * width) & ((1ull << width) - 1);
 }
 
-double number_from_bits(int type, u32 bits) {
-    switch (type) {
-    case TYPE_F16: return half_to_float((u16)bits);
-    case TYPE_BF16: return bfloat16_to_float((u16)bits);
-    case TYPE_E4M3: return e4m3_to_float((u8)bits);
-    case TYPE_E5M2: return e5m2_to_float((u8)bits);
-    default: { /* tf32: the hardware ignores the low 13 bits */
-        const u32 kept = bits & ~0x1fffu;
-        float value;
-        memcpy(&value, &kept, sizeof value);
-        return value;
-    }
-    }
-}
-
 int least_exponent(int type) {
     switch (type) {
     case TYPE_F16:
@@ -51,19 +36,18 @@ int least_exponent(int type) {
 
 int integer_from_bits(int type, u32 bits) { return type == TYPE_S8 ? (i8)bits : (u8)bits; }
 
-float sum_from_bits(bool half, u32 bits) {
-    if (half) return half_to_float((u16)bits);
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+void sums_from_bits(bool half, const u32 *bits, int count, float *to) {
+    if (half)
+        for (int i = 0; i < count; i++) to[i] = half_to_float((u16)bits[i]);
+    else memcpy(to, bits, (size_t)count * sizeof *to);
 }
 
-u32 sum_to_bits(bool half, float value) {
-    if (half) return value != value ? 0x7fff : float_to_half(value, ROUND_RN);
-    if (value != value) return 0x7fffffff;
-    u32 bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
+void sums_to_bits(bool half, const float *sums, int count, u32 *to) {
+    memcpy(to, sums, (size_t)count * sizeof *to);
+    for (int i = 0; i < count; i++) {
+        if (sums[i] != sums[i]) to[i] = half ? 0x7fff : 0x7fffffff;
+        else if (half) to[i] = float_to_half(sums[i], ROUND_RN);
+    }
 }
 
 u32 integer_sum(i64 sum, bool saturate) {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "alu.h"
+#include "elements.h"
 #include "fragments.h"
 #include "product.h"
 
@@ -87,25 +87,28 @@ static int order_of(const matrices *x, bool bytes, int k) {
 }
 
 static void multiply_float(const insn *in, const shape *s, int b_type, matrices *x) {
-    factor a = {.pitch = PRODUCT_DEPTH}, b = {.pitch = MAX_N};
-    float c[MAX_M * MAX_N], sum[MAX_M * MAX_N];
     const bool half = in->type == TYPE_F16, bytes = bits_of_type(in->type2) == 8;
     const int least = least_exponent(bytes ? TYPE_F16 : in->type2);
+    u32 a_bits[MAX_M * PRODUCT_DEPTH], b_bits[PRODUCT_DEPTH * MAX_N];
+    u32 c_bits[MAX_M * MAX_N];
+    float c[MAX_M * MAX_N], sum[MAX_M * MAX_N];
     for (int k = 0; k < x->k; k++) {
         const int to = order_of(x, bytes, k);
-        for (int i = 0; i < x->m; i++)
-            factor_set(&a, i * a.pitch + to, number_from_bits(in->type2, (u32)x->a[i][k]), least);
-        for (int j = 0; j < MAX_N; j++)
-            factor_set(&b, to * b.pitch + j, number_from_bits(b_type, (u32)x->b[k][j]), least);
+        for (int i = 0; i < x->m; i++) a_bits[i * x->k + to] = (u32)x->a[i][k];
+        for (int j = 0; j < MAX_N; j++) b_bits[to * MAX_N + j] = (u32)x->b[k][j];
     }
-    for (int i = 0; i < x->m * MAX_N; i++) {
-        c[i] = sum_from_bits(half, (u32)x->c[i / MAX_N][i % MAX_N]);
-        sum[i] = bytes ? 0 : c[i];
-    }
+    const int count = x->m * MAX_N;
+    for (int i = 0; i < count; i++) c_bits[i] = (u32)x->c[i / MAX_N][i % MAX_N];
+    sums_from_bits(half, c_bits, count, c);
+    for (int i = 0; i < count; i++) sum[i] = bytes ? 0 : c[i];
+    factor a, b;
+    factor_fill(&a, false, in->type2, a_bits, x->m, x->k, least);
+    factor_fill(&b, true, b_type, b_bits, x->k, MAX_N, least);
     const summation how = {s->depth, FRACTION_BITS, half};
     product_float(&how, &a, &b, x->m, MAX_N, x->k, sum);
-    for (int i = 0; i < x->m * MAX_N; i++)
-        x->c[i / MAX_N][i % MAX_N] = sum_to_bits(half, bytes ? sum[i] + c[i] : sum[i]);
+    for (int i = 0; bytes && i < count; i++) sum[i] += c[i];
+    sums_to_bits(half, sum, count, c_bits);
+    for (int i = 0; i < count; i++) x->c[i / MAX_N][i % MAX_N] = c_bits[i];
 }
 
 static double as_double(u64 bits) {
@@ -143,8 +146,8 @@ static void multiply_integer(const insn *in, int b_type, matrices *x) {
         for (int j = 0; j < MAX_N; j++) {
             i64 sum = (i32)x->c[i][j];
             for (int k = 0; k < x->k; k++)
-                sum += integer_from_bits(in->type2, x->a[i][k]) *
-                       integer_from_bits(b_type, x->b[k][j]);
+                sum += integer_from_bits(in->type2, (u32)x->a[i][k]) *
+                       integer_from_bits(b_type, (u32)x->b[k][j]);
             x->c[i][j] = integer_sum(sum, in->flags & FLAG_SATFINITE);
         }
 }

@@ -1,216 +1,174 @@
-/* wgmma: where operands lie in shared memory, and the product of one warp's 16 rows.
-
-   K-major operands are rows of 32 bytes, MN-major ones lines of n (or m) elements of two bytes.
-   Both come in groups of eight lines. In units of 16-byte chunks, with W the chunks of a swizzled
-   row (2, 4 or 8), a chunk lies behind the start address at
-
-       K-major,  none      (line % 8) + (line / 8) SBO + chunk LBO
-       K-major,  swizzled  (line % 8) W + (line / 8) SBO + chunk
-       MN-major, none      (k % 8) + (k / 8) LBO + chunk SBO
-       MN-major, swizzled  (k % 8) W + (k / 8) SBO + (chunk % W) + (chunk / W) LBO
-
-   with LBO and SBO the leading and stride byte offsets; then the swizzle is applied to the
-   address. */
+/* wgmma: the product of one warp's 16 rows. */
 #include <string.h>
 
+#include "elements.h"
 #include "fragments.h"
 #include "mma.h"
 #include "product.h"
 
-enum { WARP_ROWS = 16, CHUNK = 16, LINE_CHUNKS = 2, ADDRESS_MASK = 0x3ffff };
-
-typedef struct {
-    u32 start, leading, stride, base;
-    int width; /* bytes of a swizzled row; 16 without swizzle */
-} layout;
-
-static u32 field_of(u64 descriptor, int bit) { return (u32)(descriptor >> bit & 0x3fff) << 4; }
-
-static layout layout_of(u64 descriptor) {
-    static const int WIDTHS[] = {16, 128, 64, 32};
-    return (layout){field_of(descriptor, 0), field_of(descriptor, 16), field_of(descriptor, 32),
-                    (u32)(descriptor >> 49 & 7), WIDTHS[descriptor >> 62]};
-}
-
-/* The number of the chunk within its row changes with the number of the 128-byte line, counted
-   from where the pattern starts: see the descriptor's base offset. */
-static u32 swizzled(const layout *in, u32 address) {
-    const u32 mask = (u32)in->width / CHUNK - 1;
-    return (address ^ (((address >> 7) - in->base) & mask) << 4) & ADDRESS_MASK;
-}
-
-static u32 locate_k_major(const layout *in, u32 line, u32 chunk) {
-    const u32 across = in->width == CHUNK ? chunk * in->leading : chunk * CHUNK;
-    return in->start + line % 8 * (u32)in->width + line / 8 * in->stride + across;
-}
-
-static u32 locate_mn_major(const layout *in, u32 k, u32 chunk) {
-    const u32 wide = (u32)in->width / CHUNK;
-    if (wide == 1)
-        return in->start + k % 8 * CHUNK + k / 8 * in->leading + chunk * in->stride;
-    return in->start + k % 8 * (u32)in->width + k / 8 * in->stride + chunk % wide * CHUNK +
-           chunk / wide * in->leading;
-}
-
-void wgmma_locate(const insn *in, bool is_b, bool transposed, u64 descriptor, int quarter,
-                  wgmma_chunks *out) {
-    const layout in_shared = layout_of(descriptor);
-    const u32 lines = is_b ? in->n : WARP_ROWS, first = is_b ? 0 : (u32)quarter * WARP_ROWS;
-    out->count = 0;
-    out->transposed = transposed;
-    if (transposed) {
-        for (u32 k = 0; k < in->k; k++)
-            for (u32 chunk = first / 8; chunk < (first + lines) / 8; chunk++)
-                out->address[out->count++] =
-                    swizzled(&in_shared, locate_mn_major(&in_shared, k, chunk));
-        return;
-    }
-    for (u32 line = first; line < first + lines; line++)
-        for (u32 chunk = 0; chunk < LINE_CHUNKS; chunk++)
-            out->address[out->count++] =
-                swizzled(&in_shared, locate_k_major(&in_shared, line, chunk));
-}
+enum { WARP_ROWS = 16, CHUNK = 16, LINE_CHUNKS = 2, A_REGISTERS = 4 };
 
 /* A legal combination of types and shape, and how its sums are formed. */
 static bool find_summation(const insn *in, const wgmma_operands *x, summation *how) {
-    const bool sums_to_float = in->type == TYPE_F32, sums_to_half = in->type == TYPE_F16;
-    *how = (summation){in->k, 25, sums_to_half};
+    const bool to_float = in->type == TYPE_F32, to_half = in->type == TYPE_F16;
+    *how = (summation){in->k, 25, to_half};
     if (in->m != 64 || in->n < 8 || in->n > PRODUCT_COLUMNS || in->n % 8) return false;
     if (bits_of_type(type_of_b(in)) != bits_of_type(in->type2)) return false;
     const bool transposed = x->b_transposed || (x->a_transposed && !(in->flags & FLAG_A_REGISTERS));
     switch (in->type2) {
-    case TYPE_F16: return in->k == 16 && (sums_to_float || sums_to_half);
-    case TYPE_BF16: return in->k == 16 && sums_to_float;
-    case TYPE_TF32: return in->k == 8 && sums_to_float && !transposed;
+    case TYPE_F16: return in->k == 16 && (to_float || to_half);
+    case TYPE_BF16: return in->k == 16 && to_float;
+    case TYPE_TF32: return in->k == 8 && to_float && !transposed;
     case TYPE_E4M3:
     case TYPE_E5M2:
         how->fraction = 13;
-        return in->k == 32 && (sums_to_float || sums_to_half) && !transposed;
+        return in->k == 32 && (to_float || to_half) && !transposed;
     case TYPE_S8:
     case TYPE_U8: return in->k == 32 && in->type == TYPE_S32 && !transposed;
     default: return false;
     }
 }
 
-/* Raw bits of A (rows x depth) and B (depth x columns), and their poison by row and column. */
+/* Raw bits of A (16 x k) and B (k x n), the poison of rows and columns, and the sums' bits. */
 typedef struct {
-    u32 a[WARP_ROWS * PRODUCT_DEPTH], b[PRODUCT_DEPTH * PRODUCT_COLUMNS];
+    u32 a[WARP_ROWS * PRODUCT_DEPTH], b[PRODUCT_NUMBERS], c[WARP_ROWS * PRODUCT_COLUMNS];
     u8 row_poison[WARP_ROWS], column_poison[PRODUCT_COLUMNS];
-} sources;
+    bool poisoned;
+} matrices;
 
-static u32 load_element(const u8 *data, int index, int bytes) {
-    u32 value = 0;
-    memcpy(&value, data + index * bytes, (size_t)bytes);
-    return value;
-}
-
-static void gather_a_registers(const insn *in, const wgmma_operands *x, sources *to) {
+static void gather_registers(const insn *in, const wgmma_operands *x, matrices *to) {
     const int packed = elements_per_register(in->type2);
-    for (int r = 0; r < 4; r++)
+    for (int r = 0; r < A_REGISTERS; r++)
         for (int lane = 0; lane < LANES; lane++)
             for (int i = 0; i < packed; i++) {
                 const place at = place_a(WARP_ROWS, packed, lane, r, i);
-                to->a[at.row * PRODUCT_DEPTH + at.column] =
+                to->a[at.row * in->k + at.column] =
                     (u32)element_bits(x->a_rows[r][lane], in->type2, i);
                 if (lane_in(x->a_row_poison[r], lane)) to->row_poison[at.row] = 1;
             }
 }
 
-/* `lines` rows of A or columns of B: element (line, k) goes to to[line * line_pitch + k *
-   k_pitch]. */
-static void gather_shared(const u8 *data, const u8 *poison, bool transposed, int lines, int depth,
-                          int bytes, u32 *to, int line_pitch, int k_pitch, u8 *line_poison) {
-    for (int k = 0; k < depth; k++)
-        for (int line = 0; line < lines; line++)
-            to[line * line_pitch + k * k_pitch] =
-                load_element(data, transposed ? k * lines + line : line * depth + k, bytes);
-    const int chunks = lines * depth * bytes / CHUNK, across = transposed ? lines / 8 : LINE_CHUNKS;
-    for (int chunk = 0; chunk < chunks; chunk++) {
-        if (!poison[chunk]) continue;
+/* Elements in the order of memory. */
+static void load_elements(const u8 *data, int bytes, int count, u32 *to) {
+    if (bytes == 4) memcpy(to, data, (size_t)count * 4);
+    else if (bytes == 1)
+        for (int i = 0; i < count; i++) to[i] = data[i];
+    else
+        for (int i = 0; i < count; i++) to[i] = (u32)data[2 * i] | (u32)data[2 * i + 1] << 8;
+}
+
+static void transpose(const u32 *from, int rows, int columns, u32 *to) {
+    for (int j = 0; j < columns; j++)
+        for (int i = 0; i < rows; i++) to[j * rows + i] = from[i * columns + j];
+}
+
+static void mark_poison(const u8 *chunks, bool transposed, int lines, int count, u8 *line_poison) {
+    const int across = transposed ? lines / 8 : LINE_CHUNKS;
+    for (int chunk = 0; chunk < count; chunk++) {
+        if (!chunks[chunk]) continue;
         if (transposed) memset(line_poison + chunk % across * 8, 1, 8);
         else line_poison[chunk / across] = 1;
     }
 }
 
-static void gather(const insn *in, const wgmma_operands *x, sources *to) {
-    const int bytes = bits_of_type(in->type2) / 8, n = in->n, k = in->k;
+static void gather_shared(const insn *in, const wgmma_operands *x, bool is_b, matrices *to) {
+    const bool transposed = is_b ? x->b_transposed : x->a_transposed;
+    const int lines = is_b ? in->n : WARP_ROWS, k = in->k, bytes = bits_of_type(in->type2) / 8;
+    u32 loaded[PRODUCT_NUMBERS], *out = is_b ? to->b : to->a;
+    const bool turn = is_b != transposed; /* lines lie the other way round than in the matrix */
+    load_elements(is_b ? x->b_data : x->a_data, bytes, lines * k, turn ? loaded : out);
+    if (turn && is_b) transpose(loaded, lines, k, out);
+    if (turn && !is_b) transpose(loaded, k, lines, out);
+    mark_poison(is_b ? x->b_poison : x->a_poison, transposed, lines, lines * k * bytes / CHUNK,
+                is_b ? to->column_poison : to->row_poison);
+}
+
+static void gather(const insn *in, const wgmma_operands *x, matrices *to) {
     memset(to->row_poison, 0, sizeof to->row_poison);
     memset(to->column_poison, 0, sizeof to->column_poison);
-    if (in->flags & FLAG_A_REGISTERS) gather_a_registers(in, x, to);
-    else
-        gather_shared(x->a_data, x->a_poison, x->a_transposed, WARP_ROWS, k, bytes, to->a,
-                      PRODUCT_DEPTH, 1, to->row_poison);
-    gather_shared(x->b_data, x->b_poison, x->b_transposed, n, k, bytes, to->b, 1, n,
-                  to->column_poison);
+    if (in->flags & FLAG_A_REGISTERS) gather_registers(in, x, to);
+    else gather_shared(in, x, false, to);
+    gather_shared(in, x, true, to);
+    to->poisoned = memchr(to->row_poison, 1, sizeof to->row_poison) ||
+                   memchr(to->column_poison, 1, sizeof to->column_poison);
 }
-
-/* The sums of the warp, as bits. */
-typedef u32 sums[WARP_ROWS * PRODUCT_COLUMNS];
 
 static void multiply_float(const insn *in, const wgmma_operands *x, const summation *how,
-                           const sources *from, sums c) {
-    factor a = {.pitch = PRODUCT_DEPTH, .special = false}, b;
+                           matrices *of) {
+    const int n = in->n, b_type = type_of_b(in);
+    factor a, b;
+    factor_fill(&a, false, in->type2, of->a, WARP_ROWS, in->k, least_exponent(in->type2));
+    factor_fill(&b, true, b_type, of->b, in->k, n, least_exponent(b_type));
+    if (x->scale_a * x->scale_b < 0)
+        for (int at = 0; at < WARP_ROWS * in->k; at++) a.value[at] = -a.value[at];
     float sum[WARP_ROWS * PRODUCT_COLUMNS];
-    const int n = in->n, b_type = type_of_b(in), sign = x->scale_a * x->scale_b;
-    const int a_least = least_exponent(in->type2), b_least = least_exponent(b_type);
-    b.pitch = n;
-    b.special = false;
-    for (int i = 0; i < WARP_ROWS; i++)
-        for (int k = 0; k < in->k; k++) {
-            const int at = i * PRODUCT_DEPTH + k;
-            factor_set(&a, at, sign * number_from_bits(in->type2, from->a[at]), a_least);
-        }
-    for (int at = 0; at < in->k * n; at++)
-        factor_set(&b, at, number_from_bits(b_type, from->b[at]), b_least);
-    for (int at = 0; at < WARP_ROWS * n; at++) sum[at] = sum_from_bits(how->half, c[at]);
+    sums_from_bits(how->half, of->c, WARP_ROWS * n, sum);
     product_float(how, &a, &b, WARP_ROWS, n, in->k, sum);
-    for (int at = 0; at < WARP_ROWS * n; at++) c[at] = sum_to_bits(how->half, sum[at]);
+    sums_to_bits(how->half, sum, WARP_ROWS * n, of->c);
 }
 
-static void multiply_integer(const insn *in, const sources *from, sums c) {
+static void multiply_integer(const insn *in, matrices *of) {
     const int n = in->n, b_type = type_of_b(in);
+    i32 b[PRODUCT_NUMBERS];
+    for (int at = 0; at < in->k * n; at++) b[at] = integer_from_bits(b_type, of->b[at]);
     for (int i = 0; i < WARP_ROWS; i++) {
-        i64 sum[PRODUCT_COLUMNS];
-        for (int j = 0; j < n; j++) sum[j] = (i32)c[i * n + j];
+        i32 sum[PRODUCT_COLUMNS] = {0};
         for (int k = 0; k < in->k; k++) {
-            const int left = integer_from_bits(in->type2, from->a[i * PRODUCT_DEPTH + k]);
-            for (int j = 0; j < n; j++) sum[j] += left * integer_from_bits(b_type, from->b[k * n + j]);
+            const i32 left = integer_from_bits(in->type2, of->a[i * in->k + k]);
+            for (int j = 0; j < n; j++) sum[j] += left * b[k * n + j];
         }
-        for (int j = 0; j < n; j++)
-            c[i * n + j] = integer_sum(sum[j], in->flags & FLAG_SATFINITE);
+        for (int j = 0; j < n; j++) {
+            u32 *to = &of->c[i * n + j];
+            *to = integer_sum((i64)(i32)*to + sum[j], in->flags & FLAG_SATFINITE);
+        }
     }
+}
+
+/* D between registers and matrix. A register holds one sum or two neighbours. */
+static void load_sums(const insn *in, u64 *const *d, int registers, int packed, u32 *c) {
+    for (int r = 0; r < registers; r++)
+        for (int lane = 0; lane < LANES; lane++) {
+            const place at = place_d(packed, lane, r, 0);
+            u32 *to = c + at.row * in->n + at.column;
+            const u32 slot = (u32)d[r][lane];
+            to[0] = packed == 2 ? slot & 0xffff : slot;
+            if (packed == 2) to[1] = slot >> 16;
+        }
+}
+
+static void store_sums(const insn *in, const u32 *c, int registers, int packed, u64 *const *d) {
+    for (int r = 0; r < registers; r++)
+        for (int lane = 0; lane < LANES; lane++) {
+            const place at = place_d(packed, lane, r, 0);
+            const u32 *from = c + at.row * in->n + at.column;
+            d[r][lane] = packed == 2 ? from[0] | from[1] << 16 : from[0];
+        }
+}
+
+static u32 find_poison(const matrices *of, int packed, int r) {
+    u32 lanes = 0;
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = 0; i < packed; i++) {
+            const place at = place_d(packed, lane, r, i);
+            if (of->row_poison[at.row] || of->column_poison[at.column]) lanes |= 1u << lane;
+        }
+    return lanes;
 }
 
 bool wgmma_run(const insn *in, const wgmma_operands *x, u64 *const *d, u32 *d_poison) {
     summation how;
     if (!find_summation(in, x, &how)) return false;
-    const int n = in->n, packed = elements_per_register(in->type), width = 32 / packed;
-    const int registers = WARP_ROWS * n / LANES / packed;
-    sources from;
-    sums c;
-    gather(in, x, &from);
-    memset(c, 0, sizeof(u32) * WARP_ROWS * (size_t)n);
-    for (int r = 0; x->scale_d && r < registers; r++)
-        for (int lane = 0; lane < LANES; lane++)
-            for (int i = 0; i < packed; i++) {
-                const place at = place_d(packed, lane, r, i);
-                c[at.row * n + at.column] = (u32)element_bits(d[r][lane], in->type, i);
-            }
-    if (in->type == TYPE_S32) multiply_integer(in, &from, c);
-    else multiply_float(in, x, &how, &from, c);
-    for (int r = 0; r < registers; r++) {
-        u32 undefined = x->scale_d ? d_poison[r] : 0;
-        for (int lane = 0; lane < LANES; lane++) {
-            u64 slot = 0;
-            for (int i = 0; i < packed; i++) {
-                const place at = place_d(packed, lane, r, i);
-                slot |= (u64)c[at.row * n + at.column] << i * width;
-                if (from.row_poison[at.row] || from.column_poison[at.column])
-                    undefined |= 1u << lane;
-            }
-            d[r][lane] = slot;
-        }
-        d_poison[r] = undefined;
-    }
+    const int packed = elements_per_register(in->type);
+    const int registers = WARP_ROWS * in->n / LANES / packed;
+    matrices all;
+    gather(in, x, &all);
+    if (x->scale_d) load_sums(in, d, registers, packed, all.c);
+    else memset(all.c, 0, sizeof(u32) * WARP_ROWS * in->n);
+    if (in->type == TYPE_S32) multiply_integer(in, &all);
+    else multiply_float(in, x, &how, &all);
+    store_sums(in, all.c, registers, packed, d);
+    for (int r = 0; r < registers; r++)
+        d_poison[r] = (x->scale_d ? d_poison[r] : 0) |
+                      (all.poisoned ? find_poison(&all, packed, r) : 0);
     return true;
 }
