@@ -90,8 +90,8 @@ static bool f32_approximate(const insn *in, u64 *d, const u64 *const *a, u32 mas
 /* rcp and rsqrt .approx.ftz.f64 see the upper 32 bits only and give only those; rsqrt.approx.f64
    is an ordinary function. */
 static inline u64 f64_seed(u64 bits, bool root) {
+    bits &= ~0xffffffffull; /* a NaN may lose all its payload and be an infinity */
     if (f64_is_nan(bits)) return 0x7fffffff00000000ull;
-    bits &= ~0xffffffffull;
     if (!(bits & F64_INF)) bits &= F64_SIGN;
     const double value = double_of(bits);
     u64 result = bits_of_double(root ? 1.0 / sqrt(value) : 1.0 / value);
@@ -110,7 +110,7 @@ static bool f64_approximate(const insn *in, u64 *d, const u64 *const *a, u32 mas
     }
     if (!root) return false;
     EACH(const u64 result = bits_of_double(1.0 / sqrt(double_of(x[i])));
-         d[i] = f64_is_nan(result) ? 0xfff8000000000000ull : result);
+         d[i] = f64_is_nan(x[i]) ? f64_quiet(x[i]) : f64_is_nan(result) ? F64_NAN : result);
     return true;
 }
 

@@ -65,11 +65,28 @@ static inline u32 permute(u64 bytes, u32 selector) {
     return result;
 }
 
-/* bfe: position and length are bytes; bits above the register repeat the sign bit, which is that of
-   the field's last bit inside the register. */
+/* prmt with the same selector, no sign among it, for the whole warp, as it is nearly always. */
+static bool permute_alike(u64 *d, const u64 *const *a, u32 mask) {
+    const u64 *x = a[0], *y = a[1], *z = a[2];
+    const u32 selector = (u32)z[0];
+    u64 different = 0;
+    for (int i = 0; i < LANES; i++) different |= z[i] ^ selector;
+    if (different || (selector & 0x8888) || mask != ALL_LANES) return false;
+    const u32 s0 = (selector & 7) * 8, s1 = (selector >> 4 & 7) * 8;
+    const u32 s2 = (selector >> 8 & 7) * 8, s3 = (selector >> 12 & 7) * 8;
+    EACH(const u64 both = y[i] << 32 | x[i];
+         d[i] = (both >> s0 & 255) | (both >> s1 & 255) << 8 | (both >> s2 & 255) << 16 |
+                (both >> s3 & 255) << 24);
+    return true;
+}
+
+/* bfe: bits above the register repeat the sign bit, which is that of the field's last bit inside the
+   register. PTX limits position and length to 255: beyond, the GPU takes their low byte for 32 bits
+   and all of them for 64. */
 static inline u64 extract(u64 value, u32 position, u32 length, int width, bool is_signed) {
     const u32 top = (u32)width - 1;
-    const u32 last = position + length - 1 < top ? position + length - 1 : top;
+    const u64 end = (u64)position + length - 1;
+    const u32 last = end < top ? (u32)end : top;
     const u64 sign = is_signed && length && (value >> last & 1) ? ~0ull : 0;
     const u64 above = position > top ? sign
                       : sign         ? value >> position | ~(~0ull >> (64 - width) >> position)
@@ -185,10 +202,10 @@ bool bits_run(const insn *in, u64 *d, u64 *d2, const u64 *const *a, u32 mask) {
         break;
         ON(OP_BFE, TYPE_U32, TERNARY(u32, u32, extract(p, q & 255, r & 255, 32, false)));
         ON(OP_BFE, TYPE_S32, TERNARY(u32, u32, extract(p, q & 255, r & 255, 32, true)));
-        ON(OP_BFE, TYPE_U64, TERNARY(u64, u64, extract(p, q & 255, r & 255, 64, false)));
-        ON(OP_BFE, TYPE_S64, TERNARY(u64, u64, extract(p, q & 255, r & 255, 64, true)));
+        ON(OP_BFE, TYPE_U64, TERNARY(u64, u64, extract(p, (u32)q, (u32)r, 64, false)));
+        ON(OP_BFE, TYPE_S64, TERNARY(u64, u64, extract(p, (u32)q, (u32)r, 64, true)));
         ON(OP_BFI, TYPE_B32, TERNARY(u32, u32, insert(p, q, r & 255, a[3][i] & 255, 32)));
-        ON(OP_BFI, TYPE_B64, TERNARY(u64, u64, insert(p, q, r & 255, a[3][i] & 255, 64)));
+        ON(OP_BFI, TYPE_B64, TERNARY(u64, u64, insert(p, q, (u32)r, (u32)a[3][i], 64)));
         ON(OP_SZEXT, TYPE_U32,
            BINARY(u32, u32, extend(p, wraps ? q & 31 : q, false)));
         ON(OP_SZEXT, TYPE_S32,
@@ -201,7 +218,7 @@ bool bits_run(const insn *in, u64 *d, u64 *d2, const u64 *const *a, u32 mask) {
         break;
     case KEY(OP_PRMT, TYPE_B32):
         if (in->mode == MODE_NONE) {
-            TERNARY(u32, u32, permute((u64)q << 32 | p, r));
+            if (!permute_alike(d, a, mask)) TERNARY(u32, u32, permute((u64)q << 32 | p, r));
         } else {
             if (in->mode < MODE_F4E || in->mode > MODE_RC16) return false;
             const u16 *selectors = permutations[in->mode - MODE_F4E];

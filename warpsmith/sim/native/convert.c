@@ -102,16 +102,27 @@ static inline u64 one_of(int type) {
     }
 }
 
+/* The canonical NaN. */
+static inline u64 nan_of(int type) {
+    switch (type) {
+    case TYPE_F64:
+        return F64_NAN;
+    case TYPE_F32:
+        return F32_NAN;
+    case TYPE_TF32:
+        return F32_NAN & ~0x1fffu;
+    case TYPE_E4M3:
+    case TYPE_E5M2:
+        return 0x7f;
+    default:
+        return F16_NAN;
+    }
+}
+
 static inline u64 encode(int type, double value, int round, u32 flags) {
     const bool saturate = flags & FLAG_SATFINITE;
     const bool negative = signbit(value);
-    if (isnan(value)) {
-        if (flags & FLAG_SAT) return 0;
-        return type == (int)TYPE_F64   ? 0xfff8000000000000ull
-               : type == (int)TYPE_F32 || type == (int)TYPE_TF32 ? F32_NAN
-               : type == (int)TYPE_E4M3 || type == (int)TYPE_E5M2 ? 0x7f
-                                                             : 0x7fff;
-    }
+    if (isnan(value)) return flags & FLAG_SAT ? 0 : nan_of(type);
     if (negative && (flags & (FLAG_RELU | FLAG_SAT))) return 0;
     if (value > 1 && (flags & FLAG_SAT)) value = 1;
     switch (type) {
@@ -158,7 +169,9 @@ static void integer_from_float(const insn *in, u64 *d, const u64 *x, u32 mask) {
     const u64 kept = register_mask(in, to);
     const double low = (double)least(to), above = ldexp(1.0, to.width - to.is_signed);
     const u64 least_bits = (u64)least(to) & kept, greatest_bits = (u64)greatest(to);
-    const u64 nan_bits = 0;
+    /* PTX says 0 for a NaN; the GPU gives that only for a float or half to 32 bits and fewer. */
+    const bool zero = from != TYPE_F64 && to.width < 64;
+    const u64 nan_bits = zero ? 0 : extend(1ull << (to.width - 1), to) & kept;
     EACH(const double value = to_integral(decode(from, x[i], ftz), round);
          u64 bits;
          if (isnan(value))
@@ -199,17 +212,57 @@ static void float_from_integer(const insn *in, u64 *d, const u64 *x, u32 mask) {
     EACH(d[i] = encode(type, to_odd(extend(x[i], from), from.is_signed), round, flags));
 }
 
-/* Without an integer rounding, or between types, the value itself is rounded. */
+/* A NaN to or from f64 keeps its sign and what its payload has room for, and becomes quiet. Fraction
+   bits of the shorter type. */
+static inline int fraction_of(int type) {
+    return type == (int)TYPE_F16 ? 10 : type == (int)TYPE_BF16 ? 7 : type == (int)TYPE_F32 ? 23 : 52;
+}
+
+static inline u64 narrow_nan(int to, u64 bits) {
+    const int fraction = fraction_of(to), width = to == (int)TYPE_F32 ? 32 : 16;
+    return (bits >> 63 << (width - 1)) | ((f64_quiet(bits) & ~F64_SIGN) >> (52 - fraction) &
+                                          ((1ull << (width - 1)) - 1));
+}
+
+static inline u64 widen_nan(int from, u64 bits) {
+    const int fraction = fraction_of(from), width = from == (int)TYPE_F32 ? 32 : 16;
+    const u64 payload = (bits & ((1ull << fraction) - 1)) << (52 - fraction);
+    return (bits >> (width - 1) & 1) << 63 | F64_INF | f64_quiet(payload);
+}
+
+/* cvt.rna.tf32 sees no NaN: it cuts those off as it does infinity. */
+static inline u64 tf32_special(u64 bits, bool saturate) {
+    return (bits & 0xffffe000u) - (saturate ? 0x2000u : 0);
+}
+
+/* Any float to any other; an integral rounding comes first. */
+static inline u64 convert_float(int to, int from, u64 bits, int round, u32 flags) {
+    const bool from_f32 = from == (int)TYPE_F32;
+    if (to == (int)TYPE_TF32 && round == (int)ROUND_RNA && (~bits & F32_INF) == 0)
+        return tf32_special(bits, flags & FLAG_SATFINITE);
+    /* What .ftz would flush is nothing in a half; but rounding outwards still sees it. */
+    const bool ftz = (flags & FLAG_FTZ) && to != (int)TYPE_F16;
+    const double value = to_integral(decode(from, bits, ftz), round);
+    if (isnan(value) && !(flags & FLAG_SAT)) {
+        if (to == (int)TYPE_F64 && from == (int)TYPE_F64)
+            return round == (int)ROUND_NONE ? bits : f64_quiet(bits);
+        if (to == (int)TYPE_F64) return widen_nan(from, from_f32 && ftz ? F32_NAN : bits);
+        if (from == (int)TYPE_F64) return narrow_nan(to, bits);
+        /* These two are no more than moves. */
+        if (to == (int)TYPE_F32 && from == (int)TYPE_BF16 && !ftz) return (bits & 0xffffu) << 16;
+        if (to == (int)TYPE_F32 && from_f32 && round == (int)ROUND_NONE && !ftz) return (u32)bits;
+    }
+    return encode(to, value, round, flags);
+}
+
 #define FLOAT_TO(type)                                                                     \
     case TYPE_##type:                                                                      \
-        EACH(d[i] = encode(TYPE_##type, to_integral(decode(from, x[i], ftz), round), round, \
-                           flags));                                                        \
+        EACH(d[i] = convert_float(TYPE_##type, from, x[i], round, flags));                 \
         return true
 
 static bool float_from_float(const insn *in, u64 *d, const u64 *x, u32 mask) {
     const int from = in->type2, round = in->round;
     const u32 flags = in->flags;
-    const bool ftz = flags & FLAG_FTZ;
     switch (in->type) {
         FLOAT_TO(F16);
         FLOAT_TO(BF16);
@@ -294,8 +347,62 @@ static bool pack_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
     return true;
 }
 
+/* --- The conversions that kernels are full of, without modifiers --- */
+
+/* Towards zero; a float outside the range, where C leaves it open, apart. */
+static inline u32 s32_from_f32(u32 bits) {
+    const float value = float_of(bits);
+    const bool inside = value >= -0x1p31f && value < 0x1p31f;
+    const u32 limit = f32_is_nan(bits) ? 0 : bits & F32_SIGN ? 0x80000000u : 0x7fffffffu;
+    return inside ? (u32)(i32)(inside ? value : 0) : limit;
+}
+
+static inline u32 f32_from_half(u32 half) {
+    const u32 bits = bits_of(half_as_float(half));
+    return f32_is_nan(bits) ? F32_NAN : bits;
+}
+
+#define PLAIN(to, from, round) ((u32)(to) << 16 | (u32)(from) << 8 | (u32)(round))
+
+static bool common_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
+    const u64 *x = a[0], *y = a[1];
+    if (in->flags) return false;
+    switch (PLAIN(in->type, in->type2, in->round)) {
+    case PLAIN(TYPE_BF16X2, TYPE_F32, ROUND_RN):
+        EACH(d[i] = bfloat16_or_nan((u32)x[i]) << 16 | bfloat16_or_nan((u32)y[i]));
+        return true;
+    case PLAIN(TYPE_F16X2, TYPE_F32, ROUND_RN):
+        EACH(d[i] = half_or_nan((u32)x[i]) << 16 | half_or_nan((u32)y[i]));
+        return true;
+    case PLAIN(TYPE_BF16, TYPE_F32, ROUND_RN):
+        EACH(d[i] = bfloat16_or_nan((u32)x[i]));
+        return true;
+    case PLAIN(TYPE_F16, TYPE_F32, ROUND_RN):
+        EACH(d[i] = half_or_nan((u32)x[i]));
+        return true;
+    case PLAIN(TYPE_F32, TYPE_F16, ROUND_NONE):
+        EACH(d[i] = f32_from_half((u32)x[i]));
+        return true;
+    case PLAIN(TYPE_F32, TYPE_BF16, ROUND_NONE):
+        EACH(d[i] = (x[i] & 0xffffu) << 16); /* NaNs stay what they are */
+        return true;
+    case PLAIN(TYPE_F32, TYPE_S32, ROUND_RN):
+        EACH(d[i] = bits_of((float)(i32)x[i]));
+        return true;
+    case PLAIN(TYPE_F32, TYPE_U32, ROUND_RN):
+        EACH(d[i] = bits_of((float)(double)(u32)x[i]));
+        return true;
+    case PLAIN(TYPE_S32, TYPE_F32, ROUND_RZI):
+        EACH(d[i] = s32_from_f32((u32)x[i]));
+        return true;
+    default:
+        return false;
+    }
+}
+
 bool convert_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
     if (in->op == OP_CVT_PACK) return pack_run(in, d, a, mask);
+    if (common_run(in, d, a, mask)) return true;
     const bool to_integer = integer_of(in->type).width, from_integer = integer_of(in->type2).width;
     const bool from_float = one_of(in->type2);
     if (to_integer && from_integer) {

@@ -2,7 +2,7 @@
 #include <fenv.h>
 #include <math.h>
 
-#include "lanes.h"
+#include "formats.h"
 
 /* The host adds, multiplies, divides and takes roots as IEEE says in any rounding mode; the files
    are compiled with -frounding-math. Returns -1 where nothing had to change. */
@@ -81,20 +81,27 @@ static inline i32 f32_order(u32 bits) {
 }
 
 static inline u32 f32_choose(u32 p, u32 q, u32 flags, bool is_max) {
+    const u32 kept = flags & (FLAG_XORSIGN | FLAG_ABS) ? ~F32_SIGN : ~0u;
     const u32 sign = flags & FLAG_XORSIGN ? (p ^ q) & F32_SIGN : 0;
     const bool p_nan = f32_is_nan(p), q_nan = f32_is_nan(q);
-    if (flags & (FLAG_XORSIGN | FLAG_ABS)) p &= ~F32_SIGN, q &= ~F32_SIGN;
-    if (p_nan && q_nan) return F32_NAN;
-    if (p_nan || q_nan) return flags & FLAG_NAN ? F32_NAN : (p_nan ? q : p) | sign;
-    return ((f32_order(p) < f32_order(q)) != is_max ? p : q) | sign;
+    const bool lost = (p_nan & q_nan) | ((p_nan | q_nan) & ((flags & FLAG_NAN) != 0));
+    p &= kept, q &= kept;
+    const bool take_p = (f32_order(p) < f32_order(q)) ^ is_max;
+    const u32 chosen = p_nan ? q : q_nan | take_p ? p : q;
+    return lost ? F32_NAN : chosen | sign;
 }
 
 static bool f32_choose_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
     const u64 *x = a[0], *y = a[1];
     const bool ftz = in->flags & FLAG_FTZ, is_max = in->op == OP_MAX;
     const u32 flags = in->flags;
-    EACH(d[i] = f32_choose(f32_flush_if(ftz, (u32)x[i]), f32_flush_if(ftz, (u32)y[i]), flags,
-                           is_max));
+    if (!flags && is_max)
+        EACH(d[i] = f32_choose((u32)x[i], (u32)y[i], 0, true));
+    else if (!flags)
+        EACH(d[i] = f32_choose((u32)x[i], (u32)y[i], 0, false));
+    else
+        EACH(d[i] = f32_choose(f32_flush_if(ftz, (u32)x[i]), f32_flush_if(ftz, (u32)y[i]), flags,
+                               is_max));
     return true;
 }
 
@@ -111,8 +118,8 @@ static int wanted_classes(int mode) {
         return CLASS_ZERO | CLASS_SUBNORMAL | CLASS_NORMAL | CLASS_INFINITE;
     case MODE_NOTANUMBER:
         return CLASS_NAN;
-    case MODE_NORMAL:
-        return CLASS_NORMAL;
+    case MODE_NORMAL: /* a zero counts */
+        return CLASS_ZERO | CLASS_NORMAL;
     case MODE_SUBNORMAL:
         return CLASS_SUBNORMAL;
     default:
@@ -126,6 +133,36 @@ static inline int class_of(u64 magnitude, u64 least_normal, u64 infinity) {
            : magnitude < infinity      ? CLASS_NORMAL
            : magnitude == infinity     ? CLASS_INFINITE
                                        : CLASS_NAN;
+}
+
+/* .ftz looks at the result before it is rounded: one below the least normal number is flushed even
+   if rounding would take it there. Undone here for the lanes where that can be. */
+static double f32_unrounded(u32 op, float p, float q, float r) {
+    switch (op) {
+    case OP_MUL:
+        return (double)p * (double)q;
+    case OP_MAD:
+    case OP_FMA:
+        return add_to_odd((double)p * (double)q, (double)r);
+    case OP_DIV:
+        return (double)p / (double)q;
+    case OP_RCP:
+        return 1.0 / (double)p;
+    default: /* a sum is exact there */
+        return 1.0;
+    }
+}
+
+static void f32_flush_tiny(u32 op, u64 *out, const u64 *const *a, u32 mask) {
+    const bool binary = op != OP_RCP, ternary = op == OP_FMA || op == OP_MAD;
+    u32 lanes = 0;
+    for (int i = 0; i < LANES; i++) lanes |= (u32)((out[i] & ~F32_SIGN) == 0x00800000u) << i;
+    FOR_LANES(i, lanes & mask) {
+        const float p = float_of(f32_flush((u32)a[0][i]));
+        const float q = float_of(f32_flush(binary ? (u32)a[1][i] : 0));
+        const float r = float_of(f32_flush(ternary ? (u32)a[2][i] : 0));
+        if (fabs(f32_unrounded(op, p, q, r)) < 0x1p-126) out[i] &= F32_SIGN;
+    }
 }
 
 static bool f32_exact(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
@@ -187,8 +224,13 @@ bool f32_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
     }
     default: {
         const int saved = set_rounding(in->round);
-        const bool known = f32_exact(in, d, a, mask);
+        row flushed; /* the sources must outlive the first result */
+        const bool known = f32_exact(in, ftz ? flushed : d, a, mask);
         restore_rounding(saved);
+        if (known && ftz) {
+            f32_flush_tiny(in->op, flushed, a, mask);
+            EACH(d[i] = flushed[i]);
+        }
         return known;
     }
     }
@@ -196,25 +238,30 @@ bool f32_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
 
 /* --- f64 --- */
 
-/* NaNs keep their payload, made quiet; the first source's before the second's. */
-#define F64_CANONICAL 0xfff8000000000000ull
-
-static inline u64 f64_result(double value) {
+/* A NaN among the sources is the result, made quiet; of several, add, sub and mul take the second
+   source's, div the first's, fma the second's, then the third's. An invalid operation gives F64_NAN. */
+static inline u64 f64_result(double value, u64 first, u64 second, u64 third) {
     const u64 bits = bits_of_double(value);
-    return f64_is_nan(bits) ? F64_CANONICAL : bits;
+    const u64 source = f64_is_nan(first)    ? f64_quiet(first)
+                       : f64_is_nan(second) ? f64_quiet(second)
+                       : f64_is_nan(third)  ? f64_quiet(third)
+                                            : F64_NAN;
+    return f64_is_nan(bits) ? source : bits;
 }
 
-#define F64_1(result) EACH(const double p = double_of(x[i]); d[i] = f64_result(result))
-#define F64_2(result) \
+#define F64_1(result) \
+    EACH(const double p = double_of(x[i]); d[i] = f64_result(result, x[i], 0, 0))
+#define F64_2(result, first, second) \
     EACH(const double p = double_of(x[i]); const double q = double_of(y[i]); \
-         d[i] = f64_result(result))
-#define F64_3(result) \
+         d[i] = f64_result(result, first[i], second[i], 0))
+#define F64_3(result, first, second, third) \
     EACH(const double p = double_of(x[i]); const double q = double_of(y[i]); \
-         const double r = double_of(z[i]); d[i] = f64_result(result))
+         const double r = double_of(z[i]); \
+         d[i] = f64_result(result, first[i], second[i], third[i]))
 
 static inline u64 f64_choose(u64 p, u64 q, bool is_max) {
     const bool p_nan = f64_is_nan(p), q_nan = f64_is_nan(q);
-    if (p_nan && q_nan) return F64_CANONICAL;
+    if (p_nan && q_nan) return f64_quiet(q);
     if (p_nan || q_nan) return p_nan ? q : p;
     const i64 p_order = (i64)(p ^ ((p & F64_SIGN) ? ~F64_SIGN : 0));
     const i64 q_order = (i64)(q ^ ((q & F64_SIGN) ? ~F64_SIGN : 0));
@@ -225,20 +272,20 @@ static bool f64_exact(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
     const u64 *x = a[0], *y = a[1], *z = a[2];
     switch (in->op) {
     case OP_ADD:
-        F64_2(p + q);
+        F64_2(p + q, y, x);
         return true;
     case OP_SUB:
-        F64_2(p - q);
+        F64_2(p - q, y, x);
         return true;
     case OP_MUL:
-        F64_2(p * q);
+        F64_2(p * q, y, x);
         return true;
     case OP_MAD:
     case OP_FMA:
-        F64_3(fma(p, q, r));
+        F64_3(fma(p, q, r), y, z, x);
         return true;
     case OP_DIV:
-        F64_2(p / q);
+        F64_2(p / q, x, y);
         return true;
     case OP_RCP:
         F64_1(1.0 / p);
@@ -256,10 +303,10 @@ bool f64_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
     if (in->flags & (FLAG_FTZ | FLAG_SAT | FLAG_NAN | FLAG_XORSIGN)) return false;
     switch (in->op) {
     case OP_ABS:
-        UNARY(u64, u64, p & ~F64_SIGN);
+        UNARY(u64, u64, f64_is_nan(p) ? f64_quiet(p) : p & ~F64_SIGN);
         return true;
     case OP_NEG:
-        UNARY(u64, u64, p ^ F64_SIGN);
+        UNARY(u64, u64, f64_is_nan(p) ? f64_quiet(p) : p ^ F64_SIGN);
         return true;
     case OP_MIN:
         BINARY(u64, u64, f64_choose(p, q, false));

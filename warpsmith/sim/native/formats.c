@@ -42,7 +42,7 @@ u8 float_to_e5m2(float value, bool saturate) {
 }
 
 u32 float_to_tf32(float value, int round) {
-    if (isnan(value)) return F32_NAN;
+    if (isnan(value)) return F32_NAN & ~0x1fffu;
     const u32 sign = signbit(value) ? F32_SIGN : 0;
     return sign | round_magnitude(value, FORMAT_TF32, round, false) << 13;
 }

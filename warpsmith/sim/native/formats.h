@@ -55,14 +55,16 @@ static inline u32 round_magnitude(double value, float_format format, int round, 
 }
 
 /* p + q, the last bit set when the sum is not exact ("rounded to odd"), so that rounding it again
-   to half the precision or less gives what rounding the exact sum would. Needs a finite sum and the
-   host's rounding to nearest. */
+   to half the precision or less gives what rounding the exact sum would. Needs the host's rounding to
+   nearest. */
 static inline double add_to_odd(double p, double q) {
     const double sum = p + q;
     const double q_part = sum - p;
     const double error = (p - (sum - q_part)) + (q - q_part);
     u64 bits = bits_of_double(sum);
-    if (error != 0 && !(bits & 1)) bits += (error > 0) == (sum > 0) ? 1 : ~0ull;
+    /* The error of an infinite sum is a NaN. */
+    const bool inexact = (bits_of_double(error) & ~F64_SIGN) - 1 < F64_INF - 1;
+    if (inexact && !(bits & 1)) bits += (error > 0) == (sum > 0) ? 1 : ~0ull;
     return double_of(bits);
 }
 
@@ -74,3 +76,20 @@ static inline float half_as_float(u32 bits) {
     return float_of(scaled | (bits & 0x8000u) << 16);
 }
 static inline float bfloat16_as_float(u32 bits) { return float_of((bits & 0xffffu) << 16); }
+
+/* To nearest, of the bits of a float that is no NaN: the usual conversions, without a branch. */
+static inline u32 bfloat16_from_float(u32 bits) { return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16; }
+
+/* A subnormal half is a multiple of the last bit of 0.5f, so an addition rounds it. */
+static inline u32 half_from_float(u32 bits) {
+    const u32 magnitude = bits & ~F32_SIGN;
+    const u32 small = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
+    const u32 normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1)) >> 13;
+    const u32 finite = magnitude < 0x38800000u ? small : normal;
+    return (magnitude < 0x477ff000u ? finite : 0x7c00u) | (bits >> 16 & 0x8000u);
+}
+
+static inline u32 half_or_nan(u32 bits) { return f32_is_nan(bits) ? F16_NAN : half_from_float(bits); }
+static inline u32 bfloat16_or_nan(u32 bits) {
+    return f32_is_nan(bits) ? BF16_NAN : bfloat16_from_float(bits);
+}

@@ -1,125 +1,163 @@
-/* Arithmetic of f16 and bf16, alone and in pairs. */
-#include <math.h>
+/* Arithmetic of f16 and bf16, alone and in pairs, rounded to nearest.
 
+   Sums and products of two halves and sums of two bfloat16 may be rounded to a float first: it has
+   more than twice their digits, and then the second rounding does no harm. The others are rounded
+   to odd on the way. */
 #include "formats.h"
 
-static inline u32 to_f16(double value) {
-    if (isnan(value)) return F16_NAN;
-    const u32 sign = signbit(value) ? 0x8000u : 0;
-    return sign | round_magnitude(value, FORMAT_F16, ROUND_RN, false);
+#define F16_INF 0x7c00u
+#define BF16_INF 0x7f80u
+
+/* Results as the bits of a float, still to be rounded. */
+static inline u32 f16_add(u32 p, u32 q) { return bits_of(half_as_float(p) + half_as_float(q)); }
+static inline u32 f16_sub(u32 p, u32 q) { return bits_of(half_as_float(p) - half_as_float(q)); }
+static inline u32 f16_mul(u32 p, u32 q) { return bits_of(half_as_float(p) * half_as_float(q)); }
+
+/* The product is exact in a float, and so is the error of the sum. */
+static inline u32 f16_fma(u32 p, u32 q, u32 r) {
+    const float product = half_as_float(p) * half_as_float(q), addend = half_as_float(r);
+    const float sum = product + addend, part = sum - product;
+    const float error = (product - (sum - part)) + (addend - part);
+    const u32 bits = bits_of(sum);
+    const u32 step = (bits_of(error) ^ bits) & F32_SIGN ? ~0u : 1u;
+    /* The error of an infinite sum is a NaN. */
+    const bool inexact = (bits_of(error) & ~F32_SIGN) - 1 < F32_INF - 1;
+    return inexact && !(bits & 1) ? bits + step : bits;
 }
 
-static inline u32 to_bf16(double value) {
-    if (isnan(value)) return BF16_NAN;
-    const u32 sign = signbit(value) ? 0x8000u : 0;
-    return sign | round_magnitude(value, FORMAT_BF16, ROUND_RN, false);
+static inline u32 bf16_add(u32 p, u32 q) {
+    return bits_of(bfloat16_as_float(p) + bfloat16_as_float(q));
+}
+static inline u32 bf16_sub(u32 p, u32 q) {
+    return bits_of(bfloat16_as_float(p) - bfloat16_as_float(q));
+}
+
+/* A double as a float, its last bit set where that is not exact. */
+static inline u32 float_to_odd(double value) {
+    const float near = (float)value;
+    const u32 bits = bits_of(near);
+    const u64 magnitude = bits_of_double(value) & ~F64_SIGN;
+    const u64 back = bits_of_double((double)near) & ~F64_SIGN;
+    const u32 odd = back > magnitude ? bits - 1 : bits + 1;
+    return back == magnitude || (bits & 1) || magnitude >= F64_INF ? bits : odd;
+}
+
+static inline u32 bf16_mul(u32 p, u32 q) {
+    return float_to_odd((double)bfloat16_as_float(p) * (double)bfloat16_as_float(q));
+}
+
+static inline u32 bf16_fma(u32 p, u32 q, u32 r) {
+    const double product = (double)bfloat16_as_float(p) * (double)bfloat16_as_float(q);
+    return float_to_odd(add_to_odd(product, (double)bfloat16_as_float(r)));
 }
 
 #define IS_NAN16(bits, infinity) (((bits) & 0x7fffu) > (infinity))
 
-static inline u32 flush16(u32 bits, u32 infinity) { return bits & infinity ? bits : bits & 0x8000u; }
+static inline u32 flush16(bool ftz, u32 bits, u32 infinity) {
+    return !ftz || (bits & infinity) ? bits : bits & 0x8000u;
+}
 
+/* .sat as f32_saturate; .relu: negative numbers and -0 become +0, a NaN stays. */
 static inline u32 limit16(u32 bits, u32 flags, u32 infinity, u32 one) {
-    if ((flags & FLAG_FTZ)) bits = flush16(bits, infinity);
-    if (flags & FLAG_SAT) {
-        if ((bits & 0x8000u) || IS_NAN16(bits, infinity)) return 0;
-        return bits > one ? one : bits;
-    }
-    /* .relu: negative numbers and -0 become +0, a NaN the canonical one. */
-    if ((flags & FLAG_RELU) && (bits & 0x8000u)) return IS_NAN16(bits, infinity) ? 0x7fffu : 0;
-    return bits;
+    const bool negative = bits & 0x8000u, nan = IS_NAN16(bits, infinity);
+    if (flags & FLAG_SAT) return negative || nan ? 0 : bits > one ? one : bits;
+    return (flags & FLAG_RELU) && negative && !nan ? 0 : bits;
 }
 
-static inline double product_and_sum(double p, double q, double r) {
-    const double product = p * q; /* exact: at most 22 bits */
-    const double sum = product + r;
-    return isfinite(sum) ? add_to_odd(product, r) : sum;
-}
+static inline i32 order16(u32 bits) { return (i16)(bits ^ (bits & 0x8000u ? 0x7fffu : 0)); }
 
 /* As f32_choose in floats.c. */
 static inline u32 choose16(u32 p, u32 q, u32 flags, bool is_max, u32 infinity) {
+    const u32 kept = flags & (FLAG_XORSIGN | FLAG_ABS) ? 0x7fffu : 0xffffu;
     const u32 sign = flags & FLAG_XORSIGN ? (p ^ q) & 0x8000u : 0;
     const bool p_nan = IS_NAN16(p, infinity), q_nan = IS_NAN16(q, infinity);
-    if (flags & (FLAG_XORSIGN | FLAG_ABS)) p &= 0x7fffu, q &= 0x7fffu;
-    if (p_nan && q_nan) return 0x7fffu;
-    if (p_nan || q_nan) return flags & FLAG_NAN ? 0x7fffu : (p_nan ? q : p) | sign;
-    const i16 p_order = (i16)(p ^ (p & 0x8000u ? 0x7fffu : 0));
-    const i16 q_order = (i16)(q ^ (q & 0x8000u ? 0x7fffu : 0));
-    return ((p_order < q_order) != is_max ? p : q) | sign;
+    const bool lost = (p_nan && q_nan) || ((p_nan || q_nan) && (flags & FLAG_NAN));
+    p &= kept, q &= kept;
+    const bool take_p = (order16(p) < order16(q)) != is_max;
+    const u32 chosen = p_nan ? q : q_nan || take_p ? p : q;
+    return lost ? 0x7fffu : chosen | sign;
 }
 
-/* One operation on one number. FROM is exact; TO rounds to nearest. A sum or product of two halves
-   is exact in a double; of two bfloat16, the sum is rounded to odd first. */
-#define DEFINE_HALF(name, FROM, TO, INFINITY_, ONE)                                          \
-    static inline u32 name(u32 op, u32 flags, u32 p, u32 q, u32 r) {                         \
-        if (flags & FLAG_FTZ) {                                                              \
-            p = flush16(p, INFINITY_);                                                       \
-            q = flush16(q, INFINITY_);                                                       \
-            r = flush16(r, INFINITY_);                                                       \
-        }                                                                                    \
-        u32 result;                                                                          \
-        switch (op) {                                                                        \
-        case OP_ADD:                                                                         \
-            result = TO(product_and_sum(FROM(p), 1.0, FROM(q)));                             \
-            break;                                                                           \
-        case OP_SUB:                                                                         \
-            result = TO(product_and_sum(FROM(p), 1.0, -FROM(q)));                            \
-            break;                                                                           \
-        case OP_MUL:                                                                         \
-            result = TO((double)FROM(p) * FROM(q));                                          \
-            break;                                                                           \
-        case OP_FMA:                                                                         \
-            result = TO(product_and_sum(FROM(p), FROM(q), FROM(r)));                         \
-            break;                                                                           \
-        case OP_MIN:                                                                         \
-        case OP_MAX:                                                                         \
-            return choose16(p, q, flags, op == OP_MAX, INFINITY_);                           \
-        case OP_ABS:                                                                         \
-            return p & 0x7fffu;                                                              \
-        default:                                                                             \
-            return p ^ 0x8000u;                                                              \
-        }                                                                                    \
-        return limit16(result, flags, INFINITY_, ONE);                                       \
+/* `least` is the least normal number as a float: .ftz looks at the result before it is rounded. */
+#define DEFINE_OPERATIONS(type, infinity, one, least, round)                                \
+    ALWAYS_INLINE u32 type##_unrounded(u32 op, u32 p, u32 q, u32 r) {                       \
+        switch (op) {                                                                       \
+        case OP_ADD:                                                                        \
+            return type##_add(p, q);                                                        \
+        case OP_SUB:                                                                        \
+            return type##_sub(p, q);                                                        \
+        case OP_MUL:                                                                        \
+            return type##_mul(p, q);                                                        \
+        default:                                                                            \
+            return type##_fma(p, q, r);                                                     \
+        }                                                                                   \
+    }                                                                                       \
+    ALWAYS_INLINE u32 type##_bitwise(u32 op, u32 flags, u32 p, u32 q) {                     \
+        switch (op) {                                                                       \
+        case OP_MIN:                                                                        \
+            return choose16(p, q, flags, false, infinity);                                  \
+        case OP_MAX:                                                                        \
+            return choose16(p, q, flags, true, infinity);                                   \
+        case OP_ABS:                                                                        \
+            return IS_NAN16(p, infinity) ? 0x7fffu : p & 0x7fffu;                           \
+        default:                                                                            \
+            return IS_NAN16(p, infinity) ? 0x7fffu : p ^ 0x8000u;                           \
+        }                                                                                   \
+    }                                                                                       \
+    ALWAYS_INLINE u32 type##_plain(u32 op, u32 p, u32 q, u32 r) {                           \
+        return IS_BITWISE(op) ? type##_bitwise(op, 0, p, q)                                 \
+                              : round(type##_unrounded(op, p, q, r));                       \
+    }                                                                                       \
+    ALWAYS_INLINE u32 type##_modified(u32 op, u32 flags, u32 p, u32 q, u32 r) {             \
+        const bool ftz = flags & FLAG_FTZ;                                                  \
+        p = flush16(ftz, p, infinity);                                                      \
+        q = flush16(ftz, q, infinity);                                                      \
+        r = flush16(ftz, r, infinity);                                                      \
+        if (IS_BITWISE(op)) return type##_bitwise(op, flags, p, q);                         \
+        u32 bits = type##_unrounded(op, p, q, r);                                           \
+        if (ftz && (bits & ~F32_SIGN) < least) bits &= F32_SIGN;                            \
+        return limit16(round(bits), flags, infinity, one);                                  \
     }
-DEFINE_HALF(f16_one, half_as_float, to_f16, 0x7c00u, 0x3c00u)
-DEFINE_HALF(bf16_one, bfloat16_as_float, to_bf16, 0x7f80u, 0x3f80u)
+#define IS_BITWISE(op) ((op) == OP_MIN || (op) == OP_MAX || (op) == OP_ABS || (op) == OP_NEG)
+DEFINE_OPERATIONS(f16, F16_INF, 0x3c00u, 0x38800000u, half_or_nan)
+DEFINE_OPERATIONS(bf16, BF16_INF, 0x3f80u, 0x00800000u, bfloat16_or_nan)
 
-/* `y` and `z` stand for `x` where an operation has fewer sources. */
-#define SINGLE(one, op)                                                             \
-    EACH(d[i] = one(op, flags, (u32)x[i] & 0xffff, (u32)y[i] & 0xffff, (u32)z[i] & 0xffff))
-#define PAIR(one, op)                                                               \
-    EACH(const u32 low = one(op, flags, (u32)x[i] & 0xffff, (u32)y[i] & 0xffff,     \
-                             (u32)z[i] & 0xffff);                                   \
-         const u32 high = one(op, flags, (u32)x[i] >> 16, (u32)y[i] >> 16, (u32)z[i] >> 16); \
+/* `apply` for the half that there is, or for both. */
+#define LOW(row) ((u32)row[i] & 0xffffu)
+#define HIGH(row) ((u32)row[i] >> 16)
+#define SINGLE(apply, ...) EACH(d[i] = apply(__VA_ARGS__, LOW(x), LOW(y), LOW(z)))
+#define PAIR(apply, ...)                                                         \
+    EACH(const u32 low = apply(__VA_ARGS__, LOW(x), LOW(y), LOW(z));             \
+         const u32 high = apply(__VA_ARGS__, HIGH(x), HIGH(y), HIGH(z));         \
          d[i] = high << 16 | low)
-#define CASE(op)                       \
-    case KEY(op, TYPE_F16):            \
-        SINGLE(f16_one, op);           \
-        return true;                   \
-    case KEY(op, TYPE_F16X2):          \
-        PAIR(f16_one, op);             \
-        return true;                   \
-    case KEY(op, TYPE_BF16):           \
-        SINGLE(bf16_one, op);          \
-        return true;                   \
-    case KEY(op, TYPE_BF16X2):         \
-        PAIR(bf16_one, op);            \
+#define ON(op, TYPE, type, loop)                \
+    case KEY(op, TYPE):                         \
+        if (flags)                              \
+            loop(type##_modified, op, flags);   \
+        else                                    \
+            loop(type##_plain, op);             \
         return true
+#define ON_HALVES(op)                    \
+    ON(op, TYPE_F16, f16, SINGLE);       \
+    ON(op, TYPE_F16X2, f16, PAIR);       \
+    ON(op, TYPE_BF16, bf16, SINGLE);     \
+    ON(op, TYPE_BF16X2, bf16, PAIR)
 
 bool half_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
     const u32 flags = in->flags;
     const bool unary = in->op == OP_ABS || in->op == OP_NEG;
+    /* Any row where an operation has fewer sources. */
     const u64 *x = a[0], *y = unary ? x : a[1], *z = in->op == OP_FMA ? a[2] : x;
     if (in->round != ROUND_NONE && in->round != ROUND_RN) return false;
     switch (KEY(in->op, in->type)) {
-        CASE(OP_ADD);
-        CASE(OP_SUB);
-        CASE(OP_MUL);
-        CASE(OP_FMA);
-        CASE(OP_MIN);
-        CASE(OP_MAX);
-        CASE(OP_ABS);
-        CASE(OP_NEG);
+        ON_HALVES(OP_ADD);
+        ON_HALVES(OP_SUB);
+        ON_HALVES(OP_MUL);
+        ON_HALVES(OP_FMA);
+        ON_HALVES(OP_MIN);
+        ON_HALVES(OP_MAX);
+        ON_HALVES(OP_ABS);
+        ON_HALVES(OP_NEG);
     default:
         return false;
     }

@@ -4,8 +4,8 @@
 typedef unsigned __int128 u128;
 typedef __int128 i128;
 
-/* PTX leaves division by zero open. The GPU gives a quotient of all ones and the dividend as
-   remainder, for signed types too; the most negative number over -1 wraps. */
+/* PTX leaves division by zero open. The H200 gives all ones, as quotient and as remainder, for
+   signed types too; the most negative number over -1 wraps. */
 #define QUOTIENT(D) (q == 0 ? (D)-1 : q == -1 ? (D)(0 - (D)p) : (D)(p / q))
 
 static inline i32 saturate_s32(i64 value) {
@@ -21,7 +21,8 @@ static inline i32 saturate_s32(i64 value) {
 
 static inline i32 low24(u32 value) { return (i32)(value << 8) >> 8; }
 
-/* add.cc, addc, sub.cc, subc, mad.cc, madc: CC.CF is the carry, of a subtraction the borrow. */
+/* add.cc, addc, sub.cc, subc, mad.cc, madc. PTX calls CC.CF the borrow of a subtraction; on the GPU
+   it is the carry of a + ~b + 1, the opposite, which shows where sums and differences mix. */
 static bool carry_run(const insn *in, u64 *d, const u64 *const *a, u32 mask, u32 *carry) {
     const bool is_add = in->op == OP_ADD || in->op == OP_ADDC;
     const bool is_sub = in->op == OP_SUB || in->op == OP_SUBC;
@@ -44,7 +45,8 @@ static bool carry_run(const insn *in, u64 *d, const u64 *const *a, u32 mask, u32
             p = (u64)(in->mode == MODE_HI ? product >> width : product) & limit;
             q = a[2][i] & limit;
         }
-        u128 sum = is_sub ? (u128)p - q - in_carry : (u128)p + q + in_carry;
+        const u128 sum = is_sub ? (u128)p + (~q & limit) + (reads ? in_carry : 1)
+                                : (u128)p + q + in_carry;
         d[i] = (u64)sum & limit;
         if (writes) *carry = (*carry & ~(1u << i)) | (u32)(sum >> width & 1) << i;
     }
@@ -220,8 +222,10 @@ bool integer_run(const insn *in, u64 *d, const u64 *const *a, u32 mask, u32 *car
         ON(OP_DIV, TYPE_S16, BINARY(i16, u16, QUOTIENT(u16)));
         ON(OP_DIV, TYPE_S32, BINARY(i32, u32, QUOTIENT(u32)));
         ON(OP_DIV, TYPE_S64, BINARY(i64, u64, QUOTIENT(u64)));
-        ON_UNSIGNED(OP_REM, BINARY, q ? p % q : p);
-        ON_SIGNED(OP_REM, BINARY, q == 0 ? p : q == -1 ? 0 : p % q);
+        ON(OP_REM, TYPE_U16, BINARY(u16, u16, q ? p % q : 0xffff));
+        ON(OP_REM, TYPE_U32, BINARY(u32, u32, q ? p % q : ~0u));
+        ON(OP_REM, TYPE_U64, BINARY(u64, u64, q ? p % q : ~0ull));
+        ON_SIGNED(OP_REM, BINARY, q == 0 ? -1 : q == -1 ? 0 : p % q);
         ON_UNSIGNED(OP_MIN, BINARY, p < q ? p : q);
         ON_UNSIGNED(OP_MAX, BINARY, p > q ? p : q);
         ON_SIGNED(OP_MIN, BINARY, p < q ? p : q);

@@ -14,6 +14,9 @@
 #define LANES_ARE_INDEPENDENT
 #endif
 
+/* For what must become part of a lane loop, switches on constants and all. */
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 /* Do the statements for every lane `i` of `mask`; a whole warp, the usual case, by a plain loop. */
 #define EACH(...)                             \
     do {                                      \
@@ -65,6 +68,7 @@ static inline u64 bits_of_double(double value) {
 
 /* The NaNs that arithmetic of PTX gives. */
 #define F32_NAN 0x7fffffffu
+#define F64_NAN 0xfff8000000000000ull
 #define F16_NAN 0x7fffu
 #define BF16_NAN 0x7fffu
 
@@ -75,6 +79,8 @@ static inline u64 bits_of_double(double value) {
 
 static inline bool f32_is_nan(u32 bits) { return (bits & ~F32_SIGN) > F32_INF; }
 static inline bool f64_is_nan(u64 bits) { return (bits & ~F64_SIGN) > F64_INF; }
+
+static inline u64 f64_quiet(u64 nan) { return nan | 1ull << 51; }
 
 /* .ftz: subnormals become zeros of their sign. */
 static inline u32 f32_flush(u32 bits) { return bits & F32_INF ? bits : bits & F32_SIGN; }
