@@ -92,7 +92,7 @@ bool tensor_map_replace(tensor_map *map, int field, u32 ordinal, u64 value) {
         return true;
     case MODE_GLOBAL_DIM:
         if (ordinal >= MAX_RANK) return false;
-        map->dim[ordinal] = (u32)value;
+        map->dim[ordinal] = (u32)value ? (u32)value : 1ull << 32;
         return true;
     case MODE_GLOBAL_STRIDE:
         if (ordinal >= MAX_RANK - 1) return false;
@@ -119,24 +119,5 @@ bool tensor_map_replace(tensor_map *map, int field, u32 ordinal, u64 value) {
         map->fill = (u8)value;
         return true;
     default: return false;
-    }
-}
-
-u32 tensor_element_bytes(int type) {
-    switch (type) {
-    case TENSOR_U8: return 1;
-    case TENSOR_U16:
-    case TENSOR_F16:
-    case TENSOR_BF16: return 2;
-    case TENSOR_U32:
-    case TENSOR_S32:
-    case TENSOR_F32:
-    case TENSOR_F32_FTZ:
-    case TENSOR_TF32:
-    case TENSOR_TF32_FTZ: return 4;
-    case TENSOR_U64:
-    case TENSOR_S64:
-    case TENSOR_F64: return 8;
-    default: return 0;
     }
 }

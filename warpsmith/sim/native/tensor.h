@@ -36,20 +36,32 @@ const char *tensor_map_error(const tensor_map *map, char *text, size_t size);
    Values as PTX gives them (rank minus one; types numbered as PTX numbers them). */
 bool tensor_map_replace(tensor_map *map, int field, u32 ordinal, u64 value);
 
+/* What is illegal about one copy: coordinates and the shared address, or NULL. The H200 raises an
+   illegal instruction. */
+const char *tensor_copy_error(const tensor_map *map, const i32 *coordinates, u32 shared, bool store,
+                              char *text, size_t size);
+
 /* One run of bytes that a copy moves: `inside` is false for elements out of bounds, which a load
-   fills and a store skips; `global` counts only where `inside`. At most 16 bytes, within one
-   16-byte chunk of shared memory. */
+   fills and a store skips; `global` counts only where `inside` or `spills`. At most 16 bytes,
+   within one 16-byte chunk of shared memory. A store writes whole 16-byte chunks of a row, so it
+   writes elements behind the row's end that share a chunk with the last one: these `spill`. */
 typedef struct {
     u64 global;
     u32 shared;
     u16 bytes;
-    bool inside;
+    bool inside, spills;
 } segment;
 
 /* The runs of a box at `coordinates`, with `shared` the address of its first byte before
    swizzling; swizzles apply to address bits, so bases need not be aligned here. `tensor_segments`
-   writes at most `capacity` runs to `out` and returns how many there are. */
+   writes at most `capacity` runs to `out` and returns how many there are: none for an interleaved
+   map, which is not modelled. `tensor_box_bytes` is what a load completes on its barrier. */
 size_t tensor_segments(const tensor_map *map, const i32 *coordinates, u32 shared, segment *out,
                        size_t capacity);
 u32 tensor_box_bytes(const tensor_map *map);
 u32 tensor_element_bytes(int type);
+
+/* The bytes that a load writes for `count` bytes of whole elements: out of bounds, and inside,
+   where types f32.ftz, tf32 and tf32.ftz change values on their way. */
+void tensor_fill(const tensor_map *map, u8 *to, u32 count);
+void tensor_convert(const tensor_map *map, u8 *bytes, u32 count);

@@ -35,15 +35,18 @@ typedef struct {
     int swizzle;
 } sink;
 
-static void emit(sink *to, u64 global, u32 shared, u32 bytes, bool inside) {
+typedef enum { OUTSIDE, INSIDE, SPILLED } side;
+
+static void emit(sink *to, u64 global, u32 shared, u32 bytes, side where) {
     while (bytes) {
         const u32 room = CHUNK - shared % CHUNK;
         const u32 part = bytes < room ? bytes : room;
         if (to->count < to->capacity)
-            to->out[to->count] = (segment){.global = inside ? global : 0,
+            to->out[to->count] = (segment){.global = where == OUTSIDE ? 0 : global,
                                            .shared = swizzle(shared, to->swizzle),
                                            .bytes = (u16)part,
-                                           .inside = inside};
+                                           .inside = where == INSIDE,
+                                           .spills = where == SPILLED};
         to->count++;
         global += part;
         shared += part;
@@ -51,19 +54,22 @@ static void emit(sink *to, u64 global, u32 shared, u32 bytes, bool inside) {
     }
 }
 
-/* One row along dimension 0: elements before, within and behind the tensor. */
+/* One row along dimension 0: bytes before, within and behind the tensor. */
 static void emit_row(sink *to, const tensor_map *map, i64 first, u64 global, u32 shared,
                      bool inside) {
-    const u32 size = tensor_element_bytes(map->type), count = map->box[0];
-    i64 from = first < 0 ? -first : 0, until = (i64)map->dim[0] - first;
-    if (from > count) from = count;
+    const i64 size = tensor_element_bytes(map->type), count = map->box[0] * size;
+    i64 from = first < 0 ? -first * size : 0, until = ((i64)map->dim[0] - first) * size;
+    if (from > count || !inside) from = count;
     if (until < from) until = from;
     if (until > count) until = count;
-    if (!inside) from = until = count;
-    const u64 start = global + (u64)(first + from) * size;
-    emit(to, 0, shared, (u32)from * size, false);
-    emit(to, start, shared + (u32)from * size, (u32)(until - from) * size, true);
-    emit(to, 0, shared + (u32)until * size, (u32)(count - until) * size, false);
+    const u64 start = global + (u64)(first * size);
+    const u64 end = start + (u64)until;
+    i64 spilled = until > from ? until + (i64)(-end % CHUNK) : until;
+    if (spilled > count) spilled = count;
+    emit(to, 0, shared, (u32)from, OUTSIDE);
+    emit(to, start + (u64)from, shared + (u32)from, (u32)(until - from), INSIDE);
+    emit(to, end, shared + (u32)until, (u32)(spilled - until), SPILLED);
+    emit(to, 0, shared + (u32)spilled, (u32)(count - spilled), OUTSIDE);
 }
 
 /* Rows lie one behind the other; a swizzled row takes its whole span even when it is narrower. */

@@ -107,19 +107,20 @@ static void multiply_float(const insn *in, const wgmma_operands *x, const summat
     sums_to_bits(how->half, sum, WARP_ROWS * n, of->c);
 }
 
+/* In floats, which hold the sum of 32 products of bytes exactly. */
 static void multiply_integer(const insn *in, matrices *of) {
     const int n = in->n, b_type = type_of_b(in);
-    i32 b[PRODUCT_NUMBERS];
-    for (int at = 0; at < in->k * n; at++) b[at] = integer_from_bits(b_type, of->b[at]);
+    float b[PRODUCT_NUMBERS];
+    for (int at = 0; at < in->k * n; at++) b[at] = (float)integer_from_bits(b_type, of->b[at]);
     for (int i = 0; i < WARP_ROWS; i++) {
-        i32 sum[PRODUCT_COLUMNS] = {0};
+        float sum[PRODUCT_COLUMNS] = {0};
         for (int k = 0; k < in->k; k++) {
-            const i32 left = integer_from_bits(in->type2, of->a[i * in->k + k]);
+            const float left = (float)integer_from_bits(in->type2, of->a[i * in->k + k]);
             for (int j = 0; j < n; j++) sum[j] += left * b[k * n + j];
         }
         for (int j = 0; j < n; j++) {
             u32 *to = &of->c[i * n + j];
-            *to = integer_sum((i64)(i32)*to + sum[j], in->flags & FLAG_SATFINITE);
+            *to = integer_sum((i64)(i32)*to + (i64)sum[j], in->flags & FLAG_SATFINITE);
         }
     }
 }
