@@ -33,7 +33,7 @@ _BINARY: dict[str, tuple[int, Callable[[int, int], int]]] = {
     "/": (10, lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)),
     "%": (10, lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1)),
 }
-_DEEPEST = 50  # parentheses within parentheses
+_DEEPEST = 20  # parentheses within parentheses
 
 
 class Cursor:

@@ -33,6 +33,7 @@ SIZES = {
 
 _VECTORS = {".v2": 2, ".v4": 4, ".v8": 8}
 _LARGEST = 1 << 40
+_LONGEST_ROW = 1 << 16  # of an initializer that leaves the end of a row open
 _DEEPEST = 20
 
 
@@ -162,7 +163,9 @@ def _initializer(cursor: Cursor, dimensions: tuple[int, ...], depth: int) -> lis
             cursor.expect(",")
         nested = cursor.word == "{"
         part = _initializer(cursor, inner, depth + 1)
-        if nested and len(part) < row <= 1 << 20:
+        if nested and len(part) < row:
+            if row > _LONGEST_ROW:
+                cursor.fail(f"rows of at most {_LONGEST_ROW} elements")
             part += [Initial(Literal(0))] * (row - len(part))
         values += part
     return values

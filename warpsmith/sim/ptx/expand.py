@@ -12,6 +12,7 @@ from typing import Any
 from warpsmith.sim.isa import Kind, Op, Space, Type
 from warpsmith.sim.program import Instruction, Operand, Place
 from warpsmith.sim.ptx.calls import Calls
+from warpsmith.sim.ptx.declare import SIZES
 from warpsmith.sim.ptx.decode import Form, find
 from warpsmith.sim.ptx.decode.form import FIELDS
 from warpsmith.sim.ptx.layout import Area, Layout, align_of, size_of
@@ -32,6 +33,9 @@ from warpsmith.sim.ptx.syntax import (
 )
 
 _MOST = 2_000_000  # instructions of a program
+_MOST_LOCAL = 512 << 10  # bytes a thread, by the CUDA programming guide
+_DEEPEST = 200  # scopes within scopes, those of calls included
+_REGISTERS = frozenset((*SIZES, "pred")) - {"texref", "surfref", "samplerref"}
 
 
 class Expansion:
@@ -53,6 +57,7 @@ class Expansion:
         self.calls = Calls(self)
         self.place = Place(line=0)
         self.text = ""
+        self.depth = 0
         self.guard: Operand | None = None
         self.returns: int | None = None  # the label behind the call that is being put in place
 
@@ -86,8 +91,8 @@ class Expansion:
         """Local memory until the end of the scope."""
         start = self.local.place(size, align)
         self.local_bytes = max(self.local_bytes, self.local.end)
-        if self.local_bytes > 1 << 29:
-            raise Refusal("more than 512 MiB of local memory")
+        if self.local_bytes > _MOST_LOCAL:
+            raise Refusal(f"more than {_MOST_LOCAL} bytes of local memory a thread")
         return Memory(Space.LOCAL, start, size)
 
     def at(self, line: int, location: Location | None, text: str) -> None:
@@ -103,6 +108,9 @@ class Expansion:
     def block(self, block: Block, parent: Scope) -> None:
         """One scope. Labels can be used before they stand, all other names only behind."""
         scope = Scope(self.bank, parent)
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise Refusal(f"more than {_DEEPEST} scopes within scopes")
         mark = self.local.end
         for item in block.items:
             if isinstance(item, Label):
@@ -132,11 +140,12 @@ class Expansion:
             elif isinstance(item, Block):
                 self.block(item, scope)
         self.local.end = mark
+        self.depth -= 1
 
     def registers(self, item: Registers, scope: Scope) -> None:
-        type_ = Type.__members__.get(item.type.upper())
-        if type_ is None:
+        if item.type not in _REGISTERS:
             refuse(item.line, f"registers of type `.{item.type}` are not supported")
+        type_ = Type[item.type.upper()]
         for name, count in item.names:
             scope.declare(name, count, type_)
 

@@ -62,8 +62,8 @@ def graph_of(instructions: Sequence[Instruction]) -> Graph:
 def post_dominators(successors: Sequence[Sequence[int]]) -> list[int]:
     """The immediate post-dominator of each block, EXIT where there is none before the end.
 
-    Only paths that reach the end count; where a block has none (an endless loop, a trap), the
-    paths that leave its region count as if they ended there.
+    Only paths that reach the end count. Blocks from which no path does (they trap, or loop for
+    ever) are judged as if their region ended at its traps or, without one, at its last block.
     """
     count = len(successors)
     reaching = _reaching(successors, {b for b in range(count) if EXIT in successors[b]})
@@ -71,17 +71,39 @@ def post_dominators(successors: Sequence[Sequence[int]]) -> list[int]:
     stuck = [block for block in range(count) if block not in reaching]
     if stuck:
         extended = [list(following) for following in successors]
-        seen = set(reaching)
-        for block in reversed(stuck):
-            if block in seen:
-                continue
-            if not extended[block] or block not in seen:
+        ends = [block for block in stuck if not extended[block]]
+        for block in (*ends, *reversed(stuck)):
+            if block not in reaching:
                 extended[block].append(EXIT)
-                seen |= _reaching(extended, {block})
-        complete = _immediate(extended, set(range(count)))
+                reaching = _reaching(extended, reaching | {block})
+        complete = _immediate(extended, reaching)
         for block in stuck:
             immediate[block] = complete[block]
     return immediate
+
+
+def meeting(successors: Sequence[Sequence[int]], block: int) -> int:
+    """Where the paths of a branch meet that has no post-dominator, since some of them end early.
+
+    Before: if (a) { if (b) return; x } y    the branch on `a` is dominated by the end alone
+    After:  its lanes meet at y, without those that returned; the branch on `b` has no meeting
+    """
+    seen: list[set[int]] = []
+    for successor in successors[block]:
+        found = {block, successor, EXIT}
+        pending = [successor]
+        while pending and pending[-1] != EXIT:
+            for following in successors[pending.pop()]:
+                if following not in found:
+                    found.add(following)
+                    pending.append(following)
+        seen.append(found - {block, EXIT})
+    shared = {b for i, mine in enumerate(seen) for other in seen[:i] for b in mine & other}
+    pruned = [
+        [s for s in following if s != EXIT or b in shared] for b, following in enumerate(successors)
+    ]
+    reaching = _reaching(pruned, {b for b in shared if EXIT in pruned[b]})
+    return _immediate(pruned, reaching)[block] if block in reaching else EXIT
 
 
 def _reaching(successors: Sequence[Sequence[int]], goals: set[int]) -> set[int]:
@@ -172,7 +194,9 @@ def with_meetings(instructions: Sequence[Instruction]) -> tuple[Instruction, ...
         last = graph.extent(block)[1] - 1
         instruction = found[last]
         if instruction.op is Op.BRX or (instruction.op is Op.BRA and instruction.guard is not None):
-            meeting = immediate[block]
-            if meeting != EXIT:
-                found[last] = replace(instruction, reconverge=graph.starts[meeting])
+            where = immediate[block]
+            if where == EXIT:
+                where = meeting(graph.successors, block)
+            if where != EXIT:
+                found[last] = replace(instruction, reconverge=graph.starts[where])
     return tuple(found)

@@ -14,6 +14,7 @@ from warpsmith.sim.ptx.refusal import Refusal, refuse
 from warpsmith.sim.ptx.syntax import Declaration, Function, Initial, Literal, Symbol
 
 _LARGEST: Final = 1 << 32
+_LARGEST_INITIAL: Final = 1 << 28
 _STARTS = {"global": int(Window.MODULE), "const": int(Window.CONST)}
 
 
@@ -156,11 +157,13 @@ def _type(declaration: Declaration) -> Type:
 
 
 def _initial(declaration: Declaration, size: int, scope: Scope) -> bytes:
-    if declaration.text is not None:
-        return declaration.text[:size].ljust(size, b"\0")
     width = SIZES[declaration.type]
     type_ = _type(declaration)
     scalars = declaration.initial or ()
+    if size > _LARGEST_INITIAL:
+        refuse(declaration.line, f"`{declaration.name}` has initial values and {size} bytes")
+    if declaration.text is not None:
+        return declaration.text[:size].ljust(size, b"\0")
     if len(scalars) * width > max(size, width):
         refuse(declaration.line, f"`{declaration.name}` has more initial values than elements")
     content = bytearray()

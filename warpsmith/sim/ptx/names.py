@@ -94,7 +94,12 @@ class Scope:
                 split -= 1
                 found = self.ranges.get(name[:split])
                 digits = name[split:]
-                if found and (digits == "0" or digits[0] != "0") and int(digits) < found[0]:
+                if (
+                    found
+                    and len(digits) < 10
+                    and (digits == "0" or digits[0] != "0")
+                    and int(digits) < found[0]
+                ):
                     type_ = found[1]
                     break
         if type_ is None:

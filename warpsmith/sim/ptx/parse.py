@@ -147,6 +147,9 @@ def _attributes(cursor: Cursor, directives: dict[str, tuple[int, ...]]) -> None:
             numbers: list[int] = []
             while len(numbers) < _NUMBERED[word] and (not numbers or cursor.accept(",")):
                 numbers.append(cursor.integer())
+                if not 0 <= numbers[-1] < 1 << 20:
+                    cursor.index -= 1
+                    cursor.fail(f"a number from 0 to {(1 << 20) - 1}")
             directives[word] = tuple(numbers)
         elif word == ".pragma":
             cursor.take()

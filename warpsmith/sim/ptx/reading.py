@@ -11,6 +11,7 @@ from warpsmith.sim.ptx.layout import Layout, parameters_of
 from warpsmith.sim.ptx.names import Bank, Memory, Scope
 from warpsmith.sim.ptx.parse import parse
 from warpsmith.sim.ptx.reach import reached
+from warpsmith.sim.ptx.registers import share_slots
 from warpsmith.sim.ptx.syntax import Function, Module
 
 _MOST_PARAMETERS = 32764  # bytes, sm_70 and later
@@ -75,7 +76,7 @@ def read(text: str, kernel: str | None = None) -> Program:
     expansion = Expansion(module, scope, layout)
     assert entry.body is not None
     expansion.block(entry.body, inner)
-    instructions = with_meetings(expansion.finished())
+    instructions, names = share_slots(with_meetings(expansion.finished()), bank.names)
     layout.initialize(scope)
     directives = entry.directives
     return Program(
@@ -84,8 +85,8 @@ def read(text: str, kernel: str | None = None) -> Program:
         target=module.target,
         instructions=instructions,
         parameters=parameters,
-        registers=len(bank.names),
-        register_names=tuple(bank.names),
+        registers=len(names),
+        register_names=names,
         variables=tuple(layout.variables),
         shared_bytes=layout.areas["shared"].end - int(Window.SHARED_START),
         local_bytes=expansion.local_bytes,

@@ -21,6 +21,7 @@ def _accesses(head: str, op: Op, spaces: str, order: str, cached: str, operands:
     """`ld` or `st`, with one register and with a vector."""
     tails = (
         ("type=$memory|b128", operands),
+        ("type=$memory|b128", operands.replace("d", "{d}").replace("s", "{s}")),  # of one
         ("vector=v2|v4|v8 type=$memory|b128", operands.replace("d", "{d}").replace("s", "{s}")),
     )
     rows = []
