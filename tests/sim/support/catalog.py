@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -58,6 +59,19 @@ TWINS = (
     "corpus/wgmma",
 )
 
+# Made by Triton, and stored as PTX.
+TRITON = (
+    "triton/add",
+    "triton/device_descriptors",
+    "triton/histogram",
+    "triton/layer_norm",
+    "triton/matmul_descriptors",
+    "triton/matmul_pointers",
+    "triton/softmax",
+    "triton/split_k",
+    "triton/transpose",
+)
+
 # No trip, one, and those about the number of stages. ws_ring is persistent: its two CTAs share the
 # tiles, so that with 1 tile one CTA has no work.
 LOOPS = {
@@ -89,6 +103,14 @@ def read_spec(name: str, trips: int | None = None) -> dict[str, Any]:
     return spec if trips is None else with_scalar(spec, LOOPS[name].position, trips)
 
 
+def cases(names: Iterable[str]) -> Iterator[tuple[str, int | None]]:
+    """Each kernel with its spec as it stands, then with each of its trip counts."""
+    for name in names:
+        yield name, None
+        for trips in LOOPS[name].trips if name in LOOPS else ():
+            yield name, trips
+
+
 def with_scalar(spec: dict[str, Any], position: int, value: float) -> dict[str, Any]:
     """The spec with another value of one scalar parameter."""
     changed = copy.deepcopy(spec)
@@ -105,6 +127,12 @@ def compile_ptx(path: Path, entry: str, macros: tuple[str, ...] = ()) -> str:
 
 
 def read_ptx(name: str, macros: tuple[str, ...] = ()) -> str:
-    """PTX of the kernel of that name; a folder before it is not part of the entry's name."""
+    """PTX of the kernel of that name, compiled unless it is stored.
+
+    A folder in the name is not part of the entry's name.
+    """
+    stored = KERNELS / f"{name}.ptx"
+    if stored.exists():
+        return stored.read_text()
     path = KERNELS / f"{name}.cu"
     return compile_ptx(path, path.stem, macros)

@@ -25,6 +25,18 @@ class Expected:
     atol: float = 0.0
 
 
+def assert_expected(
+    expected: Expected, spec: Spec, before: Arrays, results: Mapping[str, np.ndarray]
+) -> None:
+    """All outputs of the spec are what the reference makes of the buffers before the launch."""
+    values = expected.compute(spec, before)
+    assert set(values) >= set(spec["outputs"])
+    for name in spec["outputs"]:
+        np.testing.assert_allclose(
+            wide(results[name]), values[name], rtol=expected.rtol, atol=expected.atol, err_msg=name
+        )
+
+
 def scalar(spec: Spec, position: int) -> Any:
     """The value of a scalar parameter."""
     (value,) = spec["params"][position].values()

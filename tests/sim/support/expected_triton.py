@@ -46,16 +46,18 @@ def histogram(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
 
 
 EXPECTED_TRITON = {
-    "add": Expected(compute=add, atol=1e-6),
-    "softmax": Expected(compute=softmax, rtol=1e-5),
-    "layer_norm": Expected(compute=layer_norm, rtol=BFLOAT16_ROUNDING, atol=1e-4),
-    "matmul_descriptors": Expected(compute=matmul_transposed, rtol=BFLOAT16_ROUNDING, atol=1e-3),
-    "matmul_warp_specialized": Expected(
+    "triton/add": Expected(compute=add, atol=1e-6),
+    "triton/softmax": Expected(compute=softmax, rtol=1e-5),
+    "triton/layer_norm": Expected(compute=layer_norm, rtol=BFLOAT16_ROUNDING, atol=1e-4),
+    "triton/matmul_descriptors": Expected(
         compute=matmul_transposed, rtol=BFLOAT16_ROUNDING, atol=1e-3
     ),
-    "matmul_pointers": Expected(compute=matmul, rtol=BFLOAT16_ROUNDING, atol=1e-3),
-    "transpose": Expected(compute=transpose, rtol=0.0),
-    "device_descriptors": Expected(compute=device_descriptors, rtol=0.0),
-    "histogram": Expected(compute=histogram, rtol=0.0),
-    "split_k": Expected(compute=matmul_transposed, rtol=1e-4, atol=1e-3),
+    "triton/matmul_warp_specialized": Expected(
+        compute=matmul_transposed, rtol=BFLOAT16_ROUNDING, atol=1e-3
+    ),
+    "triton/matmul_pointers": Expected(compute=matmul, rtol=BFLOAT16_ROUNDING, atol=1e-3),
+    "triton/transpose": Expected(compute=transpose, rtol=0.0),
+    "triton/device_descriptors": Expected(compute=device_descriptors, rtol=0.0),
+    "triton/histogram": Expected(compute=histogram, rtol=0.0),
+    "triton/split_k": Expected(compute=matmul_transposed, rtol=1e-4, atol=1e-3),
 }
