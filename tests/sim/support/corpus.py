@@ -106,7 +106,7 @@ BUGS = (
     _bug("ring", "count_high", "arrival-missing", "deadlock", trips=(4, 7), clean_trips=(0, 1, 3)),
     _bug(
         "parity_trap", "three_stages", "phase-skipped", "race",
-        trips=(7, 12), clean_trips=(0, 1, 3), issue="norm-prototype.md",
+        trips=(4, 7, 12), clean_trips=(0, 1, 3), issue="norm-prototype.md",
     ),
     # Rings: what the producer may overwrite, and what it must not fetch.
     _bug(
@@ -236,7 +236,14 @@ def _roles(fault: str, *kinds: str) -> RoleFaults:
 MULTI_ROLE = (
     _roles("shared_full"),  # two arrivals and the bytes of both rows: a phase ends when both landed
     _roles("wrong_warp", "deadlock", "arrival-missing"),
-    _roles("idle_fall_through", "arrival-overflow", "phase-skipped", "race", "deadlock"),
+    _roles(
+        "idle_fall_through",
+        "arrival-overflow",
+        "phase-skipped",
+        "named-barrier-count",
+        "race",
+        "deadlock",
+    ),
     _roles("double_release", "arrival-overflow", "phase-skipped", "race", "deadlock"),
     _roles("single_warp_dec", "setmaxnreg"),
     _roles("one_sided_bounds", "out-of-bounds", "exit-outstanding"),
