@@ -15,7 +15,7 @@ from warpsmith.sim.isa import Combine, Compare, Flag, Mode, Op, Round, Type, hea
 NATIVE = Path(__file__).parents[3] / "warpsmith" / "sim" / "native"
 PARTS = (
     *("alu", "approximate", "atomics", "bits", "compare"),
-    *("convert", "floats", "formats", "halves", "integer"),
+    *("convert", "floats", "formats", "halves", "integer", "pairs"),
 )
 FLAGS = (
     *("-O2", "-std=c11", "-Wall", "-Wextra", "-Werror"),

@@ -28,6 +28,10 @@ bool alu_run(const insn *in, u64 *d, u64 *d2, const u64 *const a[4], u32 mask, u
         EACH(d[i] = x[i]);
         return true;
     }
+    case OP_MIN:
+    case OP_MAX:
+        if (a[2]) return false; /* three operands: sm_100 */
+        return number_run(in, d, a, mask, carry);
     case OP_ADD:
     case OP_SUB:
     case OP_MUL:
@@ -35,8 +39,6 @@ bool alu_run(const insn *in, u64 *d, u64 *d2, const u64 *const a[4], u32 mask, u
     case OP_FMA:
     case OP_ABS:
     case OP_NEG:
-    case OP_MIN:
-    case OP_MAX:
     case OP_TESTP:
     case OP_COPYSIGN:
         return number_run(in, d, a, mask, carry);

@@ -7,8 +7,9 @@
    `d` is the first destination row and `d2` the second (predicate q of setp, p of lop3), NULL
    when there is none; `a` are the source rows in PTX order, predicates as 0 or 1 with negation
    already applied. `carry` holds the condition code CC.CF, one bit a lane. A destination may be
-   the same row as a source. PACK and UNPACK are not run here. Returns false when the combination
-   of operation, types and modifiers is not one that PTX has. */
+   the same row as a source. LOP3 with a predicate has a fifth source: its table is a[3], q is a[4].
+   Sources that an instruction does not have are NULL. PACK and UNPACK are not run here. Returns
+   false when the combination of operation, types and modifiers is not one that PTX has. */
 bool alu_run(const insn *in, u64 *d, u64 *d2, const u64 *const a[4], u32 mask, u32 *carry);
 
 /* Half, bfloat16 and eight-bit formats, for everyone: bits to float (exact) and back, rounded as

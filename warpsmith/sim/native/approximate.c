@@ -61,7 +61,7 @@ static inline u32 f32_of(float value, bool ftz) {
 /* div.approx is a times the reciprocal of b: beyond 2^126 that reciprocal is zero. div.full scales
    such operands first. */
 static float divide(float a, float b, bool full) {
-    if (!full && isfinite(b) && fabsf(b) > 0x1p126f) {
+    if (!full && !isnan(a) && isfinite(b) && fabsf(b) > 0x1p126f) {
         const float zero = copysignf(0.0f, a) * copysignf(1.0f, b);
         return isinf(a) ? NAN : zero;
     }

@@ -39,7 +39,7 @@ u64 atomic_apply(int mode, int type, u64 old, u64 b, u64 c) {
     old &= width, b &= width, c &= width;
     switch (mode) {
     case MODE_ADD:
-        return by_instruction(OP_ADD, type, old, b);
+        return by_instruction(OP_ADD, type, b, old); /* of two NaNs of f64, the one in memory */
     case MODE_MIN:
         return by_instruction(OP_MIN, type, old, b);
     case MODE_MAX:

@@ -1,59 +1,5 @@
 /* cvt between every pair of types, and cvt.pack. */
-#include <fenv.h>
-#include <math.h>
-
-#include "formats.h"
-
-typedef __int128 i128;
-
-/* --- Integers --- */
-
-typedef struct {
-    int width;
-    bool is_signed;
-} integer_type;
-
-/* Width 0 for a type that is no integer. */
-static integer_type integer_of(int type) {
-    switch (type) {
-    case TYPE_U8:
-        return (integer_type){8, false};
-    case TYPE_U16:
-        return (integer_type){16, false};
-    case TYPE_U32:
-        return (integer_type){32, false};
-    case TYPE_U64:
-        return (integer_type){64, false};
-    case TYPE_S8:
-        return (integer_type){8, true};
-    case TYPE_S16:
-        return (integer_type){16, true};
-    case TYPE_S32:
-        return (integer_type){32, true};
-    case TYPE_S64:
-        return (integer_type){64, true};
-    default:
-        return (integer_type){0, false};
-    }
-}
-
-static inline u64 extend(u64 bits, integer_type type) {
-    const int shift = 64 - type.width;
-    return type.is_signed ? (u64)((i64)(bits << shift) >> shift) : bits << shift >> shift;
-}
-
-static inline i128 least(integer_type type) { return type.is_signed ? -((i128)1 << (type.width - 1)) : 0; }
-static inline i128 greatest(integer_type type) {
-    return ((i128)1 << (type.width - type.is_signed)) - 1;
-}
-
-static inline u64 clamp(i128 value, integer_type to) {
-    return (u64)(value < least(to) ? least(to) : value > greatest(to) ? greatest(to) : value);
-}
-
-static inline i128 as_i128(u64 extended, integer_type type) {
-    return type.is_signed ? (i128)(i64)extended : (i128)extended;
-}
+#include "encode.h"
 
 /* The bits of the destination register: a signed result extends to `vector` bytes where the
    register is wider than the type, as cvt.s8.s32 into a 32-bit register. */
@@ -73,77 +19,9 @@ static void integer_from_integer(const insn *in, u64 *d, const u64 *x, u32 mask)
 
 /* --- Floats --- */
 
-static inline double decode(int type, u64 bits, bool ftz) {
-    switch (type) {
-    case TYPE_F16:
-        return half_as_float((u32)bits);
-    case TYPE_BF16:
-        return bfloat16_as_float((u32)bits);
-    case TYPE_F32:
-        return float_of(f32_flush_if(ftz, (u32)bits));
-    default:
-        return double_of(bits);
-    }
-}
-
-/* 0: not a float that cvt converts one by one. */
-static inline u64 one_of(int type) {
-    switch (type) {
-    case TYPE_F16:
-        return 0x3c00u;
-    case TYPE_BF16:
-        return 0x3f80u;
-    case TYPE_F32:
-        return 0x3f800000u;
-    case TYPE_F64:
-        return 0x3ff0000000000000ull;
-    default:
-        return 0;
-    }
-}
-
-/* The canonical NaN. */
-static inline u64 nan_of(int type) {
-    switch (type) {
-    case TYPE_F64:
-        return F64_NAN;
-    case TYPE_F32:
-        return F32_NAN;
-    case TYPE_TF32:
-        return F32_NAN & ~0x1fffu;
-    case TYPE_E4M3:
-    case TYPE_E5M2:
-        return 0x7f;
-    default:
-        return F16_NAN;
-    }
-}
-
-static inline u64 encode(int type, double value, int round, u32 flags) {
-    const bool saturate = flags & FLAG_SATFINITE;
-    const bool negative = signbit(value);
-    if (isnan(value)) return flags & FLAG_SAT ? 0 : nan_of(type);
-    if (negative && (flags & (FLAG_RELU | FLAG_SAT))) return 0;
-    if (value > 1 && (flags & FLAG_SAT)) value = 1;
-    switch (type) {
-    case TYPE_F16:
-        return (negative ? 0x8000u : 0) | round_magnitude(value, FORMAT_F16, round, saturate);
-    case TYPE_BF16:
-        return (negative ? 0x8000u : 0) | round_magnitude(value, FORMAT_BF16, round, saturate);
-    case TYPE_F32:
-        return f32_flush_if(flags & FLAG_FTZ,
-                            (negative ? F32_SIGN : 0) |
-                                round_magnitude(value, FORMAT_F32, round, saturate));
-    case TYPE_TF32:
-        return (negative ? F32_SIGN : 0) |
-               round_magnitude(value, FORMAT_TF32, round, saturate) << 13;
-    case TYPE_E4M3:
-        return (negative ? 0x80u : 0) | round_magnitude(value, FORMAT_E4M3, round, saturate);
-    case TYPE_E5M2:
-        return (negative ? 0x80u : 0) | round_magnitude(value, FORMAT_E5M2, round, saturate);
-    default:
-        return bits_of_double(value);
-    }
+/* A float that cvt converts one by one. */
+static bool is_float(int type) {
+    return type == TYPE_F16 || type == TYPE_BF16 || type == TYPE_F32 || type == TYPE_F64;
 }
 
 static inline double to_integral(double value, int round) {
@@ -274,79 +152,6 @@ static bool float_from_float(const insn *in, u64 *d, const u64 *x, u32 mask) {
     }
 }
 
-/* --- Pairs --- */
-
-/* Two floats into one register, the first into the high half. */
-static bool pair_from_floats(const insn *in, u64 *d, const u64 *high, const u64 *low, u32 mask) {
-    const u32 flags = in->flags;
-    const int round = in->round;
-    const bool ftz = flags & FLAG_FTZ;
-#define PAIR(type, width)                                                                   \
-    EACH(d[i] = encode(type, decode(TYPE_F32, high[i], ftz), round, flags) << width |       \
-                encode(type, decode(TYPE_F32, low[i], ftz), round, flags))
-    switch (in->type) {
-    case TYPE_F16X2:
-        PAIR(TYPE_F16, 16);
-        return true;
-    case TYPE_BF16X2:
-        PAIR(TYPE_BF16, 16);
-        return true;
-    case TYPE_E4M3X2:
-        PAIR(TYPE_E4M3, 8);
-        return true;
-    case TYPE_E5M2X2:
-        PAIR(TYPE_E5M2, 8);
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* Between halves and eight-bit floats, pair by pair. */
-static bool pair_from_pair(const insn *in, u64 *d, const u64 *x, u32 mask) {
-    const u32 flags = in->flags;
-    const int round = in->round;
-    switch ((u32)in->type << 8 | in->type2) {
-#define NARROW(type)                                                                       \
-    EACH(d[i] = encode(type, half_as_float((u32)x[i] >> 16), round, flags) << 8 |          \
-                encode(type, half_as_float((u32)x[i]), round, flags))
-    case TYPE_E4M3X2 << 8 | TYPE_F16X2:
-        NARROW(TYPE_E4M3);
-        return true;
-    case TYPE_E5M2X2 << 8 | TYPE_F16X2:
-        NARROW(TYPE_E5M2);
-        return true;
-#define WIDEN(as_float)                                                                    \
-    EACH(d[i] = encode(TYPE_F16, as_float((u8)(x[i] >> 8)), round, flags) << 16 |          \
-                encode(TYPE_F16, as_float((u8)x[i]), round, flags))
-    case TYPE_F16X2 << 8 | TYPE_E4M3X2:
-        WIDEN(e4m3_to_float);
-        return true;
-    case TYPE_F16X2 << 8 | TYPE_E5M2X2:
-        WIDEN(e5m2_to_float);
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* cvt.pack.sat: a and b saturated side by side, a above b; bytes below the low half of c. */
-static bool pack_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
-    const integer_type to = integer_of(in->type), from = {32, true};
-    const u64 *x = a[0], *y = a[1], *z = a[2];
-    if (to.width != 8 && to.width != 16) return false;
-    const int width = to.width;
-    const u64 field = (1ull << width) - 1;
-#define PACKED                                                                             \
-    ((clamp(as_i128(extend(x[i], from), from), to) & field) << width |                     \
-     (clamp(as_i128(extend(y[i], from), from), to) & field))
-    if (width == 16)
-        EACH(d[i] = PACKED);
-    else
-        EACH(d[i] = (z[i] & 0xffff) << 16 | PACKED);
-    return true;
-}
-
 /* --- The conversions that kernels are full of, without modifiers --- */
 
 /* Towards zero; a float outside the range, where C leaves it open, apart. */
@@ -386,6 +191,10 @@ static bool common_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
     case PLAIN(TYPE_F32, TYPE_BF16, ROUND_NONE):
         EACH(d[i] = (x[i] & 0xffffu) << 16); /* NaNs stay what they are */
         return true;
+    case PLAIN(TYPE_F64, TYPE_F32, ROUND_NONE):
+        EACH(const double value = (double)float_of((u32)x[i]);
+             d[i] = f32_is_nan((u32)x[i]) ? widen_nan(TYPE_F32, x[i]) : bits_of_double(value));
+        return true;
     case PLAIN(TYPE_F32, TYPE_S32, ROUND_RN):
         EACH(d[i] = bits_of((float)(i32)x[i]));
         return true;
@@ -404,7 +213,7 @@ bool convert_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
     if (in->op == OP_CVT_PACK) return pack_run(in, d, a, mask);
     if (common_run(in, d, a, mask)) return true;
     const bool to_integer = integer_of(in->type).width, from_integer = integer_of(in->type2).width;
-    const bool from_float = one_of(in->type2);
+    const bool from_float = is_float(in->type2);
     if (to_integer && from_integer) {
         integer_from_integer(in, d, a[0], mask);
         return true;
@@ -415,7 +224,7 @@ bool convert_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
         return true;
     }
     if (from_integer) {
-        if (!one_of(in->type)) return false;
+        if (!is_float(in->type)) return false;
         float_from_integer(in, d, a[0], mask);
         return true;
     }

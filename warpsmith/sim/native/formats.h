@@ -71,9 +71,9 @@ static inline double add_to_odd(double p, double q) {
 /* Exact, in every rounding mode of the host. */
 static inline float half_as_float(u32 bits) {
     const u32 magnitude = (bits & 0x7fffu) << 13;
-    u32 scaled = bits_of(float_of(magnitude) * 0x1p112f);
-    if (magnitude >= 0x0f800000u) scaled |= F32_INF;
-    return float_of(scaled | (bits & 0x8000u) << 16);
+    const u32 scaled = bits_of(float_of(magnitude) * 0x1p112f);
+    const u32 special = choose(magnitude >= 0x0f800000u, F32_INF, 0); /* infinities and NaNs */
+    return float_of(scaled | special | (bits & 0x8000u) << 16);
 }
 static inline float bfloat16_as_float(u32 bits) { return float_of((bits & 0xffffu) << 16); }
 
@@ -85,11 +85,13 @@ static inline u32 half_from_float(u32 bits) {
     const u32 magnitude = bits & ~F32_SIGN;
     const u32 small = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
     const u32 normal = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1)) >> 13;
-    const u32 finite = magnitude < 0x38800000u ? small : normal;
-    return (magnitude < 0x477ff000u ? finite : 0x7c00u) | (bits >> 16 & 0x8000u);
+    const u32 finite = choose(magnitude < 0x38800000u, small, normal);
+    return choose(magnitude < 0x477ff000u, finite, 0x7c00u) | (bits >> 16 & 0x8000u);
 }
 
-static inline u32 half_or_nan(u32 bits) { return f32_is_nan(bits) ? F16_NAN : half_from_float(bits); }
+static inline u32 half_or_nan(u32 bits) {
+    return choose(f32_is_nan(bits), F16_NAN, half_from_float(bits));
+}
 static inline u32 bfloat16_or_nan(u32 bits) {
-    return f32_is_nan(bits) ? BF16_NAN : bfloat16_from_float(bits);
+    return choose(f32_is_nan(bits), BF16_NAN, bfloat16_from_float(bits));
 }

@@ -19,10 +19,10 @@ static inline u32 f16_fma(u32 p, u32 q, u32 r) {
     const float sum = product + addend, part = sum - product;
     const float error = (product - (sum - part)) + (addend - part);
     const u32 bits = bits_of(sum);
-    const u32 step = (bits_of(error) ^ bits) & F32_SIGN ? ~0u : 1u;
+    const u32 step = 1u - ((bits_of(error) ^ bits) >> 31 << 1); /* 1, or -1 against the sign */
     /* The error of an infinite sum is a NaN. */
     const bool inexact = (bits_of(error) & ~F32_SIGN) - 1 < F32_INF - 1;
-    return inexact && !(bits & 1) ? bits + step : bits;
+    return bits + (choose(inexact, step, 0) & ((bits & 1) - 1)); /* none where it is odd */
 }
 
 static inline u32 bf16_add(u32 p, u32 q) {

@@ -66,6 +66,12 @@ static inline u64 bits_of_double(double value) {
     return bits;
 }
 
+/* `condition ? yes : no` without a branch, which would keep the compiler from vectorizing. */
+static inline u32 choose(bool condition, u32 yes, u32 no) {
+    const u32 taken = 0u - (u32)condition;
+    return (yes & taken) | (no & ~taken);
+}
+
 /* The NaNs that arithmetic of PTX gives. */
 #define F32_NAN 0x7fffffffu
 #define F64_NAN 0xfff8000000000000ull
@@ -107,3 +113,9 @@ bool half_run(const insn *in, u64 *d, const u64 *const *a, u32 mask);
 bool approximate_run(const insn *in, u64 *d, const u64 *const *a, u32 mask);
 bool compare_run(const insn *in, u64 *d, u64 *d2, const u64 *const *a, u32 mask);
 bool convert_run(const insn *in, u64 *d, const u64 *const *a, u32 mask);
+
+/* Parts of convert_run: two floats into one register, the first in the high half; halves from and
+   to eight-bit floats; cvt.pack. */
+bool pair_from_floats(const insn *in, u64 *d, const u64 *high, const u64 *low, u32 mask);
+bool pair_from_pair(const insn *in, u64 *d, const u64 *x, u32 mask);
+bool pack_run(const insn *in, u64 *d, const u64 *const *a, u32 mask);
