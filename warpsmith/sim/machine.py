@@ -38,7 +38,7 @@ class Order(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """An array of global memory. Unless it is `defined`, its bytes must be written before a read."""
+    """An array of global memory; unless `defined`, its bytes must be written before they are read."""
 
     name: str
     array: Array

@@ -97,10 +97,8 @@ static step named(warp *w, split *s, const insn *in, u32 mask) {
                    "barrier %u: there are barriers 0 to 15", r.id);
             return STEP_NEXT;
         }
-        if (in->flags & FLAG_ALIGNED && mask != w->live)
-            report(w->m, FINDING_DIVERGENT, w, (i32)lane, pc,
-                   "an aligned barrier is executed by lanes 0x%08x of a warp whose lanes are 0x%08x",
-                   mask, w->live);
+        if (in->flags & FLAG_ALIGNED) mask = gather_warp(w, s, in, mask, "an aligned barrier");
+        if (!mask) return STEP_BLOCKED;
         named_barrier *b = &w->cta->named[r.id];
         s->wait_id = r.id;
         s->wait_generation = b->generation;
@@ -163,11 +161,9 @@ void cluster_barrier_recheck(cta *c) {
 static step cluster(warp *w, split *s, const insn *in, u32 mask) {
     cluster_barrier *b = &w->m->clusters[w->cta->cluster];
     i32 pc = pc_of(w, in);
-    if (!s->released && in->flags & FLAG_ALIGNED && mask != w->live)
-        report(w->m, FINDING_DIVERGENT, w, first_lane(mask), pc,
-               "an aligned cluster barrier is executed by lanes 0x%08x of a warp whose lanes are "
-               "0x%08x",
-               mask, w->live);
+    if (!s->released && in->flags & FLAG_ALIGNED)
+        mask = gather_warp(w, s, in, mask, "an aligned cluster barrier");
+    if (!mask) return STEP_BLOCKED;
     if (in->mode == MODE_ARRIVE) {
         if (w->arrived_cluster)
             report(w->m, FINDING_NAMED_CLASH, w, first_lane(mask), pc,
@@ -244,9 +240,8 @@ step run_setmaxnreg(warp *w, split *s, const insn *in, u32 mask) {
     cta *c = w->cta;
     i32 pc = pc_of(w, in);
     u32 wanted = (u32)scalar(w, in, 0, (u32)first_lane(mask)), have = w->register_count;
-    if (mask != w->live)
-        report(w->m, FINDING_DIVERGENT, w, first_lane(mask), pc,
-               "setmaxnreg is executed by lanes 0x%08x of a warp whose lanes are 0x%08x", mask, w->live);
+    if (!s->released) mask = gather_warp(w, s, in, mask, "setmaxnreg");
+    if (!mask) return STEP_BLOCKED;
     bool increases = in->mode == MODE_INC;
     if (!s->released) {
         if (wanted < 24 || wanted > 256 || wanted % 8)

@@ -24,6 +24,7 @@ void knowledge_join(knowledge *into, const knowledge *from) {
     join_part(&into->full, &into->part, &into->lanes, from->full, from->part, from->lanes);
     join_part(&into->async_full, &into->async_part, &into->async_lanes, from->async_full,
               from->async_part, from->async_lanes);
+    into->seen = larger(into->seen, larger(from->seen, from->full));
 }
 
 void clock_free(vclock *clock) {
@@ -78,5 +79,15 @@ void clock_fence(vclock *clock) {
             knowledge *k = &s->of[i];
             join_part(&k->async_full, &k->async_part, &k->async_lanes, k->full, k->part, k->lanes);
         }
+    }
+}
+
+void clock_join_seen(vclock *into, const vclock *from) {
+    for (u32 c = 0; c < from->ctas; c++) {
+        const section *s = from->sections[c];
+        if (!s) continue;
+        section *t = section_of(into, c, s->count);
+        for (u32 i = 0; i < s->count; i++)
+            t->of[i].seen = larger(t->of[i].seen, larger(s->of[i].seen, s->of[i].full));
     }
 }

@@ -14,6 +14,7 @@ static effect *effect_new(warp *w, const insn *in, u32 lane, effect_kind kind) {
     *e = (effect){.kind = kind, .number = ++m->flight_number, .by = w, .lane = lane,
                   .pc = (u32)pc_of(w, in), .mode = in->mode, .type = in->type,
                   .ready_cycle = w->cycle + 600};
+    if (kind == EFFECT_LOAD) see_into(w, 1u << lane, &e->seen);
     return e;
 }
 
@@ -29,7 +30,8 @@ static void launch(machine *m, effect *e) {
     m->progress++;
 }
 
-static void discard(effect *e) {
+void effect_free(effect *e) {
+    clock_free(&e->seen);
     free(e->runs);
     free(e->payload);
     free(e);
@@ -198,7 +200,7 @@ static void bulk_load(warp *w, const insn *in, u32 lane) {
     launch(w->m, e);
     return;
 failed:
-    discard(e);
+    effect_free(e);
 }
 
 static void store_async(warp *w, const insn *in, u32 lane) {
@@ -219,7 +221,7 @@ static void store_async(warp *w, const insn *in, u32 lane) {
         fine = mark_load(e, in);
     }
     if (fine) launch(w->m, e);
-    else discard(e);
+    else effect_free(e);
 }
 
 /* ---- Stores from shared memory ---- */
@@ -262,7 +264,7 @@ static void bulk_store(warp *w, const insn *in, u32 lane) {
         fine = mark_store(e, in);
     }
     if (fine) launch(w->m, e);
-    else discard(e);
+    else effect_free(e);
 }
 
 /* ---- Tensor copies ---- */
@@ -330,7 +332,7 @@ static void tensor_copy(warp *w, const insn *in, u32 lane) {
     launch(w->m, e);
     return;
 failed:
-    discard(e);
+    effect_free(e);
 }
 
 /* ---- cp.async ---- */
@@ -360,7 +362,7 @@ static void copy_small(warp *w, const insn *in, u32 lane) {
     if (taken) {
         place source_at = range_of(w, in, lane, "the source of cp.async", from, taken);
         if (!source_at.in) {
-            discard(e);
+            effect_free(e);
             return;
         }
         poison = shadow_read(&a, source_at.in, source_at.offset, taken);

@@ -146,7 +146,5 @@ void effect_land(machine *m, u32 index) {
     for (u32 i = index; i + 1 < m->flight_count; i++) m->flights[i] = m->flights[i + 1];
     m->flight_count--;
     m->progress++;
-    free(e->runs);
-    free(e->payload);
-    free(e);
+    effect_free(e);
 }

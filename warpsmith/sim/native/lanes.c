@@ -1,30 +1,47 @@
 /* Lanes of one warp together: shuffles, votes, matches, elections and warp-level barriers. */
 #include "machine.h"
 
+/* The splits that wait at an instruction for one set of members: those that can execute it with
+   `s` now, by lanes. */
+static u32 waiting_with(const warp *w, const split *s, const insn *in) {
+    u32 together = 0;
+    for (u32 i = 0; i < w->split_count; i++) {
+        const split *other = &w->splits[i];
+        if (other->state != SPLIT_MEMBERS || other->wait_id != s->wait_id) continue;
+        const insn *at = &w->m->code[other->pc];
+        bool meets = other->pc == s->pc || (at->op == OP_WARP_SYNC && in->op == OP_WARP_SYNC);
+        if (meets) together |= other->wait_generation;
+    }
+    return together;
+}
+
 u32 gather_members(warp *w, split *s, const insn *in, u32 mask, u32 members) {
     u32 needed = members & w->live;
     if ((mask & needed) == needed) return mask;
     s->state = SPLIT_MEMBERS;
     s->wait_id = members;
     s->wait_generation = mask;
-    u32 together = 0;
-    for (u32 i = 0; i < w->split_count; i++) {
-        const split *other = &w->splits[i];
-        if (other->state != SPLIT_MEMBERS || other->wait_id != members) continue;
-        const insn *at = &w->m->code[other->pc];
-        bool meets = other->pc == s->pc || (at->op == OP_WARP_SYNC && in->op == OP_WARP_SYNC);
-        if (meets) together |= other->wait_generation;
-    }
+    u32 together = waiting_with(w, s, in);
     if ((together & needed) != needed) return 0;
     for (u32 i = 0; i < w->split_count; i++) {
         split *other = &w->splits[i];
         if (other == s || other->state != SPLIT_MEMBERS || other->wait_id != members) continue;
         if (!(other->wait_generation & together)) continue;
         other->state = SPLIT_READY;
-        other->released = true; /* this execution does its work, too */
+        if (other->pc == s->pc) split_merge(w, s, other);
+        else other->released = true; /* this execution does its work, too */
     }
     s->state = SPLIT_READY;
     return together;
+}
+
+u32 gather_warp(warp *w, split *s, const insn *in, u32 mask, const char *what) {
+    if (mask == w->live) return mask;
+    u32 together = s->mask == w->live ? 0 : gather_members(w, s, in, mask, w->live);
+    if (together || s->mask != w->live) return together;
+    report(w->m, FINDING_DIVERGENT, w, first_lane(mask), pc_of(w, in),
+           "%s is executed by lanes 0x%08x of a warp whose lanes are 0x%08x", what, mask, w->live);
+    return mask;
 }
 
 static void shuffle(warp *w, const insn *in, u32 mask) {

@@ -135,11 +135,7 @@ static void machine_free(machine *m) {
     region_release(m, &m->constant);
     region_release(m, &m->params);
     for (u32 i = 0; i < m->location_capacity; i++) clock_free(&m->locations[i].clock);
-    for (u32 i = 0; i < m->flight_count; i++) {
-        free(m->flights[i]->runs);
-        free(m->flights[i]->payload);
-        free(m->flights[i]);
-    }
+    for (u32 i = 0; i < m->flight_count; i++) effect_free(m->flights[i]);
     free(m->locations);
     free(m->flights);
     free(m->accesses);

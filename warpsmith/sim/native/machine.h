@@ -27,10 +27,12 @@ enum { NAMED_BARRIERS = 16, AGENT_BITS = 10, MAX_AGENTS = 1 << AGENT_BITS };
 
 /* What is known of one agent. Everything up to `full` is known; of the lanes in `lanes` also
    everything up to `part`. The second half is the same for what the async proxy can see: ordinary
-   accesses count there only when a proxy fence stood behind them. */
+   accesses count there only when a proxy fence stood behind them. `seen` orders no memory: it tells
+   in which phase an arrival must count, whatever carried the news. */
 typedef struct {
     u32 full, part, lanes;
     u32 async_full, async_part, async_lanes;
+    u32 seen; /* of barriers: phases that must be complete by cause and effect alone */
 } knowledge;
 
 /* Knowledge of every agent of one CTA, grown on demand. */
@@ -51,6 +53,7 @@ bool clock_is_empty(const vclock *clock);
 knowledge *clock_at(vclock *clock, u32 cta, u32 agent); /* grows */
 const knowledge *clock_look(const vclock *clock, u32 cta, u32 agent); /* never NULL */
 void clock_fence(vclock *clock); /* everything known becomes known to the async proxy */
+void clock_join_seen(vclock *into, const vclock *from); /* of barriers, only what is `seen` */
 void knowledge_join(knowledge *into, const knowledge *from);
 
 /* ---- Memory ----------------------------------------------------------------------------------- */
@@ -64,8 +67,9 @@ typedef struct {
     u32 list; /* index into machine.accesses, 0 for none */
 } cell;
 
+/* One entry of such a list: the same access by some lanes of a warp. */
 typedef struct {
-    u32 who, time, pc, next;
+    u32 who, lanes, time, pc, next;
 } shadow_access;
 
 enum {
@@ -173,7 +177,7 @@ struct warp {
     u32 index; /* within the CTA */
     u32 live; /* lanes that have not exited */
     u32 initial; /* lanes that exist */
-    split splits[LANES];
+    split splits[2 * LANES]; /* some may be empty until the next step */
     u32 split_count, current;
     join_point *joins;
     u32 join_count;
@@ -213,7 +217,8 @@ struct warp {
     u64 executed, cycle;
     u64 idle_since; /* machine.progress when it last did something that others can see */
     u64 idle; /* instructions since then */
-    u64 spin_hash;
+    u64 spin_hash, spin_check; /* of the registers; idle instructions at the next look */
+    u32 spin_looks;
     i32 spin_pc;
     bool spinning;
     u32 issued_copies;
@@ -273,6 +278,7 @@ typedef struct {
     u64 ready_cycle;
     u32 run_count;
     copy_run *runs;
+    vclock seen; /* by its issuer */
 } effect;
 
 /* ---- The machine ------------------------------------------------------------------------------- */
@@ -393,6 +399,8 @@ actor actor_thread(warp *w, u32 lane, i32 pc);
 actor actor_channel(warp *w, u32 lane, i32 pc, int channel, u32 time);
 typedef enum { KNOWN, UNFENCED, UNKNOWN } order_known;
 order_known known_to(const actor *a, u32 who, u32 time);
+/* The same for several lanes of one warp: all of them must be known. */
+order_known known_lanes(const actor *a, u32 who, u32 lanes, u32 time);
 /* Check and record; a read returns true when a byte is undefined. */
 bool shadow_read(const actor *a, region *r, u64 offset, u32 bytes);
 bool shadow_undefined(region *r, u64 offset, u32 bytes);
@@ -408,6 +416,7 @@ void release_into(warp *w, u32 lanes, vclock *into);
 void proxy_fence(warp *w, u32 lanes);
 void warp_synchronize(warp *w, u32 lanes);
 u32 known_phase(const warp *w, u32 lane, u32 cta, u32 agent);
+void see_into(const warp *w, u32 lanes, vclock *into); /* phases only */
 location *location_at(machine *m, u64 address, bool make);
 
 /* ---- operands.c: `i` counts an instruction's operands, vectors spread out. */
@@ -444,6 +453,8 @@ step run_setmaxnreg(warp *w, split *s, const insn *in, u32 mask);
 /* Lanes to run a .sync instruction for: those of all splits that wait at it once every member is
    there, else 0 and the split waits. */
 u32 gather_members(warp *w, split *s, const insn *in, u32 mask, u32 members);
+/* The same for instructions that the whole warp executes: `.aligned`. */
+u32 gather_warp(warp *w, split *s, const insn *in, u32 mask, const char *what);
 
 /* Is the split's wait over? */
 bool mbarrier_ready(const warp *w, const split *s);
@@ -462,6 +473,7 @@ void cluster_barrier_recheck(cta *c);
 void setmaxnreg_exit_check(cta *c);
 
 void effect_land(machine *m, u32 index);
+void effect_free(effect *e);
 void effects_exit_check(warp *w, u32 lanes, i32 pc);
 void matrices_exit_check(warp *w, u32 lanes, i32 pc);
 
@@ -470,6 +482,7 @@ void warp_start(cta *c, u32 index);
 void warp_free(warp *w);
 bool warp_step(warp *w); /* one instruction; false when no split can run */
 void warp_exit(warp *w, split *s, u32 lanes, i32 pc);
+void split_merge(warp *w, split *s, split *other); /* both stand at one instruction */
 bool warp_runnable(warp *w);
 
 /* ---- schedule.c */

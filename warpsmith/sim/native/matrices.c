@@ -236,12 +236,8 @@ void matrices_exit_check(warp *w, u32 lanes, i32 pc) {
 }
 
 step run_matrix(warp *w, split *s, const insn *in, u32 mask) {
-    (void)s;
-    bool whole = mask == w->live;
-    if (!whole)
-        report(w->m, FINDING_DIVERGENT, w, first_lane(mask), pc_of(w, in),
-               "a .sync.aligned instruction is executed by lanes 0x%08x of a warp whose lanes are 0x%08x",
-               mask, w->live);
+    mask = gather_warp(w, s, in, mask, "a matrix instruction");
+    if (!mask) return STEP_BLOCKED;
     switch (in->op) {
     case OP_LDMATRIX: return load_matrix(w, in, mask);
     case OP_STMATRIX: return store_matrix(w, in, mask);

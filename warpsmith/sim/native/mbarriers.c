@@ -166,6 +166,7 @@ void mbarrier_transact(machine *m, cta *c, u32 address, i64 bytes, const effect 
         return;
     }
     b->last_tx_phase = b->phase + 1;
+    clock_join_seen(&b->arrivals_cta, &e->seen);
     if (e->ready_cycle > b->cycle) b->cycle = e->ready_cycle;
     transact(e->by, b, -bytes, e->lane, (i32)e->pc);
     complete_if_done(m, c, b);
@@ -203,6 +204,7 @@ static void count_arrival(warp *w, mbarrier *b, u32 count, u32 lane, i32 pc) {
 
 static void join_arrival(warp *w, const insn *in, u32 lanes, cta *c, mbarrier *b) {
     bool peer = c != w->cta;
+    see_into(w, lanes, &b->arrivals_cta);
     if (peer) {
         b->remote_cta = w->cta->index;
         b->remote_agent = 1 + w->index * CHANNELS;
@@ -318,6 +320,7 @@ static void observe(warp *w, const insn *in, u32 lanes, cta *c, mbarrier *b) {
         if (in->scope >= SCOPE_CLUSTER) acquire(w, lanes, &b->done_cluster);
     } else {
         vclock phase = {0};
+        clock_join_seen(&phase, &b->done_cta);
         clock_at(&phase, c->index, b->agent)->full = b->phase;
         acquire(w, lanes, &phase);
         clock_free(&phase);

@@ -7,7 +7,7 @@
 
 finding *report(machine *m, finding_kind kind, const warp *w, i32 lane, i32 pc, const char *format,
                 ...) {
-    char message[MESSAGE_BYTES];
+    char message[MESSAGE_BYTES] = {0};
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);

@@ -39,10 +39,11 @@ static void check_peers(cta *c) {
         for (u32 i = 0; i < PAGE; i++) {
             const cell *at = &c->shared.pages[p][i];
             u32 who = at->who, time = at->time, pc = at->pc;
+            u32 lanes = 1u << (who & 31);
             for (u32 e = at->list;; e = m->accesses[e].next) {
                 bool peer = who != WHO_NOBODY && !(who & WHO_FLIGHT) && who >> (AGENT_BITS + 5) != c->index;
                 actor a = {.m = m, .by = &observer};
-                if (peer && known_to(&a, who, time) != KNOWN) {
+                if (peer && known_lanes(&a, who, lanes, time) != KNOWN) {
                     char text[160];
                     finding *f = report(m, FINDING_EXIT_OUTSTANDING, &c->warps[0], -1, (i32)(pc & SHADOW_PC),
                                         "CTA %u exits while its shared memory is used by %s, with nothing "
@@ -52,6 +53,7 @@ static void check_peers(cta *c) {
                 }
                 if (!e) break;
                 who = m->accesses[e].who;
+                lanes = m->accesses[e].lanes;
                 time = m->accesses[e].time;
                 pc = m->accesses[e].pc;
             }
@@ -124,6 +126,11 @@ static void describe_wait(const warp *w, const split *s, char *text, size_t size
 }
 
 static void blame(machine *m, const warp *w, const split *s) {
+    if (s->state == SPLIT_MEMBERS && s->wait_id == w->live)
+        report(m, FINDING_DIVERGENT, w, first_lane(s->mask), s->pc,
+               "lanes 0x%08x wait at an instruction that the whole warp (0x%08x) must execute, and the "
+               "others never come",
+               s->mask, w->live);
     if (s->state == SPLIT_REGISTERS)
         report(m, FINDING_SETMAXNREG, w, -1, s->pc,
                "setmaxnreg.inc %u can never be granted: %lld registers are in the pool and nobody will "
@@ -159,6 +166,7 @@ static void deadlock(machine *m) {
             warp *w = &m->ctas[c].warps[i];
             for (u32 k = 0; k < w->split_count; k++) {
                 const split *s = &w->splits[k];
+                if (!s->mask) continue;
                 waiting++;
                 blame(m, w, s);
                 if (!first) {
@@ -233,6 +241,11 @@ static bool land_last(machine *m) {
     return true;
 }
 
+enum { MOST_COPIES = 1 << 20 };
+static const u64 LAST_TURN = 1ull << 40;
+
+static u32 smaller(u32 a, u32 b) { return a < b ? a : b; }
+
 /* A warp for the next turn, NULL when none can run. */
 static warp *choose(machine *m, u32 *turn) {
     warp *best = NULL;
@@ -249,10 +262,9 @@ static warp *choose(machine *m, u32 *turn) {
             case ORDER_RANDOM: rank = random_next(m) | 1; break;
             case ORDER_PRODUCER_FIRST: rank = ((u64)w->issued_copies << 32) + 100000 - seen + 1; break;
             case ORDER_CONSUMER_FIRST:
-                rank = ((u64)(1u << 20) - (w->issued_copies < 1u << 20 ? w->issued_copies : 1u << 20) << 32) +
-                       seen;
+                rank = ((u64)(MOST_COPIES - smaller(w->issued_copies, MOST_COPIES)) << 32) + seen;
                 break;
-            default: rank = (1ull << 40) - (w->last_turn < 1ull << 40 ? w->last_turn : 0) ; break;
+            default: rank = LAST_TURN - w->last_turn; break;
             }
             /* A warp that only polls lets the others go first. */
             if (w->idle > 128 && w->idle_since == m->progress) rank >>= 33;

@@ -28,29 +28,41 @@ static int channel_of(const machine *m, u32 agent) {
     return agent - 1 < m->warps_per_cta * CHANNELS ? (int)((agent - 1) % CHANNELS) : CHANNELS;
 }
 
-static order_known known_by(const vclock *clock, const actor *a, u32 who, u32 time, bool own) {
-    u32 cta_index = who >> (AGENT_BITS + 5), agent = who >> 5 & (MAX_AGENTS - 1), lane = who & 31;
+/* Is everything that `lanes` did up to `time` within `full`, or within the part known of them? */
+static bool within(u32 time, u32 lanes, u32 full, u32 part, u32 known_lanes) {
+    return time <= full || (time <= part && !(lanes & ~known_lanes));
+}
+
+static order_known known_by(const vclock *clock, const actor *a, u32 who, u32 lanes, u32 time) {
+    u32 cta_index = who >> (AGENT_BITS + 5), agent = who >> 5 & (MAX_AGENTS - 1);
     const knowledge *k = clock_look(clock, cta_index, agent);
     int channel = channel_of(a->m, agent);
     bool threads = channel == CHANNEL_THREADS;
-    bool ordered = own || time <= k->full || (threads && lane_in(k->lanes, lane) && time <= k->part);
-    if (!ordered) return UNKNOWN;
-    if (!a->async || (!threads && channel != CHANNEL_CP_ASYNC)) return KNOWN;
-    bool fenced = time <= k->async_full || (lane_in(k->async_lanes, lane) && time <= k->async_part);
-    return fenced ? KNOWN : UNFENCED;
+    if (!threads) {
+        if (time > k->full) return UNKNOWN;
+        return !a->async || channel != CHANNEL_CP_ASYNC || time <= k->async_full ? KNOWN : UNFENCED;
+    }
+    bool mine = cta_index == a->by->cta->index && agent == agent_of_channel(a->by, CHANNEL_THREADS);
+    u32 others = mine ? lanes & ~(1u << a->lane) : lanes; /* a lane knows what it did itself */
+    if (others && !within(time, others, k->full, k->part, k->lanes)) return UNKNOWN;
+    if (!a->async) return KNOWN;
+    return within(time, lanes, k->async_full, k->async_part, k->async_lanes) ? KNOWN : UNFENCED;
 }
 
-order_known known_to(const actor *a, u32 who, u32 time) {
+order_known known_lanes(const actor *a, u32 who, u32 lanes, u32 time) {
     if (who & WHO_FLIGHT) return UNKNOWN;
     const warp *w = a->by;
-    u32 threads = who_of(w->cta, agent_of_channel(w, CHANNEL_THREADS), a->lane);
-    order_known best = known_by(&w->known, a, who, time, who == threads);
+    order_known best = known_by(&w->known, a, who, lanes, time);
     for (u32 i = 0; best != KNOWN && i < w->lane_clock_count; i++) {
-        if (!lane_in(w->lane_clocks[i].lanes, a->lane)) continue;
-        order_known other = known_by(&w->lane_clocks[i].clock, a, who, time, false);
+        if (!lane_in(w->lane_clocks[i].lanes, (int)a->lane)) continue;
+        order_known other = known_by(&w->lane_clocks[i].clock, a, who, lanes, time);
         if (other == KNOWN || (other == UNFENCED && best == UNKNOWN)) best = other;
     }
     return best;
+}
+
+order_known known_to(const actor *a, u32 who, u32 time) {
+    return known_lanes(a, who, 1u << (who & 31), time);
 }
 
 /* Strong accesses do not race with each other, unless their scopes leave the other out. */
@@ -99,52 +111,55 @@ static u32 access_new(machine *m, const actor *a, u32 flags, u32 next) {
         if (!m->access_count) m->access_count = 1; /* index 0 means none */
         index = m->access_count++;
     }
-    m->accesses[index] = (shadow_access){a->who, a->time, a->pc | flags, next};
+    bool flight = a->who & WHO_FLIGHT;
+    m->accesses[index] = (shadow_access){flight ? a->who : a->who & ~31u,
+                                         flight ? 1 : 1u << (a->who & 31), a->time, a->pc | flags, next};
     return index;
 }
 
-static void access_drop(machine *m, u32 index) {
-    m->accesses[index].next = m->access_free;
-    m->access_free = index;
+static void check_writer(const actor *a, region *r, u64 offset, const cell *c, bool writes) {
+    if (c->who == WHO_NOBODY || a->silent || both_strong(a, c->who, c->pc)) return;
+    bool same = c->who == a->who;
+    if (same && !(a->async && writes)) return;
+    order_known how = known_to(a, c->who, c->time);
+    if (how != KNOWN) complain(a, r, offset, how, writes, c->who, c->time, c->pc, true);
 }
 
-/* Check one byte against the access in `a`; with `record`, leave its mark. */
-static void visit(const actor *a, region *r, u64 offset, cell *c, bool writes, bool record) {
+/* Check one byte against the access in `a`; entries of the list that it outdates go when it will be
+   recorded. Returns true when the list holds this very access already, by other lanes. */
+static bool visit(const actor *a, region *r, u64 offset, cell *c, bool writes, bool record) {
     machine *m = a->m;
-    if (c->who != WHO_NOBODY && c->who != a->who && !a->silent && !both_strong(a, c->who, c->pc)) {
-        order_known how = known_to(a, c->who, c->time);
-        if (how != KNOWN) complain(a, r, offset, how, writes, c->who, c->time, c->pc, true);
-    } else if (c->who == a->who && a->async && !a->silent && c->who != WHO_NOBODY) {
-        order_known how = known_to(a, c->who, c->time);
-        if (how != KNOWN && writes)
-            complain(a, r, offset, how, writes, c->who, c->time, c->pc, true);
-    }
-    bool strong = a->pc & SHADOW_ATOMIC;
-    u32 *link = &c->list;
-    while (*link) {
+    check_writer(a, r, offset, c, writes);
+    bool strong = a->pc & SHADOW_ATOMIC, joined = false;
+    bool flight = a->who & WHO_FLIGHT;
+    u32 agent = flight ? a->who : a->who & ~31u, lane = flight ? 1 : 1u << (a->who & 31);
+    for (u32 *link = &c->list; *link;) {
         shadow_access *e = &m->accesses[*link];
         bool wrote = e->pc & SHADOW_WRITE;
-        bool same = e->who == a->who;
-        bool drop = false;
-        if (same && wrote == writes) {
-            drop = !writes || strong;
-        } else if (writes || wrote) {
-            order_known how = a->silent || (same && !a->async) || both_strong(a, e->who, e->pc)
-                                  ? KNOWN
-                                  : known_to(a, e->who, e->time);
-            if (how != KNOWN) complain(a, r, offset, how, writes, e->who, e->time, e->pc, wrote);
-            drop = writes && !strong;
-        } else {
-            drop = !strong && known_to(a, e->who, e->time) == KNOWN;
+        bool clashes = (writes || wrote) && !a->silent && !both_strong(a, e->who, e->pc);
+        u32 rivals = e->who == agent && !a->async ? e->lanes & ~lane : e->lanes;
+        if (clashes && rivals) {
+            order_known how = known_lanes(a, e->who, rivals, e->time);
+            u32 who = e->who & WHO_FLIGHT ? e->who : e->who | (u32)first_lane(rivals);
+            if (how != KNOWN) complain(a, r, offset, how, writes, who, e->time, e->pc, wrote);
         }
-        if (drop && record) {
-            u32 gone = *link;
-            *link = e->next;
-            access_drop(m, gone);
-        } else {
-            link = &e->next;
+        if (record) {
+            bool same = e->who == agent && wrote == (writes && strong);
+            bool twin = same && e->time == a->time && (e->pc & ~(u32)SHADOW_WRITE) == a->pc;
+            if (twin) e->lanes |= lane;
+            else if (same) e->lanes &= ~lane; /* who knows of this access knows of the older one */
+            joined |= twin;
+            if ((writes && !strong) || !e->lanes) {
+                u32 gone = *link;
+                *link = e->next;
+                e->next = m->access_free;
+                m->access_free = gone;
+                continue;
+            }
         }
+        link = &e->next;
     }
+    return joined;
 }
 
 static u8 *flags_of_page(region *r, u64 offset) { return &r->page_flags[offset / PAGE]; }
@@ -165,8 +180,8 @@ bool shadow_read(const actor *a, region *r, u64 offset, u32 bytes) {
                     !c->list && !before.list;
         before = *c;
         undefined |= c->who == WHO_NOBODY ? !r->defined : c->pc & SHADOW_POISON;
-        if (!same) visit(a, r, offset + i, c, false, tracked);
-        if (tracked) c->list = access_new(a->m, a, 0, c->list);
+        bool joined = !same && visit(a, r, offset + i, c, false, tracked);
+        if (tracked && !joined) c->list = access_new(a->m, a, 0, c->list);
     }
     return undefined;
 }
@@ -188,9 +203,9 @@ void shadow_write(const actor *a, region *r, u64 offset, u32 bytes, bool poison)
         bool same = c->who == before.who && c->time == before.time && c->pc == before.pc &&
                     !c->list && !before.list;
         before = *c;
-        if (!same) visit(a, r, offset + i, c, true, true);
+        bool joined = !same && visit(a, r, offset + i, c, true, true);
         if (strong && c->who != WHO_NOBODY && !(c->pc & SHADOW_POISON)) {
-            c->list = access_new(a->m, a, SHADOW_WRITE, c->list);
+            if (!joined) c->list = access_new(a->m, a, SHADOW_WRITE, c->list);
             continue;
         }
         c->who = a->who;
@@ -211,7 +226,7 @@ void shadow_land(machine *m, region *r, u64 offset, u32 bytes, u32 number, u32 w
         }
         for (u32 e = c->list; e; e = m->accesses[e].next)
             if (m->accesses[e].who == flight) {
-                m->accesses[e].who = who;
+                m->accesses[e].who = who & ~31u;
                 m->accesses[e].time = time;
             }
     }

@@ -76,14 +76,25 @@ void warp_synchronize(warp *w, u32 lanes) {
     w->time++;
 }
 
+static u32 phase_in(const vclock *clock, u32 cta_index, u32 agent) {
+    const knowledge *k = clock_look(clock, cta_index, agent);
+    return k->seen > k->full ? k->seen : k->full;
+}
+
 u32 known_phase(const warp *w, u32 lane, u32 cta_index, u32 agent) {
-    u32 known = clock_look(&w->known, cta_index, agent)->full;
+    u32 known = phase_in(&w->known, cta_index, agent);
     for (u32 i = 0; i < w->lane_clock_count; i++) {
         const lane_clock *l = &w->lane_clocks[i];
-        u32 full = lane_in(l->lanes, lane) ? clock_look(&l->clock, cta_index, agent)->full : 0;
-        if (full > known) known = full;
+        u32 phase = lane_in(l->lanes, (int)lane) ? phase_in(&l->clock, cta_index, agent) : 0;
+        if (phase > known) known = phase;
     }
     return known;
+}
+
+void see_into(const warp *w, u32 lanes, vclock *into) {
+    clock_join_seen(into, &w->known);
+    for (u32 i = 0; i < w->lane_clock_count; i++)
+        if (w->lane_clocks[i].lanes & lanes) clock_join_seen(into, &w->lane_clocks[i].clock);
 }
 
 location *location_at(machine *m, u64 address, bool make) {

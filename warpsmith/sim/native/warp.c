@@ -90,20 +90,57 @@ static bool meet(warp *w, split *s) {
     return true;
 }
 
-static void lanes_leave(warp *w, u32 lanes) {
-    for (u32 i = 0; i < w->join_count; i++) {
-        join_point *j = &w->joins[i];
-        if (!j->used) continue;
-        j->expected &= ~lanes;
-        if (j->expected && j->arrived == j->expected) {
-            j->used = false;
-            split *s = &w->splits[w->split_count++];
-            *s = (split){.mask = j->arrived, .pc = j->pc, .join = j->parent};
-            meet(w, s);
-        } else if (!j->expected) {
-            j->used = false;
-        }
+/* Lanes that will not come to a join: those that wait there may be all that are left. */
+static void leave_join(warp *w, i32 index, u32 lanes) {
+    join_point *j = &w->joins[index];
+    if (!j->used) return;
+    j->expected &= ~lanes;
+    if (j->expected && j->arrived == j->expected) {
+        j->used = false;
+        split *s = &w->splits[w->split_count++];
+        *s = (split){.mask = j->arrived, .pc = j->pc, .join = j->parent};
+        meet(w, s);
+    } else if (!j->expected) {
+        j->used = false;
     }
+}
+
+static bool is_above(const warp *w, i32 join, i32 below) {
+    while (below >= 0 && below != join) below = w->joins[below].parent;
+    return join < 0 || below == join;
+}
+
+/* Splits that meet before their post-dominator go on as one: each leaves the joins that the other
+   does not have. */
+void split_merge(warp *w, split *s, split *other) {
+    i32 common = s->join;
+    while (!is_above(w, common, other->join)) common = w->joins[common].parent;
+    for (i32 j = s->join; j != common;) {
+        i32 parent = w->joins[j].parent;
+        leave_join(w, j, s->mask);
+        j = parent;
+    }
+    for (i32 j = other->join; j != common;) {
+        i32 parent = w->joins[j].parent;
+        leave_join(w, j, other->mask);
+        j = parent;
+    }
+    s->mask |= other->mask;
+    s->join = common;
+    other->mask = 0; /* swept away before the next step */
+    other->state = SPLIT_JOIN;
+}
+
+static void sweep(warp *w) {
+    u32 kept = 0;
+    for (u32 i = 0; i < w->split_count; i++)
+        if (w->splits[i].mask) w->splits[kept++] = w->splits[i];
+    if (kept != w->split_count) w->current = 0;
+    w->split_count = kept;
+}
+
+static void lanes_leave(warp *w, u32 lanes) {
+    for (u32 i = 0; i < w->join_count; i++) leave_join(w, (i32)i, lanes);
 }
 
 void warp_exit(warp *w, split *s, u32 lanes, i32 pc) {
@@ -406,24 +443,32 @@ bool warp_runnable(warp *w) {
     return false;
 }
 
-/* A loop that comes back with the same registers, while nothing anywhere changed, never ends. */
+/* A loop that comes back with the same registers, while nothing anywhere changed, never ends. The
+   registers are looked at rarely: a few times in a row, then at twice as many instructions. */
 static void watch_spin(warp *w, const split *s) {
-    enum { PATIENCE = 256 };
-    if (w->idle < PATIENCE) return;
+    enum { PATIENCE = 1024, LOOKS = 16 };
+    if (w->idle < PATIENCE) {
+        w->spin_check = PATIENCE;
+        return;
+    }
+    if (w->idle < w->spin_check) return;
     u64 hash = 14695981039346656037ull ^ s->mask;
     const u64 *values = (const u64 *)w->registers;
     for (u32 i = 0; i < w->m->register_count * LANES; i++) hash = (hash ^ values[i]) * 1099511628211ull;
-    if (w->spin_pc == s->pc && w->spin_hash == hash) w->spinning = true;
-    bool checkpoint = (w->idle & (w->idle - 1)) == 0 || w->spin_pc != s->pc;
-    if (checkpoint || w->idle < 4096) {
+    if (w->spin_looks && w->spin_pc == s->pc && w->spin_hash == hash) w->spinning = true;
+    if (!w->spin_looks) {
         w->spin_pc = s->pc;
         w->spin_hash = hash;
     }
+    if (++w->spin_looks < LOOKS && !w->spinning) return;
+    w->spin_looks = 0;
+    w->spin_check = w->idle * 2;
 }
 
 bool warp_step(warp *w) {
     machine *m = w->m;
     u32 tried = 0;
+    sweep(w);
     if (w->current >= w->split_count) w->current = 0;
     while (tried < w->split_count && !split_ready(w, &w->splits[w->current])) {
         w->current = (w->current + 1) % w->split_count;
