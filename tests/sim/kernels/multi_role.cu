@@ -104,9 +104,9 @@ extern "C" __global__ void __launch_bounds__(384, 1)
       if (column < COLUMNS) {
         z[(first + i) * COLUMNS + column] = shared.x[stage][column] * shared.y[stage][column];
       }
+      if (!has(no_release_fence)) fence_proxy_async_shared();
+      mbarrier_arrive(address_of(&shared.empty[stage]));
     }
-    if (!has(no_release_fence)) fence_proxy_async_shared();
-    mbarrier_arrive(address_of(&shared.empty[stage]));
   }
 
   if (!has(early_inval)) named_barrier_sync(1, COMPUTE_THREADS);
