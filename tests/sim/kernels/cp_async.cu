@@ -71,12 +71,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (u32 step = 0; step < TILE_K; step += 16) {
       u32 of_a[4];
-      ldmatrix_x4(of_a, address_of(from_a + (warp * 16 + lane % 16) * PITCH + step + lane / 16 * 8));
+      const u32 row_a = warp * 16 + lane % 16;
+      ldmatrix_x4(of_a, address_of(from_a + row_a * PITCH + step + lane / 16 * 8));
 #pragma unroll
       for (u32 j = 0; j < TILE / 8; j += 2) {
         u32 of_b[4];  // two columns of tiles: the lower and the upper half of k of each
-        ldmatrix_x4(of_b, address_of(from_b + (j * 8 + lane / 16 * 8 + lane % 8) * PITCH + step +
-                                     lane / 8 % 2 * 8));
+        const u32 row_b = j * 8 + lane / 16 * 8 + lane % 8;
+        ldmatrix_x4(of_b, address_of(from_b + row_b * PITCH + step + lane / 8 % 2 * 8));
         mma_m16n8k16(sums[j], of_a, of_b[0], of_b[1]);
         mma_m16n8k16(sums[j + 1], of_a, of_b[2], of_b[3]);
       }

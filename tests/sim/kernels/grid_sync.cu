@@ -1,7 +1,7 @@
 // Steps of a moving average over a ring of values: all CTAs meet after each step.
 //
-// Step t reads the side t % 2 of `values` and writes the other one. Between steps every CTA adds one
-// to `counter` (release) and waits until all have (acquire); the counter only grows.
+// Step t reads the side t % 2 of `values` and writes the other one. Between steps every CTA adds
+// one to `counter` (release) and waits until all have (acquire); the counter only grows.
 #include "ptx.cuh"
 
 constexpr u32 THREADS = 64;

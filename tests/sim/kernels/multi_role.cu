@@ -1,7 +1,7 @@
 // z = x * y, row by row: two producer warps with a tensor each, 256 compute threads.
 //
-// The kernel of nvFuser's draft on multi-role warp specialization, written anew, with its faults one
-// by one: `-DFAULTS=a|b` puts some of them in, `-DFAULTS=every_fault` all that its listing shows.
+// The kernel of nvFuser's draft on multi-role warp specialization, written anew, with its faults
+// one by one: `-DFAULTS=a|b` puts some of them in, `-DFAULTS=every_fault` all that it had.
 // Roles (block of 128 x 3 threads, so one warp group for each threadIdx.y)
 //   compute: groups 0 and 1, each thread releases a slot by itself
 //   load_x, load_y: warps 0 and 1 of group 2, one elected lane each; warps 2 and 3 pad the group

@@ -62,10 +62,6 @@ PTX void mbarrier_arrive(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-PTX void mbarrier_arrive(u32 barrier, u32 count) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
-}
-
 PTX void mbarrier_arrive_expect_tx(u32 barrier, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
@@ -80,7 +76,8 @@ PTX void mbarrier_arrive_cluster(u32 barrier) {
 PTX bool mbarrier_try_wait(u32 barrier, u32 parity) {
   u32 done;
   asm volatile(
-      "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+      "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
+      "  selp.u32 %0, 1, 0, p; }"
       : "=r"(done)
       : "r"(barrier), "r"(parity)
       : "memory");
@@ -161,8 +158,8 @@ PTX void fence_proxy_async() {
 
 PTX void bulk_load(u32 to, const void* from, u32 bytes, u32 barrier) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-          to),
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1], %2, [%3];" ::"r"(to),
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
 }

@@ -29,7 +29,7 @@ struct Shared {
   u64 empty[STAGES];
 };
 
-// A tile of rows of 128 bytes, swizzled by 128 bytes, contiguous in k: groups of 8 rows, 1024 bytes.
+// A tile of rows of 128 bytes, swizzled by 128 bytes, contiguous in k: 1024 bytes for 8 rows.
 PTX u64 operand(u32 address) {
   constexpr u64 swizzle_128 = 1ull << 62, rows_of_8 = u64(1024 >> 4) << 32, unused = 1ull << 16;
   return swizzle_128 | rows_of_8 | unused | ((address & 0x3ffff) >> 4);

@@ -4,7 +4,7 @@
 // stage belongs to one group, which sees every phase of its barriers. With three, a group meets a
 // stage at every other use: copies may land out of order, and a wait for use k + 2 of a stage
 // falls through while use k + 1 has not landed.
-// Ring `row`: full 1 arrival (producer, expect_tx), empty 2 arrivals (the warps of the row's group).
+// Ring `row`: full 1 arrival (producer, expect_tx), empty 2 arrivals (warps of the row's group).
 #include "ptx.cuh"
 
 enum Fault { none, three_stages };

@@ -40,9 +40,9 @@ extern "C" __global__ void __launch_bounds__(COLUMNS) prologue(const float* x, f
     for (u32 i = 0; i < first; ++i) load(i);
   }
 
-  const u32 handled = fault == tail_dropped  ? rows / 2 * 2
-                      : fault == at_least_one ? (rows > 0 ? rows : 1)
-                                              : rows;
+  u32 handled = rows;
+  if (fault == tail_dropped) handled = rows / 2 * 2;
+  if (fault == at_least_one && rows == 0) handled = 1;
   const u32 loaded = fault == refill_too_far ? rows + 1 : fault == never_refilled ? 0 : rows;
 #pragma unroll 1
   for (u32 i = 0; i < handled; ++i) {
