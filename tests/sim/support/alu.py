@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tests.sim.support.native_library import NATIVE, insn
 from warpsmith.sim.isa import Combine, Compare, Flag, Mode, Op, Round, Type, header
 
-NATIVE = Path(__file__).parents[3] / "warpsmith" / "sim" / "native"
 PARTS = (
     *("alu", "approximate", "atomics", "bits", "compare"),
     *("convert", "floats", "formats", "halves", "integer", "pairs"),
@@ -22,29 +22,8 @@ FLAGS = (
     *("-ffp-contract=off", "-frounding-math", "-fPIC", "-shared"),
 )
 LANES = 32
-ROW = ctypes.c_uint64 * LANES
 
 Values = npt.NDArray[np.uint64]
-
-
-class Record(ctypes.Structure):
-    """`insn` of sim.h."""
-
-    _fields_ = (
-        ("op", ctypes.c_uint16),
-        ("type", ctypes.c_uint8),
-        ("type2", ctypes.c_uint8),
-        ("flags", ctypes.c_uint32),
-        ("mode", ctypes.c_uint8),
-        ("round", ctypes.c_uint8),
-        ("compare", ctypes.c_uint8),
-        ("combine", ctypes.c_uint8),
-        ("space", ctypes.c_uint8),
-        ("semantics", ctypes.c_uint8),
-        ("scope", ctypes.c_uint8),
-        ("vector", ctypes.c_uint8),
-        ("rest", ctypes.c_uint8 * 64),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +60,8 @@ class Alu:
         carry: npt.ArrayLike | None = None,
     ) -> Result:
         """Run one instruction on any number of operands, a warp at a time."""
-        record = Record(
-            op=op,
+        record = insn(
+            op,
             type=type_,
             type2=type2,
             mode=mode,
@@ -94,30 +73,27 @@ class Alu:
         )
         arrays = np.broadcast_arrays(*(np.asarray(source, np.uint64) for source in sources))
         count = arrays[0].size
-        padded = -(-count // LANES) * LANES
-        rows = [np.resize(array.ravel(), padded) for array in arrays]
-        flags_in = np.zeros(padded, np.uint64)
+        warps = -(-count // LANES)
+        rows = [np.resize(array.ravel(), warps * LANES) for array in arrays]
+        d, d2 = np.zeros((2, warps * LANES), np.uint64)
+        before = np.zeros(warps * LANES, np.uint8)
         if carry is not None:
-            flags_in[:count] = carry
-        d, d2, carries = (np.zeros(padded, np.uint64) for _ in range(3))
+            before[:count] = carry
+        bits = np.packbits(before, bitorder="little").view(np.uint32)
         pointers = (ctypes.c_void_p * 5)()
-        lane_bits = np.uint64(1) << np.arange(LANES, dtype=np.uint64)
-        for at in range(0, padded, LANES):
-            for index, row in enumerate(rows):
-                pointers[index] = row.ctypes.data + 8 * at
-            bits = ctypes.c_uint32(int((flags_in[at : at + LANES] * lane_bits).sum()))
-            known = self.library.alu_run(
-                ctypes.byref(record),
-                ctypes.c_void_p(d.ctypes.data + 8 * at),
-                ctypes.c_void_p(d2.ctypes.data + 8 * at),
-                pointers,
-                ctypes.c_uint32(0xFFFFFFFF),
-                ctypes.byref(bits),
-            )
-            if not known:
+        run, at_record, mask = self.library.alu_run, ctypes.addressof(record), 0xFFFFFFFF
+        bases = [row.ctypes.data for row in rows]
+        at_d, at_d2, at_bits = d.ctypes.data, d2.ctypes.data, bits.ctypes.data
+        for warp in range(warps):
+            offset = 8 * LANES * warp
+            for index, base in enumerate(bases):
+                pointers[index] = base + offset
+            if not run(
+                at_record, at_d + offset, at_d2 + offset, pointers, mask, at_bits + 4 * warp
+            ):
                 raise Refused(f"{op.name} {type_.name} {type2.name}")
-            carries[at : at + LANES] = (np.uint64(bits.value) >> np.arange(32, dtype=np.uint64)) & 1
-        return Result(d[:count], d2[:count], carries[:count])
+        after = np.unpackbits(bits.view(np.uint8), bitorder="little").astype(np.uint64)
+        return Result(d[:count], d2[:count], after[:count])
 
 
 def build(folder: Path) -> Alu:
@@ -128,6 +104,8 @@ def build(folder: Path) -> Alu:
     command = ["cc", *FLAGS, f"-I{folder}", "-o", str(library), *sources, "-lm"]
     subprocess.run(command, check=True)
     loaded = ctypes.CDLL(str(library))
+    pointer, word = ctypes.c_void_p, ctypes.c_uint32
+    loaded.alu_run.argtypes = (pointer, pointer, pointer, pointer, word, pointer)
     loaded.alu_run.restype = ctypes.c_bool
     loaded.atomic_apply.restype = ctypes.c_uint64
     return Alu(loaded)
