@@ -123,6 +123,19 @@ def test_waits_for_reads_and_for_writes_are_exchanged() -> None:
     assert body(found["full"]) == ["cp.async.bulk.wait_group 0;"]
 
 
+def test_neutral_mutants_say_why() -> None:
+    found = by_operator(kernel(" cp.async.bulk.wait_group.read 1;"))
+    assert {name for name, mutant in found.items() if mutant.neutral} == {
+        "duplicated",
+        "full",
+        "pending-1",
+    }
+    found = by_operator(kernel(" fence.proxy.async;"))
+    assert [name for name, mutant in found.items() if mutant.neutral] == ["duplicated"]
+    found = by_operator(kernel(" cp.async.bulk.commit_group;"))
+    assert not any(mutant.neutral for mutant in found.values())
+
+
 def test_scope_and_order_are_weakened() -> None:
     arrive = "mbarrier.arrive{}.shared::cluster.b64 _, [%r1];"
     found = by_operator(kernel(" " + arrive.format(".release.cluster")))

@@ -36,13 +36,17 @@ _NARROWER = {".cluster": ".cta", ".gpu": ".cta", ".sys": ".gpu", ".gl": ".cta"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """`name` is unique in a text; `line` is that of the changed instruction."""
+    """`name` is unique in a text; `line` is that of the changed instruction.
+
+    `neutral` says why the mutant means the same in every kernel; it is empty where it may not.
+    """
 
     name: str
     line: int
     operator: str
     instruction: str
     description: str
+    neutral: str
     text: str
 
 
@@ -71,8 +75,25 @@ def mutants(text: str) -> Iterator[Mutant]:
                 operator=operator,
                 instruction=" ".join(text[one.start : one.end].split()),
                 description=description,
+                neutral=_neutral(operator, one),
                 text=changed,
             )
+
+
+def _neutral(operator: str, one: Instruction) -> str:
+    if operator in ("pending-1", "full"):
+        return "it waits for more than it has to"
+    if operator != "duplicated":
+        return ""
+    if one.opcode.startswith(("fence", "membar", "wgmma.fence")):
+        return "a fence twice in a row orders the same"
+    if re.search(r"wait_(group|all)|(test|try)_wait", one.opcode):
+        return "a wait that has succeeded succeeds again"
+    if one.opcode.startswith("setmaxnreg"):
+        return "the number is the same"
+    if one.opcode.startswith("bar.warp.sync"):
+        return "the lanes meet twice"
+    return ""
 
 
 Change = tuple[str, str, str]  # the operator, a description, the changed text
