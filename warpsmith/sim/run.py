@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsmith.sim.isa import Op
 from warpsmith.sim.machine import Launch, Order, Outcome, run_once
 from warpsmith.sim.program import Program
 from warpsmith.sim.records import pack
@@ -67,7 +68,10 @@ def simulate(
     """
     packed = pack(launch.program)
     names = tuple(buffer.name for buffer in launch.buffers)
-    found: dict[tuple[object, ...], Finding] = {}
+    found: dict[tuple[object, ...], Finding] = {
+        (each.kind, each.site.line, None): each
+        for each in _ignored_register_budgets(launch.program)
+    }
     first: Outcome | None = None
     ran = []
     for schedule in schedules(count, seed):
@@ -114,6 +118,20 @@ def _finding(program: Program, names: tuple[str, ...], row: Any) -> Finding:
         phase=_known(row["phase"]),
         count=int(row["count"]),
     )
+
+
+def _ignored_register_budgets(program: Program) -> Iterator[Finding]:
+    """`setmaxnreg` counts only when ptxas knows the registers at entry; else it says C7508."""
+    known = program.max_registers or (program.bound and program.min_blocks)
+    for pc, instruction in enumerate(program.instructions):
+        if instruction.op is Op.SETMAXNREG and not known:
+            yield Finding(
+                kind="setmaxnreg",
+                message="ptxas ignores setmaxnreg (C7508): the kernel has neither .maxnreg nor "
+                ".maxntid with .minnctapersm, so its registers at entry are not known",
+                site=_site(program, pc, -1, -1, -1),
+            )
+            return
 
 
 def _known(value: Any) -> int | None:

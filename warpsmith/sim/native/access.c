@@ -196,6 +196,16 @@ static step load(warp *w, const insn *in, u32 mask) {
     return STEP_NEXT;
 }
 
+/* Threads that store the same value to one place agree, in whatever order. */
+static bool agrees(const actor *a, const target *t) {
+    for (u32 i = 0; i < t->bytes; i++) {
+        const cell *c = region_cells(t->at.in, t->at.offset + i);
+        if (c->who == WHO_NOBODY || c->who & WHO_FLIGHT || c->pc & SHADOW_POISON || c->list) return false;
+        if (known_to(a, c->who, c->time) == KNOWN) return false;
+    }
+    return true;
+}
+
 static step store(warp *w, const insn *in, u32 mask) {
     u32 count = in->operand_count - 1, element = type_bytes(in->type), slots = element == 16 ? 2 : 1;
     u32 size = element / slots, undefined = 0;
@@ -231,10 +241,7 @@ static step store(warp *w, const insn *in, u32 mask) {
         a.pc |= strength(in);
         u8 *data = t.at.in->data + t.at.offset;
         bool changes = memcmp(data, bytes, t.bytes) != 0;
-        /* Lanes that store the same value to one place in one instruction agree. */
-        cell *c = region_cells(t.at.in, t.at.offset);
-        bool agree = !changes && c->time == a.time && (c->who ^ a.who) < LANES && c->who != WHO_NOBODY;
-        if (!agree) shadow_write(&a, t.at.in, t.at.offset, t.bytes, poison);
+        if (changes || !agrees(&a, &t)) shadow_write(&a, t.at.in, t.at.offset, t.bytes, poison);
         memcpy(data, bytes, t.bytes);
         if (changes || strength(in)) w->m->progress++;
         if (strength(in)) publish(&t, false);

@@ -140,6 +140,17 @@ void barrier_wait_describe(const warp *w, const split *s, char *text, size_t siz
              b->expected);
 }
 
+void named_barriers_finish_check(cta *c) {
+    for (u32 id = 0; id < NAMED_BARRIERS; id++) {
+        const named_barrier *b = &c->named[id];
+        if (b->arrived)
+            report(c->m, FINDING_NAMED_COUNT, &c->warps[b->first_warp], -1, (i32)b->first_pc,
+                   "CTA %u exits while %u of %u threads have come to barrier %u: arrivals that nobody "
+                   "waits for",
+                   c->index, b->arrived, b->expected, id);
+    }
+}
+
 /* ---- The cluster barrier ---- */
 
 static u32 live_warps_of(const machine *m, u32 cluster) {
@@ -173,6 +184,7 @@ static step cluster(warp *w, split *s, const insn *in, u32 mask) {
         b->arrived++;
         if (in->semantics != SEMANTICS_RELAXED) release_into(w, mask, &b->arrivals);
         else if (w->has_released) clock_join(&b->arrivals, &w->released_by_fence);
+        clock_join(&b->arrivals, &w->inits);
         cluster_barrier_recheck(w->cta);
         w->m->progress++;
         return STEP_YIELD;
@@ -213,20 +225,10 @@ static void memory_fence(warp *w, const insn *in, u32 mask) {
     release_into(w, mask, &w->released_by_fence);
 }
 
-/* fence.mbarrier_init covers the barriers that its thread initialized. */
-static void init_fence(warp *w, u32 mask) {
-    cta *c = w->cta;
-    for (u32 i = 0; i < c->barrier_count; i++) {
-        mbarrier *b = &c->barriers[i];
-        actor a = actor_thread(w, b->init_who & 31, 0);
-        if (b->live && b->init_who == a.who && lane_in(mask, (int)(b->init_who & 31))) b->fenced = true;
-    }
-}
-
 static step fence(warp *w, const insn *in, u32 mask) {
     switch (in->mode) {
     case MODE_PROXY_ASYNC: proxy_fence(w, mask); break;
-    case MODE_MBARRIER_INIT: init_fence(w, mask); break;
+    case MODE_MBARRIER_INIT: mbarriers_fence(w, mask); break;
     case MODE_PROXY_TENSORMAP: return run_copy(w, NULL, in, mask);
     case MODE_MEMORY: memory_fence(w, in, mask); break;
     default: break; /* fence.proxy.alias: one virtual address for each place here */

@@ -25,6 +25,7 @@ void knowledge_join(knowledge *into, const knowledge *from) {
     join_part(&into->async_full, &into->async_part, &into->async_lanes, from->async_full,
               from->async_part, from->async_lanes);
     into->seen = larger(into->seen, larger(from->seen, from->full));
+    into->init = larger(into->init, from->init);
 }
 
 void clock_free(vclock *clock) {

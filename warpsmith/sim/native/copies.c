@@ -71,30 +71,6 @@ static place range_of(warp *w, const insn *in, u32 lane, const char *what, u64 a
     return at;
 }
 
-/* The mbarrier that a copy will complete on must be live, ordered and fenced. */
-static bool check_barrier(warp *w, const insn *in, u32 lane, cta *owner, u32 address) {
-    i32 pc = pc_of(w, in);
-    mbarrier *b = mbarrier_find(owner, address);
-    if (!b) {
-        report(w->m, FINDING_UNINITIALIZED_BARRIER, w, (i32)lane, pc,
-               "a copy names shared address 0x%x of CTA %u, where no mbarrier is live", address,
-               owner->index);
-        return false;
-    }
-    actor a = actor_thread(w, lane, pc);
-    a.async = true;
-    order_known how = known_to(&a, b->init_who, b->init_time);
-    if (how == UNKNOWN || (how == UNFENCED && !b->fenced)) {
-        finding *f = report(
-            w->m, how == UNKNOWN ? FINDING_RACE : FINDING_INIT_FENCE, w, (i32)lane, pc,
-            "a copy completes on the mbarrier at shared address 0x%x, whose init is %s", address,
-            how == UNKNOWN ? "not ordered before it"
-                           : "ordered but with no fence.mbarrier_init or fence.proxy.async behind it");
-        if (f) f->other_pc = (i32)b->init_pc;
-    }
-    return true;
-}
-
 static void run_add(effect *e, u64 global, u32 shared, u32 bytes, bool inside) {
     e->runs = realloc(e->runs, (e->run_count + 1) * sizeof *e->runs);
     e->runs[e->run_count++] = (copy_run){global, shared, bytes, inside};
@@ -171,7 +147,8 @@ static bool barrier_of(effect *e, const insn *in, u32 operand_index) {
     e->barrier_address = (u32)at.offset;
     bool fine = true;
     for (u32 d = 0; d < e->destination_count; d++)
-        fine &= check_barrier(w, in, e->lane, &w->m->ctas[e->destination_cta[d]], e->barrier_address);
+        fine &= mbarrier_check_copy(w, e->lane, &w->m->ctas[e->destination_cta[d]], e->barrier_address,
+                                    (i32)e->pc);
     return fine;
 }
 

@@ -33,6 +33,7 @@ typedef struct {
     u32 full, part, lanes;
     u32 async_full, async_part, async_lanes;
     u32 seen; /* of barriers: phases that must be complete by cause and effect alone */
+    u32 init; /* of mbarriers: inits that fence.mbarrier_init has published */
 } knowledge;
 
 /* Knowledge of every agent of one CTA, grown on demand. */
@@ -106,7 +107,8 @@ enum {
 
 typedef struct {
     u32 address; /* in shared memory of its CTA */
-    bool live, invalidated, fenced;
+    bool live, invalidated;
+    u32 inits; /* mbarrier.init so far */
     u32 agent;
     u32 expected, pending;
     i64 transactions;
@@ -199,6 +201,7 @@ struct warp {
     u32 released_lanes;
     u8 released_scope;
     vclock to_acquire; /* what relaxed reads found, for an acquire fence */
+    vclock inits; /* what fence.mbarrier_init published */
     bool has_released, has_to_acquire;
 
     /* Asynchronous groups: `committed` closed ones, `waited` those whose end was waited for. */
@@ -465,6 +468,12 @@ bool registers_ready(const warp *w, const split *s);
 void mbarrier_wait_describe(const warp *w, const split *s, char *text, size_t size);
 void barrier_wait_describe(const warp *w, const split *s, char *text, size_t size);
 mbarrier *mbarrier_find(cta *c, u32 address);
+bool mbarrier_init_known(const warp *w, u32 lane, const cta *owner, const mbarrier *b, i32 pc);
+/* The barrier that a copy will complete on must be live and known; false when there is none. */
+bool mbarrier_check_copy(warp *w, u32 lane, cta *owner, u32 address, i32 pc);
+void mbarriers_fence(warp *w, u32 lanes); /* fence.mbarrier_init */
+void matrices_finish_check(cta *c);
+void named_barriers_finish_check(cta *c);
 void mbarrier_transact(machine *m, cta *c, u32 address, i64 bytes, const effect *e);
 void mbarrier_arrive_async(warp *w, u32 lanes, u32 address, bool noinc, i32 pc);
 void mbarriers_exit_check(cta *c);

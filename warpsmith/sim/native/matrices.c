@@ -235,6 +235,17 @@ void matrices_exit_check(warp *w, u32 lanes, i32 pc) {
                w->wgmma_issued, w->wgmma_waited);
 }
 
+/* All four warps of a group execute every wgmma. */
+void matrices_finish_check(cta *c) {
+    for (u32 i = 0; i < c->warp_count; i++) {
+        const warp *w = &c->warps[i], *first = &c->warps[i & ~3u];
+        if (w->wgmma_total != first->wgmma_total)
+            report(c->m, FINDING_DIVERGENT, w, -1, -1,
+                   "warp %u has executed %u wgmma and warp %u of its warp group %u", w->index,
+                   w->wgmma_total, first->index, first->wgmma_total);
+    }
+}
+
 step run_matrix(warp *w, split *s, const insn *in, u32 mask) {
     mask = gather_warp(w, s, in, mask, "a matrix instruction");
     if (!mask) return STEP_BLOCKED;

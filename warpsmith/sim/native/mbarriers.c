@@ -52,6 +52,41 @@ static void at_barrier(finding *f, const mbarrier *b) {
     f->phase = (i32)(b->phase - b->first_phase);
 }
 
+bool mbarrier_init_known(const warp *w, u32 lane, const cta *owner, const mbarrier *b, i32 pc) {
+    actor a = actor_thread((warp *)w, lane, pc);
+    if (known_to(&a, b->init_who, b->init_time) == KNOWN) return true;
+    if (clock_look(&w->known, owner->index, b->agent)->init >= b->inits) return true;
+    for (u32 i = 0; i < w->lane_clock_count; i++)
+        if (lane_in(w->lane_clocks[i].lanes, (int)lane) &&
+            clock_look(&w->lane_clocks[i].clock, owner->index, b->agent)->init >= b->inits)
+            return true;
+    return false;
+}
+
+/* It covers the barriers that its threads initialized. */
+void mbarriers_fence(warp *w, u32 lanes) {
+    const cta *c = w->cta;
+    for (u32 i = 0; i < c->barrier_count; i++) {
+        const mbarrier *b = &c->barriers[i];
+        u32 lane = b->init_who & 31;
+        actor a = actor_thread(w, lane, 0);
+        if (b->live && b->init_who == a.who && lane_in(lanes, (int)lane))
+            clock_at(&w->inits, c->index, b->agent)->init = b->inits;
+    }
+}
+
+/* Nobody may use a barrier before its init is ordered; peers need that to be published. */
+static void check_init(warp *w, const cta *owner, const mbarrier *b, u32 lane, i32 pc) {
+    if (mbarrier_init_known(w, lane, owner, b, pc)) return;
+    bool peer = owner != w->cta;
+    finding *f = report(w->m, peer ? FINDING_INIT_FENCE : FINDING_RACE, w, (i32)lane, pc,
+                        "uses the mbarrier at shared address 0x%x of CTA %u with nothing that orders its "
+                        "mbarrier.init before%s",
+                        b->address, owner->index,
+                        peer ? ": no fence.mbarrier_init, or no releasing barrier, behind it" : "");
+    if (f) f->other_pc = (i32)b->init_pc;
+}
+
 /* The live barrier that an instruction uses, with its init ordered before; NULL after a report. */
 static mbarrier *usable(warp *w, cta *owner, u32 address, u32 lane, i32 pc) {
     mbarrier *b = slot(owner, address);
@@ -63,16 +98,12 @@ static mbarrier *usable(warp *w, cta *owner, u32 address, u32 lane, i32 pc) {
         if (f) f->barrier = (i32)address;
         return NULL;
     }
-    actor a = actor_thread(w, lane, pc);
-    if (known_to(&a, b->init_who, b->init_time) != KNOWN) {
-        finding *f = report(w->m, FINDING_RACE, w, (i32)lane, pc,
-                            "uses the mbarrier at shared address 0x%x with nothing that orders its "
-                            "mbarrier.init before",
-                            address);
-        if (f) f->other_pc = (i32)b->init_pc;
-        at_barrier(f, b);
-    }
+    check_init(w, owner, b, lane, pc);
     return b;
+}
+
+bool mbarrier_check_copy(warp *w, u32 lane, cta *owner, u32 address, i32 pc) {
+    return usable(w, owner, address, lane, pc) != NULL;
 }
 
 static u32 agent_of(const cta *c, u32 index) {
@@ -109,7 +140,8 @@ static void init(warp *w, const insn *in, u32 lane) {
     actor a = actor_thread(w, lane, pc);
     shadow_write(&a, &c->shared, address, 8, false);
     b->live = true;
-    b->invalidated = b->fenced = false;
+    b->invalidated = false;
+    b->inits++;
     b->expected = b->pending = count;
     b->transactions = 0;
     b->first_phase = b->observed = b->last_tx_phase = b->phase;

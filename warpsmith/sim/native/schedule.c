@@ -84,6 +84,8 @@ static void finish_cta(cta *c) {
     }
     mbarriers_exit_check(c);
     setmaxnreg_exit_check(c);
+    matrices_finish_check(c);
+    named_barriers_finish_check(c);
     check_peers(c);
     for (u32 i = 0; i < c->warp_count; i++)
         if (c->warps[i].cycle > m->stats.cycles) m->stats.cycles = c->warps[i].cycle;
