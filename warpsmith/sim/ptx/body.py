@@ -183,7 +183,7 @@ class _Body:
             return self.address()
         if word == "{":
             return Vector(self.vector())
-        if word == "|":
+        if word in ("|", ",", ";"):
             cursor.fail("an operand")
         scalar = cursor.scalar()
         if cursor.word == "|" and isinstance(scalar, Symbol):

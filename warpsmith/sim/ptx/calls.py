@@ -39,25 +39,27 @@ class Calls:
         if not isinstance(function, Function):
             raise Refusal(f"unknown function `{call.name}`")
         expansion = self.expansion
-        behind = expansion.label()
+        skipped = expansion.label()
         if call.guard is not None:
             guard = reader.predicate(call.guard)
             skip = replace(guard, negated=not guard.negated)
-            expansion.emit(Op.BRA, guard=skip, target=behind)
+            expansion.emit(Op.BRA, guard=skip, target=skipped)
         expansion.guard = None
         if function.body is None:
             self.runtime(call, function, reader)
-            expansion.here(behind)
+            expansion.here(skipped)
             return
         if call.name in self.inside:
             path = " -> ".join((*self.inside, call.name))
             raise Refusal(f"`{call.name}` calls itself ({path}); recursion is not supported")
         if len(self.inside) >= _DEEPEST:
             raise Refusal(f"more than {_DEEPEST} calls within calls")
-        self.inline(call, function, reader, behind)
+        self.inline(call, function, reader)
+        expansion.here(skipped)
 
-    def inline(self, call: Call, function: Function, reader: Reader, behind: int) -> None:
+    def inline(self, call: Call, function: Function, reader: Reader) -> None:
         expansion = self.expansion
+        behind = expansion.label()
         assert function.body is not None
         for what, formal, actual in (
             ("arguments", function.parameters, call.arguments),

@@ -129,8 +129,10 @@ class Expansion:
                 self.here(target.number)
             elif isinstance(item, Registers):
                 self.registers(item, scope)
+                reader.known.clear()  # a name of an outer scope may have been looked up before
             elif isinstance(item, Declaration):
                 self.declaration(item, scope)
+                reader.known.clear()
             elif isinstance(item, Call):
                 self.at(item.line, item.location, item.text)
                 try:

@@ -94,12 +94,7 @@ class Scope:
                 split -= 1
                 found = self.ranges.get(name[:split])
                 digits = name[split:]
-                if (
-                    found
-                    and len(digits) < 10
-                    and (digits == "0" or digits[0] != "0")
-                    and int(digits) < found[0]
-                ):
+                if found and _is_index(digits, found[0]):
                     type_ = found[1]
                     break
         if type_ is None:
@@ -107,6 +102,13 @@ class Scope:
         register = self.bank.take(name, type_)
         self.known[name] = register
         return register
+
+
+def _is_index(digits: str, count: int) -> bool:
+    """Whether the digits name a register of a range."""
+    if len(digits) > 9 or (digits[0] == "0" and digits != "0"):
+        return False
+    return int(digits) < count
 
 
 def _specials() -> dict[str, tuple[Special, Type]]:

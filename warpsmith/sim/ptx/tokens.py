@@ -12,12 +12,13 @@ from warpsmith.errors import SimulationError
 _TOKEN = re.compile(
     r"""(?P<skip>[ \t\r\f\v]+|//[^\n]*)
     |(?P<newline>\n)
+    |(?P<comment>/\*.*?\*/)
+    |(?P<open>/\*)
     |(?P<word>[A-Za-z_$%][\w$]*(?:(?:\.|::)[\w$]+)*|\.[A-Za-z_][\w$]*(?:::[\w$]+)*
       |0[fF][0-9a-fA-F]{8}(?![\w$])|0[dD][0-9a-fA-F]{16}(?![\w$])
       |0[xX][0-9a-fA-F]+U?(?![\w$])|0[bB][01]+U?(?![\w$])
       |\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?
       |<<|>>|<=|>=|==|!=|&&|\|\||[@!,;:{}\[\]()<>|+\-*/%&^~=?])
-    |(?P<comment>/\*.*?\*/)
     |(?P<string>"(?:[^"\\\n]|\\.)*")""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
@@ -60,6 +61,9 @@ def tokenize(text: str) -> Tokens:
             line += 1
         elif group == "comment":
             line += match.group().count("\n")
+        elif group == "open":
+            position = start
+            break
     if position != len(text):
         stray = text[position : position + 20].split("\n")[0]
         what = "unfinished comment" if stray.startswith("/*") else "character that PTX lacks"

@@ -84,7 +84,8 @@ def find(mnemonic: str, shape: str) -> Form:
                 places = (*places, (Role(Take.IGNORED),))
             return matrix.checked(replace(form, roles=places), mnemonic)
     if shapes:
-        wanted = " or ".join(f"`{', '.join(_shown(i) for i in items)}`" for _, items in shapes)
+        known = dict.fromkeys(", ".join(_shown(item) for item in items) for _, items in shapes)
+        wanted = " or ".join(f"`{operands}`" if operands else "none" for operands in known)
         raise Refusal(f"`{mnemonic}` takes operands {wanted}; got {_counted(shape)}")
     raise Refusal(_misfit(mnemonic, head, words, furthest, expected))
 
