@@ -16,7 +16,7 @@ from warpsmith.errors import SimulationError
 from warpsmith.sim import tensor_maps
 from warpsmith.sim.machine import SHARED_LIMIT, Buffer, Dim3, Launch, address_of
 from warpsmith.sim.program import Parameter, Program
-from warpsmith.sim.run import Expectation
+from warpsmith.sim.simulate import Expectation
 
 Spec = Mapping[str, Any]
 Array = NDArray[Any]
