@@ -157,9 +157,6 @@ class Expansion:
                 scope.define(item.name, self.allocate(size_of(item), align_of(item)))
             except Refusal as refusal:
                 refuse(item.line, f"`{item.name}`: {refusal}")
-        elif item.external and item.space == "shared":
-            self.layout.dynamic.append((item, scope))
-            scope.define(item.name, Memory(Space.SHARED, None, 0))
         else:
             scope.define(item.name, self.layout.static(item))
 

@@ -45,7 +45,6 @@ class Layout:
     variables: list[Variable] = field(default_factory=list)
     placed: dict[int, Memory] = field(default_factory=dict)
     pending: list[tuple[Declaration, int]] = field(default_factory=list)
-    dynamic: list[tuple[Declaration, Scope]] = field(default_factory=list)
 
     def static(self, declaration: Declaration) -> Memory:
         """A `.global`, `.const` or `.shared` variable: one place, however often it is met."""
@@ -75,12 +74,15 @@ class Layout:
         self.placed[id(declaration)] = memory
         return memory
 
-    def extern_shared(self, declarations: list[Declaration]) -> int | None:
-        """The start of the dynamic shared memory behind the static one, if any is declared."""
+    def dynamic(self, declarations: list[Declaration]) -> int | None:
+        """Put the `.extern .shared` arrays behind the static ones, all at one place: where?"""
         if not declarations:
             return None
         align = max(align_of(declaration) for declaration in declarations)
-        return -(-self.areas["shared"].end // align) * align
+        start = -(-self.areas["shared"].end // align) * align
+        for declaration in declarations:
+            self.placed[id(declaration)] = Memory(Space.SHARED, start, 0)
+        return start
 
     def initialize(self, scope: Scope) -> None:
         """Fill in what the declarations say, once all variables have addresses."""

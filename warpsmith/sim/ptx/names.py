@@ -128,5 +128,8 @@ def _specials() -> dict[str, tuple[Special, Type]]:
     return found
 
 
+UNSUPPORTED = ("%envreg", "%reserved_smem_offset_", "%pm", "%current_graph_exec")
+"""Beginnings of special registers that have no meaning here."""
+
 SPECIALS = _specials()
 """Special registers by their PTX name, with their type."""

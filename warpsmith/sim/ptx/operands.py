@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 from warpsmith.sim.isa import Flag, Kind, Op, Space, Type, Window
 from warpsmith.sim.program import Operand
 from warpsmith.sim.ptx.decode import Form, Role, Take
-from warpsmith.sim.ptx.names import SPECIALS, Entity, Memory, Register, Scope, Target, Targets
+from warpsmith.sim.ptx.names import (
+    SPECIALS,
+    UNSUPPORTED,
+    Entity,
+    Memory,
+    Register,
+    Scope,
+    Target,
+    Targets,
+)
 from warpsmith.sim.ptx.numbers import WIDTH, constant, cut
 from warpsmith.sim.ptx.refusal import Refusal
 from warpsmith.sim.ptx.syntax import (
@@ -130,6 +139,8 @@ class Reader:
     def look(self, name: str) -> Entity:
         entity = self.scope.find(name)
         if entity is None:
+            if name.startswith(UNSUPPORTED):
+                raise Refusal(f"special register `{name}` is not supported")
             raise Refusal(f"unknown name `{name}`")
         return entity
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from warpsmith.sim.ptx.body import parse_block
 from warpsmith.sim.ptx.cursor import Cursor
@@ -35,6 +36,7 @@ def parse(text: str) -> Module:
     files: dict[int, str] = {}
     variables: list[Declaration] = []
     functions: list[Function] = []
+    aliases: dict[str, str] = {}
     while cursor.word:
         word = cursor.word
         if word == ".version":
@@ -62,20 +64,26 @@ def parse(text: str) -> Module:
         elif word == ".pragma":
             cursor.take()
             _pragma(cursor)
-        elif word == ".loc":
-            cursor.fail("`.loc` within a function only")
+        elif word == ".alias":
+            cursor.take()
+            other = cursor.name("the name of a function")
+            cursor.expect(",")
+            aliases[other] = cursor.name("the name of a function")
+            cursor.expect(";")
         elif word == ";":
             cursor.take()
         elif word.startswith("."):
             linking = {cursor.take() for _ in iter(lambda: cursor.word in _LINKING, False)}
             if cursor.word in (".entry", ".func"):
                 functions.append(_function(cursor))
-            elif cursor.word in (".global", ".const", ".shared", ".tex", ".alias"):
+            elif cursor.word in (".global", ".const", ".shared"):
                 variables += parse_declarations(cursor, external=".extern" in linking)
             else:
                 cursor.fail("a directive such as `.entry`, `.func`, `.global`")
         else:
             cursor.fail("a directive")
+    named = {function.name: function for function in functions if function.body is not None}
+    functions += [replace(named[of], name=name) for name, of in aliases.items() if of in named]
     return Module(
         version=version,
         target=target,

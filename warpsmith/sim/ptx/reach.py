@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from warpsmith.sim.ptx.syntax import (
     Address,
     Argument,
@@ -9,7 +11,6 @@ from warpsmith.sim.ptx.syntax import (
     Call,
     Declaration,
     Function,
-    Pair,
     Statement,
     Symbol,
     TensorAddress,
@@ -17,52 +18,52 @@ from warpsmith.sim.ptx.syntax import (
 )
 
 
-def reached(entry: Function, functions: dict[str, Function]) -> dict[str, Declaration | None]:
-    """Names that stand in the bodies of `entry` and of all that it calls, in their order.
+@dataclass(slots=True)
+class Reach:
+    """Names that stand in the bodies, and the variables of static life that are declared there."""
 
-    A variable that is declared in one of the bodies has its declaration behind its name.
-    """
-    names: dict[str, Declaration | None] = {}
+    names: set[str] = field(default_factory=set)
+    declarations: list[Declaration] = field(default_factory=list)
+
+
+def reached(entry: Function, functions: dict[str, Function]) -> Reach:
+    """What the bodies of `entry` and of all that it calls use."""
+    reach = Reach()
     seen = {entry.name}
     pending = [entry]
     while pending:
         function = pending.pop()
         if function.body is not None:
-            _collect(function.body, names)
-        for name in list(names):
-            if name in functions and name not in seen:
+            _collect(function.body, reach)
+        for name, called in functions.items():
+            if name in reach.names and name not in seen:
                 seen.add(name)
-                pending.append(functions[name])
-    return names
+                pending.append(called)
+    return reach
 
 
-def _collect(block: Block, names: dict[str, Declaration | None]) -> None:
+def _collect(block: Block, reach: Reach) -> None:
+    names = reach.names
     for item in block.items:
         if isinstance(item, Statement):
             for argument in item.arguments:
-                for name in _names(argument):
-                    names.setdefault(name, None)
+                names.update(_names(argument))
         elif isinstance(item, Call):
-            names.setdefault(item.name, None)
+            names.add(item.name)
             for scalar in (*item.arguments, *item.results):
-                if isinstance(scalar, Symbol):
-                    names.setdefault(scalar.name, None)
+                names.update(_names(scalar))
         elif isinstance(item, Declaration):
             if item.space not in ("param", "local"):
-                names[f"{item.name} {item.line}"] = item
+                reach.declarations.append(item)
         elif isinstance(item, Block):
-            _collect(item, names)
+            _collect(item, reach)
 
 
 def _names(argument: Argument) -> tuple[str, ...]:
     if isinstance(argument, Symbol):
         return (argument.name,)
-    if isinstance(argument, Address):
+    if isinstance(argument, Address | TensorAddress):
         return _names(argument.base)
     if isinstance(argument, Vector):
         return tuple(name for item in argument.items for name in _names(item))
-    if isinstance(argument, TensorAddress):
-        return _names(argument.base)
-    if isinstance(argument, Pair):
-        return ()
     return ()

@@ -11,6 +11,7 @@ from warpsmith.sim.ptx.layout import Layout, parameters_of
 from warpsmith.sim.ptx.names import Bank, Memory, Scope
 from warpsmith.sim.ptx.parse import parse
 from warpsmith.sim.ptx.reach import reached
+from warpsmith.sim.ptx.refusal import refuse
 from warpsmith.sim.ptx.registers import share_slots
 from warpsmith.sim.ptx.syntax import Function, Module
 
@@ -29,52 +30,23 @@ def read(text: str, kernel: str | None = None) -> Program:
     """
     module = parse(text)
     entry = _entry(module, kernel)
-    layout = Layout()
+    assert entry.body is not None
     bank = Bank()
     scope = Scope(bank)
-    functions: dict[str, Function] = {}
-    for function in module.functions:
-        if function.body is not None or function.name not in functions:
-            functions[function.name] = function
-    for name, function in functions.items():
-        scope.define(name, function)
-    used = reached(entry, functions)
-    dynamic = []
-    for variable in module.variables:
-        if variable.space not in ("global", "const", "shared"):
-            continue
-        if variable.space == "shared" and variable.name not in used:
-            continue
-        if variable.type in ("texref", "surfref", "samplerref"):
-            continue
-        if variable.external and variable.space == "shared":
-            dynamic.append(variable)
-        else:
-            scope.define(variable.name, layout.static(variable))
-    # Shared variables of functions come behind those of the module, before the dynamic ones.
-    for declaration in used.values():
-        if declaration is not None and declaration.space == "shared":
-            if declaration.external:
-                dynamic.append(declaration)
-            else:
-                layout.static(declaration)
-    start = layout.extern_shared(dynamic)
-    for declaration in dynamic:
-        memory = Memory(Space.SHARED, start, 0)
-        layout.placed[id(declaration)] = memory
-        scope.define(declaration.name, memory)
+    layout = Layout()
+    dynamic_start = _declare(module, entry, scope, layout)
     parameters = parameters_of(entry)
     inner = Scope(bank, scope)
     for parameter in parameters:
         inner.define(parameter.name, Memory(Space.PARAM, parameter.offset, parameter.size))
     size = max((p.offset + p.size for p in parameters), default=0)
     if size > _MOST_PARAMETERS:
-        raise SimulationError(
-            f"line {entry.line}: `{entry.name}` takes {size} bytes of parameters; "
-            f"at most {_MOST_PARAMETERS} can be passed"
+        refuse(
+            entry.line,
+            f"`{entry.name}` takes {size} bytes of parameters; at most {_MOST_PARAMETERS} "
+            "can be passed",
         )
     expansion = Expansion(module, scope, layout)
-    assert entry.body is not None
     expansion.block(entry.body, inner)
     instructions, names = share_slots(with_meetings(expansion.finished()), bank.names)
     layout.initialize(scope)
@@ -92,12 +64,40 @@ def read(text: str, kernel: str | None = None) -> Program:
         local_bytes=expansion.local_bytes,
         global_bytes=layout.areas["global"].end,
         const_bytes=layout.areas["const"].end,
-        dynamic_start=start,
+        dynamic_start=dynamic_start,
         bound=_volume(directives.get(".reqntid") or directives.get(".maxntid")),
         min_blocks=directives.get(".minnctapersm", (0,))[0],
         max_registers=directives.get(".maxnreg", (0,))[0],
         cluster=_extent(directives.get(".reqnctapercluster")),
     )
+
+
+def _declare(module: Module, entry: Function, scope: Scope, layout: Layout) -> int | None:
+    """Name the functions and place the variables; where dynamic shared memory starts.
+
+    Of the shared variables only those that the kernel uses take room: first those of the module,
+    then those of functions, last the dynamic ones.
+    """
+    functions: dict[str, Function] = {}
+    for function in module.functions:
+        if function.body is not None or function.name not in functions:
+            functions[function.name] = function
+    for name, function in functions.items():
+        scope.define(name, function)
+    used = reached(entry, functions)
+    outer = [
+        variable
+        for variable in module.variables
+        if variable.space in ("global", "const") or variable.name in used.names
+    ]
+    dynamic = [v for v in (*outer, *used.declarations) if v.external and v.space == "shared"]
+    for variable in (*outer, *used.declarations):
+        if variable not in dynamic:
+            layout.static(variable)
+    start = layout.dynamic(dynamic)
+    for variable in outer:
+        scope.define(variable.name, layout.static(variable))
+    return start
 
 
 def _entry(module: Module, kernel: str | None) -> Function:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _TEXTURES = "it has no textures and surfaces"
 _NEWER = "it belongs to architectures after sm_90a"
 _HEADS = {
@@ -20,9 +22,8 @@ _HEADS = {
     "stackrestore": "stacks of variable size are not simulated",
     "clusterlaunchcontrol": _NEWER,
     "tcgen05": _NEWER,
-    "vadd": "video instructions are not simulated",
-    "vsub": "video instructions are not simulated",
 }
+_VIDEO = re.compile(r"v(add|sub|absdiff|min|max|avrg|shl|shr|mad|set)[24]?$")
 _STARTS = {
     "mma.sp": "sparse products are not simulated",
     "wgmma.mma_async.sp": "sparse products are not simulated",
@@ -44,6 +45,8 @@ def reason(mnemonic: str) -> str:
     head = mnemonic.partition(".")[0]
     if head in _HEADS:
         return _HEADS[head]
+    if _VIDEO.match(head):
+        return "video instructions are not simulated"
     if ".im2col" in mnemonic or ".tile::" in mnemonic:
         return "only the tile mode of tensor copies is simulated"
     if "oob" in mnemonic.split("."):
