@@ -12,6 +12,7 @@ from tests.sim.support.catalog import KERNELS, LOOPS, NAMES, TRITON, TWINS, read
 from tests.sim.support.corpus import BUGS, MULTI_ROLE
 from tests.sim.support.expected import EXPECTED, assert_expected
 from tests.sim.support.expected_triton import EXPECTED_TRITON
+from tests.sim.support.tensor_boxes import BOXES, REFUSED, Box
 from tests.support.launch_spec import initial_arrays, numpy_type
 
 REFERENCE = {**EXPECTED, **EXPECTED_TRITON}
@@ -56,7 +57,7 @@ def test_tensor_maps_describe_their_buffers(name: str) -> None:
     for form in (param["tensormap"] for param in spec["params"] if "tensormap" in param):
         buffer = spec["buffers"][form["buffer"]]
         item = numpy_type(buffer["dtype"]).itemsize
-        assert form["dtype"] == buffer["dtype"]
+        assert form["dtype"] == ("uint8" if item == 1 else buffer["dtype"])
         assert form["strides_bytes"] == [buffer["shape"][1] * item]
         assert form["dims"][0] == buffer["shape"][1]
         assert form["dims"][1] <= buffer["shape"][0]
@@ -73,6 +74,18 @@ def test_reference_gives_every_output_in_its_shape(name: str) -> None:
         for output in spec["outputs"]:
             assert values[output].shape == before[output].shape
         assert_expected(REFERENCE[name], spec, before, values)
+
+
+def test_boxes_lie_where_the_copies_allow_it() -> None:
+    def allowed(box: Box) -> bool:
+        aligned = all(at[0] * box.item % 16 == 0 for at in (box.load_at, box.store_at))
+        return aligned and min(box.store_at) >= 0
+
+    assert all(allowed(box) for box in BOXES)
+    assert not any(allowed(box) for box, _ in REFUSED)
+    for box in BOXES:
+        values = box.expected(initial_arrays(box.spec()))
+        assert values["raw"].nbytes == box.shared_bytes >= box.bytes
 
 
 def test_arrays_depend_on_the_seed_only() -> None:

@@ -152,11 +152,13 @@ def _bytes(param: Spec, places: Mapping[str, int]) -> bytes:
     if kind == "tensormap":
         return _tensor_map(value, places)
     if kind == "struct":
-        packed = b""
+        packed, align = b"", 1
         for member in value:
             content = _bytes(member, places)
-            packed += b"\0" * (-len(packed) % min(len(content), 8)) + content
-        return packed + b"\0" * (-len(packed) % 8)
+            step = min(len(content), 8)
+            align = max(align, step)
+            packed += b"\0" * (-len(packed) % step) + content
+        return packed + b"\0" * (-len(packed) % align)
     return _SCALARS[kind](value).tobytes()
 
 
@@ -172,7 +174,8 @@ def _tensor_map(form: Spec, places: Mapping[str, int]) -> bytes:
             rank,
             places[form["buffer"]],
             [driver.cuuint64_t(dim) for dim in form["dims"]],
-            [driver.cuuint64_t(stride) for stride in form["strides_bytes"]],
+            # A line has none, but the driver wants a pointer to some.
+            [driver.cuuint64_t(stride) for stride in form["strides_bytes"] or [16]],
             [driver.cuuint32_t(size) for size in form["box"]],
             [driver.cuuint32_t(step) for step in form.get("element_strides", [1] * rank)],
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,

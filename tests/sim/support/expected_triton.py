@@ -33,6 +33,10 @@ def matmul_transposed(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
     return {"d": wide(arrays["a"]) @ wide(arrays["b"]).T}
 
 
+def matmul_of_transposed(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
+    return {"d": wide(arrays["a"]).T @ wide(arrays["b"])}
+
+
 def transpose(spec: Spec, arrays: Arrays) -> dict[str, np.ndarray]:
     return {"out": wide(arrays["x"]).T}
 
@@ -56,6 +60,12 @@ EXPECTED_TRITON = {
         compute=matmul_transposed, rtol=BFLOAT16_ROUNDING, atol=1e-3
     ),
     "triton/matmul_pointers": Expected(compute=matmul, rtol=BFLOAT16_ROUNDING, atol=1e-3),
+    "triton/matmul_transposed": Expected(
+        compute=matmul_of_transposed, rtol=BFLOAT16_ROUNDING, atol=1e-3
+    ),
+    # The tensor core adds fp8 products with 14 bits, and drops the last 13 bits of fp32 operands.
+    "triton/matmul_fp8": Expected(compute=matmul_transposed, rtol=BFLOAT16_ROUNDING, atol=0.05),
+    "triton/matmul_tf32": Expected(compute=matmul_transposed, rtol=BFLOAT16_ROUNDING, atol=0.05),
     "triton/transpose": Expected(compute=transpose, rtol=0.0),
     "triton/device_descriptors": Expected(compute=device_descriptors, rtol=0.0),
     "triton/histogram": Expected(compute=histogram, rtol=0.0),

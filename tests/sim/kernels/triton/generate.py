@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,13 @@ from triton.compiler import ASTSource
 
 HERE = Path(__file__).parent
 TARGET = GPUTarget("cuda", 90, 32)
-SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "int32": "i32"}
+SHORT = {
+    "float32": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "fp8e4nv",
+    "int32": "i32",
+}
 SWIZZLES = ("none", "32B", "64B", "128B")
 
 
@@ -39,9 +45,13 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How one kernel is compiled and launched. Arguments are tensors or scalars."""
+    """How one kernel is compiled and launched. Arguments are tensors or scalars.
+
+    `name` is that of the files; `kernel` that of the function, where it is another.
+    """
 
     name: str
+    kernel: str = ""
     arguments: Mapping[str, Tensor | int | float]
     constants: Mapping[str, int]
     grid: tuple[int, int, int]
@@ -50,12 +60,16 @@ class Launch:
     num_stages: int = 3
     # Arguments that are multiples of 16, besides the pointers.
     aligned: tuple[str, ...] = ()
-    # Blocks of descriptors as the kernel copies them, where Triton's metadata says otherwise.
-    blocks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-def matrix(rows: int, columns: int, init: str = "randn", block: tuple[int, ...] = ()) -> Tensor:
-    return Tensor(dtype="bfloat16", shape=(rows, columns), init=init, block=block)
+def matrix(
+    rows: int,
+    columns: int,
+    init: str = "randn",
+    block: tuple[int, ...] = (),
+    dtype: str = "bfloat16",
+) -> Tensor:
+    return Tensor(dtype=dtype, shape=(rows, columns), init=init, block=block)
 
 
 def floats(*shape: int, init: str = "randn") -> Tensor:
@@ -97,18 +111,42 @@ LAUNCHES = (
         outputs=("d",),
     ),
     Launch(
+        name="matmul_transposed",
+        arguments={"a": matrix(192, 64, block=(64, 64)), "b": matrix(192, 128, block=(64, 64)),
+                   "d": matrix(64, 128, "nan", block=(64, 64)), "k_size": 192},
+        constants={"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64},
+        grid=(1, 2, 1),
+        outputs=("d",),
+    ),
+    Launch(
+        name="matmul_fp8",
+        kernel="matmul_descriptors",
+        arguments={"a": matrix(64, 256, block=(64, 128), dtype="float8_e4m3fn"),
+                   "b": matrix(64, 256, block=(64, 128), dtype="float8_e4m3fn"),
+                   "d": matrix(64, 64, "nan", block=(64, 64)), "k_size": 256},
+        constants={"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128},
+        grid=(1, 1, 1),
+        outputs=("d",),
+    ),
+    Launch(
+        name="matmul_tf32",
+        kernel="matmul_descriptors",
+        arguments={"a": matrix(64, 128, block=(64, 32), dtype="float32"),
+                   "b": matrix(64, 128, block=(64, 32), dtype="float32"),
+                   "d": matrix(64, 64, "nan", block=(64, 64)), "k_size": 128},
+        constants={"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32},
+        grid=(1, 1, 1),
+        outputs=("d",),
+    ),
+    Launch(
         name="matmul_warp_specialized",
-        arguments={"a": matrix(256, 256, block=(128, 64)), "b": matrix(192, 256, block=(64, 64)),
-                   "d": matrix(256, 192, "nan"), "n_size": 192, "k_size": 256, "tiles_m": 2,
+        arguments={"a": matrix(128, 256, block=(64, 64)), "b": matrix(192, 256, block=(64, 64)),
+                   "d": matrix(128, 192, "nan"), "n_size": 192, "k_size": 256, "tiles_m": 2,
                    "tiles": 6},
-        constants={"BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 64},
+        constants={"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64},
         grid=(2, 1, 1),
         outputs=("d",),
         aligned=("n_size",),
-        # Specialization gives each of two groups half of a's tile, and loads the halves one by one.
-        # The metadata still has the whole tile: with a box of 128 rows the barriers, which expect
-        # the bytes of 64, never complete.
-        blocks={"a": (64, 64)},
     ),
     Launch(
         name="matmul_pointers",
@@ -157,7 +195,7 @@ LAUNCHES = (
 
 
 def compiled(launch: Launch) -> Any:
-    kernel = getattr(sources, launch.name)
+    kernel = getattr(sources, launch.kernel or launch.name)
     names = list(kernel.arg_names)
     signature = {name: _type(value) for name, value in launch.arguments.items()}
     pointers = [name for name, kind in signature.items() if kind.startswith("*")]
@@ -192,12 +230,7 @@ def spec_of(launch: Launch, kernel: Any) -> dict[str, Any]:
             params.append({"f32" if isinstance(value, float) else "i32": value})
             continue
         buffers[name] = {"dtype": value.dtype, "shape": list(value.shape), "init": value.init}
-        if value.block:
-            form = next(boxes)
-            block = launch.blocks.get(name, form["block_size"])
-            params += _descriptor(name, value, form, block)
-        else:
-            params.append({"ptr": name})
+        params += _descriptor(name, value, next(boxes)) if value.block else [{"ptr": name}]
     programs = launch.grid[0] * launch.grid[1] * launch.grid[2]
     if metadata.global_scratch_size:
         size = metadata.global_scratch_size * programs
@@ -205,7 +238,7 @@ def spec_of(launch: Launch, kernel: Any) -> dict[str, Any]:
     params += [{"ptr": "scratch"} if "scratch" in buffers else {"u64": 0}, {"u64": 0}]
     (threads,) = re.findall(r"\.reqntid (\d+)", kernel.asm["ptx"])
     return {
-        "kernel": launch.name,
+        "kernel": launch.kernel or launch.name,
         "grid": list(launch.grid),
         "block": [int(threads), 1, 1],
         "cluster": [1, 1, 1],
@@ -217,17 +250,15 @@ def spec_of(launch: Launch, kernel: Any) -> dict[str, Any]:
     }
 
 
-def _descriptor(
-    name: str, tensor: Tensor, form: Mapping[str, Any], block: Sequence[int]
-) -> list[Any]:
+def _descriptor(name: str, tensor: Tensor, form: Mapping[str, Any]) -> list[Any]:
     """The map, the sizes and the strides. Triton may narrow the box to the swizzle's span."""
     rows, columns = tensor.shape
     tensor_map = {
         "buffer": name,
-        "dtype": tensor.dtype,
+        "dtype": "uint8" if tensor.dtype.startswith("float8") else tensor.dtype,
         "dims": [columns, rows],
         "strides_bytes": [columns * form["elem_size"]],
-        "box": list(block[::-1]),
+        "box": form["block_size"][::-1],
         "element_strides": [1, 1],
         "swizzle": SWIZZLES[form["swizzle"]],
     }
@@ -253,8 +284,9 @@ def stored_ptx(launch: Launch, ptx: str) -> str:
     ptx = re.sub(r"^\t\.section.*", "", ptx, flags=re.MULTILINE | re.DOTALL)
     constants = ", ".join(f"{name}={value}" for name, value in launch.constants.items())
     return (
-        f"// {launch.name} of sources.py by Triton {triton.__version__}: {constants}, "
-        f"num_warps={launch.num_warps}, num_stages={launch.num_stages}. Written by generate.py.\n"
+        f"// {launch.kernel or launch.name} of sources.py by Triton {triton.__version__}: "
+        f"{constants}, num_warps={launch.num_warps}, num_stages={launch.num_stages}. "
+        "Written by generate.py.\n"
         f"{ptx.strip()}\n"
     )
 

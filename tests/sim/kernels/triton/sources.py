@@ -67,11 +67,23 @@ def matmul_descriptors(
 
 
 @triton.jit
+def matmul_transposed(
+    a, b, d, k_size, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):
+    """d = a^T b: both operands of wgmma are contiguous along the other dimension than k."""
+    row, column = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in tl.range(0, k_size, BLOCK_K):
+        sums = tl.dot(a.load([k, row]).T, b.load([k, column]), sums)
+    d.store([row, column], sums.to(tl.bfloat16))
+
+
+@triton.jit
 def matmul_warp_specialized(
     a, b, d, n_size, k_size, tiles_m, tiles,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """d = a b^T by persistent programs: a load group and two wgmma groups of their own."""
+    """d = a b^T by persistent programs: one group loads, two multiply."""
     for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), warp_specialize=True):
         row, column = tile % tiles_m * BLOCK_M, tile // tiles_m * BLOCK_N
         sums = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
