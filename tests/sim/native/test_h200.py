@@ -22,6 +22,7 @@ LOAD_START, STORE_START = 2048, 1024  # where dynamic shared memory began
 CASES = {
     "load": tensor_cases.loads(),
     "far": tensor_cases.far_loads(),
+    "special": tensor_cases.special_loads(),
     "store": tensor_cases.stores(),
 }
 
@@ -39,25 +40,28 @@ def pool() -> npt.NDArray[np.uint8]:
 
 # ---- tensor copies ------------------------------------------------------------------------------
 
+KINDS = [kind for kind in CASES if f"{kind} done" in record()]
+
 
 def refused(parts: Parts, case: TensorCase, store: bool) -> bool:
     assert parts.error(case.map()) is None
     return parts.copy_error(case.map(), case.coordinates, case.base, store) is not None
 
 
-@pytest.mark.parametrize("kind", ["load", "far", "store"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_same_copies_are_illegal(parts: Parts, kind: str) -> None:
     done, illegal = record()[f"{kind} done"], record()[f"{kind} illegal"]
     assert not any(refused(parts, CASES[kind][i], kind == "store") for i in done)
     assert all(refused(parts, CASES[kind][i], kind == "store") for i in illegal)
 
 
-@pytest.mark.parametrize("kind", ["load", "far"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "store"])
 def test_loads(parts: Parts, kind: str) -> None:
+    memory = tensor_cases.special_pool() if kind == "special" else pool()
     for i, want in zip(record()[f"{kind} done"], record()[f"{kind} shared"], strict=True):
         case = CASES[kind][i]
         start = LOAD_START + case.base
-        got = parts.load(case.map(), case.coordinates, start, pool())
+        got = parts.load(case.map(), case.coordinates, start, memory)
         shared = np.full(DUMP_BYTES, UNTOUCHED, np.uint8)
         shared[case.base :] = got[: DUMP_BYTES - case.base]
         np.testing.assert_array_equal(shared, want, str(case))

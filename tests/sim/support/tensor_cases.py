@@ -116,3 +116,43 @@ def far_loads() -> list[TensorCase]:
 def stores() -> list[TensorCase]:
     bits = Bits(103)
     return [_copy(bits, store=True, far=False) for _ in range(160)]
+
+
+def legal(case: TensorCase, *, store: bool) -> bool:
+    """Whether the GPU takes the copy; else it raises an illegal instruction."""
+    aligned = case.coordinates[0] * SIZES[case.type] % 16 == 0
+    return aligned and not (store and min(case.coordinates) < 0)
+
+
+SPECIAL_TYPES = (7, 10, 11, 12)  # float32, and those that loads change
+SPECIAL_ROW = 256
+
+
+def special_pool() -> np.ndarray:
+    """Floats that are hard to flush and to round: subnormal, infinite, NaN, ties, carries."""
+    bits = Bits(9)
+    shape = (POOL_BYTES // 4,)
+    exponent = np.array([0, 0, 1, 127, 254, 255])[bits.array(6, shape)]
+    high = np.array([0, 1, 2, 0x1FF, 0x3FF])[bits.array(5, shape)]
+    low = np.array([0, 1, 0xFFF, 0x1000, 0x1001, 0x1FFF])[bits.array(6, shape)]
+    sign = bits.array(2, shape)
+    return (sign << 31 | exponent << 23 | high << 13 | low).astype(np.uint32).view(np.uint8)
+
+
+def special_loads() -> list[TensorCase]:
+    return [
+        TensorCase(
+            type=type_,
+            address=4 * SPECIAL_ROW * row,
+            dim=[SPECIAL_ROW],
+            stride=[],
+            box=[SPECIAL_ROW],
+            element_stride=[1],
+            swizzle=0,
+            fill=0,
+            coordinates=[0],
+            base=0,
+        )
+        for type_ in SPECIAL_TYPES
+        for row in range(4)
+    ]

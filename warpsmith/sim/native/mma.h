@@ -2,10 +2,12 @@
 #pragma once
 #include "sim.h"
 
-/* mma.sync for a whole warp: rows of the D, A, B and C registers in PTX order. Shapes and types as
-   PTX has them for sm_90 (f16, bf16, tf32, f64, e4m3, e5m2, s8, u8; not sparse). `poison[i]` gives
-   for each source register row in order A, B, C the lanes that are undefined; `d_poison` receives
-   the same for D, exact by matrix row and column. False when the combination is not supported. */
+/* mma.sync for a whole warp: rows of the D, A, B and C registers in PTX order; D may be the same
+   rows as C. Shapes and types as PTX has them for sm_90: f16, bf16, tf32, f64, e4m3, e5m2, s8, u8;
+   not sparse, not m8n8k4 of f16. B has the type of A, `type2`, unless `vector` names another.
+   Results are those of an H200, bit by bit. `poison[i]` gives for each source register row in order
+   A, B, C the lanes that are undefined; `d_poison` receives the same for D, exact by matrix row and
+   column. False when the combination is not supported. */
 bool mma_run(const insn *in, u64 *const *d, const u64 *const *a, const u64 *const *b,
              const u64 *const *c, const u32 *poison, u32 *d_poison);
 
@@ -25,9 +27,10 @@ void wgmma_locate(const insn *in, bool is_b, bool transposed, u64 descriptor, in
 
 /* The product of one warp's 16 rows: `a_data` and `b_data` hold the chunks' bytes in the order of
    `wgmma_locate`; `a_rows` are A's register rows instead when in->flags has FLAG_A_REGISTERS.
-   D = scale_d ? A*B*(scale_a*scale_b) + D : A*B*(scale_a*scale_b). f32 accumulates in double or
-   float, rounded once per k step as the hardware roughly does. `a_poison` and `b_poison` are one
-   flag a chunk (registers: one lane mask a row); `d_poison` is read where D is added, and written. */
+   D = scale_d ? A*B*(scale_a*scale_b) + D : A*B*(scale_a*scale_b). Sums are formed in one step per
+   instruction as an H200 forms them, bit by bit: see product.c. `a_poison` and `b_poison` are one
+   flag a chunk (registers: one lane mask a row); `d_poison` is read where D is added, and written.
+   False when the combination is not supported. */
 typedef struct {
     const u8 *a_data, *b_data;
     const u8 *a_poison, *b_poison;
