@@ -1,8 +1,8 @@
 """Bugs that shipped, each as a small kernel and a correct twin: what a checker has to find.
 
 A kernel of tests/sim/kernels/corpus is correct as it stands; `-DFAULT=name` puts in the fault of
-that name and changes nothing else. One bug of the list in `peers.md` cannot be shown by one kernel:
-a missing griddepcontrol.wait needs the kernel before it.
+that name and changes nothing else. One known bug cannot be shown by one kernel: a missing
+griddepcontrol.wait (FlashAttention #2481) needs the kernel before it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ BUGS = (
     _bug("ring", "count_high", "arrival-missing", "deadlock", trips=(4, 7), clean_trips=(0, 1, 3)),
     _bug(
         "parity_trap", "three_stages", "phase-skipped", "race",
-        trips=(4, 7, 12), clean_trips=(0, 1, 3), issue="norm-prototype.md",
+        trips=(4, 7, 12), clean_trips=(0, 1, 3), issue="a norm with 2 groups and 3 stages",
     ),
     # Rings: what the producer may overwrite, and what it must not fetch.
     _bug(
