@@ -108,7 +108,8 @@ static inline u32 choose16(u32 p, u32 q, u32 flags, bool is_max, u32 infinity) {
         return IS_BITWISE(op) ? type##_bitwise(op, 0, p, q)                                 \
                               : round(type##_unrounded(op, p, q, r));                       \
     }                                                                                       \
-    ALWAYS_INLINE u32 type##_modified(u32 op, u32 flags, u32 p, u32 q, u32 r) {             \
+    /* By a call for each half: few kernels need it. */                                     \
+    static __attribute__((noinline)) u32 type##_modified(u32 op, u32 flags, u32 p, u32 q, u32 r) { \
         const bool ftz = flags & FLAG_FTZ;                                                  \
         p = flush16(ftz, p, infinity);                                                      \
         q = flush16(ftz, q, infinity);                                                      \
