@@ -57,11 +57,16 @@ def _initial(buffer: Spec, rng: np.random.Generator) -> np.ndarray:
     shape, dtype, init = tuple(buffer["shape"]), numpy_type(buffer["dtype"]), buffer["init"]
     if init == "randn":
         return rng.standard_normal(shape, np.float32).astype(dtype)
+    if init == "uniform":
+        return rng.random(shape, np.float32).astype(dtype)
     if init == "randint":
         return rng.integers(0, 128, shape).astype(dtype)
     if init == "arange":
         return np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-    return np.full(shape, {"zeros": 0, "ones": 1, "nan": np.nan}[init], dtype)
+    if init in ("nan", "undefined"):  # not to be read: NaN, all bits set where there is none
+        bits = np.full(dtype.itemsize, 0xFF, np.uint8)
+        return np.full(shape, bits.view(dtype)[0] if dtype.kind in "iub" else np.nan, dtype)
+    return np.full(shape, {"zeros": 0, "ones": 1}[init], dtype)
 
 
 def numpy_type(name: str) -> np.dtype:
