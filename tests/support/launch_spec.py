@@ -63,9 +63,8 @@ def _initial(buffer: Spec, rng: np.random.Generator) -> np.ndarray:
         return rng.integers(0, 128, shape).astype(dtype)
     if init == "arange":
         return np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-    if init in ("nan", "undefined"):  # not to be read: NaN, all bits set where there is none
-        bits = np.full(dtype.itemsize, 0xFF, np.uint8)
-        return np.full(shape, bits.view(dtype)[0] if dtype.kind in "iub" else np.nan, dtype)
+    if init in ("nan", "undefined"):  # not to be read; the simulator fills in the same
+        return np.full(shape, 0x5A if dtype.kind in "iub" else np.nan).astype(dtype)
     return np.full(shape, {"zeros": 0, "ones": 1}[init], dtype)
 
 
