@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.sim.support.layouts import swizzled
@@ -52,6 +52,7 @@ def copies(draw: st.DrawFn) -> Copy:
     for count in dim[1:]:
         stride.append(-(-total // 16) * 16 + 16 * draw(st.integers(0, 2)))
         total = stride[-1] * count
+    assume(total + 1024 <= MEMORY.size)
     fields = {
         "type": type_,
         "rank": rank,
