@@ -145,3 +145,8 @@ def test_a_refusal_within_a_function_names_its_own_line() -> None:
 
 def test_functions_that_are_not_called_may_hold_anything_that_parses() -> None:
     assert kernel(".func f() { foo.bar %x, [y]; }\n", "").registers == 0
+
+
+def test_a_function_under_another_name() -> None:
+    text = ".func stop();\n.func halt() { trap; }\n.alias stop, halt;\n"
+    assert [i.op for i in kernel(text, "call stop;").instructions] == [Op.TRAP, Op.EXIT]

@@ -89,5 +89,15 @@ def test_lanes_meet_without_those_that_returned_early() -> None:
     assert meetings(body) == [6, -1]
 
 
+def test_an_exit_that_stands_last_need_not_be_the_end() -> None:
+    body = "@%p1 bra Y; @%p1 bra R; nanosleep.u32 1; Y: bar.sync 0; exit; R: exit;"
+    assert meetings(body) == [4, -1]
+
+
+def test_of_two_ends_behind_a_loop_neither_is_waited_for() -> None:
+    loop = "A: @%p1 bra R; nanosleep.u32 1; @%p1 bra A;"
+    assert meetings(f"{loop} bar.sync 0; exit; R: nanosleep.u32 2; exit;") == [-1, -1]
+
+
 def test_an_endless_loop_has_meetings_inside() -> None:
     assert meetings("A: @%p1 bra B; nanosleep.u32 1; B: nanosleep.u32 2; bra A;") == [3]

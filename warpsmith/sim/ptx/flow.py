@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from warpsmith.sim.isa import Op
@@ -10,6 +10,7 @@ from warpsmith.sim.program import Instruction
 
 _JUMPS = (Op.BRA, Op.BRX)
 _ENDS = (Op.EXIT, Op.TRAP)
+_MOST_ENDS = 16  # that are considered as the one where a kernel ends
 EXIT = -1
 """Stands for the end of the kernel among successors."""
 
@@ -82,28 +83,39 @@ def post_dominators(successors: Sequence[Sequence[int]]) -> list[int]:
     return immediate
 
 
-def meeting(successors: Sequence[Sequence[int]], block: int) -> int:
-    """Where the paths of a branch meet that has no post-dominator, since some of them end early.
+def early_meetings(successors: Sequence[Sequence[int]], blocks: Iterable[int]) -> dict[int, int]:
+    """Where the paths of branches meet that have no post-dominator, since some lanes end early.
 
     Before: if (a) { if (b) return; x } y    the branch on `a` is dominated by the end alone
     After:  its lanes meet at y, without those that returned; the branch on `b` has no meeting
+
+    The end that most blocks lead to is taken for the only one, for branches that do not lead to it
+    the next, and so on. A side that never reaches it, or only through the branch itself, has no
+    part in a meeting.
     """
-    seen: list[set[int]] = []
-    for successor in successors[block]:
-        found = {block, successor, EXIT}
-        pending = [successor]
-        while pending and pending[-1] != EXIT:
-            for following in successors[pending.pop()]:
-                if following not in found:
-                    found.add(following)
-                    pending.append(following)
-        seen.append(found - {block, EXIT})
-    shared = {b for i, mine in enumerate(seen) for other in seen[:i] for b in mine & other}
-    pruned = [
-        [s for s in following if s != EXIT or b in shared] for b, following in enumerate(successors)
-    ]
-    reaching = _reaching(pruned, {b for b in shared if EXIT in pruned[b]})
-    return _immediate(pruned, reaching)[block] if block in reaching else EXIT
+    found: dict[int, int] = {}
+    ends = [block for block, following in enumerate(successors) if EXIT in following]
+    if len(ends) < 2:
+        return found
+    pending = set(blocks)
+    leading = [(_reaching(successors, {end}), end) for end in ends[-_MOST_ENDS:]]
+    for reaching, end in sorted(leading, key=lambda one: (-len(one[0]), -one[1])):
+        pruned = [[s for s in f if s != EXIT or b == end] for b, f in enumerate(successors)]
+        above = _immediate(pruned, reaching)
+        for block in pending & reaching:
+            sides = [s for s in pruned[block] if s in reaching]
+            alive = sum(not _passes(above, side, block) for side in sides)
+            if alive > 1 and above[block] != EXIT:
+                found[block] = above[block]
+        pending -= reaching
+    return found
+
+
+def _passes(above: Sequence[int], start: int, block: int) -> bool:
+    """Whether `block` stands on all paths from `start`, by the tree of post-dominators."""
+    while start != EXIT and start != block:
+        start = above[start]
+    return start == block
 
 
 def _reaching(successors: Sequence[Sequence[int]], goals: set[int]) -> set[int]:
@@ -190,13 +202,16 @@ def with_meetings(instructions: Sequence[Instruction]) -> tuple[Instruction, ...
     graph = graph_of(instructions)
     immediate = post_dominators(graph.successors)
     found = list(instructions)
+    branches: dict[int, int] = {}
     for block in range(len(graph.starts)):
         last = graph.extent(block)[1] - 1
         instruction = found[last]
         if instruction.op is Op.BRX or (instruction.op is Op.BRA and instruction.guard is not None):
-            where = immediate[block]
-            if where == EXIT:
-                where = meeting(graph.successors, block)
-            if where != EXIT:
-                found[last] = replace(instruction, reconverge=graph.starts[where])
+            branches[block] = last
+    lost = [block for block in branches if immediate[block] == EXIT]
+    early = early_meetings(graph.successors, lost)
+    for block, last in branches.items():
+        meeting = early.get(block, immediate[block])
+        if meeting != EXIT:
+            found[last] = replace(found[last], reconverge=graph.starts[meeting])
     return tuple(found)

@@ -126,6 +126,8 @@ def test_remote_stores_and_addresses() -> None:
         ("ld.global.v2.u32 {%r1}, [%d1];", "takes 2 elements, got 1 in braces"),
         ("ld.global.u64 %r1, [%d1];", "`%r1` is a .b32 register; .u64 is expected"),
         ("ld.relaxed.u32 %r1, [%d1];", "`ld.relaxed` takes one of .cluster, .cta, .gpu, .sys"),
+        ("mov.u32 %r1, %envreg2;", "special register `%envreg2` is not supported"),
+        ("vadd4.u32.u32.u32 %r1, %r1, %r1, %r1;", "video instructions are not simulated"),
         ("tex.2d.v4.f32.f32 {%f1}, [%d1];", "it has no textures"),
         ("multimem.red.add.u32 [%d1], %r1;", "it has one GPU only"),
     ],
