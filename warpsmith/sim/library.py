@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -24,25 +25,40 @@ _FLAGS: Final = (
 _COMPILERS: Final = ("cc", "gcc", "clang")
 
 
-def library() -> ctypes.CDLL:
+def library(compiling: Callable[[], None] | None = None) -> ctypes.CDLL:
     """The machine as a loaded library; compiling it takes some seconds, once a version.
+
+    Args:
+        compiling: called before it is compiled, if it has to be.
 
     Raises SimulationError when there is no C compiler, or it refuses.
     """
-    return _load(knobs.current().cache_dir)
+    path = _path(knobs.current().cache_dir)
+    if compiling is not None and not path.exists():
+        compiling()
+    return _load(path)
 
 
 @functools.cache
-def _load(cache: Path) -> ctypes.CDLL:
-    sources = sorted(_SOURCES.glob("*.[ch]"))
-    header = isa.header()
-    digest = hashlib.sha256("\0".join((*_FLAGS, header)).encode())
-    for source in sources:
+def _path(cache: Path) -> Path:
+    digest = hashlib.sha256("\0".join((*_FLAGS, isa.header())).encode())
+    for source in sorted(_SOURCES.glob("*.[ch]")):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    path = cache / f"machine-{digest.hexdigest()[:24]}.so"
-    if not path.exists():
-        _compile([source for source in sources if source.suffix == ".c"], header, path)
-    return ctypes.CDLL(str(path))
+    return cache / f"machine-{digest.hexdigest()[:24]}.so"
+
+
+@functools.cache
+def _load(path: Path) -> ctypes.CDLL:
+    try:
+        if not path.exists():
+            _compile(sorted(_SOURCES.glob("*.c")), isa.header(), path)
+        return ctypes.CDLL(str(path))
+    except OSError as failure:
+        raise SimulationError(
+            f"the simulator cannot be put into {path.parent}: {failure}",
+            code="WS0810",
+            remedy="set WARPSMITH_CACHE_DIR to a directory that can be written",
+        ) from None
 
 
 def _compile(sources: list[Path], header: str, path: Path) -> None:

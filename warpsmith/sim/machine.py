@@ -25,6 +25,8 @@ _SM_REGISTERS: Final = 65_536
 _SM_THREADS: Final = 2048
 _SM_CTAS: Final = 32
 SMS: Final = 132
+_PRINTED: Final = 1 << 20  # bytes: as much as the driver keeps
+_EVENTS: Final = 1 << 20
 
 
 class Order(IntEnum):
@@ -38,7 +40,7 @@ class Order(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """An array of global memory; unless `defined`, its bytes must be written before they are read."""
+    """An array of global memory; unless `defined`, its bytes must be written before being read."""
 
     name: str
     array: Array
@@ -72,11 +74,18 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run left: findings as records, counts, and the buffers after it."""
+    """What a run left: findings as records, counts, and the buffers after it.
+
+    `events` are those of a timeline, as records; `events_lost` counts those for which there was no
+    room.
+    """
 
     findings: Array
     statistics: dict[str, int]
     arrays: dict[str, Array]
+    printed: str
+    events: Array
+    events_lost: int
 
 
 def address_of(position: int) -> int:
@@ -85,9 +94,18 @@ def address_of(position: int) -> int:
 
 
 def run_once(
-    launch: Launch, packed: records.Packed, *, order: Order, seed: int, budget: int
+    launch: Launch,
+    packed: records.Packed,
+    *,
+    order: Order,
+    seed: int,
+    budget: int,
+    traced: bool = False,
 ) -> Outcome:
-    """Run to the end, to a deadlock or to `budget` warp instructions. Inputs are left alone."""
+    """Run to the end, to a deadlock or to `budget` warp instructions. Inputs are left alone.
+
+    `traced` keeps events for a timeline.
+    """
     before = [np.ascontiguousarray(buffer.array) for buffer in launch.buffers]
     after = [np.empty_like(array) for array in before]
     buffers = (records.Buffer * max(len(before), 1))(
@@ -102,6 +120,8 @@ def run_once(
         np.frombuffer(launch.parameters + bytes(16), np.uint8),
     ]
     findings = np.zeros(records.MAX_FINDINGS, records.FINDING)
+    events = np.empty(_EVENTS if traced else 0, records.EVENT)
+    printed = np.empty(_PRINTED, np.uint8)
     result = records.Result(findings=findings.ctypes.data)
     code = packed.code
     request = records.Launch(
@@ -129,13 +149,32 @@ def run_once(
         entry_registers=launch.registers,
         resident=resident_ctas(launch),
         order=order,
+        event_capacity=len(events),
+        events=events.ctypes.data if traced else None,
+        printed=printed.ctypes.data,
+        printed_capacity=len(printed),
     )
     library().sim_run(ctypes.byref(request), ctypes.byref(result))
     return Outcome(
         findings=findings[: result.finding_count],
         statistics={name: int(getattr(result, name)) for name in records.STATISTICS},
         arrays={buffer.name: array for buffer, array in zip(launch.buffers, after, strict=True)},
+        printed=printed[: result.printed_size].tobytes().decode(errors="replace"),
+        events=events[: result.event_count],
+        events_lost=int(result.events_lost),
     )
+
+
+def block_index(launch: Launch, cta: int) -> Dim3:
+    """The blockIdx of a CTA: the machine counts the CTAs of a cluster one behind the other."""
+    cluster, rank = divmod(cta, int(np.prod(launch.cluster)))
+    index = []
+    for extent, part in zip(launch.grid, launch.cluster, strict=True):
+        cluster, at = divmod(cluster, extent // part)
+        rank, inner = divmod(rank, part)
+        index.append(at * part + inner)
+    x, y, z = index
+    return x, y, z
 
 
 def resident_ctas(launch: Launch) -> int:

@@ -37,6 +37,13 @@ FINDING: Final = np.dtype(
     ],
     align=True,
 )
+EVENT: Final = np.dtype(
+    [
+        *(("kind", "u4"), ("cta", "u4"), ("warp", "i4"), ("pc", "i4")),
+        *(("begin", "u8"), ("end", "u8"), ("executed", "u8"), ("value", "u8")),
+        *(("barrier", "i4"), ("phase", "i4"), ("number", "u4"), ("unused", "u4")),
+    ]
+)
 STATISTICS: Final = (
     *("instructions", "cycles", "waits", "blocked_waits"),
     *("global_read", "global_written", "shared_read", "shared_written"),
@@ -68,6 +75,8 @@ class Launch(ctypes.Structure):
         *((name, ctypes.c_uint32 * 3) for name in ("grid", "block", "cluster")),
         *((name, ctypes.c_uint32) for name in ("shared_static", "shared_total")),
         *((name, ctypes.c_uint32) for name in ("entry_registers", "resident", "order")),
+        *(("event_capacity", ctypes.c_uint32), ("events", ctypes.c_void_p)),
+        *(("printed", ctypes.c_void_p), ("printed_capacity", ctypes.c_uint64)),
     )
 
 
@@ -78,6 +87,8 @@ class Result(ctypes.Structure):
         ("findings", ctypes.c_void_p),
         ("finding_count", ctypes.c_uint32),
         *((name, ctypes.c_uint64) for name in STATISTICS),
+        *(("printed_size", ctypes.c_uint64), ("events_lost", ctypes.c_uint64)),
+        ("event_count", ctypes.c_uint32),
     )
 
 

@@ -46,12 +46,18 @@ UNJUDGED: Final = frozenset({"unsupported", "budget"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A place in the kernel, and the thread that was there. None where it is not known."""
+    """A place in the kernel, and the thread that was there. None where it is not known.
+
+    `line` is of the PTX, `text` what stands there, and `source` the CUDA or Python line as
+    `file:line` where the PTX knows it. `cta` counts CTAs cluster by cluster, `block` is the
+    blockIdx of that one.
+    """
 
     line: int | None = None
     text: str = ""
     source: str | None = None
     cta: int | None = None
+    block: tuple[int, int, int] | None = None
     warp: int | None = None
     lane: int | None = None
 
@@ -100,7 +106,8 @@ class Report:
     """The result of simulating one launch under some schedules.
 
     `arrays` are the buffers after the first schedule. `stats` counts its instructions, bytes by
-    path and waits; `cycles` is of the timing model.
+    path and waits; `cycles` is of the timing model. `printed` is what the first schedule's printf
+    gave, at most 1 MiB.
     """
 
     kernel: str
@@ -108,6 +115,7 @@ class Report:
     schedules: tuple[str, ...]
     stats: Mapping[str, int]
     arrays: Mapping[str, NDArray[Any]] = field(repr=False)
+    printed: str = field(default="", repr=False)
 
     @property
     def verdict(self) -> Verdict:
@@ -130,6 +138,7 @@ class Report:
             "findings": [asdict(finding) for finding in self.findings],
             "schedules": list(self.schedules),
             "stats": dict(self.stats),
+            "printed": self.printed,
         }
 
     def __str__(self) -> str:

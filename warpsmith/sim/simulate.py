@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warpsmith.sim.isa import Op
-from warpsmith.sim.machine import Launch, Order, Outcome, run_once
-from warpsmith.sim.program import Program
+from warpsmith.sim.machine import Launch, Order, Outcome, block_index, run_once
 from warpsmith.sim.records import pack
 from warpsmith.sim.report import KINDS, WRONG_OUTPUT, Finding, Report, Site
+from warpsmith.sim.trace import write_trace
 
 DEFAULT_SCHEDULES: Final = 4
 DEFAULT_BUDGET: Final = 200_000_000
@@ -56,6 +57,7 @@ def simulate(
     budget: int = DEFAULT_BUDGET,
     expected: Mapping[str, Expectation] | None = None,
     progress: Callable[[Schedule], None] | None = None,
+    trace: Path | None = None,
 ) -> Report:
     """Run `launch` under `count` schedules and gather what they show.
 
@@ -63,24 +65,34 @@ def simulate(
         budget: warp instructions after which a run ends unjudged.
         expected: by output buffer, checked after every schedule.
         progress: called before each schedule.
+        trace: where to write a timeline of the first schedule.
 
-    The input arrays are not changed. Raises SimulationError when the machine cannot be built.
+    The input arrays are not changed. Raises SimulationError when the machine cannot be built, or
+    the timeline cannot be written.
     """
     packed = pack(launch.program)
     names = tuple(buffer.name for buffer in launch.buffers)
     found: dict[tuple[object, ...], Finding] = {
-        (each.kind, each.site.line, None): each
-        for each in _ignored_register_budgets(launch.program)
+        (each.kind, each.site.line, None): each for each in _ignored_register_budgets(launch)
     }
     first: Outcome | None = None
     ran = []
     for schedule in schedules(count, seed):
         if progress:
             progress(schedule)
-        outcome = run_once(launch, packed, order=schedule.order, seed=schedule.seed, budget=budget)
+        outcome = run_once(
+            launch,
+            packed,
+            order=schedule.order,
+            seed=schedule.seed,
+            budget=budget,
+            traced=trace is not None and first is None,
+        )
+        if trace is not None and first is None:
+            write_trace(trace, launch, outcome, str(schedule))
         first = first or outcome
         ran.append(str(schedule))
-        findings = [_finding(launch.program, names, row) for row in outcome.findings]
+        findings = [_finding(launch, names, row) for row in outcome.findings]
         ended = not any(each.kind in ("deadlock", "trap", "budget") for each in findings)
         if ended:
             findings += _wrong_outputs(outcome, expected or {})
@@ -94,10 +106,11 @@ def simulate(
         schedules=tuple(ran),
         stats=first.statistics,
         arrays=first.arrays,
+        printed=first.printed,
     )
 
 
-def _finding(program: Program, names: tuple[str, ...], row: Any) -> Finding:
+def _finding(launch: Launch, names: tuple[str, ...], row: Any) -> Finding:
     kind = KINDS[row["kind"]]
     has_other = row["other_pc"] >= 0
     has_address = kind in ("race", "missing-proxy-fence", "wgmma-overwrite", "misaligned") or (
@@ -106,10 +119,8 @@ def _finding(program: Program, names: tuple[str, ...], row: Any) -> Finding:
     return Finding(
         kind=kind,
         message=bytes(row["message"]).decode(errors="replace"),
-        site=_site(program, row["pc"], row["cta"], row["warp"], row["lane"]),
-        other=_site(
-            program, row["other_pc"], row["other_cta"], row["other_warp"], row["other_lane"]
-        )
+        site=_site(launch, row["pc"], row["cta"], row["warp"], row["lane"]),
+        other=_site(launch, row["other_pc"], row["other_cta"], row["other_warp"], row["other_lane"])
         if has_other
         else None,
         buffer=names[row["buffer"]] if row["buffer"] >= 0 else None,
@@ -120,8 +131,9 @@ def _finding(program: Program, names: tuple[str, ...], row: Any) -> Finding:
     )
 
 
-def _ignored_register_budgets(program: Program) -> Iterator[Finding]:
+def _ignored_register_budgets(launch: Launch) -> Iterator[Finding]:
     """`setmaxnreg` counts only when ptxas knows the registers at entry; else it says C7508."""
+    program = launch.program
     known = program.max_registers or (program.bound and program.min_blocks)
     for pc, instruction in enumerate(program.instructions):
         if instruction.op is Op.SETMAXNREG and not known:
@@ -129,7 +141,7 @@ def _ignored_register_budgets(program: Program) -> Iterator[Finding]:
                 kind="setmaxnreg",
                 message="ptxas ignores setmaxnreg (C7508): the kernel has neither .maxnreg nor "
                 ".maxntid with .minnctapersm, so its registers at entry are not known",
-                site=_site(program, pc, -1, -1, -1),
+                site=_site(launch, pc, -1, -1, -1),
             )
             return
 
@@ -138,16 +150,19 @@ def _known(value: Any) -> int | None:
     return int(value) if value >= 0 else None
 
 
-def _site(program: Program, pc: Any, cta: Any, warp: Any, lane: Any) -> Site:
-    instruction = program.instructions[pc] if 0 <= pc < len(program.instructions) else None
+def _site(launch: Launch, pc: Any, cta: Any, warp: Any, lane: Any) -> Site:
+    instructions = launch.program.instructions
+    instruction = instructions[pc] if 0 <= pc < len(instructions) else None
+    block = block_index(launch, int(cta)) if cta >= 0 else None
     if instruction is None:
-        return Site(cta=_known(cta), warp=_known(warp), lane=_known(lane))
+        return Site(cta=_known(cta), block=block, warp=_known(warp), lane=_known(lane))
     place = instruction.place
     return Site(
         line=place.line,
         text=instruction.text,
         source=f"{place.file}:{place.source_line}" if place.source_line else None,
         cta=_known(cta),
+        block=block,
         warp=_known(warp),
         lane=_known(lane),
     )

@@ -14,6 +14,8 @@ static void complete_if_full(cta *c, u32 id) {
     named_barrier *b = &c->named[id];
     if (!b->arrived || b->arrived < b->expected) return;
     b->generation++;
+    b->done_cycle = b->cycle;
+    trace_generation(c->m, c->index, id, b);
     b->arrived = b->expected = 0;
     b->warps = 0;
     b->last_votes = b->votes;
@@ -82,6 +84,7 @@ static void arrive_named(warp *w, const insn *in, u32 mask, const rendezvous *r)
                "barrier %u: %u threads have come where %u are awaited", r->id, b->arrived,
                b->expected);
     release_into(w, mask, &b->arrivals);
+    if (w->cycle > b->cycle) b->cycle = w->cycle;
     complete_if_full(c, r->id);
     w->m->progress++;
 }
@@ -117,7 +120,7 @@ static step named(warp *w, split *s, const insn *in, u32 mask) {
     }
     named_barrier *b = &w->cta->named[s->wait_id];
     acquire(w, mask, &b->done);
-    if (b->cycle > w->cycle) w->cycle = b->cycle;
+    if (b->done_cycle > w->cycle) w->cycle = b->done_cycle;
     if (votes) {
         u64 *d = destination(w, in, 0);
         u32 yes = b->last_votes_true;
@@ -165,6 +168,7 @@ void cluster_barrier_recheck(cta *c) {
     if (!b->arrived || !live || b->arrived < live) return;
     b->arrived = 0;
     b->generation++;
+    b->done_cycle = b->cycle;
     clock_join(&b->done, &b->arrivals);
     c->m->progress++;
 }
@@ -182,6 +186,7 @@ static step cluster(warp *w, split *s, const insn *in, u32 mask) {
         w->arrived_cluster = true;
         w->cluster_generation = b->generation;
         b->arrived++;
+        if (w->cycle > b->cycle) b->cycle = w->cycle;
         if (in->semantics != SEMANTICS_RELAXED) release_into(w, mask, &b->arrivals);
         else if (w->has_released) clock_join(&b->arrivals, &w->released_by_fence);
         clock_join(&b->arrivals, &w->inits);
@@ -199,6 +204,7 @@ static step cluster(warp *w, split *s, const insn *in, u32 mask) {
         return STEP_BLOCKED;
     }
     w->arrived_cluster = false;
+    if (b->done_cycle > w->cycle) w->cycle = b->done_cycle;
     acquire(w, mask, &b->done);
     return STEP_YIELD;
 }

@@ -13,7 +13,7 @@ static effect *effect_new(warp *w, const insn *in, u32 lane, effect_kind kind) {
     effect *e = calloc(1, sizeof *e);
     *e = (effect){.kind = kind, .number = ++m->flight_number, .by = w, .lane = lane,
                   .pc = (u32)pc_of(w, in), .mode = in->mode, .type = in->type,
-                  .ready_cycle = w->cycle + 600};
+                  .issued_cycle = w->cycle, .ready_cycle = w->cycle + 600};
     if (kind == EFFECT_LOAD) see_into(w, 1u << lane, &e->seen);
     return e;
 }
@@ -413,6 +413,7 @@ static step wait_groups(warp *w, split *s, const insn *in, u32 mask) {
         s->state = SPLIT_GROUP;
         return STEP_BLOCKED;
     }
+    if (w->landed_cycle > w->cycle) w->cycle = w->landed_cycle;
     if (!bulk) {
         if (in->flags & FLAG_ALL) w->cp_commit_number[w->cp_commits++ % 64] = w->cp_number++;
         if (number > w->cp_waited) w->cp_waited = number;

@@ -143,6 +143,8 @@ void effect_land(machine *m, u32 index) {
     case EFFECT_CP_ASYNC: land_small(m, e); break;
     default: land_arrive(m, e); break;
     }
+    if (e->kind != EFFECT_LOAD && e->ready_cycle > e->by->landed_cycle) e->by->landed_cycle = e->ready_cycle;
+    trace_landing(m, e);
     for (u32 i = index; i + 1 < m->flight_count; i++) m->flights[i] = m->flights[i + 1];
     m->flight_count--;
     m->progress++;

@@ -58,6 +58,10 @@ static machine *machine_new(const sim_launch *l, u8 *const *page_flags) {
     m->order = l->order;
     m->seed = l->seed;
     m->budget = l->budget;
+    m->events = l->events;
+    m->event_capacity = l->event_capacity;
+    m->printed = l->printed;
+    m->printed_capacity = l->printed_capacity;
     m->findings = calloc(MAX_FINDINGS, sizeof *m->findings);
     m->buffer_count = l->buffer_count;
     m->buffers = calloc(l->buffer_count + 1, sizeof *m->buffers);
@@ -152,6 +156,7 @@ void sim_run(const sim_launch *l, sim_result *result) {
     for (;;) {
         machine *m = machine_new(l, page_flags);
         machine_run(m);
+        trace_finish(m);
         bool again = m->rerun && !m->stopped;
         for (u32 i = 0; again && i < m->buffer_count; i++) {
             u64 pages = m->buffers[i].size / PAGE + 1;
@@ -161,6 +166,9 @@ void sim_run(const sim_launch *l, sim_result *result) {
         result->finding_count = m->finding_count;
         memcpy(result->findings, m->findings, m->finding_count * sizeof *m->findings);
         result->stats = m->stats;
+        result->printed_size = m->printed_size;
+        result->event_count = m->event_count;
+        result->events_lost = m->events_lost;
         machine_free(m);
         if (!again) break;
     }

@@ -132,7 +132,7 @@ typedef struct {
     u32 first_pc, first_warp;
     u32 last_votes_true, last_votes;
     vclock arrivals, done;
-    u64 cycle;
+    u64 cycle, done_cycle;
 } named_barrier;
 
 /* ---- Warps ------------------------------------------------------------------------------------ */
@@ -218,6 +218,7 @@ struct warp {
     u32 cluster_generation;
 
     u64 executed, cycle;
+    u64 landed_cycle; /* of its copies that complete on groups */
     u64 idle_since; /* machine.progress when it last did something that others can see */
     u64 idle; /* instructions since then */
     u64 spin_hash, spin_check; /* of the registers; idle instructions at the next look */
@@ -248,6 +249,7 @@ struct cta {
 typedef struct {
     u32 arrived, generation;
     vclock arrivals, done;
+    u64 cycle, done_cycle;
 } cluster_barrier;
 
 /* ---- Asynchronous effects ---------------------------------------------------------------------- */
@@ -278,7 +280,7 @@ typedef struct {
     bool fills_nan; /* out of bounds */
     u32 arrive_lanes; /* EFFECT_CP_ARRIVE */
     bool noinc;
-    u64 ready_cycle;
+    u64 issued_cycle, ready_cycle;
     u32 run_count;
     copy_run *runs;
     vclock seen; /* by its issuer */
@@ -318,6 +320,27 @@ typedef struct {
     u64 global_read, global_written, shared_read, shared_written, copied_in, copied_out, peer;
     u64 max_in_flight;
 } statistics;
+
+typedef enum {
+    EVENT_WAIT, /* a warp waited from `begin` to `end` */
+    EVENT_STUCK, /* it waits still when the run ends */
+    EVENT_EXIT,
+    EVENT_COPY, /* issued at `begin`, landed at `end`: `value` bytes */
+    EVENT_PHASE, /* of an mbarrier: complete */
+    EVENT_GENERATION /* of a named barrier: complete */
+} event_kind;
+
+/* One event of a timeline, as warpsmith/sim/records.py reads it; times in cycles. */
+typedef struct {
+    u32 kind, cta;
+    i32 warp, pc; /* -1 where there is none */
+    u64 begin, end;
+    u64 executed; /* instructions of the whole run when it was noted: its place in the schedule */
+    u64 value;
+    i32 barrier, phase; /* an mbarrier's address or a named barrier's number; -1 for none */
+    u32 number; /* of a copy */
+    u32 unused;
+} trace_event;
 
 /* A clock attached to a word in memory by release operations. */
 typedef struct {
@@ -365,10 +388,12 @@ struct machine {
     finding *findings;
     u32 finding_count;
     statistics stats;
-    /* Device output. */
+    /* Device output, and events for a timeline: NULL where nobody asked for them. */
     char *printed;
-    size_t printed_size, printed_capacity;
-    void (*trace)(void *, const char *);
+    u64 printed_size, printed_capacity;
+    trace_event *events;
+    u32 event_count, event_capacity;
+    u64 events_lost;
 };
 
 /* ---- report.c */
@@ -377,6 +402,14 @@ finding *report(machine *m, finding_kind kind, const warp *w, i32 lane, i32 pc, 
 /* "warp 3 lane 5 of CTA 0" and so on; `who` as in cells. */
 const char *describe_who(const machine *m, u32 who, u32 time, char *text, size_t size);
 void split_who(const machine *m, u32 who, i32 *cta_index, i32 *warp_index, i32 *lane);
+
+/* ---- trace.c: each does nothing unless events are kept. */
+void trace_wait(const warp *w, const split *s, u64 begin); /* it is over */
+void trace_exit(const warp *w, i32 pc);
+void trace_landing(machine *m, const effect *e);
+void trace_phase(machine *m, u32 cta_index, const mbarrier *b);
+void trace_generation(machine *m, u32 cta_index, u32 id, const named_barrier *b);
+void trace_finish(machine *m);
 
 /* ---- memory.c */
 typedef struct {
@@ -453,6 +486,8 @@ step run_mbarrier(warp *w, split *s, const insn *in, u32 mask);
 step run_copy(warp *w, split *s, const insn *in, u32 mask);
 step run_matrix(warp *w, split *s, const insn *in, u32 mask);
 step run_setmaxnreg(warp *w, split *s, const insn *in, u32 mask);
+step run_printf(warp *w, const insn *in, u32 mask);
+step run_assert(warp *w, const insn *in, u32 mask);
 /* Lanes to run a .sync instruction for: those of all splits that wait at it once every member is
    there, else 0 and the split waits. */
 u32 gather_members(warp *w, split *s, const insn *in, u32 mask, u32 members);

@@ -177,6 +177,7 @@ static void complete_if_done(machine *m, cta *c, mbarrier *b) {
     clock_at(&b->done_cta, c->index, b->agent)->full = b->phase;
     clock_at(&b->done_cluster, c->index, b->agent)->full = b->phase;
     b->done_cycle = b->cycle;
+    trace_phase(m, c->index, b);
     m->progress++;
 }
 

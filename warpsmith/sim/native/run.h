@@ -20,12 +20,18 @@ typedef struct {
     u32 grid[3], block[3], cluster[3];
     u32 shared_static, shared_total; /* both with the first kilobyte */
     u32 entry_registers, resident, order;
+    u32 event_capacity;
+    trace_event *events; /* NULL when nobody wants a timeline */
+    char *printed; /* room for what the kernel prints */
+    u64 printed_capacity;
 } sim_launch;
 
 typedef struct {
     finding *findings; /* room for MAX_FINDINGS */
     u32 finding_count;
     statistics stats;
+    u64 printed_size, events_lost;
+    u32 event_count;
 } sim_result;
 
 void sim_run(const sim_launch *l, sim_result *result);

@@ -153,6 +153,7 @@ void warp_exit(warp *w, split *s, u32 lanes, i32 pc) {
     if (!s->mask) split_remove(w, s);
     lanes_leave(w, lanes);
     if (w->live) return;
+    trace_exit(w, pc);
     w->cta->live_warps--;
     named_barriers_recheck(w->cta);
     cluster_barrier_recheck(w->cta);
@@ -354,17 +355,9 @@ static void run_address(warp *w, const insn *in, u32 mask) {
 }
 
 static step run_trap(warp *w, const insn *in, u32 mask) {
-    report(w->m, FINDING_TRAP, w, first_lane(mask), pc_of(w, in), "%s",
-           in->op == OP_ASSERT ? "a device assertion failed" : "the kernel trapped");
+    report(w->m, FINDING_TRAP, w, first_lane(mask), pc_of(w, in), "the kernel trapped");
     w->m->stopped = true;
     return STEP_YIELD;
-}
-
-static step run_printf(warp *w, const insn *in, u32 mask) {
-    u64 *d = destination(w, in, 0);
-    if (d) FOR_LANES(lane, mask) d[lane] = 0;
-    define(w, in, 0, mask, 0, 0);
-    return STEP_NEXT;
 }
 
 static step run(warp *w, split *s, const insn *in, u32 mask) {
@@ -380,8 +373,8 @@ static step run(warp *w, split *s, const insn *in, u32 mask) {
         return gone ? STEP_GONE : STEP_NEXT;
     }
     case OP_TRAP:
-    case OP_BRKPT:
-    case OP_ASSERT: return run_trap(w, in, mask);
+    case OP_BRKPT: return run_trap(w, in, mask);
+    case OP_ASSERT: return run_assert(w, in, mask);
     case OP_NANOSLEEP: return STEP_YIELD;
     case OP_PRINTF: return run_printf(w, in, mask);
     case OP_MOV: run_mov(w, in, mask); return STEP_NEXT;
@@ -502,11 +495,13 @@ bool warp_step(warp *w) {
     }
     w->idle++;
     u32 here = w->current;
+    u64 begin = w->cycle;
     step result = run(w, s, in, mask);
     s = &w->splits[here];
     switch (result) {
     case STEP_NEXT:
     case STEP_YIELD:
+        if (m->events && w->cycle > begin && in->op != OP_WGMMA) trace_wait(w, s, begin);
         s->released = false;
         s->pc++;
         meet(w, s);
@@ -523,6 +518,7 @@ bool warp_step(warp *w) {
         w->current = (here + 1) % w->split_count;
         w->serial--;
         w->executed--;
+        w->cycle--;
         m->stats.instructions--;
         return true;
     default: return true;
