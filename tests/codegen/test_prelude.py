@@ -225,6 +225,48 @@ def test_grid_reduce_compiles(op: str, axes: tuple[bool, bool, bool]) -> None:
     assert binary.stack_bytes == 0
 
 
+def test_partial_results_move_in_wide_accesses_and_one_atomic_orders_them() -> None:
+    body = (
+        "__shared__ char memory[16384]; ws_welford<float> v[4];\n"
+        "for (int n = 0; n < 4; ++n) v[n] = data[4 * threadIdx.x + n];\n"
+        "if (ws_grid_reduce<ws_welford_combine, 4, false, true, false>(v, workspace, semaphore,\n"
+        "    (ws_welford<float>*)memory, blockIdx.y, gridDim.y, blockIdx.x, 8, 32, 1))\n"
+        "    for (int n = 0; n < 4; ++n) data[4 * threadIdx.x + n] = v[n];"
+    )
+    arguments = "ws_welford<float>* data, ws_welford<float>* workspace, unsigned* semaphore"
+    binary = compiled(["reduce_ops", "grid_reduce"], arguments, body)
+    ptx, sass = binary.ptx, disassemble(binary.cubin)
+    assert set(re.findall(r"ld\.relaxed\.gpu\.global\.(\S+) ", ptx)) == {"v4.b32"}
+    assert sass.count("STG.E.128") == 3
+    assert ptx.count("atom.acq_rel.gpu.global.inc.u32") == 1
+    assert "fence" not in ptx
+    assert "membar" not in ptx
+    assert binary.stack_bytes == 0
+
+
+def test_lanes_that_exchange_triples_take_no_branch() -> None:
+    body = (
+        "ws_welford<float> v[2] = {data[threadIdx.x], data[threadIdx.x + 32]};\n"
+        "ws_block_reduce<ws_welford_combine, 2, true, false, false>(\n"
+        "    v, (ws_welford<float>*)nullptr, 32, 4, 1);\n"
+        "data[threadIdx.x] = v[0]; data[threadIdx.x + 32] = v[1];"
+    )
+    binary = compiled(["reduce_ops", "block_reduce"], "ws_welford<float>* data", body)
+    sass = disassemble(binary.cubin)
+    assert sass.count("SHFL.BFLY") == 5 * 2 * 3
+    assert "BSSY" not in sass
+
+
+def test_both_halves_of_a_register_widen_in_one_instruction() -> None:
+    body = (
+        "const ws_vec<ws_bfloat16, 8> v = ws_load<ws_bfloat16, 8>(in);\n"
+        "for (int k = 0; k < 8; ++k) out[k] = (float)v[k];"
+    )
+    binary = compiled(["vector", "bfloat16"], "const ws_bfloat16* in, float* out", body)
+    moves = re.findall(r"PRMT|SHF\.L|IMAD\.U32|IMAD\.SHL|LOP3", disassemble(binary.cubin))
+    assert len(moves) <= 8
+
+
 def test_a_grid_that_is_not_split_costs_nothing() -> None:
     body = (
         "float v[1] = {data[threadIdx.x]};\n"

@@ -16,6 +16,22 @@ __device__ __forceinline__ ws_welford<T> ws_shuffle_xor(
             __shfl_xor_sync(participants, value.m2, offset),
             __shfl_xor_sync(participants, value.count, offset)};
 }
+// What two lanes that exchange values both get, bit for bit the same; `second`: this lane's value
+// comes second.
+template <class Op, class T>
+__device__ __forceinline__ T ws_exchange(T mine, T other, bool second) {
+    return Op::combine(mine, other);  // combine(a, b) has the bits of combine(b, a)
+}
+template <class Op, class T>
+__device__ __forceinline__ ws_welford<T> ws_exchange(
+    ws_welford<T> mine, ws_welford<T> other, bool second) {
+    // Selects, since a branch would have every warp go both ways; m2 enters as a sum of both.
+    const ws_welford<T> a = {second ? other.mean : mine.mean, mine.m2,
+                             second ? other.count : mine.count};
+    const ws_welford<T> b = {second ? mine.mean : other.mean, other.m2,
+                             second ? mine.count : other.count};
+    return Op::combine(a, b);
+}
 // Combines the values of all lanes whose numbers differ only in `lane_bits`; each gets the result,
 // bit for bit the same.
 template <class Op, int N, class T>
@@ -27,20 +43,15 @@ __device__ __forceinline__ void ws_warp_reduce(
         #pragma unroll
         for (int n = 0; n < N; ++n) {
             const T other = ws_shuffle_xor(values[n], offset, participants);
-            if constexpr (Op::symmetric) {
-                values[n] = Op::combine(values[n], other);
-            } else {
-                const T mine = values[n];
-                values[n] = lane & offset ? Op::combine(other, mine) : Op::combine(mine, other);
-            }
+            values[n] = ws_exchange<Op>(values[n], other, lane & offset);
         }
     }
 }
 """
 
 # Sizes of the shared-memory stage, chosen so that no thread reads a long row alone:
-# up to 8 partials each thread combines for itself (saves a barrier), up to 32 one thread combines
-# for all, and more are halved first.
+# up to 8 partials each thread combines for itself (saves a barrier), up to 32 a team of lanes
+# combines for all, and more are halved first.
 _BLOCK_REDUCE = """
 // Which bits of a lane's number count along each axis of the block. Bits above a ragged extent
 // belong to no axis.
@@ -114,12 +125,22 @@ __device__ __forceinline__ void ws_block_reduce(
         live = half;
     }
     if (live * N > 8) {
-        for (int output = thread; output < kept * N; output += threads) {
-            const int n = output / kept;
+        // As many neighbouring lanes for each result as there are threads.
+        int team = 1;
+        if (ragged == 0)
+            while (team < 32 && team < live && 2 * team * kept * N <= threads) team *= 2;
+        const int member = thread & (team - 1);
+        for (int first = 0; first < kept * N; first += threads / team) {
+            const int output = first + thread / team, n = output / kept;
             T* column = scratch + n * parts * kept + (output - n * kept);
-            T total = *column;
-            for (int p = 1; p < live; ++p) total = Op::combine(total, column[p * kept]);
-            *column = total;
+            T total[1] = {Op::template identity<T>()};
+            if (output < kept * N && member < live) {
+                total[0] = column[member * kept];
+                for (int p = member + team; p < live; p += team)
+                    total[0] = Op::combine(total[0], column[p * kept]);
+            }
+            if (team > 1) ws_warp_reduce<Op>(total, team - 1, 0xffffffffu, lane);
+            if (output < kept * N && member == 0) *column = total[0];
         }
         __syncthreads();
         live = 1;

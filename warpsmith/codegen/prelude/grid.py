@@ -4,34 +4,39 @@ from __future__ import annotations
 
 from warpsmith.codegen.prelude.piece import Piece
 
-# Thread 0's fences cover the whole block: the barriers before and after it make the other threads'
-# writes and reads part of the chain that its atomic operation orders.
+# Thread 0's atomic operation releases and acquires for the whole block: the barriers before and
+# after it make the other threads' writes and reads part of the chain that it orders. A fence beside
+# it would be a second one.
 _GRID_REDUCE = """
-// Reads at the level of the GPU: past L1, which may hold what was there before.
-__device__ __forceinline__ float ws_load_relaxed(const float* from) {
-    float x;
-    asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(x) : "l"(from) : "memory");
-    return x;
-}
-__device__ __forceinline__ double ws_load_relaxed(const double* from) {
-    double x;
-    asm volatile("ld.relaxed.gpu.global.f64 %0, [%1];" : "=d"(x) : "l"(from) : "memory");
-    return x;
-}
-__device__ __forceinline__ int ws_load_relaxed(const int* from) {
-    int x;
-    asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(x) : "l"(from) : "memory");
-    return x;
-}
-__device__ __forceinline__ long long ws_load_relaxed(const long long* from) {
-    long long x;
-    asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(x) : "l"(from) : "memory");
-    return x;
-}
-template <class T>
-__device__ __forceinline__ ws_welford<T> ws_load_relaxed(const ws_welford<T>* from) {
-    return {ws_load_relaxed(&from->mean), ws_load_relaxed(&from->m2),
-            ws_load_relaxed(&from->count)};
+// Words that move between registers and memory in one access, at the level of the GPU: reads go
+// past L1, which may hold what was there before.
+template <int Bytes> struct ws_relaxed;
+template <> struct alignas(4) ws_relaxed<4> {
+    unsigned w[1];
+    __device__ __forceinline__ void load(const void* from) {
+        asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(w[0]) : "l"(from) : "memory");
+    }
+};
+template <> struct alignas(8) ws_relaxed<8> {
+    unsigned w[2];
+    __device__ __forceinline__ void load(const void* from) {
+        asm volatile("ld.relaxed.gpu.global.v2.b32 {%0, %1}, [%2];"
+            : "=r"(w[0]), "=r"(w[1]) : "l"(from) : "memory");
+    }
+};
+template <> struct alignas(16) ws_relaxed<16> {
+    unsigned w[4];
+    __device__ __forceinline__ void load(const void* from) {
+        asm volatile("ld.relaxed.gpu.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+            : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(from) : "memory");
+    }
+};
+// Counts a block in, and says whether it is the last of `splits`; the counter is then 0 again.
+__device__ __forceinline__ bool ws_arrives_last(unsigned* counter, int splits) {
+    unsigned before;
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+        : "=r"(before) : "l"(counter), "r"((unsigned)splits - 1u) : "memory");
+    return before == (unsigned)splits - 1u;
 }
 // Combines what `splits` blocks hold, of which this is number `split`. Values come from
 // ws_block_reduce over the same axes: threads that differ only there hold the same. Returns true
@@ -52,28 +57,33 @@ __device__ __forceinline__ bool ws_grid_reduce(
     const int kx = RX ? 1 : bx, ky = RY ? 1 : by, kz = RZ ? 1 : bz;
     const int kept = kx * ky * kz;
     const int key = (RX ? 0 : tx) + kx * ((RY ? 0 : ty) + ky * (RZ ? 0 : tz));
-    T* partials = workspace + segment * splits * N * kept + key;
+    // A thread's values in as wide accesses as they divide into, threads side by side.
+    constexpr int bytes = sizeof(T) * N, unit = bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : 4;
+    constexpr int accesses = bytes / unit;
+    typedef ws_relaxed<unit> words;
+    union held { T values[N]; words accessed[accesses]; };
+    words* const partials = (words*)workspace + segment * splits * accesses * kept + key;
     if (part == 0) {
+        held mine;
         #pragma unroll
-        for (int n = 0; n < N; ++n) partials[((long long)split * N + n) * kept] = values[n];
+        for (int n = 0; n < N; ++n) mine.values[n] = values[n];
+        #pragma unroll
+        for (int i = 0; i < accesses; ++i)
+            partials[((long long)split * accesses + i) * kept] = mine.accessed[i];
     }
     __syncthreads();
-    bool last = false;
-    if ((tx | ty | tz) == 0) {
-        __threadfence();
-        last = atomicAdd(semaphore + segment, 1u) == (unsigned)splits - 1u;
-        if (last) semaphore[segment] = 0u;  // nobody else will look before the next launch
-        __threadfence();
-    }
+    const bool last = (tx | ty | tz) == 0 && ws_arrives_last(semaphore + segment, splits);
     if (!__syncthreads_or(last)) return false;
     #pragma unroll
     for (int n = 0; n < N; ++n) values[n] = Op::template identity<T>();
     #pragma unroll 4
     for (int other = part; other < splits; other += parts) {
+        held theirs;
         #pragma unroll
-        for (int n = 0; n < N; ++n)
-            values[n] = Op::combine(
-                values[n], ws_load_relaxed(partials + ((long long)other * N + n) * kept));
+        for (int i = 0; i < accesses; ++i)
+            theirs.accessed[i].load(partials + ((long long)other * accesses + i) * kept);
+        #pragma unroll
+        for (int n = 0; n < N; ++n) values[n] = Op::combine(values[n], theirs.values[n]);
     }
     ws_block_reduce<Op, N, RX, RY, RZ>(values, scratch, bx, by, bz);
     return true;

@@ -74,7 +74,9 @@ _BFLOAT16 = {
     "UNPACK": "ws_unpack_bf16x2",
     "PACK": "ws_pack_bf16x2",
     "PTX": "bf16",
-    "WIDEN": "return __uint_as_float((unsigned)bits << 16);",
+    # One instruction also for the upper half of a register, which a shift would first move down.
+    "WIDEN": 'unsigned wide; asm("mov.b32 %0, {%1, %2};" : "=r"(wide) '
+    ': "h"((unsigned short)0), "h"(bits)); return __uint_as_float(wide);',
 }
 _HALF = {
     "NAME": "ws_half",
