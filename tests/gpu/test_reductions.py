@@ -105,6 +105,83 @@ def test_variance_far_from_zero():
     assert float((var.double() / x.double().var(1) - 1).abs().max()) < 1e-4
 
 
+HARD_SHAPES = (
+    ((64, 64), [1]),
+    ((70, 1003), [1]),
+    ((16, 32_768), [1]),
+    ((3, 1 << 20), [1]),
+    ((1 << 18, 16), [0]),
+    ((100_003, 24), [0]),
+    ((96, 4096), [0]),
+    ((513, 4099), [0, 1]),
+)
+
+
+def hard(kind, shape, dims):
+    """Data whose variance cancels; outliers are what each result meets first."""
+    x = torch.randn(shape, device="cuda")
+    first = [slice(0, 1) if dim in dims else slice(None) for dim in range(len(shape))]
+    if kind == "far":
+        return x + 1e4
+    if kind == "outlier":
+        x[tuple(first)] = 1e6
+    elif kind == "all but one far":
+        x += 1e4
+        x[tuple(first)] = 0
+    return x
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit"), [("near", 1e-6), ("far", 1e-3), ("outlier", 4e-6), ("all but one far", 2e-5)]
+)
+@pytest.mark.parametrize(("shape", "dims"), HARD_SHAPES, ids=str)
+def test_variance_of_what_cancels(shape, dims, kind, limit):
+    x = hard(kind, shape, dims)
+    var, mean = fused(lambda t: ops.var_mean(t, dims), x)
+    wide, center = x.double().var(dims), x.double().mean(dims)
+    assert float((var.double() / wide - 1).abs().max()) < limit
+    off = (mean.double() - center).abs() / (wide.sqrt() + 1e-3 * center.abs())
+    assert float(off.max()) < (1e-6 if kind in ("near", "outlier") else 3e-4)
+
+
+@pytest.mark.parametrize(("shape", "dims"), HARD_SHAPES[:-1], ids=str)
+def test_variance_of_special_values(shape, dims):
+    kept = [slice(None) if dim in dims else None for dim in range(len(shape))]
+
+    def result(number):
+        """Of the values that the given result reduces."""
+        return tuple(number if part is None else part for part in kept)
+
+    x = torch.randn(shape, device="cuda")
+    x[result(0)] = 5.5
+    x[result(1)] *= 1e20  # its variance is beyond the type
+    x[(2, 1) if dims == [1] else (1, 2)] = float("nan")
+    var, mean = fused(lambda t: ops.var_mean(t, dims), x)
+    assert float(var[0].abs()) < 1e-10
+    assert float(mean[0]) == 5.5
+    assert torch.isinf(var[1])
+    assert bool(torch.isfinite(mean[1]))
+    assert torch.isnan(var[2])
+    assert torch.isnan(mean[2])
+    assert bool(torch.isfinite(var[3:]).all())
+    assert bool(torch.isfinite(mean[3:]).all())
+    x[(2, 1) if dims == [1] else (1, 2)] = float("inf")
+    var, _ = fused(lambda t: ops.var_mean(t, dims), x)
+    assert bool(torch.isnan(var[2]))
+
+
+@pytest.mark.parametrize("dims", [[0], [1]])
+def test_variance_of_one_and_of_two(dims):
+    one = torch.randn((40, 1) if dims == [1] else (1, 40), device="cuda")
+    var, mean = fused(lambda t: ops.var_mean(t, dims), one)
+    assert torch.equal(mean, one.squeeze())
+    assert bool(var.isnan().all())
+    two = torch.randn((40, 2) if dims == [1] else (2, 40), device="cuda")
+    var, mean = fused(lambda t: ops.var_mean(t, dims), two)
+    assert torch.allclose(mean, two.mean(dims), rtol=1e-6, atol=1e-6)
+    assert torch.allclose(var, two.var(dims), rtol=1e-5)
+
+
 def test_before_after_and_several_outputs():
     x = torch.randn(300, 520, device="cuda").bfloat16()
     w = torch.randn(520, device="cuda").bfloat16()

@@ -121,9 +121,8 @@ def faults() -> dict[str, tuple[Statement, ...]]:
         ),
         "is DataType.Int, and Y is DataType.Float": (Store(Y, PLACE, Const(1, DataType.Int)),),
         "beyond the index type": (copy_of(WIDE),),
-        "threads disagree on the extent": (
-            declared,
-            For(Symbol("i", extent=THREAD), integers.add(THREAD, 1), (), unroll=False),
+        "Synchronize is reached by some threads": (
+            For(Symbol("i", extent=THREAD), THREAD, (Synchronize(),), unroll=False),
         ),
         "the condition .* was never computed": (
             Declare(flag := buffer("F", MemoryType.local, 1, DataType.Bool)),

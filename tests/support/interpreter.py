@@ -14,8 +14,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tests.support.memory import NUMPY_TYPES, Cell, Fault, Memory, sure
-from tests.support.reducing import combine, reduce_across, welford_step
+from tests.support.reducing import (
+    close_batch,
+    collect,
+    combine,
+    open_batch,
+    reduce_across,
+    welford_step,
+)
 from tests.support.values import Evaluator, Mask, narrowed
+from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, evaluate
@@ -35,6 +43,7 @@ from warpsmith.kernel.nodes import (
     Statement,
     Store,
     Synchronize,
+    WelfordBatch,
     WelfordMerge,
     WelfordStep,
 )
@@ -100,12 +109,14 @@ def run_kernel(
         _Machine(kernel, values, dict(memory), lanes, seed).run()
 
 
-def _reciprocals(kernel: Kernel, numbers: Mapping[str, int]) -> dict[str, int]:
-    """The scalars that a launch works out for divisions."""
+def _derived(kernel: Kernel, numbers: Mapping[str, int]) -> dict[str, int]:
+    """The scalars that a launch works out: for divisions, and what sizes alone decide."""
     found: dict[str, int] = {}
     for reciprocal in kernel.reciprocals:
         magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, dict(numbers)))
         found |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
+    for symbol, value in kernel.derived:
+        found[symbol.name] = evaluate(value, {**numbers, **found})
     return found
 
 
@@ -124,7 +135,7 @@ class _Machine:
         self._threads = np.arange(lanes.count)
         self._arrival = np.random.default_rng(seed).permutation(lanes.blocks)
         self._names = {name: sure(place) for name, place in lanes.places.items()}
-        given = {**values, **_reciprocals(kernel, self._numbers)}
+        given = {**values, **_derived(kernel, self._numbers)}
         for symbol in kernel.scalars:
             kind = np.int64 if symbol.dtype is DataType.Index else NUMPY_TYPES[symbol.dtype]
             self._names[symbol.name] = sure(np.asarray(given[symbol.name]).astype(kind))
@@ -245,12 +256,14 @@ class _Machine:
     # --- statements ----------------------------------------------------------------------------
 
     def _loop(self, loop: For, mask: Mask) -> None:
-        extent = np.unique(sure(self._value.index(loop.extent, mask)).where(mask).data)
-        if len(extent) != 1:
-            raise Fault(f"threads disagree on the extent {loop.extent!r}: {extent}")
-        for number in range(int(extent[0])):
+        """Each thread goes round as often as its own extent says."""
+        extents = np.broadcast_to(self._value.index(loop.extent, mask), (self._lanes.count,))
+        if mask is not None:
+            extents = np.where(mask, extents, 0)
+        for number in range(int(extents.max(initial=0))):
             self._names[loop.symbol.name] = sure(number)
-            self._all(loop.body, mask)
+            inside = extents > number
+            self._all(loop.body, mask if inside.all() else inside)
 
     def _copy(self, copy: CopyVector, mask: Mask) -> None:
         sides = ((copy.target, copy.target_index), (copy.source, copy.source_index))
@@ -272,6 +285,9 @@ class _Machine:
 
     def _welford_step(self, step: WelfordStep, mask: Mask) -> None:
         """Values meet one triple each under one count, or all the same triple."""
+        if step.batch is not None:
+            self._welford_batch(step, step.batch, mask)
+            return
         old = self._load(Element(step.count, step.count_index), mask)
         one = old.data.dtype.type(1)
         count = Cell(old.data + one, old.defined)
@@ -285,6 +301,34 @@ class _Machine:
             if step.joined and lane + 1 < len(step.values):
                 count = Cell(count.data + one, count.defined)
         self._store(step.count, step.count_index, count, mask, update=True)
+
+    def _welford_batch(self, step: WelfordStep, batch: WelfordBatch, mask: Mask) -> None:
+        """Collect distances to a shift; the last step of a batch moves mean and m2 by them."""
+        number = int(self._value.index(batch.step, mask))
+        values = [self._typed(value, step.mean, mask) for value in step.values]
+        count = self._load(Element(step.count, step.count_index), mask)
+        added = batch.steps * (len(values) if step.joined else 1)
+        for lane in range(1 if step.joined else len(values)):
+            mine = values if step.joined else values[lane : lane + 1]
+            mean, m2 = (
+                self._load(Element(b, step.index), mask, lane) for b in (step.mean, step.m2)
+            )
+            places = [(b, integers.ZERO) for b in (batch.shift, batch.sum, batch.squares)]
+            if number == 0:
+                collected = open_batch(mine, mean, count, joined=step.joined)
+            else:
+                collected = tuple(self._load(Element(b, at), mask, lane) for b, at in places)
+            collected = collect(collected, mine)
+            results = list(zip(places, collected, strict=True))
+            if number == batch.steps - 1:
+                moved = close_batch(collected, m2, count, added)
+                triple = [(b, step.index) for b in (step.mean, step.m2)]
+                results += zip(triple, moved, strict=True)
+            for (buffer, at), cell in results:
+                self._store(buffer, at, cell, mask, update=True, lane=lane)
+        if number == batch.steps - 1:
+            total = Cell(count.data + count.data.dtype.type(added), count.defined)
+            self._store(step.count, step.count_index, total, mask, update=True)
 
     def _reduce(self, reduce: Reduce) -> None:
         for buffer in reduce.buffers:

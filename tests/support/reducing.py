@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +44,42 @@ def welford_step(mean: Cell, m2: Cell, count: Cell, value: Cell) -> tuple[Cell, 
         new = mean.data + delta / count.data
         spread = m2.data + delta * (value.data - new)
     return Cell(new, defined), Cell(spread, defined)
+
+
+def open_batch(values: Sequence[Cell], mean: Cell, count: Cell, *, joined: bool) -> Cells:
+    """(shift, sum, squares) at the start of a batch: shifted by the mean so far, or by the first
+    values' own where joined values are the first.
+    """
+    kind = mean.data.dtype.type
+    shift = np.broadcast_to(mean.data, count.data.shape)
+    if joined:
+        own = sum(value.data for value in values[1:]) + values[0].data
+        shift = np.where(count.data == 0, own * kind(1 / len(values)), mean.data).astype(kind)
+    defined = mean.defined & count.defined & values[0].defined
+    zero = Cell(np.zeros_like(shift), defined)
+    return Cell(shift, defined), zero, zero
+
+
+def collect(batch: Cells, values: Sequence[Cell]) -> Cells:
+    """(shift, sum, squares) with more values."""
+    shift, total, squares = batch
+    for value in values:
+        defined = total.defined & value.defined & shift.defined
+        with np.errstate(all="ignore"):
+            distance = value.data - shift.data
+            total = Cell(total.data + distance, defined)
+            squares = Cell(squares.data + distance * distance, defined)
+    return shift, total, squares
+
+
+def close_batch(batch: Cells, m2: Cell, count: Cell, added: int) -> Cells:
+    """(mean, m2) after a batch of `added` values; `count` does not count them yet."""
+    shift, total, squares = batch
+    defined = total.defined & m2.defined & count.defined
+    with np.errstate(all="ignore"):
+        step = total.data / (count.data + count.data.dtype.type(added))
+        spread = m2.data + squares.data - total.data * step
+    return Cell(shift.data + step, defined), Cell(spread, defined)
 
 
 def reduce_across(

@@ -24,6 +24,7 @@ from warpsmith.kernel.nodes import (
     Statement,
     Store,
     Synchronize,
+    WelfordBatch,
     WelfordMerge,
     WelfordStep,
 )
@@ -96,7 +97,8 @@ class _Printer:
             parameters.append(f"{constant}{kind}* __restrict__ {buffer.name}")
         parameters += [f"const {self._value.type_name(s.dtype)} {s.name}" for s in kernel.scalars]
         threads = integers.constant(integers.mul(*kernel.launch.block))
-        bound = f" __launch_bounds__({threads})" if threads else ""
+        blocks = f", {kernel.launch.blocks_per_sm}" if kernel.launch.blocks_per_sm else ""
+        bound = f" __launch_bounds__({threads}{blocks})" if threads else ""
         listing = ",\n    ".join(parameters)
         return f'extern "C" __global__ void{bound} {kernel.name}(\n    {listing})'
 
@@ -216,30 +218,56 @@ class _Printer:
     def _welford_step(self, step: WelfordStep) -> None:
         """All values of a step meet one count, so one reciprocal serves them."""
         value = self._value
-        value.pieces.add("welford")
+        value.pieces.add("welford_batch" if step.joined or step.batch else "welford")
         kind = value.type_name(step.mean.dtype)
         width = len(step.values)
-        terms = ", ".join(map(value, step.values))
-        count = value.place(step.count, step.count_index)
         self._line("{")
         self._depth += 1
-        self._line(f"const {kind} x[{width}] = {{{terms}}};")
-        if step.joined:
-            value.pieces.add("welford_join")
+        self._line(f"const {kind} x[{width}] = {{{', '.join(map(value, step.values))}}};")
+        if step.batch is not None:
+            self._welford_batch(step, step.batch, kind)
+        elif step.joined:
             places = (value.place(b, step.index) for b in (step.mean, step.m2))
+            count = value.place(step.count, step.count_index)
             self._line(f"ws_welford_join(x, {', '.join(places)}, {count});")
-            self._depth -= 1
-            self._line("}")
-            return
+        else:
+            self._welford_lanes(step, kind)
+        self._depth -= 1
+        self._line("}")
+
+    def _welford_lanes(self, step: WelfordStep, kind: str) -> None:
+        """Each value updates a mean and m2 of its own."""
+        count = self._value.place(step.count, step.count_index)
+        mean, m2 = (self._value.place(b, step.index, "k") for b in (step.mean, step.m2))
         self._line(f"{count} += 1;")
         self._line(f"const {kind} weight = ws_reciprocal_of_count({count});")
-        mean, m2 = (value.place(b, step.index, "k") for b in (step.mean, step.m2))
         self._each_lane(
-            width,
+            len(step.values),
             f"{{ const {kind} delta = x[k] - {mean}; {mean} += delta * weight; "
             f"{m2} += delta * (x[k] - {mean}); }}",
         )
-        self._depth -= 1
+
+    def _welford_batch(self, step: WelfordStep, batch: WelfordBatch, kind: str) -> None:
+        """The first step of a batch opens it, each collects, and the last one closes it."""
+        value, width = self._value, len(step.values)
+        triples, lane = (1, "0") if step.joined else (width, "k")
+        mean, m2 = (value.place(b, step.index, lane) for b in (step.mean, step.m2))
+        count = value.place(step.count, step.count_index)
+        shift, total, squares = (
+            value.place(b, integers.ZERO, lane) for b in (batch.shift, batch.sum, batch.squares)
+        )
+        number = value.operand(batch.step)
+        self._line(f"if ({number} == 0) {{")
+        start = f"ws_welford_shift(x, {mean}, {count})" if step.joined else mean
+        self._each_lane(triples, f"{{ {shift} = {start}; {total} = {squares} = 0; }}")
+        self._line("}")
+        self._each_lane(width, f"ws_welford_collect(x[k], {shift}, {total}, {squares});")
+        self._line(f"if ({number} == {batch.steps - 1}) {{")
+        self._line(f"{count} += {batch.steps * (width if step.joined else 1)};")
+        self._line(f"const {kind} weight = ws_reciprocal_of_count({count});")
+        self._each_lane(
+            triples, f"ws_welford_close({shift}, {total}, {squares}, weight, {mean}, {m2});"
+        )
         self._line("}")
 
     def _welford_merge(self, merge: WelfordMerge) -> None:

@@ -171,6 +171,8 @@ def _launch(
     for reciprocal in kernel.reciprocals:
         magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, numbers))
         numbers |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
+    for symbol, value in kernel.derived:
+        numbers[symbol.name] = evaluate(value, numbers)
     given = {symbol.name for symbol in planned.segment.fusion.input_scalars}
     constants = tuple(
         None if symbol.name in given else numbers[symbol.name] for symbol in kernel.scalars

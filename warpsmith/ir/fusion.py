@@ -36,6 +36,8 @@ class Fusion:
         inputs: tensors and scalar symbols, in the order of the arguments.
         launch_symbols: scalars that a scheduler sets at every launch, such as a number of splits.
         divisors: (expression, divisor) facts that a launch must check; lowering relies on them.
+        blocks_per_sm: blocks that a multiprocessor is to hold at once, which bounds the registers;
+            0 leaves it to the compiler.
     """
 
     def __init__(self, tensor_type: type[TensorView] = TensorView) -> None:
@@ -45,6 +47,7 @@ class Fusion:
         self.operations: list[Operation] = []
         self.launch_symbols: list[Symbol] = []
         self.divisors: frozenset[tuple[Expr, int]] = frozenset()
+        self.blocks_per_sm = 0
         self._count = 0
         self._scalars = 0
 
@@ -93,6 +96,7 @@ class Fusion:
             self._scalars,
         )
         twin.divisors = self.divisors
+        twin.blocks_per_sm = self.blocks_per_sm
         twin.launch_symbols = list(self.launch_symbols)
         twin.inputs = copy.deepcopy(self.inputs, memo)
         twin.operations = [copy.deepcopy(operation, memo) for operation in self.operations]

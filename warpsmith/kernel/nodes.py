@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +124,30 @@ class Accumulate(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class WelfordBatch:
+    """Steps that reach the running triples together, when the last of them is done.
+
+    Until then they collect distances to `shift`, one element of the three buffers a triple.
+
+    Attributes:
+        step: number of this step, from 0.
+        steps: how many there are.
+    """
+
+    step: Expr
+    steps: int
+    shift: Buffer
+    sum: Buffer
+    squares: Buffer
+
+
+@dataclass(frozen=True, slots=True)
 class WelfordStep(Statement):
     """Add values to running (mean, m2, count), at the cost of one reciprocal for all of them.
 
     Either each value has a mean and m2 of its own, at `index + k`, and all share the count at
-    `count_index`; or, when `joined`, all values go to the one triple at `index`.
+    `count_index`; or, when `joined`, all values go to the one triple at `index`. Steps of one
+    `batch` share a reciprocal too.
     """
 
     mean: Buffer
@@ -138,6 +157,7 @@ class WelfordStep(Statement):
     count_index: Expr
     values: tuple[Expr, ...]
     joined: bool = False
+    batch: WelfordBatch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +212,14 @@ class Comment(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Blocks, threads and shared memory, as expressions over the kernel's scalar parameters."""
+    """Blocks and threads, as expressions over the kernel's scalar parameters.
+
+    `blocks_per_sm` blocks are to fit on a multiprocessor at once; 0 leaves it to the compiler.
+    """
 
     grid: tuple[Expr, Expr, Expr]
     block: tuple[Expr, Expr, Expr]
+    blocks_per_sm: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +253,7 @@ class Kernel:
         shared: shared buffers, laid out one after the other in dynamic shared memory.
         requirements: (expression, divisor, why) that the launch must check.
         reciprocals: magic numbers among the scalars, with the divisors that they stand for.
+        derived: (scalar, value) that the launch computes from scalars before it.
         alignments: (parameter name, bytes) that its address must be a multiple of.
     """
 
@@ -242,6 +267,7 @@ class Kernel:
     requirements: tuple[tuple[Expr, int], ...] = ()
     alignments: tuple[tuple[str, int], ...] = ()
     reciprocals: tuple[Reciprocal, ...] = ()
+    derived: tuple[tuple[Symbol, Expr], ...] = ()
     notes: tuple[str, ...] = field(default=())
 
 
@@ -270,8 +296,8 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
             return (index, value)
         case CopyVector(target_index=target, source_index=source):
             return (target, source)
-        case WelfordStep(index=index, count_index=count, values=values):
-            return (index, count, *values)
+        case WelfordStep(index=index, count_index=count, values=values, batch=batch):
+            return (index, count, *values, *((batch.step,) if batch else ()))
         case WelfordMerge(index=index, part=part):
             return (index, *part)
         case Reduce(index=index):
@@ -299,12 +325,13 @@ def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statem
                 target_index=new(statement.target_index),
                 source_index=new(statement.source_index),
             )
-        case WelfordStep():
+        case WelfordStep(batch=batch):
             return replace(
                 statement,
                 index=new(statement.index),
                 count_index=new(statement.count_index),
                 values=tuple(new(value) for value in statement.values),
+                batch=batch and replace(batch, step=new(batch.step)),
             )
         case WelfordMerge(part=(mean, m2, count)):
             part = (new(mean), new(m2), new(count))
@@ -314,6 +341,19 @@ def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statem
     return statement
 
 
+def replace_symbols(statement: Statement, mapping: dict[Expr, Expr]) -> Statement:
+    """The statement, and all inside it, with symbols replaced, in indices of elements too."""
+
+    def new(expr: Expr) -> Expr:
+        if isinstance(expr, Element):
+            return Element(expr.buffer, new(expr.index))
+        if isinstance(expr, Apply) and any(isinstance(node, Element) for node in expr.walk()):
+            return Apply(expr.op, tuple(map(new, expr.args)), expr.dtype)
+        return substitute(expr, mapping)
+
+    return map_expressions(statement, new)
+
+
 def written(statement: Statement) -> tuple[Buffer, ...]:
     """Buffers that a statement itself writes."""
     match statement:
@@ -321,8 +361,9 @@ def written(statement: Statement) -> tuple[Buffer, ...]:
             return (buffer,)
         case CopyVector(target=target):
             return (target,)
-        case WelfordStep(mean=mean, m2=m2, count=count):
-            return (mean, m2, count)
+        case WelfordStep(mean=mean, m2=m2, count=count, batch=batch):
+            collected = (batch.shift, batch.sum, batch.squares) if batch else ()
+            return (mean, m2, count, *collected)
         case WelfordMerge(mean=mean, m2=m2, count=count):
             return (mean, m2, count)
         case Reduce(buffers=buffers):

@@ -30,6 +30,7 @@ def kernel_text(kernel: Kernel) -> str:
     ]
     lines += [f"  param  {b.name}: {b.dtype.value}[{b.size!r}]" for b in kernel.parameters]
     lines += [f"  scalar {s.name}: {s.dtype.value}" for s in kernel.scalars]
+    lines += [f"  derive {s.name} = {value!r}" for s, value in kernel.derived]
     lines += [f"  shared {b.name}: {b.dtype.value}[{b.size!r}]" for b in kernel.shared]
     lines += [f"  needs  {expr!r} % {divisor} == 0" for expr, divisor in kernel.requirements]
     lines += [f"  needs  {name} aligned to {size} bytes" for name, size in kernel.alignments]

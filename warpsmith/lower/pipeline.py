@@ -15,9 +15,12 @@ from warpsmith.kernel.nodes import Buffer, For, Kernel, Let, Reduce, expressions
 from warpsmith.lower.access import strides
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.nests import Nests
+from warpsmith.lower.passes.batch_welford import batch_welford
+from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.insert_syncs import insert_syncs, sync_inside_branch
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
+from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.threads import find_threads
 from warpsmith.lower.vectors import Vectorizer
 
@@ -33,8 +36,13 @@ class Stage:
 
 STAGES = (
     Stage("insert_syncs", insert_syncs, "needs the final order of statements, which nests fix"),
+    Stage("split_full_passes", split_full_passes, "after barriers, which no copied loop may hold"),
+    Stage("batch_welford", batch_welford, "where splitting left steps without predicates"),
     Stage("multiply_divisions", multiply_divisions, "before hoisting, which names the quotients"),
-    Stage("hoist_indices", hoist_indices, "last: every index is known, and barriers use none"),
+    Stage("hoist_indices", hoist_indices, "every index is known, and barriers use none"),
+    Stage(
+        "derive_scalars", derive_scalars, "last: what hoisting named may be the launch's to know"
+    ),
 )
 
 Observer = Callable[[str, Kernel], None]
@@ -89,7 +97,7 @@ def build(fusion: Fusion, name: str, index_type: DataType) -> Kernel:
         scalars=(),
         shared=shared,
         body=body,
-        launch=threads.launch(),
+        launch=replace(threads.launch(), blocks_per_sm=fusion.blocks_per_sm),
         index_type=index_type,
         requirements=tuple({**dict.fromkeys(fusion.divisors), **vectors.requirements}),
         alignments=tuple(leaves.made.alignments.items()),

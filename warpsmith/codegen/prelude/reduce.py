@@ -24,20 +24,16 @@ template <> struct ws_range<long long> {
     static __device__ __forceinline__ long long low() { return (long long)0x8000000000000000ull; }
     static __device__ __forceinline__ long long high() { return 0x7fffffffffffffffll; }
 };
-// An operation has `identity` and `combine`, and says whether combine(a, b) and combine(b, a) have
-// equal bits: else lanes that exchange values must agree who comes first.
+// An operation has `identity` and `combine`.
 struct ws_sum {
-    static constexpr bool symmetric = true;
     template <class T> static __device__ __forceinline__ T identity() { return (T)0; }
     template <class T> static __device__ __forceinline__ T combine(T a, T b) { return a + b; }
 };
 struct ws_prod {
-    static constexpr bool symmetric = true;
     template <class T> static __device__ __forceinline__ T identity() { return (T)1; }
     template <class T> static __device__ __forceinline__ T combine(T a, T b) { return a * b; }
 };
 struct ws_max {  // NaN when one is NaN
-    static constexpr bool symmetric = true;
     template <class T> static __device__ __forceinline__ T identity() {
         return ws_range<T>::low();
     }
@@ -46,7 +42,6 @@ struct ws_max {  // NaN when one is NaN
     }
 };
 struct ws_min {  // NaN when one is NaN
-    static constexpr bool symmetric = true;
     template <class T> static __device__ __forceinline__ T identity() {
         return ws_range<T>::high();
     }
@@ -76,7 +71,6 @@ __device__ __forceinline__ void ws_welford_add(ws_welford<T>& w, T x) {
     w.m2 += delta * (x - w.mean);
 }
 struct ws_welford_combine {
-    static constexpr bool symmetric = false;
     template <class W> static __device__ __forceinline__ W identity() { return W{0, 0, 0}; }
     template <class T>
     static __device__ __forceinline__ ws_welford<T> combine(ws_welford<T> a, ws_welford<T> b) {
@@ -84,34 +78,58 @@ struct ws_welford_combine {
         // An empty side leaves the other one exactly as it is, and two of them stay empty.
         const T share = a.count == (T)0 ? (T)1 : b.count * ws_reciprocal_of_count(count);
         const T delta = b.mean - a.mean;
-        return {a.mean + delta * share, a.m2 + b.m2 + delta * delta * a.count * share, count};
+        return {a.mean + delta * share, a.m2 + b.m2 + delta * (delta * (a.count * share)), count};
     }
 };
 """
 
-# Chan's combination of a part whose count is known: two passes over N values in registers, then
-# one reciprocal, where Welford's update takes one for every value.
-_WELFORD_JOIN = """
+# Several values at the price of one reciprocal: sums of their distances to the mean m so far, and
+# of the squares of those, move the mean and give what the sum of squares grows by, which is
+# sum((x - m)^2) - sum(x - m)^2 / n for the count n with the new values. Where at least as many
+# values came before, the first term is at least twice the second, so little cancels. The first
+# values have no mean before them, and the mean of a few of them stands for it. One value would not
+# do: where it is an outlier, it costs up to two digits (docs/lessons/reductions.md).
+_WELFORD_BATCH = """
+__device__ __forceinline__ float ws_fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ __forceinline__ double ws_fused(double a, double b, double c) {
+    return __fma_rn(a, b, c);
+}
+template <class T>
+__device__ __forceinline__ void ws_welford_collect(T x, T shift, T& sum, T& squares) {
+    const T distance = x - shift;
+    sum += distance;
+    squares = ws_fused(distance, distance, squares);
+}
+// `weight` is 1 / count, the batch counted in. Fused, so that squares that overflow give infinity
+// and not NaN.
+template <class T>
+__device__ __forceinline__ void ws_welford_close(
+    T shift, T sum, T squares, T weight, T& mean, T& m2) {
+    const T step = sum * weight;
+    mean = shift + step;
+    m2 = ws_fused(-sum, step, m2 + squares);
+}
+// What the distances of joined values are taken to: the mean so far, or where there is none theirs.
+template <int N, class T>
+__device__ __forceinline__ T ws_welford_shift(const T (&x)[N], T mean, T count) {
+    T own = x[0] * ((T)1 / (T)N);
+    #pragma unroll
+    for (int k = 1; k < N; ++k) own = ws_fused(x[k], (T)1 / (T)N, own);
+    return count == (T)0 ? own : mean;
+}
 template <int N, class T>
 __device__ __forceinline__ void ws_welford_join(const T (&x)[N], T& mean, T& m2, T& count) {
-    T sum = x[0];
+    const T shift = ws_welford_shift(x, mean, count);
+    T sum = (T)0, squares = (T)0;
     #pragma unroll
-    for (int k = 1; k < N; ++k) sum += x[k];
-    const T part_mean = sum * ((T)1 / (T)N);
-    T part_m2 = (T)0;
-    #pragma unroll
-    for (int k = 0; k < N; ++k) part_m2 += (x[k] - part_mean) * (x[k] - part_mean);
-    const T before = count;
+    for (int k = 0; k < N; ++k) ws_welford_collect(x[k], shift, sum, squares);
     count += (T)N;
-    const T share = (T)N * ws_reciprocal_of_count(count);
-    const T delta = part_mean - mean;
-    mean += delta * share;
-    m2 += part_m2 + delta * delta * before * share;
+    ws_welford_close(shift, sum, squares, ws_reciprocal_of_count(count), mean, m2);
 }
 """
 
 REDUCE = (
     Piece(name="welford", text=_WELFORD),
-    Piece(name="welford_join", needs=("welford",), text=_WELFORD_JOIN),
+    Piece(name="welford_batch", needs=("welford",), text=_WELFORD_BATCH),
     Piece(name="reduce_ops", needs=("minimum_maximum", "welford"), text=_REDUCE_OPS),
 )

@@ -1,0 +1,45 @@
+"""What sizes alone decide is a parameter, which the launch computes."""
+
+from __future__ import annotations
+
+from tests.support.program import Program
+from warpsmith.codegen.cuda import cuda_text
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Symbol, evaluate
+from warpsmith.kernel.nodes import Kernel, Let
+from warpsmith.kernel.printer import kernel_text
+from warpsmith.lower.pipeline import lower
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.select import select
+
+
+def row_sums() -> Kernel:
+    p = Program()
+    p.output(p.reduce("sum", p.input(DataType.Float, (None, None)), [1]))
+    candidate = select(p.fusion)
+    problem = Problem(values={"T0_size0": 64, "T0_size1": 5000}, alignment={})
+    params, _ = candidate.choose(problem)
+    return lower(candidate.scheduled(params), "test", DataType.Int32)
+
+
+def test_they_are_parameters_in_order_of_their_needs() -> None:
+    kernel = row_sums()
+    assert kernel.derived
+    known = {"T0_size0": 64, "T0_size1": 5000, "splits": 3}
+    for symbol, value in kernel.derived:
+        known[symbol.name] = evaluate(value, known)
+    used = {symbol.name for symbol, _ in kernel.derived} & {s.name for s in kernel.scalars}
+    assert used
+    assert all(f"const int {name}" in cuda_text(kernel) for name in used)
+    assert "derive x0 = ceildiv(T0_size1, 4)" in kernel_text(kernel)
+
+
+def test_what_depends_on_a_thread_stays_in_the_kernel() -> None:
+    threads = {kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES)}
+    derived = set(dict(row_sums().derived))
+    for statement in row_sums().body:
+        if isinstance(statement, Let):
+            names = {node.name for node in statement.value.walk() if isinstance(node, Symbol)}
+            assert statement.symbol not in derived
+            assert any(name in threads or name.startswith(("x", "full")) for name in names)

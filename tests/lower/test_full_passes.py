@@ -1,0 +1,81 @@
+"""Passes of a loop that lie wholly inside run without predicates, the others with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.launching import check_scheduled, random_inputs
+from tests.support.program import Program
+from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Const
+from warpsmith.ir.tensor import TensorView
+from warpsmith.kernel.nodes import For, If, Kernel, Synchronize, walk
+from warpsmith.lower.passes.split_full_passes import split_full_passes
+from warpsmith.lower.pipeline import build, lower
+from warpsmith.schedule.caches import rfactor
+from warpsmith.schedule.inline import inline_most
+from warpsmith.schedule.propagate import parallelize_like, transform_like
+from warpsmith.schedule.transforms import parallelize, split
+
+THREADS, UNROLL = 8, 4
+
+
+def row_sums(op: str = "sum") -> tuple[Program, TensorView]:
+    p = Program()
+    total = p.reduce(op, p.copy(p.input(DataType.Float, (None, None))), [1])
+    return p.output(p.copy(total)), total
+
+
+def scheduled(op: str = "sum") -> Fusion:
+    """`[rows grid_x, passes, UNROLL, THREADS]`: a pass takes UNROLL * THREADS elements of a row."""
+    p, total = row_sums(op)
+    split(total, 1, THREADS)
+    split(total, 1, UNROLL)
+    parallelize(total, 0, ParallelType.grid_x)
+    parallelize(total, 2, ParallelType.unroll)
+    parallelize(total, 3, ParallelType.block_x)
+    (partial,) = rfactor(total, [1, 2])
+    others = [t for t in p.fusion.tensors if not t.is_input and t not in (total, partial)]
+    transform_like(partial, others)
+    parallelize_like(partial, selected_tensors=others)
+    inline_most(p.fusion, [t for t in p.fusion.tensors if not t.is_input])
+    return p.fusion
+
+
+def rolled(kernel: Kernel) -> list[For]:
+    return [s for s in walk(kernel.body) if isinstance(s, For) and not s.unroll]
+
+
+def guarded(loop: For) -> bool:
+    return any(isinstance(s, If) for s in walk(loop.body))
+
+
+def test_the_first_loop_has_no_predicates_and_the_second_has() -> None:
+    kernel = lower(scheduled(), "test", DataType.Int32)
+    assert [guarded(loop) for loop in rolled(kernel)] == [False, True]
+
+
+@pytest.mark.parametrize("index_type", [DataType.Int32, DataType.Int])
+@pytest.mark.parametrize("length", [1, 7, 31, 32, 33, 63, 64, 65, 96, 127])
+@pytest.mark.parametrize("op", ["sum", "max"])
+def test_every_element_is_met_once(op: str, length: int, index_type: DataType) -> None:
+    meaning = row_sums(op)[0].fusion
+    inputs = random_inputs(meaning, {"T0": (3, length)})
+    check_scheduled(scheduled(op), meaning, inputs, index_type=index_type, terms=length)
+
+
+def test_a_loop_without_predicates_stays() -> None:
+    kernel = build(scheduled(), "test", DataType.Int32)
+    bare = For(rolled(kernel)[0].symbol, Const(3), (), unroll=False)
+    assert split_full_passes(replace(kernel, body=(bare,))).body == (bare,)
+
+
+def test_a_loop_with_a_barrier_stays() -> None:
+    kernel = build(scheduled(), "test", DataType.Int32)
+    (loop,) = rolled(kernel)
+    met = replace(loop, body=(*loop.body, Synchronize()))
+    assert split_full_passes(replace(kernel, body=(met,))).body == (met,)

@@ -1,0 +1,74 @@
+"""Welford's steps of a pass move the mean together, around a mean that is there already."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.launching import check_automatic
+from tests.support.program import Program
+from warpsmith.ir.dtypes import DataType
+from warpsmith.kernel.nodes import For, If, Kernel, Statement, WelfordStep, walk
+from warpsmith.lower.pipeline import lower
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.select import select
+
+ROWS, COLUMNS, ALL = (1,), (0,), (0, 1)
+
+
+def variance(dims: tuple[int, ...]) -> Program:
+    p = Program()
+    mean, m2, count = p.welford(p.input(DataType.Float, (None, None)), dims)
+    return p.output(p.op("div", m2, count), p.copy(mean))
+
+
+def lowered(dims: tuple[int, ...], shape: tuple[int, int]) -> Kernel:
+    fusion = variance(dims).fusion
+    values = dict(zip(("T0_size0", "T0_size1"), shape, strict=True))
+    candidate = select(fusion)
+    params, _ = candidate.choose(Problem(values=values, alignment={}))
+    return lower(candidate.scheduled(params), "test", DataType.Int32)
+
+
+def steps(statements: tuple[Statement, ...]) -> list[WelfordStep]:
+    return [s for s in walk(statements) if isinstance(s, WelfordStep)]
+
+
+def rolled(kernel: Kernel) -> list[For]:
+    return [s for s in walk(kernel.body) if isinstance(s, For) and not s.unroll]
+
+
+@pytest.mark.parametrize(("dims", "shape"), [(ROWS, (64, 4096)), (ALL, (64, 4096))])
+def test_joined_steps_are_batched_where_no_predicate_stands(
+    dims: tuple[int, ...], shape: tuple[int, int]
+) -> None:
+    full, ragged = rolled(lowered(dims, shape))
+    assert all(step.joined and step.batch is not None for step in steps(full.body))
+    assert all(step.joined and step.batch is None for step in steps(ragged.body))
+
+
+def test_steps_with_a_mean_each_are_batched_from_the_second_pass_on() -> None:
+    kernel = lowered(COLUMNS, (4096, 64))
+    later, ragged = rolled(kernel)
+    (first,) = [s for s in kernel.body if isinstance(s, If) and steps(s.body)]
+    assert all(step.batch is None for step in steps(first.body))
+    assert all(step.batch is not None for step in steps(later.body))
+    assert all(step.batch is None for step in steps(ragged.body))
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize("shape", [(1, 1), (70, 9), (200, 24), (1030, 4), (4, 1030), (40, 512)])
+@pytest.mark.parametrize("dims", [ROWS, COLUMNS, ALL])
+def test_right_far_from_zero(dims: tuple[int, ...], shape: tuple[int, int], splits: int) -> None:
+    data = np.random.default_rng(0).normal(1e3, 1, shape).astype(np.float32)
+    check_automatic(variance(dims).fusion, {"T0": data}, splits=splits, terms=data.size)
+
+
+@pytest.mark.parametrize(("dims", "shape"), [(ROWS, (4, 2048)), (COLUMNS, (2048, 4))])
+def test_an_outlier_in_first_place_costs_nothing(
+    dims: tuple[int, ...], shape: tuple[int, int]
+) -> None:
+    data = np.random.default_rng(1).normal(0, 1, shape).astype(np.float32)
+    data[:1] = 1e6
+    data[:, :1] = 1e6
+    check_automatic(variance(dims).fusion, {"T0": data}, splits=2, terms=64)

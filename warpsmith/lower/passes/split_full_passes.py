@@ -1,0 +1,166 @@
+"""Run the passes of a loop that lie wholly inside without predicates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
+from warpsmith.kernel.nodes import (
+    For,
+    If,
+    Kernel,
+    Let,
+    Statement,
+    children,
+    replace_symbols,
+    walk,
+)
+
+
+def split_full_passes(kernel: Kernel) -> Kernel:
+    """Split each rolled loop into passes in which no predicate can fail, and the rest.
+
+    A predicate costs a branch around each step of a reduction, and with it the overlap of one
+    step's latency with the next. Nearly all passes need none: only the last ones run past the end.
+
+    Before::
+
+        for i0 < n: { if (256*i0 + t < N) s += x[256*i0 + t]; }
+
+    After, since `t <= 255`::
+
+        const int full0 = min(n, max(N - 255 + 255, 0) / 256);
+        for i0 < full0: { s += x[256*i0 + t]; }
+        for i0r < n - full0: { if (256*(full0 + i0r) + t < N) s += x[256*(full0 + i0r) + t]; }
+    """
+    names = _Names()
+    body = _split(kernel.body, names)
+    return replace(kernel, body=body) if names.used else kernel
+
+
+@dataclass(slots=True)
+class _Names:
+    """Numbers the loops that are split."""
+
+    used: int = 0
+
+
+def _split(statements: tuple[Statement, ...], names: _Names) -> tuple[Statement, ...]:
+    result: list[Statement] = []
+    for statement in statements:
+        if isinstance(statement, For | If):
+            statement = replace(statement, body=_split(statement.body, names))
+        result += _split_loop(statement, names) if isinstance(statement, For) else [statement]
+    return tuple(result)
+
+
+def _split_loop(loop: For, names: _Names) -> list[Statement]:
+    inside = tuple(walk(loop.body))
+    if loop.unroll or any(s.collective or (isinstance(s, For) and not s.unroll) for s in inside):
+        return [loop]
+    conditions = dict.fromkeys(
+        c for s in inside if isinstance(s, If) for c in integers.conjuncts(s.condition)
+    )
+    bound = {s.symbol.name for s in inside if isinstance(s, For | Let)}
+    rooms = {c: room for c in conditions if (room := _room(c, loop, bound)) is not None}
+    if not rooms:
+        return [loop]
+    number = names.used
+    names.used += 1
+    full, rest = Symbol(f"full{number}", low=0), Symbol(f"{loop.symbol.name}r", low=0)
+    count = loop.extent
+    flags: list[Symbol] = []
+    lets: list[Statement] = []
+    for left, stride in dict.fromkeys(rooms.values()):
+        if stride == integers.ZERO:  # all passes are inside, or none is
+            flags.append(Symbol(f"inside{number}_{len(flags)}", low=0))
+            lets.append(Let(flags[-1], integers.minimum(left, 1)))
+        else:
+            passes = integers.floordiv(integers.add(left, stride, -1), stride)
+            count = integers.minimum(count, passes)
+    moved: dict[Expr, Expr] = {loop.symbol: integers.add(full, rest)}
+    return [
+        *lets,
+        Let(full, integers.mul(count, *flags)),
+        replace(loop, extent=full, body=_without(loop.body, frozenset(rooms))),
+        For(
+            rest,
+            integers.sub(loop.extent, full),
+            tuple(replace_symbols(s, moved) for s in loop.body),
+            unroll=False,
+        ),
+    ]
+
+
+def _room(condition: Expr, loop: For, bound: set[str]) -> tuple[Expr, Expr] | None:
+    """(room, stride): pass `p` satisfies `condition`, in all threads and all inner iterations,
+    where `p * stride < room`. None where that is not known.
+    """
+    if not (isinstance(condition, Apply) and condition.op == "lt"):
+        return None
+    index, limit = condition.args
+    if index.dtype is not DataType.Index or _uses(limit, {loop.symbol.name, *bound}):
+        return None
+    step: integers.Polynomial = {}
+    start: integers.Polynomial = {}
+    for monomial, coefficient in integers.polynomial(index).items():
+        if loop.symbol in monomial:
+            left = list(monomial)
+            left.remove(loop.symbol)
+            step[tuple(left)] = coefficient
+        else:
+            start[monomial] = coefficient
+    stride, last = integers.expression(step), _largest(integers.expression(start), bound)
+    if last is None or _uses(stride, {loop.symbol.name, *bound}):
+        return None
+    if stride != integers.ZERO and integers.lower_bound(stride) < 1:
+        return None
+    return integers.maximum(integers.sub(limit, last), 0), stride
+
+
+def _largest(expr: Expr, bound: set[str]) -> Expr | None:
+    """`expr` at the last iteration of the inner loops and in the last thread, if it grows there.
+
+    Threads agree on the result, so that a warp runs one of the two loops at a time.
+    """
+    symbols = [
+        factor
+        for monomial in integers.polynomial(expr)
+        for factor in monomial
+        if isinstance(factor, Symbol) and _is_last_known(factor, bound)
+    ]
+    last: dict[Expr, Expr] = {s: integers.sub(s.extent, 1) for s in symbols if s.extent is not None}
+    grows = all(
+        coefficient > 0 and all(integers.lower_bound(factor) >= 0 for factor in monomial)
+        for monomial, coefficient in integers.polynomial(expr).items()
+        if any(symbol in monomial for symbol in last)
+    )
+    largest = substitute(expr, last)
+    return largest if grows and not _uses(largest, bound) else None
+
+
+def _is_last_known(symbol: Symbol, bound: set[str]) -> bool:
+    if symbol.extent is None:
+        return False
+    return symbol.name in bound or symbol.name.startswith("block_")
+
+
+def _uses(expr: Expr, names: set[str]) -> bool:
+    return any(isinstance(node, Symbol) and node.name in names for node in expr.walk())
+
+
+def _without(statements: tuple[Statement, ...], known: frozenset[Expr]) -> tuple[Statement, ...]:
+    """The statements where the conditions `known` hold."""
+    result: list[Statement] = []
+    for statement in statements:
+        body = _without(children(statement), known)
+        if isinstance(statement, If):
+            left = [c for c in integers.conjuncts(statement.condition) if c not in known]
+            result += [If(integers.conjunction(*left), body)] if left else body
+        elif isinstance(statement, For):
+            result.append(replace(statement, body=body))
+        else:
+            result.append(statement)
+    return tuple(result)
