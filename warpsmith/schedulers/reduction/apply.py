@@ -47,6 +47,8 @@ PARALLEL = {
     Role.vector: ParallelType.serial,
 }
 
+SPLITS_FIRST = {**PARALLEL, Role.grid: ParallelType.grid_y, Role.splits: ParallelType.grid_x}
+
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -> None:
     """Loops of the first partial reduction, kept dimensions K and reduced ones R:
@@ -65,6 +67,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
     fusion.divisors |= {(shape.run.extent, params.vector)}
     count = Symbol(SPLITS, low=1)
     fusion.launch_symbols.append(count)
+    fusion.blocks_per_sm = params.blocks_per_sm
     partials: list[TensorView] = []
     for tensor in reductions(fusion):
         keeps = _order_loops(tensor, domains, order)
@@ -157,7 +160,7 @@ def _split_over_blocks(tensor: TensorView, position: int, count: Symbol) -> None
 def _factor(tensor: TensorView, roles: list[Role], params: ReductionParams) -> TensorView:
     """Bind the loops and factor the reduction twice; returns the first partial result."""
     for position, role in enumerate(roles):
-        parallelize(tensor, position, PARALLEL[role])
+        parallelize(tensor, position, (SPLITS_FIRST if params.splits_first else PARALLEL)[role])
     own = [Role.serial, Role.unroll]
     if params.inner and isinstance(tensor.definition, Welford):
         own.append(Role.vector)

@@ -7,7 +7,7 @@ own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
@@ -29,13 +29,21 @@ NARROW_VECTORS = 16
 FEW_ROWS = 128
 """Columns of up to this many elements are reduced by one thread each."""
 
-LONG_VECTORS = 8192
-"""Rows of more vectors than this are Welford-reduced by larger blocks with fewer accesses each."""
+LONG_VECTORS = 2048
+"""Rows of more vectors than this are reduced by the largest blocks, one pass of one each."""
 
-BLOCKS_PER_SM_INNER = 2
-BLOCKS_PER_SM_OUTER = 1
-"""Blocks on each multiprocessor that a split of the reduced dimension aims for. Outer reductions
-have a partial result for every column, so each further block costs more."""
+MOST_BLOCKS = 16384
+"""Blocks of a launch that splits rows. Each has one pass, up to here: blocks that start as others
+end read at 95 to 98 % of the ceiling, blocks that go round at 93 to 95 %."""
+
+ENOUGH_BLOCKS_PER_SM = 8
+"""Blocks for each multiprocessor from which on rows are not split."""
+
+MOST_BLOCKS_PER_SM = 16
+"""Blocks of one multiprocessor that registers are bounded for; it holds 32 at most."""
+
+MOST_ROWS_APART = 65535
+"""Most blocks along grid y and z, thus most groups of rows whose splits come first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +57,8 @@ class ReductionParams:
         kept_unroll: results per thread along the kept dimension (inner reductions only).
         block_x: threads along the fastest dimension.
         block_y: threads along the other one.
+        blocks_per_sm: blocks that a multiprocessor holds at once.
+        splits_first: blocks that share a result are neighbours in the order in which they start.
         vectorized: names of the global tensors accessed in vectors.
     """
 
@@ -58,6 +68,8 @@ class ReductionParams:
     kept_unroll: int
     block_x: int
     block_y: int
+    blocks_per_sm: int
+    splits_first: bool
     vectorized: tuple[str, ...]
 
 
@@ -115,8 +127,9 @@ def choose(
 ) -> ReductionParams:
     """Block shape and unrolling.
 
-    Inner reductions look at the row's length alone; outer ones also at whether columns are short,
-    so that a new row count changes nothing but on which side of `FEW_ROWS` it lies.
+    Inner reductions look at the row's length, and at whether its groups of rows are more than
+    `MOST_ROWS_APART`; outer ones at the columns, and at whether they are longer than `FEW_ROWS`. So
+    a new row count changes nothing but on which side of those it lies.
     """
     shape = shape_of(fusion, domains, caches)
     vector = shape.run.vector(problem)
@@ -130,15 +143,59 @@ def choose(
         kept_unroll = 1
     # Each input of the domain has its own accesses in flight: together as many as one would have.
     inputs = sum(cached.load for cached in shape.run.walkers)
-    return ReductionParams(
+    params = ReductionParams(
         inner=shape.inner,
         vector=vector,
         unroll=max(1, unroll // max(1, inputs)),
         kept_unroll=kept_unroll,
         block_x=block_x,
         block_y=block_y,
+        blocks_per_sm=1,
+        splits_first=False,
         vectorized=shape.run.vectorized(problem, vector),
     )
+    return replace(
+        params,
+        blocks_per_sm=_blocks_per_sm(fusion, shape, params, problem),
+        splits_first=_splits_first(shape, params, problem),
+    )
+
+
+def _groups(shape: Shape, params: ReductionParams, problem: Problem) -> int:
+    """Groups of results that a block computes at a time, at least 1."""
+    inner, outer = params.block_y * params.kept_unroll, params.block_x * params.vector
+    return max(1, -(-problem.size(shape.kept) // (inner if params.inner else outer)))
+
+
+def _passes(shape: Shape, params: ReductionParams, problem: Problem) -> int:
+    """Passes of a block over what one result reduces, at least 1."""
+    inner, outer = params.block_x * params.vector, params.block_y
+    per_pass = params.unroll * (inner if params.inner else outer)
+    return max(1, -(-problem.size(shape.reduced) // per_pass))
+
+
+def _blocks_per_sm(fusion: Fusion, shape: Shape, params: ReductionParams, problem: Problem) -> int:
+    """Blocks that the registers are to leave room for.
+
+    Tall blocks of an outer reduction have a multiprocessor each where there are enough of them, and
+    a fusion of several reductions needs the registers of several.
+    """
+    reduced = reductions(fusion)
+    threads = params.block_x * params.block_y
+    if not shape.inner and problem.size(shape.reduced) > FEW_ROWS:
+        return 2 if _groups(shape, params, problem) > problem.target.sm_count else 1
+    joins = shape.inner and isinstance(reduced[0].definition, Welford) and threads > 256
+    blocks = (512 if joins else 1024) // threads // len(reduced)
+    return max(1, min(blocks, MOST_BLOCKS_PER_SM))
+
+
+def _splits_first(shape: Shape, params: ReductionParams, problem: Problem) -> bool:
+    """Whether blocks that share a long row start one after the other.
+
+    They then read memory in its order, and combine one row while the next ones are read.
+    """
+    several = params.inner and _passes(shape, params, problem) > 1
+    return several and _groups(shape, params, problem) <= MOST_ROWS_APART
 
 
 def _inner_block(vectors: int, welford: bool) -> tuple[int, int, int, int]:
@@ -148,9 +205,10 @@ def _inner_block(vectors: int, welford: bool) -> tuple[int, int, int, int]:
         if welford and lanes > 1:
             return lanes // 2, 512 // lanes, 2, 2
         return lanes, 256 // lanes, 1, 4
-    joins = welford and vectors <= LONG_VECTORS
-    unroll = 8 if joins else 4
-    block_x = max(32, min(lanes // unroll, 256 if joins else 512))
+    if vectors > LONG_VECTORS:
+        return 512, 1, 8, 1
+    unroll = 8 if welford else 4
+    block_x = max(32, lanes // unroll)
     return block_x, max(1, 256 // block_x), min(unroll, max(1, lanes // block_x)), 1
 
 
@@ -164,18 +222,17 @@ def _outer_block(vectors: int, rows: int) -> tuple[int, int, int]:
 
 
 def splits(shape: Shape, params: ReductionParams, problem: Problem) -> int:
-    """How many blocks share one result: enough to fill the device, each with work for a pass."""
-    kept, reduced = problem.size(shape.kept), problem.size(shape.reduced)
+    """How many blocks share one result, each with work for a pass at least.
+
+    Inner reductions have a block for every pass, unless rows alone keep the device busy. Outer ones
+    have a partial result for every column, so each further block costs more: one a multiprocessor.
+    """
+    groups, passes = _groups(shape, params, problem), _passes(shape, params, problem)
+    sms = problem.target.sm_count
+    wanted = sms // groups
     if params.inner:
-        groups = -(-kept // (params.block_y * params.kept_unroll))
-        per_pass = params.block_x * params.vector * params.unroll
-    else:
-        groups = -(-kept // (params.block_x * params.vector))
-        per_pass = params.block_y * params.unroll
-    blocks = BLOCKS_PER_SM_INNER if params.inner else BLOCKS_PER_SM_OUTER
-    wanted = problem.target.sm_count * blocks // max(groups, 1)
-    passes = max(1, -(-reduced // per_pass))
-    share = -(-passes // max(1, min(wanted, passes, 65535)))
+        wanted = MOST_BLOCKS // groups if groups < sms * ENOUGH_BLOCKS_PER_SM else 1
+    share = -(-passes // max(1, min(wanted, passes)))
     return -(-passes // share)
 
 
