@@ -6,8 +6,9 @@ import pytest
 
 from tests.sim.support.ptx_body import one, ops, program, refusal
 from warpsmith.sim.isa import Flag, Kind, Mode, Op, Special, Type
-from warpsmith.sim.ptx.decode import _heads
-from warpsmith.sim.ptx.decode.form import build, fit, signatures, slots
+from warpsmith.sim.ptx.decode import heads
+from warpsmith.sim.ptx.decode.form import build, signatures
+from warpsmith.sim.ptx.decode.pattern import fit, slots
 from warpsmith.sim.ptx.registers import written
 
 
@@ -85,7 +86,7 @@ def test_hints_do_nothing() -> None:
 def test_destinations_are_known_for_every_row() -> None:
     """`written` counts what the tables call destinations."""
     wrong = []
-    for head, lines in _heads().items():
+    for head, lines in heads().items():
         for line in lines:
             words = tuple(s.words[0] for s in slots(line.suffixes) if not s.optional)
             taken = fit(slots(line.suffixes), words)

@@ -17,30 +17,22 @@ from warpsmith.sim.ptx.decode import (
     memory,
     unsupported,
 )
-from warpsmith.sim.ptx.decode.form import (
-    Form,
-    Role,
-    Row,
-    Take,
-    build,
-    fit,
-    roles,
-    signatures,
-    slots,
-)
+from warpsmith.sim.ptx.decode.form import Form, Role, Row, Take, build, roles, signatures
+from warpsmith.sim.ptx.decode.pattern import fit, slots
 from warpsmith.sim.ptx.refusal import Refusal
 
 __all__ = ["Form", "Role", "Take", "find"]
 
 
 @cache
-def _heads() -> dict[str, tuple[Row, ...]]:
+def heads() -> dict[str, tuple[Row, ...]]:
+    """The rows of all tables by the first word of their mnemonics."""
     families = (arithmetic, bits, conversion, control, memory, copies, barriers, matrix)
-    heads: dict[str, tuple[Row, ...]] = {}
+    found: dict[str, tuple[Row, ...]] = {}
     for family in families:
         for line in family.ROWS:
-            heads[line.head] = (*heads.get(line.head, ()), line)
-    return heads
+            found[line.head] = (*found.get(line.head, ()), line)
+    return found
 
 
 @cache
@@ -59,7 +51,7 @@ def find(mnemonic: str, shape: str) -> Form:
         if not shape.endswith("s"):
             raise Refusal(f"`{mnemonic}` takes a cache policy as its last operand")
         shape = shape[:-1]
-    lines = _heads().get(head)
+    lines = heads().get(head)
     if lines is None:
         raise Refusal(f"unknown instruction `{mnemonic}`")
     furthest, expected = -1, set[str]()
