@@ -78,7 +78,7 @@ class Op(IntEnum):
     TESTP = 23  # p, a; mode FINITE, INFINITE, NUMBER, NOTANUMBER, NORMAL, SUBNORMAL
     COPYSIGN = 24  # d, a, b: the sign of a, the magnitude of b
 
-    # Carry chains: Flag.CC writes the carry, Flag.CARRY reads it.
+    # Carry chains: Flag.CC writes the carry, Flag.CARRY reads it; `add.cc` is ADDC with CC alone.
     ADDC = 25
     SUBC = 26
     MADC = 27
