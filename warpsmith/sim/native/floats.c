@@ -135,8 +135,8 @@ static inline int class_of(u64 magnitude, u64 least_normal, u64 infinity) {
                                        : CLASS_NAN;
 }
 
-/* .ftz looks at the result before it is rounded: one below the least normal number is flushed even
-   if rounding would take it there. Undone here for the lanes where that can be. */
+/* .ftz flushes what is subnormal when rounded to 24 digits. Below the least normal number the host
+   rounds to fewer and may arrive at it all the same: those lanes are looked at once more. */
 static double f32_unrounded(u32 op, float p, float q, float r) {
     switch (op) {
     case OP_MUL:
@@ -153,7 +153,9 @@ static double f32_unrounded(u32 op, float p, float q, float r) {
     }
 }
 
-static void f32_flush_tiny(u32 op, u64 *out, const u64 *const *a, u32 mask) {
+static void f32_flush_tiny(u32 op, int round, u64 *out, const u64 *const *a, u32 mask) {
+    const bool outwards = round == (int)ROUND_RM || round == (int)ROUND_RP;
+    const double least = 0x1p-126 * (outwards ? 1 - 0x1p-24 : 1 - 0x1p-25);
     const bool binary = op != OP_RCP, ternary = op == OP_FMA || op == OP_MAD;
     u32 lanes = 0;
     for (int i = 0; i < LANES; i++) lanes |= (u32)((out[i] & ~F32_SIGN) == 0x00800000u) << i;
@@ -161,7 +163,8 @@ static void f32_flush_tiny(u32 op, u64 *out, const u64 *const *a, u32 mask) {
         const float p = float_of(f32_flush((u32)a[0][i]));
         const float q = float_of(f32_flush(binary ? (u32)a[1][i] : 0));
         const float r = float_of(f32_flush(ternary ? (u32)a[2][i] : 0));
-        if (fabs(f32_unrounded(op, p, q, r)) < 0x1p-126) out[i] &= F32_SIGN;
+        const double exact = fabs(f32_unrounded(op, p, q, r));
+        if (exact < least || (outwards && exact == least)) out[i] &= F32_SIGN;
     }
 }
 
@@ -228,7 +231,7 @@ bool f32_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
         const bool known = f32_exact(in, ftz ? flushed : d, a, mask);
         restore_rounding(saved);
         if (known && ftz) {
-            f32_flush_tiny(in->op, flushed, a, mask);
+            f32_flush_tiny(in->op, in->round, flushed, a, mask);
             EACH(d[i] = flushed[i]);
         }
         return known;

@@ -78,7 +78,8 @@ static inline u32 choose16(u32 p, u32 q, u32 flags, bool is_max, u32 infinity) {
     return lost ? 0x7fffu : chosen | sign;
 }
 
-/* `least` is the least normal number as a float: .ftz looks at the result before it is rounded. */
+/* `least`, as a float: smaller numbers are subnormal when rounded to all digits, which is what .ftz
+   flushes. */
 #define DEFINE_OPERATIONS(type, infinity, one, least, round)                                \
     ALWAYS_INLINE u32 type##_unrounded(u32 op, u32 p, u32 q, u32 r) {                       \
         switch (op) {                                                                       \
@@ -120,8 +121,8 @@ static inline u32 choose16(u32 p, u32 q, u32 flags, bool is_max, u32 infinity) {
         return limit16(round(bits), flags, infinity, one);                                  \
     }
 #define IS_BITWISE(op) ((op) == OP_MIN || (op) == OP_MAX || (op) == OP_ABS || (op) == OP_NEG)
-DEFINE_OPERATIONS(f16, F16_INF, 0x3c00u, 0x38800000u, half_or_nan)
-DEFINE_OPERATIONS(bf16, BF16_INF, 0x3f80u, 0x00800000u, bfloat16_or_nan)
+DEFINE_OPERATIONS(f16, F16_INF, 0x3c00u, 0x387ff000u, half_or_nan)
+DEFINE_OPERATIONS(bf16, BF16_INF, 0x3f80u, 0x007fc000u, bfloat16_or_nan)
 
 /* `apply` for the half that there is, or for both. */
 #define LOW(row) ((u32)row[i] & 0xffffu)

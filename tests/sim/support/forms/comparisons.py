@@ -46,14 +46,18 @@ def comparisons() -> Iterator[Form]:
             text = f"setp.ne.{combine}.{type_} {both}, A{width}, B{width}, Cp;"
             yield simple("setp", type_, 2, text=text, fields=fields, pools=(type_, type_, "pred"))
         compare = "ne" if type_ in ("b16", "b32", "b64") else "gt"
-        for result, combine in product(set_results(type_), ("", ".xor")):
+        flushes = ("", ".ftz") if type_ in ("f32", "f16", "f16x2") else ("",)
+        for result, combine, ftz in product(set_results(type_), ("", ".xor"), flushes):
+            if ftz and result == "bf16":
+                continue
             fields = {
                 "compare": Compare[compare.upper()],
                 "combine": Combine.XOR if combine else 0,
+                "flags": MODIFIERS.get(ftz, 0),
                 "type2": Type[type_.upper()],
             }
             registers = f"D{WIDTH[result]}, A{width}, B{width}{', Cp' if combine else ''}"
-            text = f"set.{compare}{combine}.{result}.{type_} {registers};"
+            text = f"set.{compare}{combine}{ftz}.{result}.{type_} {registers};"
             pools = (type_, type_, *(("pred",) if combine else ()))
             yield simple("set", result, 2, text=text, fields=fields, pools=pools)
     for type_ in ("b16", "b32", "b64", "u16", "s32", "f32", "f64"):

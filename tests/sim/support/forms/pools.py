@@ -84,6 +84,30 @@ def mixed_floats(name: str, seed: int, count: int) -> Values:
     return np.where(choice < 2, bits, np.where(choice < 4, centered, short))
 
 
+def tiny_results(name: str, position: int, count: int) -> Values:
+    """Numbers whose products (even places) or quotients (odd ones) lie around the least normal.
+
+    Fractions are close to one and two, so that rounding decides; the third source is next to none.
+    """
+    exponent, fraction = FLOATS[name]
+    bias = (1 << (exponent - 1)) - 1
+    shared = random_bits(5, count)  # the same for all positions
+    own = random_bits(31 + position, count)
+    offset = (shared % np.uint64(bias // 2)).astype(np.int64) + 1
+    quotient = np.arange(count) % 2 == 1
+    if position == 0:
+        field = np.where(quotient, 1 + offset // 4, bias - offset)
+    else:
+        field = np.where(quotient, bias + offset // 4, offset)
+    near = own % np.uint64(4)
+    low = np.where(own >> np.uint64(9) & np.uint64(1) == 0, near, (1 << fraction) - 1 - near)
+    sign = own >> np.uint64(11) & np.uint64(1)
+    if position > 1:
+        return sign << np.uint64(exponent + fraction) | (near >> np.uint64(1))
+    bits = (field.astype(np.uint64) << np.uint64(fraction)) | low.astype(np.uint64)
+    return sign << np.uint64(exponent + fraction) | bits
+
+
 def pool(name: str, position: int, count: int = COUNT) -> Values:
     """Operands of a pool for the source at `position`.
 
@@ -124,6 +148,8 @@ def pool(name: str, position: int, count: int = COUNT) -> Values:
         chosen = random_bits(99, count // 2) % np.uint64(n * n)
         met = edges[orders[position % 4][chosen.astype(np.int64)]]
     values[: len(met)] = met
+    if name in FLOATS:
+        values[-512:] = tiny_results(name, position, 512)
     return values
 
 
