@@ -80,8 +80,8 @@ static bool permute_alike(u64 *d, const u64 *const *a, u32 mask) {
     return true;
 }
 
-/* bfe: bits above the register repeat the sign bit, which is that of the field's last bit inside the
-   register. PTX limits position and length to 255: beyond, the GPU takes their low byte for 32 bits
+/* bfe: bits above the register repeat the sign bit, which is that of the field's last bit inside
+   the register. PTX limits position and length to 255: beyond, the GPU takes their low byte for 32 bits
    and all of them for 64. */
 static inline u64 extract(u64 value, u32 position, u32 length, int width, bool is_signed) {
     const u32 top = (u32)width - 1;

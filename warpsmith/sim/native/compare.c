@@ -35,7 +35,8 @@ static bool outcomes_of(int compare, bool is_float, outcomes *wanted) {
 
 #define COMPARE_EACH(S) \
     EACH(const S p = (S)x[i]; const S q = (S)y[i]; out[i] = INTEGER_OUTCOME(p, q))
-#define COMPARE_FLOATS(P, Q) EACH(const float p = P; const float q = Q; out[i] = FLOAT_OUTCOME(p, q))
+#define COMPARE_FLOATS(P, Q) \
+    EACH(const float p = P; const float q = Q; out[i] = FLOAT_OUTCOME(p, q))
 
 static inline float f32_in(u64 bits, bool ftz) { return float_of(f32_flush_if(ftz, (u32)bits)); }
 

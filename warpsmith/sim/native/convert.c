@@ -90,10 +90,9 @@ static void float_from_integer(const insn *in, u64 *d, const u64 *x, u32 mask) {
     EACH(d[i] = encode(type, to_odd(extend(x[i], from), from.is_signed), round, flags));
 }
 
-/* A NaN to or from f64 keeps its sign and what its payload has room for, and becomes quiet. Fraction
-   bits of the shorter type. */
+/* A NaN to or from f64 keeps its sign and what its payload has room for, and becomes quiet. */
 static inline int fraction_of(int type) {
-    return type == (int)TYPE_F16 ? 10 : type == (int)TYPE_BF16 ? 7 : type == (int)TYPE_F32 ? 23 : 52;
+    return type == (int)TYPE_F16 ? 10 : type == (int)TYPE_BF16 ? 7 : 23;
 }
 
 static inline u64 narrow_nan(int to, u64 bits) {

@@ -68,7 +68,9 @@ __attribute__((target("fma,avx2"))) static void fma_by_hardware(u64 *d, const u6
                                                                 u32 mask, u32 flags) {
     FMA_BODY;
 }
-static bool has_fma(void) { return __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2"); }
+static bool has_fma(void) {
+    return __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2");
+}
 #else
 #define fma_by_hardware fma_by_library
 static bool has_fma(void) { return true; }
@@ -242,14 +244,14 @@ bool f32_run(const insn *in, u64 *d, const u64 *const *a, u32 mask) {
 /* --- f64 --- */
 
 /* A NaN among the sources is the result, made quiet; of several, add, sub and mul take the second
-   source's, div the first's, fma the second's, then the third's. An invalid operation gives F64_NAN. */
+   source's, div the first's, fma the second's, then the third's. Without one, an invalid
+   operation gives F64_NAN. */
 static inline u64 f64_result(double value, u64 first, u64 second, u64 third) {
-    const u64 bits = bits_of_double(value);
-    const u64 source = f64_is_nan(first)    ? f64_quiet(first)
-                       : f64_is_nan(second) ? f64_quiet(second)
-                       : f64_is_nan(third)  ? f64_quiet(third)
-                                            : F64_NAN;
-    return f64_is_nan(bits) ? source : bits;
+    if (value == value) return bits_of_double(value);
+    return f64_is_nan(first)    ? f64_quiet(first)
+           : f64_is_nan(second) ? f64_quiet(second)
+           : f64_is_nan(third)  ? f64_quiet(third)
+                                : F64_NAN;
 }
 
 #define F64_1(result) \

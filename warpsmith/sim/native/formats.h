@@ -17,7 +17,7 @@ typedef struct {
 #define FORMAT_E5M2 ((float_format){2, 15, 0x7cu})
 
 /* The code, without sign, of the magnitude of `value` (no NaN) in a format. Beyond the largest
-   number it is infinity, or the largest number where rounding goes inwards or `saturate` says so. */
+   number it is infinity, or that number where rounding goes inwards or `saturate` says so. */
 static inline u32 round_magnitude(double value, float_format format, int round, bool saturate) {
     const u64 bits = bits_of_double(value);
     const bool negative = bits >> 63;
@@ -55,7 +55,7 @@ static inline u32 round_magnitude(double value, float_format format, int round, 
 }
 
 /* p + q, the last bit set when the sum is not exact ("rounded to odd"), so that rounding it again
-   to half the precision or less gives what rounding the exact sum would. Needs the host's rounding to
+   to half the precision or less gives what rounding the exact sum would. Needs the host to round to
    nearest. */
 static inline double add_to_odd(double p, double q) {
     const double sum = p + q;
@@ -78,7 +78,9 @@ static inline float half_as_float(u32 bits) {
 static inline float bfloat16_as_float(u32 bits) { return float_of((bits & 0xffffu) << 16); }
 
 /* To nearest, of the bits of a float that is no NaN: the usual conversions, without a branch. */
-static inline u32 bfloat16_from_float(u32 bits) { return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16; }
+static inline u32 bfloat16_from_float(u32 bits) {
+    return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+}
 
 /* A subnormal half is a multiple of the last bit of 0.5f, so an addition rounds it. */
 static inline u32 half_from_float(u32 bits) {

@@ -12,6 +12,9 @@ static inline i32 saturate_s32(i64 value) {
     return value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : (i32)value;
 }
 
+/* Of signed numbers, where it may need all bits. */
+#define DISTANCE(D) (p < q ? (D)q - (D)p : (D)p - (D)q)
+
 /* The same operation on each half of a register. */
 #define HALVES(S, result)                                                                   \
     EACH(u32 both = 0; for (int shift = 0; shift < 32; shift += 16) {                       \
@@ -242,8 +245,8 @@ bool integer_run(const insn *in, u64 *d, const u64 *const *a, u32 mask, u32 *car
         ON(OP_NEG, TYPE_S64, UNARY(u64, u64, 0 - p));
         ON_UNSIGNED(OP_SAD, TERNARY, r + (p < q ? q - p : p - q));
         ON(OP_SAD, TYPE_S16, TERNARY(i16, u16, r + (p < q ? q - p : p - q)));
-        ON(OP_SAD, TYPE_S32, TERNARY(i32, u32, (u32)r + (p < q ? (u32)q - (u32)p : (u32)p - (u32)q)));
-        ON(OP_SAD, TYPE_S64, TERNARY(i64, u64, (u64)r + (p < q ? (u64)q - (u64)p : (u64)p - (u64)q)));
+        ON(OP_SAD, TYPE_S32, TERNARY(i32, u32, (u32)r + DISTANCE(u32)));
+        ON(OP_SAD, TYPE_S64, TERNARY(i64, u64, (u64)r + DISTANCE(u64)));
     default:
         return false;
     }
