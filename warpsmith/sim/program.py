@@ -31,11 +31,15 @@ class Operand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where an instruction stands: its PTX line and, with `-lineinfo`, its CUDA file and line."""
+    """Where an instruction stands: its PTX line and, with `-lineinfo`, its CUDA file and line.
+
+    `caller` is `file:line` of where the function of that line is inlined; empty where it is not.
+    """
 
     line: int
     file: str = ""
     source_line: int = 0
+    caller: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

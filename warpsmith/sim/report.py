@@ -49,29 +49,38 @@ class Site:
     """A place in the kernel, and the thread that was there. None where it is not known.
 
     `line` is of the PTX, `text` what stands there, and `source` the CUDA or Python line as
-    `file:line` where the PTX knows it. `cta` counts CTAs cluster by cluster, `block` is the
-    blockIdx of that one.
+    `file:line` where the PTX knows it; `caller` is the line at which that is inlined. `cta` counts
+    CTAs cluster by cluster; `block` is the blockIdx of that one.
     """
 
     line: int | None = None
     text: str = ""
     source: str | None = None
+    caller: str | None = None
     cta: int | None = None
     block: tuple[int, int, int] | None = None
     warp: int | None = None
     lane: int | None = None
 
+    @property
+    def place(self) -> str:
+        """The lines, in words; empty where they are not known."""
+        line = f"line {self.line}" if self.line is not None else ""
+        source = f"{self.source} in {self.caller}" if self.caller else self.source
+        return ", ".join(filter(None, (line, source)))
+
+    @property
+    def who(self) -> str:
+        """The thread, in words; empty where it is not known."""
+        cta = None if self.cta is None else str(self.cta)
+        if self.block is not None and self.block != (self.cta, 0, 0):
+            cta = f"{cta} ({', '.join(map(str, self.block))})"
+        known = (("CTA", cta), ("warp", self.warp), ("lane", self.lane))
+        return ", ".join(f"{name} {value}" for name, value in known if value is not None)
+
     def __str__(self) -> str:
-        who = [
-            f"{name} {value}"
-            for name, value in (("CTA", self.cta), ("warp", self.warp), ("lane", self.lane))
-            if value is not None
-        ]
-        where = [f"line {self.line}"] if self.line is not None else []
-        if self.source:
-            where.append(self.source)
         text = f": {self.text}" if self.text else ""
-        return f"{', '.join(where + who)}{text}"
+        return f"{', '.join(filter(None, (self.place, self.who)))}{text}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,5 +151,6 @@ class Report:
         }
 
     def __str__(self) -> str:
-        head = f"{self.kernel}: {self.verdict} under {len(self.schedules)} schedules"
+        count = len(self.schedules)
+        head = f"{self.kernel}: {self.verdict} under {count} schedule{'s' if count > 1 else ''}"
         return "\n".join([head, *map(str, self.findings)])

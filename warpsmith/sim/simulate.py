@@ -10,12 +10,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from warpsmith.sim.isa import Op
+from warpsmith.sim.isa import Op, Window
 from warpsmith.sim.machine import Launch, Order, Outcome, block_index, run_once
 from warpsmith.sim.records import pack
 from warpsmith.sim.report import KINDS, WRONG_OUTPUT, Finding, Report, Site
 from warpsmith.sim.trace import write_trace
 
+_NOWHERE: Final = (1 << 64) - 1
 DEFAULT_SCHEDULES: Final = 4
 DEFAULT_BUDGET: Final = 200_000_000
 _FIXED = (Order.ROUND_ROBIN, Order.PRODUCER_FIRST, Order.CONSUMER_FIRST)
@@ -113,9 +114,7 @@ def simulate(
 def _finding(launch: Launch, names: tuple[str, ...], row: Any) -> Finding:
     kind = KINDS[row["kind"]]
     has_other = row["other_pc"] >= 0
-    has_address = kind in ("race", "missing-proxy-fence", "wgmma-overwrite", "misaligned") or (
-        kind in ("out-of-bounds", "exit-outstanding") and int(row["address"]) > 0
-    )
+    buffer, address = _located(names, int(row["buffer"]), int(row["address"]))
     return Finding(
         kind=kind,
         message=bytes(row["message"]).decode(errors="replace"),
@@ -123,12 +122,26 @@ def _finding(launch: Launch, names: tuple[str, ...], row: Any) -> Finding:
         other=_site(launch, row["other_pc"], row["other_cta"], row["other_warp"], row["other_lane"])
         if has_other
         else None,
-        buffer=names[row["buffer"]] if row["buffer"] >= 0 else None,
-        address=int(row["address"]) if has_address else None,
+        buffer=buffer,
+        address=address,
         barrier=_known(row["barrier"]),
         phase=_known(row["phase"]),
         count=int(row["count"]),
     )
+
+
+def _located(names: tuple[str, ...], position: int, address: int) -> tuple[str | None, int | None]:
+    """A buffer's name and an offset in it, or None and an offset in shared memory."""
+    if position >= 0:
+        return names[position], address if address < Window.LOCAL else None
+    if address == _NOWHERE:
+        return None, None
+    window, offset = address >> 32, address & 0xFFFF_FFFF
+    number = window - (Window.BUFFERS >> 32) - 1
+    if 0 <= number < len(names):
+        return names[number], offset
+    shared = window == Window.SHARED >> 32 or Window.SHARED_START <= address < 1 << 24
+    return None, offset & 0xFF_FFFF if shared else None
 
 
 def _ignored_register_budgets(launch: Launch) -> Iterator[Finding]:
@@ -161,6 +174,7 @@ def _site(launch: Launch, pc: Any, cta: Any, warp: Any, lane: Any) -> Site:
         line=place.line,
         text=instruction.text,
         source=f"{place.file}:{place.source_line}" if place.source_line else None,
+        caller=place.caller or None,
         cta=_known(cta),
         block=block,
         warp=_known(warp),

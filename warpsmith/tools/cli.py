@@ -1,4 +1,4 @@
-"""`warpsmith demo | bench | explain | cache`.
+"""`warpsmith demo | bench | explain | sim | cache`.
 
 Each command imports what it needs when it is called, so that `--help` is quick.
 """
@@ -51,7 +51,7 @@ def demo(
 
 @app.command()
 def bench(
-    suites: Annotated[list[str], typer.Argument(help="pointwise, reduction, compile, host.")],
+    suites: Annotated[list[str], typer.Argument(help="pointwise, reduction, compile, host, sim.")],
     json: Annotated[
         Path | None, typer.Option(help="Keep the rows in this file, or in this directory.")
     ] = None,
@@ -84,6 +84,49 @@ def explain(
     from warpsmith.tools.explain import explain_function
 
     typer.echo(explain_function(target, arguments, with_cuda=cuda))
+
+
+@app.command()
+def sim(
+    kernel: Annotated[Path, typer.Argument(metavar="KERNEL.ptx", help="PTX for sm_90a.")],
+    spec: Annotated[
+        Path, typer.Option(metavar="SPEC.json", help="Grid, buffers, parameters: the launch.")
+    ],
+    name: Annotated[
+        str | None, typer.Option("--kernel", help="The entry to run, where there are several.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of contents and random schedules.")] = 0,
+    schedules: Annotated[
+        int, typer.Option(min=1, help="How many orders of warps and copies to run.")
+    ] = 4,
+    budget: Annotated[
+        int, typer.Option(min=1, help="Warp instructions after which a schedule ends unjudged.")
+    ] = 200_000_000,
+    json: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the report to this file.")
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Write a timeline of the first schedule for Perfetto."),
+    ] = None,
+) -> None:
+    """Run a kernel on the CPU and check it: deadlocks, races, fences, bounds.
+
+    Exit status: 0 clean, 1 findings, 2 could not judge.
+    """
+    from warpsmith.tools.sim import Request, run_sim
+
+    request = Request(
+        ptx=kernel,
+        spec=spec,
+        kernel=name,
+        seed=seed,
+        schedules=schedules,
+        budget=budget,
+        json=json,
+        trace=trace,
+    )
+    raise typer.Exit(run_sim(request))
 
 
 @cache_app.command("ls")

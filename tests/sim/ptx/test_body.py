@@ -51,7 +51,9 @@ def test_places_and_texts() -> None:
     ).instructions
     assert found[0].place == Place(line=9, file="/src/kernel.cu", source_line=17)
     assert found[0].text == "mov.b32 %r1 , 5 ;"
-    assert found[1].place == Place(line=11, file="other.cuh", source_line=30)
+    assert found[1].place == Place(
+        line=11, file="other.cuh", source_line=30, caller="/src/kernel.cu:18"
+    )
     assert found[1].text == "add.s32 %r1, %r1, 1;"
 
 

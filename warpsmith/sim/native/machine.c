@@ -165,6 +165,9 @@ void sim_run(const sim_launch *l, sim_result *result) {
         }
         result->finding_count = m->finding_count;
         memcpy(result->findings, m->findings, m->finding_count * sizeof *m->findings);
+        for (u32 i = 0; i < m->next_cta; i++) /* those that are left when a run ends early */
+            for (u32 k = 0; m->ctas[i].warps && k < m->ctas[i].warp_count; k++)
+                if (m->ctas[i].warps[k].cycle > m->stats.cycles) m->stats.cycles = m->ctas[i].warps[k].cycle;
         result->stats = m->stats;
         result->printed_size = m->printed_size;
         result->event_count = m->event_count;

@@ -148,9 +148,10 @@ typedef enum {
     SPLIT_JOIN, /* lanes wait at a point of reconvergence: no split of its own */
 } split_state;
 
-/* Lanes that execute together. */
+/* Lanes that execute together. `tainted` ones are here because of a branch on undefined bits: what
+   they compute is undefined until they are back at the branch's point of reconvergence. */
 typedef struct {
-    u32 mask;
+    u32 mask, tainted;
     i32 pc;
     i32 join; /* index into warp.joins, -1 for none */
     split_state state;
@@ -161,6 +162,7 @@ typedef struct {
 
 typedef struct {
     u32 expected, arrived;
+    u32 tainted; /* before the branch */
     i32 pc, parent;
     bool used;
 } join_point;
@@ -191,6 +193,8 @@ struct warp {
     u32 *touched; /* serial of the last instruction other than wgmma that wrote it */
     u32 serial, fence_serial; /* instruction count; at the last wgmma.fence */
     u32 carry;
+    u32 doubtful; /* lanes whose results are undefined whatever the operands: guard or taint */
+    u32 doubt_pc; /* where that guard came to be undefined */
     u8 *local, *local_undefined;
 
     vclock known; /* to all lanes */
@@ -307,7 +311,7 @@ typedef struct {
     i32 cta, warp, lane;
     i32 other_cta, other_warp, other_lane;
     i32 buffer; /* -1 when none */
-    u64 address;
+    u64 address; /* all ones when none */
     i32 barrier, phase;
     u32 count; /* how often */
     char message[MESSAGE_BYTES];

@@ -85,6 +85,7 @@ static void check_init(warp *w, const cta *owner, const mbarrier *b, u32 lane, i
                         b->address, owner->index,
                         peer ? ": no fence.mbarrier_init, or no releasing barrier, behind it" : "");
     if (f) f->other_pc = (i32)b->init_pc;
+    at_barrier(f, b);
 }
 
 /* The live barrier that an instruction uses, with its init ordered before; NULL after a report. */

@@ -23,7 +23,7 @@ finding *report(machine *m, finding_kind kind, const warp *w, i32 lane, i32 pc, 
     finding *f = &m->findings[m->finding_count++];
     *f = (finding){.kind = kind, .pc = pc, .other_pc = -1, .lane = lane, .count = 1,
                    .cta = w ? (i32)w->cta->index : -1, .warp = w ? (i32)w->index : -1,
-                   .other_cta = -1, .other_warp = -1, .other_lane = -1, .buffer = -1,
+                   .address = ~0ull, .other_cta = -1, .other_warp = -1, .other_lane = -1, .buffer = -1,
                    .barrier = -1, .phase = -1};
     memcpy(f->message, message, sizeof message);
     return f;
@@ -56,7 +56,7 @@ const char *describe_who(const machine *m, u32 who, u32 time, char *text, size_t
     split_who(m, who, &c, &w, &lane);
     u32 agent = (who >> 5 & (MAX_AGENTS - 1)) - 1;
     if (who & WHO_FLIGHT)
-        snprintf(text, size, "an asynchronous copy issued by warp %d lane %d of CTA %d", w, lane, c);
+        snprintf(text, size, w < 0 ? "an asynchronous copy" : "an asynchronous copy issued by warp %d lane %d of CTA %d", w, lane, c);
     else if (w >= 0)
         snprintf(text, size, "%swarp %d lane %d of CTA %d", CHANNEL[agent % CHANNELS], w, lane, c);
     else

@@ -38,6 +38,7 @@ class _Body:
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
         self.location: Location | None = None
+        self.inlined: dict[tuple[int, int, int], tuple[int, int, int]] = {}
         self.simple: dict[str, Argument] = {}
 
     def block(self, depth: int) -> Block:
@@ -92,19 +93,25 @@ class _Body:
         """`.loc file line column[, function_name label[+n]][, inlined_at file line column]`"""
         cursor = self.cursor
         cursor.take()
-        file, line = cursor.integer(), cursor.integer()
-        cursor.integer()
-        self.location = Location(file, line)
+        here = (cursor.integer(), cursor.integer(), cursor.integer())
+        caller: tuple[int, int, int] | None = None
         while cursor.accept(","):
             word = cursor.take()
             if word == "function_name":
                 cursor.scalar()
             elif word == "inlined_at":
-                for _ in range(3):
-                    cursor.integer()
+                caller = (cursor.integer(), cursor.integer(), cursor.integer())
             else:
                 cursor.index -= 1
                 cursor.fail("`function_name` or `inlined_at`")
+        if caller is None:
+            self.location = Location(*here[:2])
+            return
+        # A call that is inlined itself has a `.loc` of its own before this one: the chain ends at
+        # the kernel's line, which is the one to show.
+        caller = self.inlined.get(caller, caller)
+        self.inlined[here] = caller
+        self.location = Location(*here[:2], caller[:2])
 
     def label(self, items: list[Item]) -> None:
         cursor = self.cursor

@@ -100,8 +100,15 @@ class Expansion:
         if location is None:
             self.place = Place(line=line)
         else:
-            name = self.module.files.get(location.file, "")
-            self.place = Place(line=line, file=name, source_line=location.line)
+            files = self.module.files
+            name = files.get(location.file, "")
+            number, caller_line = location.caller or (0, 0)
+            self.place = Place(
+                line=line,
+                file=name,
+                source_line=location.line,
+                caller=f"{files.get(number, '')}:{caller_line}" if location.caller else "",
+            )
 
     # Walking -------------------------------------------------------------------------------------
 

@@ -82,10 +82,11 @@ Argument = Symbol | Literal | Real | Vector | Pair | Address | TensorAddress
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """What `.loc` says: number of the file, and line."""
+    """What `.loc` says: number of the file, and line; the same of where that is inlined."""
 
     file: int
     line: int
+    caller: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
