@@ -82,7 +82,7 @@ TRITON_FINDINGS = {
     "triton/matmul_pointers": ("missing-proxy-fence",),
     "triton/split_k": ("missing-proxy-fence",),
     # Barriers that nobody uses are initialized several times, in the memory of a tile.
-    "triton/matmul_warp_specialized": ("barrier-invalidated", "barrier-uninitialized"),
+    "triton/matmul_warp_specialized": ("barrier-reinitialized", "missing-proxy-fence"),
 }
 
 # No trip, one, and those about the number of stages. ws_ring is persistent: its two CTAs share the

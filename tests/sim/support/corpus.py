@@ -89,7 +89,7 @@ BUGS = (
     _bug("multicast", "no_init_fence", "missing-init-fence", "barrier-uninitialized", "race"),
     _bug("ring", "uninitialized_barrier", "barrier-uninitialized", trips=(3, 7)),
     _bug("ring", "early_inval", "barrier-invalidated", "race"),
-    _bug("ring", "live_init", "barrier-invalidated", "barrier-uninitialized", "race"),
+    _bug("ring", "live_init", "barrier-reinitialized", "race"),
     _bug(
         "ring", "constant_phase", "phase-skipped", "race", "deadlock",
         trips=(4, 7), clean_trips=(0, 1, 3), issue="Meta: constant phase",
@@ -98,7 +98,9 @@ BUGS = (
     _bug("ring", "expect_less", "tx-mismatch", "deadlock", "race", trips=(1, 7)),
     _bug("ring", "expect_more", "tx-mismatch", "deadlock", trips=(1, 7)),
     _bug("ring", "double_arrive", "arrival-overflow", "phase-skipped", "race"),
-    _bug("ring", "all_lanes_arrive", "arrival-overflow", "phase-skipped", "race"),
+    _bug(
+        "ring", "all_lanes_arrive", "arrival-unordered", "arrival-overflow", "phase-skipped", "race"
+    ),
     _bug(
         "ring", "silent_warp", "arrival-missing", "deadlock",
         trips=(4, 7), clean_trips=(0, 1, 3), issue="TileLang #2566",

@@ -111,17 +111,22 @@ static bool scopes_meet(const warp *w, const location *l, u8 scope) {
 
 static u8 scope_of(const insn *in) { return in->scope == SCOPE_NONE ? SCOPE_SYS : in->scope; }
 
+/* A relaxed read leaves what it found to an acquire fence of a scope that has the writer in it. */
+static void learn_later(const target *t, const location *l) {
+    warp *w = t->w;
+    const machine *m = w->m;
+    bool near = m->ctas[l->cta].cluster == w->cta->cluster;
+    clock_join(&w->to_acquire[l->cta == w->cta->index ? 0 : near ? 1 : 2], &l->clock);
+    w->acquire_lanes |= 1u << t->lane;
+}
+
 static void learn(const target *t) {
     warp *w = t->w;
     location *l = location_at(w->m, t->at.in->base + t->at.offset, false);
     if (!l || !scopes_meet(w, l, scope_of(t->in))) return;
     bool acquires = t->in->semantics == SEMANTICS_ACQUIRE || t->in->semantics == SEMANTICS_ACQ_REL;
-    if (acquires) {
-        acquire(w, 1u << t->lane, &l->clock);
-    } else {
-        clock_join(&w->to_acquire, &l->clock);
-        w->has_to_acquire = true;
-    }
+    if (acquires) acquire(w, 1u << t->lane, &l->clock);
+    else learn_later(t, l);
 }
 
 static void publish(const target *t, bool extends) {

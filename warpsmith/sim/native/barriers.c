@@ -218,7 +218,10 @@ bool cluster_ready(const warp *w, const split *s) {
 
 static void memory_fence(warp *w, const insn *in, u32 mask) {
     bool acquires = in->semantics != SEMANTICS_RELEASE, releases = in->semantics != SEMANTICS_ACQUIRE;
-    if (acquires && w->has_to_acquire) acquire(w, mask, &w->to_acquire);
+    u32 learners = acquires ? mask & w->acquire_lanes : 0;
+    static const u8 NEEDED[] = {SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU};
+    for (u32 i = 0; learners && i < 3; i++)
+        if (in->scope >= NEEDED[i]) acquire(w, learners, &w->to_acquire[i]);
     if (!releases) return;
     if (!w->has_released || (w->released_lanes & ~mask) == 0) {
         w->released_lanes = mask;
@@ -260,6 +263,7 @@ step run_setmaxnreg(warp *w, split *s, const insn *in, u32 mask) {
                    increases ? "inc" : "dec", wanted, have);
         if (w->setmaxnreg_count < sizeof w->setmaxnreg_log)
             w->setmaxnreg_log[w->setmaxnreg_count] = (u8)(wanted / 8);
+        w->setmaxnreg_pc = pc;
         u32 group = w->index & ~3u, nth = w->setmaxnreg_count++;
         for (u32 i = group; i < group + 4 && i < c->warp_count; i++) {
             const warp *other = &c->warps[i];
@@ -287,7 +291,8 @@ void setmaxnreg_exit_check(cta *c) {
     for (u32 i = 0; i < c->warp_count; i++) {
         const warp *w = &c->warps[i], *first = &c->warps[i & ~3u];
         if (w->setmaxnreg_count != first->setmaxnreg_count)
-            report(c->m, FINDING_SETMAXNREG, w, -1, -1,
+            report(c->m, FINDING_SETMAXNREG, w, -1,
+                   w->setmaxnreg_count ? w->setmaxnreg_pc : first->setmaxnreg_pc,
                    "warp %u has executed setmaxnreg %u times and warp %u of its warp group %u times",
                    w->index, w->setmaxnreg_count, first->index, first->setmaxnreg_count);
     }

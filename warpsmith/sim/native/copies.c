@@ -15,6 +15,7 @@ static effect *effect_new(warp *w, const insn *in, u32 lane, effect_kind kind) {
                   .pc = (u32)pc_of(w, in), .mode = in->mode, .type = in->type,
                   .issued_cycle = w->cycle, .ready_cycle = w->cycle + 600};
     if (kind == EFFECT_LOAD) see_into(w, 1u << lane, &e->seen);
+    m->issuing = e;
     return e;
 }
 
@@ -25,12 +26,14 @@ static void launch(machine *m, effect *e) {
     }
     e->ready_cycle += e->total_bytes / 16;
     m->flights[m->flight_count++] = e;
+    m->issuing = NULL;
     if (m->flight_count > m->stats.max_in_flight) m->stats.max_in_flight = m->flight_count;
     e->by->issued_copies++;
     m->progress++;
 }
 
 void effect_free(effect *e) {
+    if (e->by->m->issuing == e) e->by->m->issuing = NULL;
     clock_free(&e->seen);
     free(e->runs);
     free(e->payload);
@@ -459,7 +462,7 @@ step run_copy(warp *w, split *s, const insn *in, u32 mask) {
     case OP_TENSOR_STORE:
     case OP_TENSOR_REDUCE: FOR_LANES(lane, mask) tensor_copy(w, in, (u32)lane); return STEP_YIELD;
     case OP_TENSORMAP_REPLACE:
-    case OP_TENSORMAP_COPY: return run_map(w, in, mask);
+    case OP_TENSORMAP_COPY: return run_map(w, s, in, mask);
     default:
         report(w->m, FINDING_UNSUPPORTED, w, -1, pc_of(w, in), "this instruction is not simulated");
         w->m->stopped = true;

@@ -204,9 +204,10 @@ struct warp {
     vclock released_by_fence; /* what a relaxed write publishes after a release fence */
     u32 released_lanes;
     u8 released_scope;
-    vclock to_acquire; /* what relaxed reads found, for an acquire fence */
+    vclock to_acquire[3]; /* what relaxed reads of `acquire_lanes` found in this CTA, cluster, grid */
+    u32 acquire_lanes; /* ... for an acquire fence */
     vclock inits; /* what fence.mbarrier_init published */
-    bool has_released, has_to_acquire;
+    bool has_released;
 
     /* Asynchronous groups: `committed` closed ones, `waited` those whose end was waited for. */
     u32 cp_number; /* of the cp.async group that is open; it closes at a commit or an arrive */
@@ -217,6 +218,7 @@ struct warp {
     u32 wgmma_committed, wgmma_waited, wgmma_issued, wgmma_total;
     u32 register_count; /* of setmaxnreg */
     u32 setmaxnreg_count;
+    i32 setmaxnreg_pc; /* the last one */
     u8 setmaxnreg_log[16];
     bool arrived_cluster;
     u32 cluster_generation;
@@ -384,6 +386,7 @@ struct machine {
     /* Effects in flight. */
     effect **flights;
     u32 flight_count, flight_capacity, flight_number;
+    const effect *issuing; /* not yet among them */
     /* The schedule. */
     order order;
     u64 seed, budget, progress;
@@ -403,6 +406,8 @@ struct machine {
 /* ---- report.c */
 finding *report(machine *m, finding_kind kind, const warp *w, i32 lane, i32 pc, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
+/* Counts it once more when it was; a hot path need not find words for it. */
+bool reported_before(machine *m, finding_kind kind, i32 pc);
 /* "warp 3 lane 5 of CTA 0" and so on; `who` as in cells. */
 const char *describe_who(const machine *m, u32 who, u32 time, char *text, size_t size);
 void split_who(const machine *m, u32 who, i32 *cta_index, i32 *warp_index, i32 *lane);

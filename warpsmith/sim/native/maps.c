@@ -89,7 +89,7 @@ static step replace(warp *w, const insn *in, u32 mask) {
 
 /* tensormap.cp_fenceproxy: copy a map from shared to global memory; it fences the copy. */
 static step copy_map(warp *w, const insn *in, u32 mask) {
-    u32 lane = (u32)first_lane(mask);
+    u32 lane = (u32)first_lane(mask), time;
     u64 from = generic_address(SPACE_SHARED, address_of(w, in, 1, lane));
     place to = memory_find(w->m, w->cta, address_of(w, in, 0, lane), TENSOR_MAP_BYTES);
     place at = memory_find(w->m, w->cta, from, TENSOR_MAP_BYTES);
@@ -98,8 +98,12 @@ static step copy_map(warp *w, const insn *in, u32 mask) {
                "tensormap.cp_fenceproxy of 128 bytes that are not all in memory");
         return STEP_NEXT;
     }
+    /* The warp copies as one: what a lane of it wrote is there. Triton puts no bar.warp.sync between
+       the lane that changes the map and the copy. */
+    u32 writer = last_writer(&at, &time), mine = actor_thread(w, 0, 0).who;
+    if ((writer & ~31u) == mine && lane_in(mask, (int)(writer & 31))) lane = writer & 31;
     w->time++;
-    actor a = actor_thread(w, lane, pc_of(w, in));
+    const actor a = actor_thread(w, lane, pc_of(w, in));
     shadow_read(&a, at.in, at.offset, TENSOR_MAP_BYTES);
     shadow_write(&a, to.in, to.offset, TENSOR_MAP_BYTES, false);
     memcpy(to.in->data + to.offset, at.in->data + at.offset, TENSOR_MAP_BYTES);
@@ -107,6 +111,8 @@ static step copy_map(warp *w, const insn *in, u32 mask) {
     return STEP_NEXT;
 }
 
-step run_map(warp *w, const insn *in, u32 mask) {
-    return in->op == OP_TENSORMAP_REPLACE ? replace(w, in, mask) : copy_map(w, in, mask);
+step run_map(warp *w, split *s, const insn *in, u32 mask) {
+    if (in->op == OP_TENSORMAP_REPLACE) return replace(w, in, mask);
+    mask = gather_warp(w, s, in, mask, "tensormap.cp_fenceproxy");
+    return mask ? copy_map(w, in, mask) : STEP_BLOCKED;
 }

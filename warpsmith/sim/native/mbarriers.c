@@ -353,13 +353,14 @@ static void observe(warp *w, const insn *in, u32 lanes, cta *c, mbarrier *b) {
         acquire(w, lanes, &b->done_cta);
         if (in->scope >= SCOPE_CLUSTER) acquire(w, lanes, &b->done_cluster);
     } else {
+        /* It tells that the phase is over and orders no memory, not even that of copies. */
         vclock phase = {0};
         clock_join_seen(&phase, &b->done_cta);
-        clock_at(&phase, c->index, b->agent)->full = b->phase;
         acquire(w, lanes, &phase);
         clock_free(&phase);
-        clock_join(&w->to_acquire, &b->done_cta);
-        w->has_to_acquire = true;
+        clock_join(&w->to_acquire[0], &b->done_cta);
+        if (in->scope >= SCOPE_CLUSTER) clock_join(&w->to_acquire[1], &b->done_cluster);
+        w->acquire_lanes |= lanes;
     }
     b->observed = b->phase;
     if (b->done_cycle > w->cycle) w->cycle = b->done_cycle;

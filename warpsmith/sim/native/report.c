@@ -5,27 +5,28 @@
 #include <stdio.h>
 #include <string.h>
 
-finding *report(machine *m, finding_kind kind, const warp *w, i32 lane, i32 pc, const char *format,
-                ...) {
-    char message[MESSAGE_BYTES] = {0};
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
+bool reported_before(machine *m, finding_kind kind, i32 pc) {
     for (u32 i = 0; i < m->finding_count; i++) {
         finding *f = &m->findings[i];
-        if (f->kind == (u32)kind && f->pc == pc) {
-            f->count++;
-            return NULL;
-        }
+        if (f->kind != (u32)kind || f->pc != pc) continue;
+        f->count++;
+        return true;
     }
-    if (m->finding_count == MAX_FINDINGS) return NULL;
+    return false;
+}
+
+finding *report(machine *m, finding_kind kind, const warp *w, i32 lane, i32 pc, const char *format,
+                ...) {
+    if (reported_before(m, kind, pc) || m->finding_count == MAX_FINDINGS) return NULL;
     finding *f = &m->findings[m->finding_count++];
     *f = (finding){.kind = kind, .pc = pc, .other_pc = -1, .lane = lane, .count = 1,
                    .cta = w ? (i32)w->cta->index : -1, .warp = w ? (i32)w->index : -1,
                    .address = ~0ull, .other_cta = -1, .other_warp = -1, .other_lane = -1, .buffer = -1,
                    .barrier = -1, .phase = -1};
-    memcpy(f->message, message, sizeof message);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(f->message, sizeof f->message, format, arguments);
+    va_end(arguments);
     return f;
 }
 
@@ -33,13 +34,13 @@ void split_who(const machine *m, u32 who, i32 *cta_index, i32 *warp_index, i32 *
     *cta_index = *warp_index = *lane = -1;
     if (who == WHO_NOBODY) return;
     if (who & WHO_FLIGHT) {
-        u32 number = who & ~WHO_FLIGHT;
+        const effect *e = m->issuing;
         for (u32 i = 0; i < m->flight_count; i++)
-            if (m->flights[i]->number == number) {
-                *cta_index = (i32)m->flights[i]->by->cta->index;
-                *warp_index = (i32)m->flights[i]->by->index;
-                *lane = (i32)m->flights[i]->lane;
-            }
+            if (m->flights[i]->number == (who & ~WHO_FLIGHT)) e = m->flights[i];
+        if (!e || e->number != (who & ~WHO_FLIGHT)) return;
+        *cta_index = (i32)e->by->cta->index;
+        *warp_index = (i32)e->by->index;
+        *lane = (i32)e->lane;
         return;
     }
     u32 agent = (who >> 5 & (MAX_AGENTS - 1)) - 1;

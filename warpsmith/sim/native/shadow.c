@@ -80,6 +80,7 @@ static void complain(const actor *a, const region *r, u64 offset, order_known ho
     finding_kind kind = how == UNFENCED ? FINDING_PROXY_FENCE
                         : wgmma         ? FINDING_WGMMA_OVERWRITE
                                         : FINDING_RACE;
+    if (reported_before(m, kind, (i32)(a->pc & SHADOW_PC))) return;
     char mine[160], other[160];
     if (a->who & WHO_FLIGHT) /* it is not under way yet */
         snprintf(mine, sizeof mine, "an asynchronous copy issued by warp %u lane %u of CTA %u", a->by->index,
