@@ -112,10 +112,10 @@ __device__ __forceinline__ void ws_welford_close(
 // What the distances of joined values are taken to: the mean so far, or where there is none theirs.
 template <int N, class T>
 __device__ __forceinline__ T ws_welford_shift(const T (&x)[N], T mean, T count) {
-    T own = x[0] * ((T)1 / (T)N);
+    T sum = x[0];
     #pragma unroll
-    for (int k = 1; k < N; ++k) own = ws_fused(x[k], (T)1 / (T)N, own);
-    return count == (T)0 ? own : mean;
+    for (int k = 1; k < N; ++k) sum += x[k];
+    return count == (T)0 ? sum * ((T)1 / (T)N) : mean;
 }
 template <int N, class T>
 __device__ __forceinline__ void ws_welford_join(const T (&x)[N], T& mean, T& m2, T& count) {

@@ -139,7 +139,8 @@ def choose(
         block_x, block_y, unroll, kept_unroll = _inner_block(vectors, welford)
     else:
         vectors = -(-problem.size(shape.kept) // vector)
-        block_x, block_y, unroll = _outer_block(vectors, problem.size(shape.reduced))
+        rows, sms = problem.size(shape.reduced), problem.target.sm_count
+        block_x, block_y, unroll = _outer_block(vectors, rows, sms)
         kept_unroll = 1
     # Each input of the domain has its own accesses in flight: together as many as one would have.
     inputs = sum(cached.load for cached in shape.run.walkers)
@@ -212,13 +213,16 @@ def _inner_block(vectors: int, welford: bool) -> tuple[int, int, int, int]:
     return block_x, max(1, 256 // block_x), min(unroll, max(1, lanes // block_x)), 1
 
 
-def _outer_block(vectors: int, rows: int) -> tuple[int, int, int]:
-    """(block_x, block_y, unroll) for so many vectors of columns; tall if rows are many."""
+def _outer_block(vectors: int, rows: int, sms: int) -> tuple[int, int, int]:
+    """(block_x, block_y, unroll) for so many vectors of columns; tall if rows are many, and half as
+    tall where columns alone give every multiprocessor a block and more.
+    """
     lanes = _power_of_two_above(vectors)
     if rows <= FEW_ROWS:
         return min(256, lanes), 1, 4
     block_x = min(16, lanes)
-    return block_x, 512 // block_x, 8
+    threads = 256 if vectors > block_x * sms else 512
+    return block_x, threads // block_x, 8
 
 
 def splits(shape: Shape, params: ReductionParams, problem: Problem) -> int:
