@@ -55,7 +55,7 @@ def test_cache_follows_xdg_only_when_absolute() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "allowed"),
     [
-        ("WARPSMITH_DEVICE", "tpu", "auto, gpu, reference"),
+        ("WARPSMITH_DEVICE", "tpu", "auto, gpu, sim, reference"),
         ("WARPSMITH_ALWAYS_COMPILE", "maybe", "1, true, yes, on, 0, false, no, off"),
         ("WARPSMITH_LOGS", "loud", "off, error, warning, info, debug"),
         ("WARPSMITH_CACHE_DIR", " ", "the path of a directory"),
@@ -70,7 +70,7 @@ def test_wrong_value_names_variable_value_and_allowed(
 
 
 def test_wrong_value_from_python_is_refused_alike() -> None:
-    with pytest.raises(KnobError, match=r"device='tpu' is not allowed; allowed: auto, gpu, refer"):
+    with pytest.raises(KnobError, match=r"device='tpu' is not allowed; allowed: auto, gpu, sim, ref"):
         Knobs().replace(device="tpu")
     with pytest.raises(KnobError, match=r"dump=\[1\] is not allowed; allowed: names separated"):
         Knobs().replace(dump=[1])

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
         KnobError,
         ScheduleError,
         SchedulerRefusal,
+        SimulationError,
         WarpsmithError,
     )
     from warpsmith.frontends.definition import FusionDefinition
     from warpsmith.frontends.fuse import fuse
+    from warpsmith.frontends.verify import verify
     from warpsmith.ir.domains import MemoryType, ParallelType
     from warpsmith.ir.dtypes import DataType
 
@@ -41,11 +43,13 @@ __all__ = [
     "ParallelType",
     "ScheduleError",
     "SchedulerRefusal",
+    "SimulationError",
     "WarpsmithError",
     "fuse",
     "knobs",
     "ops",
     "testing",
+    "verify",
 ]
 
 _MODULES = ("knobs", "ops", "testing")
@@ -55,6 +59,7 @@ _HOMES = {
     "MemoryType": "warpsmith.ir.domains",
     "ParallelType": "warpsmith.ir.domains",
     "fuse": "warpsmith.frontends.fuse",
+    "verify": "warpsmith.frontends.verify",
 }
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from warpsmith.errors import KnobError
 
-Device = Literal["auto", "gpu", "reference"]
+Device = Literal["auto", "gpu", "sim", "reference"]
 LogLevel = Literal["off", "error", "warning", "info", "debug"]
 
 PREFIX = "WARPSMITH_"
@@ -118,10 +118,11 @@ class Knobs:
         "off",
     )
     device: Device = _knob(
-        _one_of("auto", "gpu", "reference"),
-        "`auto`, `gpu`, `reference`",
+        _one_of("auto", "gpu", "sim", "reference"),
+        "`auto`, `gpu`, `sim`, `reference`",
         "auto",
-        "What runs a fusion: the GPU, the NumPy reference, or the GPU where there is one.",
+        "What runs a fusion: the GPU, the simulator, the NumPy reference; `auto` takes the GPU "
+        "where there is one, else the simulator.",
         "`auto`",
     )
     logs: LogLevel = _knob(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from warpsmith.codegen.cuda import cuda_text, shared_bytes
 from warpsmith.errors import DeviceError
@@ -19,6 +20,9 @@ from warpsmith.knobs import Knobs
 from warpsmith.lower.pipeline import lower
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Binary, Source
+
+if TYPE_CHECKING:
+    from warpsmith.sim.program import Program
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,13 @@ class CompiledKernel:
     def n_spills(self) -> int:
         """Bytes of spill stores and loads per thread."""
         return self.binary.spill_bytes
+
+    @cached_property
+    def program(self) -> Program:
+        """The PTX as the simulator takes it."""
+        from warpsmith.sim.ptx import read
+
+        return read(str(self.binary.ptx), self.name)
 
     @cached_property
     def asm(self) -> Mapping[str, str | bytes]:

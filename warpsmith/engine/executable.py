@@ -1,15 +1,16 @@
-"""Runs a fusion on arrays: on the GPU where there is one, else by its NumPy meaning."""
+"""Runs a fusion on arrays: on the GPU where there is one, else on the simulator."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from warpsmith import knobs as knob_module
 from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, Launch, plan_call
 from warpsmith.engine.plan import PlannedSegment, plan
+from warpsmith.engine.verification import Verification
 from warpsmith.errors import ArgumentError, DeviceError
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
@@ -21,6 +22,9 @@ from warpsmith.runtime.launch import LoadedKernel
 from warpsmith.runtime.memory import DeviceMemory
 from warpsmith.runtime.stream import current_stream
 from warpsmith.schedulers.problem import Target
+
+if TYPE_CHECKING:
+    from warpsmith.engine.simulated import Simulated
 
 _Ready = Callable[[Sequence[object]], list[Any]]
 """A call signature that can be run: from inputs to results."""
@@ -88,13 +92,25 @@ class Executable:
     def _prepare(self, inputs: Sequence[object]) -> _Ready:
         binding = self._binder(inputs)
         knobs = knob_module.current()
-        ordinal = _ordinal(binding, knobs)
-        if ordinal is None:
+        place = _place(binding, knobs)
+        if place == "reference":
             return _Reference(self.fusion)
         call = self._plan(binding, knobs)
+        if place == "sim":
+            return self._simulated(call)
         on_device = bool(binding.infos) and binding.infos[0].device_kind == "cuda"
         runner = _OnDevice if on_device or _is_torch_call(binding) else _ThroughDevice
-        return runner(self.fusion, call, ordinal)
+        return runner(self.fusion, call, place)
+
+    def _simulated(self, call: CallPlan) -> Simulated:
+        from warpsmith.engine.simulated import Simulated
+
+        return Simulated(self.fusion, call)
+
+    def verify(self, inputs: Sequence[object], *, schedules: int) -> Verification:
+        """What the simulator says of each kernel that these arrays launch."""
+        call = self._plan(self._binder(inputs), knob_module.current())
+        return Verification(self._simulated(call).verify(inputs, schedules=schedules)[1])
 
     def _plan(self, binding: Binding, knobs: Knobs) -> CallPlan:
         values = {
@@ -150,7 +166,7 @@ def signature(inputs: Sequence[object], sizes: frozenset[int] = frozenset()) -> 
     return tuple(parts)
 
 
-def _refuse_gradients(position: int) -> None:
+def refuse_gradients(position: int) -> None:
     """Fused programs record nothing for autograd; a result without its gradient would be wrong."""
     import torch
 
@@ -167,30 +183,28 @@ def _alignment(pointer: int) -> int:
 
 
 def _target(knobs: Knobs) -> Target:
-    if knobs.device == "reference" or driver.device_count() == 0:
+    if knobs.device in ("sim", "reference") or driver.device_count() == 0:
         return Target()
     properties = driver.device_properties(0)
     return Target(sm_count=properties.sm_count, threads_per_sm=properties.max_threads_per_sm)
 
 
-def _ordinal(binding: Binding, knobs: Knobs) -> int | None:
-    """The GPU to run on, or None for the NumPy reference."""
+def _place(binding: Binding, knobs: Knobs) -> int | Literal["sim", "reference"]:
+    """The GPU to run on by its ordinal, or what stands in for one."""
+    if knobs.device in ("sim", "reference"):
+        return knobs.device
     on_gpu = next((i for i in binding.infos if i.device_kind == "cuda"), None)
     if on_gpu is not None:
-        if knobs.device == "reference":
-            return None
         return int(on_gpu.ordinal)
-    if knobs.device == "reference":
-        return None
     if driver.device_count() > 0:
         return 0
     if knobs.device == "gpu":
         raise DeviceError(
             "WARPSMITH_DEVICE=gpu, and there is no GPU",
             code="WS0601",
-            remedy="use `auto` or `reference`",
+            remedy="use `auto`, `sim` or `reference`",
         )
-    return None
+    return "sim"
 
 
 def _is_torch_call(binding: Binding) -> bool:
@@ -206,7 +220,7 @@ class _Reference:
     def __call__(self, inputs: Sequence[object]) -> list[Any]:
         for position, value in enumerate(inputs):
             if getattr(value, "requires_grad", False):
-                _refuse_gradients(position)
+                refuse_gradients(position)
         host: list[Any] = [arrays.to_numpy(x) if _is_array(x) else x for x in inputs]
         results = evaluate(self._fusion, host)
         like = next((x for x in inputs if _is_array(x)), None)
@@ -280,7 +294,7 @@ class _OnDevice:
         for position, name in self._inputs:
             tensor = inputs[position]
             if tensor.requires_grad:
-                _refuse_gradients(position)
+                refuse_gradients(position)
             addresses[name] = tensor.data_ptr()
         made: dict[str, Any] = {}
         for name, shape, strides, dtype in self._new:

@@ -9,6 +9,7 @@ from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan
+from warpsmith.engine.verification import DEFAULT_SCHEDULES, Verification
 from warpsmith.ir.fusion import Fusion
 from warpsmith.knobs import Knobs
 
@@ -24,7 +25,7 @@ class Lowered:
         """Schedule, lower and compile every kernel; needs no GPU."""
         executable = Executable(self.fusion)
         call = executable.plan_for(self._inputs, knobs or knob_module.current())
-        return Compiled(executable, call)
+        return Compiled(executable, call, self._inputs)
 
 
 class Compiled:
@@ -34,9 +35,10 @@ class Compiled:
         kernels: one compiled kernel a segment, in the order in which they run.
     """
 
-    def __init__(self, executable: Executable, call: CallPlan) -> None:
+    def __init__(self, executable: Executable, call: CallPlan, inputs: Sequence[object]) -> None:
         self._executable = executable
         self._call = call
+        self._inputs = inputs
         self.kernels: tuple[CompiledKernel, ...] = tuple(
             launch.compiled for launch in call.launches
         )
@@ -63,6 +65,13 @@ class Compiled:
     def shared(self) -> int:
         """Bytes of shared memory per block, of the kernel that uses most."""
         return max((launch.shared_bytes for launch in self._call.launches), default=0)
+
+    def verify(self, *, schedules: int = DEFAULT_SCHEDULES) -> Verification:
+        """What the simulator finds in the kernels, run on the arrays that were lowered for."""
+        from warpsmith.engine.simulated import Simulated
+
+        call = Simulated(self._executable.fusion, self._call)
+        return Verification(call.verify(self._inputs, schedules=schedules)[1])
 
     def explain(self) -> str:
         """Which scheduler took what, why the others did not, and with which parameters."""

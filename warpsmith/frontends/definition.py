@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from warpsmith.ir.scalar import Expr, literal
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.runtime import arrays
+
+if TYPE_CHECKING:
+    from warpsmith.engine.verification import Verification
 
 
 class FusionDefinition:
@@ -177,6 +180,21 @@ class FusionDefinition:
                 remedy="set the schedule with the tensors' methods and fd.sched",
             )
         return self._run(inputs, None, False, scheduled=True)
+
+    def verify(
+        self, inputs: Sequence[object], *, schedules: int = 8, scheduled: bool | None = None
+    ) -> Verification:
+        """What the simulator finds in the kernels that these arrays launch; nothing is changed.
+
+        Args:
+            schedules: orders of warps and copies that each kernel is run under.
+            scheduled: by the schedule that the user laid, as `manual_execute`; if absent, as the
+                last call was.
+        """
+        given = [_runnable(value) for value in inputs]
+        executable = self._ready(self._scheduled if scheduled is None else scheduled)
+        verification: Verification = executable.verify(given, schedules=schedules)
+        return verification
 
     def explain(self) -> str:
         """What was chosen for the last call, and why."""

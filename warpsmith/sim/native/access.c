@@ -169,7 +169,7 @@ static step load(warp *w, const insn *in, u32 mask) {
     u32 size = element / slots;
     target t = {.w = w, .in = in, .pc = pc_of(w, in), .bytes = element * in->vector};
     u32 undefined = 0;
-    require_defined(w, in, count, mask, "the address of a load");
+    u32 anywhere = undefined_of(w, in, count); /* an undefined address within bounds does no harm */
     FOR_LANES(lane, mask) {
         t.lane = (u32)lane;
         u8 bytes[64];
@@ -189,7 +189,7 @@ static step load(warp *w, const insn *in, u32 mask) {
                 count_bytes(w->m, t.at.in, w, t.bytes, false);
             }
         }
-        if (bad) undefined |= 1u << lane;
+        if (bad || lane_in(anywhere, lane)) undefined |= 1u << lane;
         for (u32 i = 0; i < count; i++) {
             u64 value = 0;
             memcpy(&value, bytes + (size_t)i * size, size);
@@ -228,7 +228,7 @@ static step store(warp *w, const insn *in, u32 mask) {
         if (!find(&t, 0, "writes")) continue;
         u8 bytes[64];
         for (u32 i = 0; i < count && i < 8; i++) memcpy(bytes + (size_t)i * size, &rows[i][lane], size);
-        bool poison = lane_in(undefined, lane);
+        bool poison = lane_in(undefined | w->doubtful, lane);
         if (t.local) {
             u64 at = (u64)lane * w->m->local_bytes + t.at.offset;
             memcpy(w->local + at, bytes, t.bytes);
@@ -257,10 +257,22 @@ static step store(warp *w, const insn *in, u32 mask) {
 
 /* ---- Atomics ---- */
 
+/* Float additions in global memory take subnormal values as zeros, those in shared memory do not. */
+static bool flushes(const insn *in, const target *t) {
+    return in->mode == MODE_ADD && in->type == TYPE_F32 && t->at.in->kind != REGION_SHARED;
+}
+
+static u64 flushed(u64 bits) { return bits & 0x7f800000 ? bits : bits & 0x80000000; }
+
 static step atomic(warp *w, const insn *in, u32 mask) {
     bool returns = in->op == OP_ATOM;
     u32 address = returns ? in->groups[0] : 0, count = in->vector;
     u32 size = type_bytes(in->type), undefined = 0;
+    if (size > 8) {
+        report(w->m, FINDING_UNSUPPORTED, w, -1, pc_of(w, in), "128-bit atomics are not simulated");
+        w->m->stopped = true;
+        return STEP_NEXT;
+    }
     target t = {.w = w, .in = in, .pc = pc_of(w, in), .bytes = size * count};
     require_defined(w, in, address, mask, "the address of an atomic operation");
     for (u32 i = address + 1; i < in->operand_count; i++)
@@ -289,6 +301,7 @@ static step atomic(warp *w, const insn *in, u32 mask) {
             u64 b = scalar(w, in, address + 1 + i, t.lane);
             u64 c = in->mode == MODE_CAS ? scalar(w, in, address + 2, t.lane) : 0;
             u64 new = atomic_apply(in->mode, in->type, old, b, c);
+            if (flushes(in, &t)) new = flushed(atomic_apply(in->mode, in->type, flushed(old), flushed(b), 0));
             memcpy(data + (size_t)i * size, &new, size);
             u64 *d = returns ? destination(w, in, i) : NULL;
             if (d) d[lane] = old;

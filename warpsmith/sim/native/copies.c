@@ -37,6 +37,7 @@ void effect_free(effect *e) {
     clock_free(&e->seen);
     free(e->runs);
     free(e->payload);
+    free(e->map);
     free(e);
 }
 
@@ -295,6 +296,12 @@ static void tensor_copy(warp *w, const insn *in, u32 lane) {
         if (!at.in) goto failed;
         shared = (u32)at.offset;
     }
+    char text[200];
+    const char *error = tensor_copy_error(&map, coordinates, shared, !loads, text, sizeof text);
+    if (error) {
+        report(w->m, FINDING_ILLEGAL_ARGUMENT, w, (i32)lane, pc_of(w, in), "a tensor copy: %s", error);
+        goto failed;
+    }
     size_t count = tensor_segments(&map, coordinates, shared, NULL, 0);
     segments = malloc((count + 1) * sizeof *segments);
     tensor_segments(&map, coordinates, shared, segments, count);
@@ -302,12 +309,12 @@ static void tensor_copy(warp *w, const insn *in, u32 lane) {
     e->run_count = (u32)count;
     for (size_t i = 0; i < count; i++)
         e->runs[i] = (copy_run){segments[i].global, segments[i].shared, segments[i].bytes,
-                                segments[i].inside};
+                                segments[i].inside || (!loads && segments[i].spills)};
     free(segments);
     segments = NULL;
     e->total_bytes = tensor_box_bytes(&map);
-    e->tensor_type = map.type;
-    e->fills_nan = map.fill == FILL_NAN;
+    e->map = malloc(sizeof map);
+    *e->map = map;
     if (!(loads ? mark_load(e, in) : mark_store(e, in))) goto failed;
     launch(w->m, e);
     return;

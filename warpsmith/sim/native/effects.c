@@ -12,22 +12,6 @@ static u32 barrier_agent(const cta *c, u32 address) {
     return b ? b->agent : 0;
 }
 
-static void fill(const effect *e, u8 *to, u32 bytes) {
-    memset(to, 0, bytes);
-    if (!e->fills_nan) return;
-    switch (e->tensor_type) {
-    case TENSOR_F16:
-    case TENSOR_BF16:
-        for (u32 i = 0; i + 2 <= bytes; i += 2) memcpy(to + i, &(u16){0x7fff}, 2);
-        break;
-    case TENSOR_F64:
-        for (u32 i = 0; i + 8 <= bytes; i += 8) memcpy(to + i, &(u64){0x7fffffffffffffffull}, 8);
-        break;
-    default:
-        for (u32 i = 0; i + 4 <= bytes; i += 4) memcpy(to + i, &(u32){0x7fffffff}, 4);
-    }
-}
-
 static void land_load(machine *m, effect *e) {
     for (u32 d = 0; d < e->destination_count; d++) {
         cta *c = &m->ctas[e->destination_cta[d]];
@@ -47,9 +31,10 @@ static void land_load(machine *m, effect *e) {
                 place at = memory_find(m, e->by->cta, from, r->bytes);
                 poison = at.in->kind != REGION_PARAM && shadow_undefined(at.in, at.offset, r->bytes);
                 memcpy(to, at.in->data + at.offset, r->bytes);
+                if (e->map) tensor_convert(e->map, to, r->bytes);
                 shadow_land(m, at.in, at.offset, r->bytes, e->number, who, time, false);
             } else {
-                fill(e, to, r->bytes);
+                tensor_fill(e->map, to, r->bytes);
             }
             shadow_land(m, &c->shared, r->shared, r->bytes, e->number, who, time, poison);
         }
@@ -61,7 +46,7 @@ static void land_load(machine *m, effect *e) {
 static u32 reduced_type(const effect *e, u32 *bytes) {
     static const u8 OF_TENSOR[] = {TYPE_U8, TYPE_U16, TYPE_U32, TYPE_S32, TYPE_U64, TYPE_S64, TYPE_F16,
                                    TYPE_F32, TYPE_F64, TYPE_BF16, TYPE_F32, TYPE_F32, TYPE_F32};
-    u32 type = e->type != TYPE_NONE ? e->type : OF_TENSOR[e->tensor_type];
+    u32 type = e->type != TYPE_NONE ? e->type : OF_TENSOR[e->map->type];
     *bytes = type_bytes((int)type);
     return type;
 }

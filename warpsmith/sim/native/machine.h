@@ -282,8 +282,7 @@ typedef struct {
     u32 barrier_address;
     u32 total_bytes;
     u8 mode, type; /* of a reduction */
-    u8 tensor_type; /* TENSOR_*, of a tensor copy */
-    bool fills_nan; /* out of bounds */
+    struct tensor_map *map; /* of a tensor copy */
     u32 arrive_lanes; /* EFFECT_CP_ARRIVE */
     bool noinc;
     u64 issued_cycle, ready_cycle;
@@ -478,6 +477,13 @@ i32 pc_of(const warp *w, const insn *in);
 u64 special(const warp *w, int which, u32 lane);
 u32 type_bytes(int type);
 int first_lane(u32 mask);
+
+/* ---- doubt.c */
+/* Lanes of an arithmetic result that its undefined operands can change. */
+u32 reaching_result(warp *w, const insn *in, u32 first, const u64 *const *a, u32 mask, u32 undefined);
+/* Lanes to execute an instruction for when the guard of some is undefined, or a branch that led here
+   was; reports what else than a register depends on that. */
+u32 judge_doubt(warp *w, split *s, const insn *in, u32 mask, u32 doubtful);
 
 /* ---- families. Each returns what becomes of the split. */
 typedef enum {

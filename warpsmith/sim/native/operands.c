@@ -82,8 +82,9 @@ u64 *destination(warp *w, const insn *in, u32 i) {
 void define(warp *w, const insn *in, u32 i, u32 mask, u32 undefined, u32 origin) {
     const operand *o = operand_at(w, in, i);
     if (o->kind != KIND_REGISTER) return;
-    w->undefined[o->index] = (w->undefined[o->index] & ~mask) | (undefined & mask);
+    w->undefined[o->index] = (w->undefined[o->index] & ~mask) | ((undefined | w->doubtful) & mask);
     if (undefined & mask) w->origin[o->index] = origin;
+    else if (w->doubtful & mask) w->origin[o->index] = w->doubt_pc;
     if (!w->busy) return;
     check_busy(w, in, o->index, "writes");
     w->busy[o->index] = 0;

@@ -14,7 +14,7 @@ enum { SWIZZLE_NONE, SWIZZLE_32B, SWIZZLE_64B, SWIZZLE_128B };
 enum { FILL_ZERO, FILL_NAN };
 
 /* A decoded tensor map. Strides in bytes; `stride[0]` is that of dimension 1. */
-typedef struct {
+typedef struct tensor_map {
     u64 address;
     u64 dim[MAX_RANK]; /* 1 to 2^32 */
     u64 stride[MAX_RANK - 1];

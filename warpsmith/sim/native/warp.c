@@ -58,7 +58,7 @@ void warp_free(warp *w) {
 
 /* ---- Divergence ---- */
 
-static i32 join_new(warp *w, i32 pc, u32 expected, i32 parent) {
+static i32 join_new(warp *w, i32 pc, u32 expected, u32 tainted, i32 parent) {
     u32 i = 0;
     while (i < w->join_count && w->joins[i].used) i++;
     if (i == w->join_count) {
@@ -66,7 +66,8 @@ static i32 join_new(warp *w, i32 pc, u32 expected, i32 parent) {
         memset(w->joins + w->join_count, 0, 8 * sizeof *w->joins);
         w->join_count += 8;
     }
-    w->joins[i] = (join_point){.expected = expected, .pc = pc, .parent = parent, .used = true};
+    w->joins[i] = (join_point){.expected = expected, .tainted = tainted, .pc = pc,
+                               .parent = parent, .used = true};
     return (i32)i;
 }
 
@@ -85,6 +86,7 @@ static bool meet(warp *w, split *s) {
             return false;
         }
         s->mask = j->arrived;
+        s->tainted = j->tainted & s->mask;
         s->join = j->parent;
         j->used = false;
     }
@@ -99,7 +101,8 @@ static void leave_join(warp *w, i32 index, u32 lanes) {
     if (j->expected && j->arrived == j->expected) {
         j->used = false;
         split *s = &w->splits[w->split_count++];
-        *s = (split){.mask = j->arrived, .pc = j->pc, .join = j->parent};
+        *s = (split){.mask = j->arrived, .tainted = j->tainted & j->arrived, .pc = j->pc,
+                     .join = j->parent};
         meet(w, s);
     } else if (!j->expected) {
         j->used = false;
@@ -127,6 +130,7 @@ void split_merge(warp *w, split *s, split *other) {
         j = parent;
     }
     s->mask |= other->mask;
+    s->tainted |= other->tainted;
     s->join = common;
     other->mask = 0; /* swept away before the next step */
     other->state = SPLIT_JOIN;
@@ -159,19 +163,30 @@ void warp_exit(warp *w, split *s, u32 lanes, i32 pc) {
     cluster_barrier_recheck(w->cta);
 }
 
-static step branch(warp *w, split *s, const insn *in, u32 taken) {
+/* A join for the lanes of `s` at the branch's point of reconvergence, unless they have it. */
+static i32 join_for(warp *w, const split *s, const insn *in, u32 doubtful) {
+    bool has = s->join >= 0 && w->joins[s->join].pc == in->reconverge;
+    if (in->reconverge < 0 || (has && !doubtful)) return s->join;
+    return join_new(w, in->reconverge, s->mask, s->tainted, s->join);
+}
+
+/* `doubtful` lanes branch on undefined bits. */
+static step branch(warp *w, split *s, const insn *in, u32 taken, u32 doubtful) {
     u32 rest = s->mask & ~taken;
+    if (doubtful & ~s->tainted) {
+        s->join = join_for(w, s, in, doubtful);
+        s->tainted |= doubtful;
+    }
     if (!taken) return STEP_NEXT;
     if (!rest) {
         s->pc = in->target;
         return STEP_JUMPED;
     }
-    i32 join = s->join;
-    if (in->reconverge >= 0 && (join < 0 || w->joins[join].pc != in->reconverge))
-        join = join_new(w, in->reconverge, s->mask, s->join);
+    i32 join = join_for(w, s, in, 0);
     split *other = &w->splits[w->split_count++];
-    *other = (split){.mask = taken, .pc = in->target, .join = join};
+    *other = (split){.mask = taken, .tainted = s->tainted & taken, .pc = in->target, .join = join};
     s->mask = rest;
+    s->tainted &= rest;
     s->join = join;
     s->pc++;
     u32 here = (u32)(s - w->splits);
@@ -190,7 +205,7 @@ static step branch_indexed(warp *w, split *s, const insn *in, u32 mask) {
     bool diverges = false;
     FOR_LANES(lane, mask) diverges |= index[lane] != index[first_lane(mask)];
     if (diverges && in->reconverge >= 0 && (parent < 0 || w->joins[parent].pc != in->reconverge))
-        join = join_new(w, in->reconverge, s->mask, parent);
+        join = join_new(w, in->reconverge, s->mask, s->tainted, parent);
     while (left) {
         u64 chosen = index[first_lane(left)];
         u32 together = 0;
@@ -224,26 +239,18 @@ static bool has_second(const insn *in) {
 }
 
 static void run_alu(warp *w, const insn *in, u32 mask) {
-    row scratch[4];
-    const u64 *a[4] = {0};
+    enum { MOST = 5 };
+    row scratch[MOST];
+    const u64 *a[MOST] = {0};
     bool second = has_second(in);
     u32 first = 1 + second, count = in->operand_count - first, undefined = 0, origin = 0;
-    for (u32 i = 0; i < count && i < 4; i++) {
+    for (u32 i = 0; i < count && i < MOST; i++) {
         a[i] = source(w, in, first + i, scratch[i], mask);
         u32 bad = undefined_of(w, in, first + i) & mask;
         if (bad) origin = w->origin[operand_at(w, in, first + i)->index];
         undefined |= bad;
     }
-    row scratch5;
-    if (count > 4) { /* lop3 with a predicate: a, b, c, table, q: the table comes by value */
-        a[3] = source(w, in, first + 4, scratch5, mask);
-    }
-    if (in->op == OP_SELP && undefined) {
-        u32 chosen = 0;
-        FOR_LANES(lane, mask) if (a[2][lane] & 1) chosen |= 1u << lane;
-        undefined = (undefined_of(w, in, first) & chosen) |
-                    (undefined_of(w, in, first + 1) & ~chosen) | undefined_of(w, in, first + 2);
-    }
+    if (undefined) undefined = reaching_result(w, in, first, a, mask, undefined);
     row sink, sink2;
     u64 *d = destination(w, in, 0);
     u64 *d2 = second ? destination(w, in, 1) : NULL;
@@ -262,7 +269,9 @@ static void run_mov(warp *w, const insn *in, u32 mask) {
     const u64 *a = source(w, in, 1, scratch, mask);
     u64 *d = destination(w, in, 0);
     if (!d) return;
-    FOR_LANES(lane, mask) d[lane] = a[lane];
+    u32 bytes = type_bytes(in->type);
+    u64 bits = in->type == TYPE_PRED ? 1 : bytes >= 8 ? ~0ull : (1ull << bytes * 8) - 1;
+    FOR_LANES(lane, mask) d[lane] = a[lane] & bits;
     bool reg = from->kind == KIND_REGISTER;
     u32 busy = w->busy && reg ? w->busy[from->index] : 0;
     if (busy > w->wgmma_waited) {
@@ -361,7 +370,6 @@ static step run_trap(warp *w, const insn *in, u32 mask) {
 }
 
 static step run(warp *w, split *s, const insn *in, u32 mask) {
-    if (in->op == OP_BRA) return branch(w, s, in, mask);
     if (!mask) return STEP_NEXT;
     switch (in->op) {
     case OP_NOP:
@@ -473,18 +481,16 @@ bool warp_step(warp *w) {
     const insn *in = &m->code[s->pc];
     i32 pc = s->pc;
     u32 mask = s->mask;
+    u32 doubtful = 0; /* lanes whose guard is undefined */
     if (in->guard >= 0) {
         const u64 *p = w->registers[in->guard];
         u32 taken = 0;
         FOR_LANES(lane, mask) if ((p[lane] & 1) != in->guard_negated) taken |= 1u << lane;
-        u32 bad = w->undefined[in->guard] & mask;
-        if (bad) {
-            finding *f = report(m, FINDING_UNINITIALIZED, w, first_lane(bad), pc,
-                                "the guard of an instruction holds bits that nobody wrote");
-            if (f) f->other_pc = (i32)w->origin[in->guard];
-        }
+        doubtful = w->undefined[in->guard] & mask;
         mask = taken;
     }
+    w->doubtful = doubtful | s->tainted;
+    if (w->doubtful) mask = judge_doubt(w, s, in, mask, doubtful);
     w->serial++;
     w->executed++;
     w->cycle++;
@@ -496,7 +502,7 @@ bool warp_step(warp *w) {
     w->idle++;
     u32 here = w->current;
     u64 begin = w->cycle;
-    step result = run(w, s, in, mask);
+    step result = in->op == OP_BRA ? branch(w, s, in, mask, doubtful) : run(w, s, in, mask);
     s = &w->splits[here];
     switch (result) {
     case STEP_NEXT:

@@ -1,0 +1,141 @@
+"""Calls on the simulator: results, refusals, and what it says of a kernel that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import warpsmith
+from warpsmith import knobs, ops
+from warpsmith.errors import DefinitionError, SimulationError
+from warpsmith.frontends.definition import FusionDefinition
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+@pytest.fixture(autouse=True)
+def on_the_simulator() -> Any:
+    with knobs.scope(device="sim"):
+        yield
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return np.random.default_rng(7).standard_normal(shape).astype(dtype)
+
+
+def scale_and_sum(x: Any, factor: Any) -> Any:
+    return x * factor, (x * factor).sum([0])
+
+
+def test_results_are_those_of_the_reference() -> None:
+    x, factor = normal(37, 130, dtype=BFLOAT16), normal(130, dtype=BFLOAT16)
+    scaled, total = warpsmith.fuse(scale_and_sum)(x, factor)
+    wide = x.astype(np.float64) * factor.astype(np.float64)
+    np.testing.assert_allclose(scaled.astype(np.float64), wide, rtol=2**-8)
+    np.testing.assert_allclose(total.astype(np.float64), wide.sum(0), rtol=2**-8, atol=2**-6)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a[:, 3:],
+        lambda a: a[::2],
+        lambda a: a.T,
+        lambda a: a[1:2],
+        lambda a: a[:0],
+    ],
+    ids=["offset", "strided", "transposed", "one row", "no row"],
+)
+def test_views_are_read_where_they_lie(view: Any) -> None:
+    x = view(normal(12, 11))
+    y = warpsmith.fuse(lambda x: x * 2.0 + 1.0)(x)
+    np.testing.assert_array_equal(y, x * np.float32(2) + np.float32(1))
+
+
+def test_numbers_are_arguments() -> None:
+    x = normal(5, 7)
+    y = warpsmith.fuse(lambda x, s: x * s)(x, 3.0)
+    np.testing.assert_array_equal(y, x * np.float32(3))
+
+
+def test_an_alias_is_written_into() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], contiguity=True)
+        fd.add_output(fd.ops.add(x, 1.0), x)
+    given = normal(4, 6)
+    expected = given + 1
+    assert fd.execute([given]) == []
+    np.testing.assert_array_equal(given, expected)
+
+
+def test_intermediate_results_pass_between_kernels() -> None:
+    x = normal(9, 33)
+    centred = warpsmith.fuse(lambda x: x - ops.mean(ops.sum(x, [1], keepdim=True), [0]))(x)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(centred, wide - wide.sum(1).mean(), rtol=1e-5, atol=1e-5)
+
+
+def test_verify_reports_each_kernel_under_each_schedule() -> None:
+    fused = warpsmith.fuse(scale_and_sum)
+    inputs = [normal(16, 64), normal(64)]
+    before = [array.copy() for array in inputs]
+    verification = warpsmith.verify(fused, inputs, schedules=5)
+    assert verification.verdict == "clean"
+    assert [len(report.schedules) for report in verification.reports] == [5] * len(
+        fused.lower(*inputs).compile().kernels
+    )
+    assert verification.to_json()["verdict"] == "clean"
+    for array, old in zip(inputs, before, strict=True):
+        np.testing.assert_array_equal(array, old)
+
+
+def test_verify_takes_a_definition() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], contiguity=True)
+        fd.add_output(fd.ops.sum(x, [1]))
+    assert fd.verify([normal(6, 40)]).verdict == "clean"
+    assert warpsmith.verify(fd, [normal(3, 5)]).verdict == "clean"
+
+
+def test_verify_refuses_what_is_no_fusion() -> None:
+    with pytest.raises(DefinitionError, match=r"WS0158.*type int.*FusionDefinition"):
+        warpsmith.verify(3, [])
+
+
+def row_sums(x: Any) -> Any:
+    return ops.sum(x, [1])
+
+
+def edited(folder: Path, x: np.ndarray, old: str, new: str) -> Any:
+    """The fused row sums with a line of their CUDA changed."""
+    fused = warpsmith.fuse(row_sums)
+    (kernel,) = fused.lower(x).compile().kernels
+    assert old in kernel.cuda
+    (folder / f"{kernel.name}.cu").write_text(kernel.cuda.replace(old, new))
+    return warpsmith.fuse(row_sums)
+
+
+def test_a_race_in_edited_cuda_is_found(tmp_path: Path) -> None:
+    x = normal(4, 5000)
+    with knobs.scope(override_dir=tmp_path):
+        broken = edited(tmp_path, x, "__syncthreads();", "")
+        with pytest.raises(SimulationError, match=r"(?s)WS0820.*not clean.*race") as caught:
+            broken(x)
+        assert "st.shared" in str(caught.value)
+        assert "ld.shared" in str(caught.value)
+        kinds = {f.kind for f in broken.lower(x).compile().verify().reports[0].findings}
+        assert "race" in kinds
+    np.testing.assert_allclose(warpsmith.fuse(row_sums)(x), x.sum(1), rtol=1e-4, atol=1e-3)
+
+
+def test_an_endless_loop_in_edited_cuda_ends(tmp_path: Path) -> None:
+    x = normal(4, 5000)
+    with knobs.scope(override_dir=tmp_path):
+        line = "const int block_x = threadIdx.x;"
+        stuck = edited(tmp_path, x, line, f"{line} while (block_x == 3) {{ __syncwarp(8u); }}")
+        with pytest.raises(SimulationError, match="deadlock"):
+            stuck(x)

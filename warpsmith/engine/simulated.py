@@ -1,0 +1,164 @@
+"""Runs a fusion on the CPU: the PTX of every kernel on the simulator, which also judges it."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from warpsmith.engine.executable import refuse_gradients
+from warpsmith.engine.launches import CallPlan, Launch
+from warpsmith.errors import SimulationError
+from warpsmith.ir.fusion import Fusion
+from warpsmith.runtime import arrays
+from warpsmith.runtime.memory import span
+from warpsmith.sim import machine
+from warpsmith.sim.report import Report
+from warpsmith.sim.simulate import simulate
+
+_ALIGNMENT: Final = 16
+_POISON: Final = 0xFF  # a NaN of every float type
+_SHOWN: Final = 3  # findings of a kernel in an error
+
+
+@dataclass(slots=True)
+class _Place:
+    """An array as a buffer: its bytes, gaps included, behind a lead that keeps its alignment."""
+
+    content: np.ndarray[Any, np.dtype[np.uint8]]
+    offset: int  # of the first element
+    defined: bool
+
+
+class Memory:
+    """The arrays of one call by name, as the simulator's global memory."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, _Place] = {}
+
+    def add(self, name: str, array: np.ndarray[Any, Any], *, defined: bool) -> None:
+        """Take in what an array spans; unless `defined`, as bytes that kernels must write first."""
+        low, size = span(array)
+        start = array.__array_interface__["data"][0] + low
+        lead = start % _ALIGNMENT if size else 0
+        content = np.full(lead + size, _POISON, np.uint8)
+        if defined:
+            content[lead:] = np.frombuffer(ctypes.string_at(start, size), np.uint8)
+        self._places[name] = _Place(content, lead - low, defined)
+
+    def take_out(self, name: str, array: np.ndarray[Any, Any]) -> None:
+        """Copy back into the array that was added under this name, or one just like it."""
+        low, size = span(array)
+        place = self._places[name]
+        start = array.__array_interface__["data"][0] + low
+        first = place.offset + low
+        ctypes.memmove(start, place.content[first : first + size].ctypes.data, size)
+
+    def run(self, launch: Launch, scalars: Mapping[str, Any], schedules: int) -> Report:
+        """Simulate one kernel; its results are those of the first schedule."""
+        report = simulate(self._launch(launch, scalars), count=schedules)
+        for name in launch.pointers:
+            place = self._places[name]
+            place.content = report.arrays[name]
+            place.defined = True
+        return report
+
+    def _launch(self, launch: Launch, scalars: Mapping[str, Any]) -> machine.Launch:
+        names = dict.fromkeys(launch.pointers)
+        buffers = tuple(
+            machine.Buffer(
+                name=name, array=self._places[name].content, defined=self._places[name].defined
+            )
+            for name in names
+        )
+        addresses = {
+            name: machine.address_of(position) + self._places[name].offset
+            for position, name in enumerate(names)
+        }
+        values: list[Any] = [addresses[name] for name in launch.pointers]
+        for name, constant in zip(launch.scalars, launch.constants, strict=True):
+            values.append(scalars[name] if constant is None else constant)
+        program = launch.compiled.program
+        image = bytearray(max((p.offset + p.size for p in program.parameters), default=0))
+        for parameter, code, value in zip(program.parameters, launch.formats, values, strict=True):
+            struct.pack_into(f"<{'Q' if code == 'P' else code}", image, parameter.offset, value)
+        return machine.Launch(
+            program=program,
+            grid=launch.grid,
+            block=launch.block,
+            cluster=(1, 1, 1),
+            dynamic_shared=launch.shared_bytes,
+            registers=max(launch.compiled.n_regs, 16),
+            buffers=buffers,
+            parameters=bytes(image),
+        )
+
+
+class Simulated:
+    """The call of one signature on the simulator."""
+
+    def __init__(self, fusion: Fusion, call: CallPlan) -> None:
+        self._fusion = fusion
+        self._call = call
+
+    def __call__(self, inputs: Sequence[object]) -> list[Any]:
+        """Results of the call. Raises SimulationError when a kernel is not clean."""
+        for position, value in enumerate(inputs):
+            if getattr(value, "requires_grad", False):
+                refuse_gradients(position)
+        results, reports = self.verify(inputs, schedules=1)
+        for report in reports:
+            _insist(report)
+        fusion = self._fusion
+        like = next((x for x in inputs if hasattr(x, "dtype")), None)
+        returned: list[Any] = []
+        for output in fusion.outputs:
+            host = results[output.value.name]
+            if output.alias_of is None:
+                returned.append(host if like is None else arrays.from_numpy(host, like))
+            else:
+                target = inputs[fusion.inputs.index(output.alias_of)]
+                arrays.to_numpy(target)[...] = host
+        return returned
+
+    def verify(
+        self, inputs: Sequence[object], *, schedules: int
+    ) -> tuple[dict[str, np.ndarray[Any, Any]], tuple[Report, ...]]:
+        """Results by name, and a report for each kernel, under so many schedules each."""
+        memory, scalars = Memory(), {}
+        for value, given in zip(self._fusion.inputs, inputs, strict=True):
+            if hasattr(given, "shape") and hasattr(given, "dtype"):
+                memory.add(value.name, arrays.to_numpy(given), defined=True)
+            else:
+                scalars[value.name] = given
+        results = {
+            a.name: arrays.empty(a.shape, a.dtype, kind="numpy", strides=a.strides)
+            for a in (*self._call.outputs, *self._call.temporaries)
+        }
+        for name, host in results.items():
+            memory.add(name, host, defined=False)
+        reports = []
+        for launch in self._call.launches:
+            for space in launch.workspaces:
+                zeros = np.zeros(space.elements, arrays.NUMPY_DTYPES[space.dtype])
+                memory.add(space.name, zeros, defined=space.zeroed)
+            report = memory.run(launch, scalars, schedules)
+            reports.append(report)
+        for name, host in results.items():
+            memory.take_out(name, host)
+        return results, tuple(reports)
+
+
+def _insist(report: Report) -> None:
+    if report.verdict == "clean":
+        return
+    shown = "\n".join(map(str, report.findings[:_SHOWN]))
+    raise SimulationError(
+        f"kernel `{report.kernel}` is not clean on the simulator ({report.verdict}):\n{shown}",
+        code="WS0820",
+        remedy="`warpsmith.verify` gives the whole report; device `reference` runs NumPy instead",
+    )
