@@ -168,7 +168,7 @@ def _checked(array: Array, entry: Spec, what: str) -> Array:
             refuse(f"{what} has dtype {array.dtype}", f"the spec says {dtype}")
     if array.dtype.name not in DTYPES:
         rule = f"it must be among {', '.join(DTYPES)}"
-        if array.dtype.kind == "V":
+        if array.dtype.kind == "V" and array.dtype.names is None:
             rule = "say in the spec which `dtype` these bytes are"
         refuse(f"{what} has dtype {array.dtype}", rule)
     if "shape" in entry and array.shape != (shape := _shape(entry["shape"], name)):

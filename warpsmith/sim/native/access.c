@@ -146,6 +146,7 @@ static void publish(const target *t, bool extends) {
 }
 
 static void count_bytes(machine *m, const region *r, const warp *w, u32 bytes, bool writes) {
+    if (r->kind == REGION_PARAM || r->kind == REGION_CONST) return;
     bool peer = r->kind == REGION_SHARED && r->id != w->cta->index;
     u64 *to = peer                       ? &m->stats.peer
               : r->kind == REGION_SHARED ? (writes ? &m->stats.shared_written : &m->stats.shared_read)
