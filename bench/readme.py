@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.row import Row, read_rows
 from bench.table import by_size, geomean, speedup, tables
 
-SUITES = ("pointwise", "reduction", "compile", "host")
+SUITES = ("pointwise", "reduction", "compile", "host", "sim")
 PEERS = ("warpsmith", "torch_compile", "nvfuser", "torch")
 START, END = "<!-- benchmarks: written by `python -m bench.readme` -->", "<!-- end -->"
 

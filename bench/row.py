@@ -17,7 +17,7 @@ class Row:
     """What one implementation reached on one problem.
 
     Attributes:
-        suite: `pointwise`, `reduction`, `compile` or `host`.
+        suite: `pointwise`, `reduction`, `compile`, `host` or `sim`.
         problem: name of the work, such as `silu_mul`.
         shape: extents of the first input.
         dtype: dtype of the inputs.
@@ -30,6 +30,7 @@ class Row:
         versions: of what took part.
         date: day of the measurement, ISO.
         error: why there is no time, in one line.
+        limit_us: the most that `us` may be; None where nothing is promised.
     """
 
     suite: str
@@ -45,21 +46,23 @@ class Row:
     versions: tuple[tuple[str, str], ...]
     date: str
     error: str | None = None
+    limit_us: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The row as JSON has it; `error` only where there is one."""
+        """The row as JSON has it; `error` and `limit_us` only where there is one."""
         content = asdict(self)
         content["shape"] = list(self.shape)
         content["versions"] = dict(self.versions)
-        if self.error is None:
-            del content["error"]
+        for name in ("error", "limit_us"):
+            if content[name] is None:
+                del content[name]
         return content
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Row:
         """The inverse of `as_json`. Raises ArgumentError for what is no row."""
         known = {declared.name for declared in fields(cls)}
-        needed = known - {"ceiling_us", "pct_ceiling", "rel_err", "error"}
+        needed = known - {"ceiling_us", "pct_ceiling", "rel_err", "error", "limit_us"}
         wrong = sorted(set(content) - known) or sorted(needed - set(content))
         if wrong:
             raise ArgumentError(f"not a row of a benchmark: {wrong[0]!r} is unknown or missing")

@@ -19,7 +19,7 @@ from warpsmith.errors import ArgumentError, DeviceError
 if TYPE_CHECKING:
     from rich.console import Console
 
-SUITES = ("pointwise", "reduction", "compile", "host")
+SUITES = ("pointwise", "reduction", "compile", "host", "sim")
 PEERS = ("auto", "none", "fast")
 _PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "pointwise": pointwise.problems,
@@ -90,6 +90,10 @@ def run(
                 from bench.host import measure_host
 
                 keep(measure_host(setting))
+            elif suite == "sim":
+                from bench.sim import measure_sim
+
+                keep(measure_sim(setting, quick=choice.quick))
             else:
                 from bench.compile import measure_compile
 
@@ -168,10 +172,10 @@ def _check(suites: Sequence[str], peers: str) -> None:
 
 
 def _check_device(suites: Sequence[str], setting: Setting) -> None:
-    needing = [suite for suite in suites if suite != "compile"]
+    needing = [suite for suite in suites if suite not in ("compile", "sim")]
     if needing and setting.gpu == "none":
         raise DeviceError(
             f"suite {needing[0]} needs a GPU, and there is none",
             code="WS0612",
-            remedy="run it on a machine with an NVIDIA GPU; suite compile runs anywhere",
+            remedy="run it on a machine with an NVIDIA GPU; suites compile and sim run anywhere",
         )

@@ -53,6 +53,8 @@ def tables(rows: Sequence[Row]) -> list[Table]:
             for dtype in dict.fromkeys(row.dtype for row in of_suite):
                 made.append(_sizes(suite, dtype, [r for r in of_suite if r.dtype == dtype]))
             made.append(_means(suite, of_suite))
+        elif any(row.limit_us is not None for row in of_suite):
+            made.append(_limits(suite, of_suite))
         else:
             made.append(_plain(suite, of_suite))
     failed = [row for row in rows if row.error is not None]
@@ -153,6 +155,30 @@ def _mean_line(label: str, impls: Sequence[str], rows: Sequence[Row]) -> tuple[s
 def _plain(suite: str, rows: Sequence[Row]) -> Table:
     lines = tuple((f"{row.problem} {_shape(row.shape)}", row.impl, _number(row.us)) for row in rows)
     return Table(suite, ("problem", "by", "µs"), lines)
+
+
+def _limits(suite: str, rows: Sequence[Row]) -> Table:
+    """Times against the most that they may be."""
+    lines = []
+    for row in rows:
+        known = row.us is not None and row.limit_us is not None
+        share = 100 * row.us / row.limit_us if known else None  # type: ignore[operator]
+        lines.append(
+            (
+                f"{row.problem} {_shape(row.shape)}",
+                _digits(row.us),
+                _digits(row.limit_us),
+                _digits(None if row.us is None else 1e6 / row.us),
+                "-" if share is None else f"{share:.0f}",
+            )
+        )
+    columns = ("problem", "µs", "limit µs", "a second", "% of the limit")
+    return Table(f"{suite}, {rows[0].gpu}", columns, tuple(lines))
+
+
+def _digits(value: float | None) -> str:
+    """Three digits, and no exponent."""
+    return "-" if value is None else f"{float(f'{value:.3g}'):,.10g}"
 
 
 def _failures(rows: Sequence[Row]) -> Table:
