@@ -171,3 +171,12 @@ def test_cache_prune_of_zero_days_removes_everything(program: Path, tmp_path: Pa
     (tmp_path / "cache" / ".writing-left-behind").write_bytes(b"x")
     assert "removed 2 kernels" in call("cache", "prune", "--days", 0).output
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_demo_verifies_its_kernels_on_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPSMITH_DEVICE", "sim")
+    result = call("demo", "--rows", 32, "--columns", 64)
+    assert result.exit_code == 0, result.output
+    assert result.output.count(": right") == 2
+    assert result.output.count("clean under 4 schedules") == 2
+    assert "run by the simulator" in result.output

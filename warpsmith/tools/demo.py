@@ -10,13 +10,18 @@ import numpy as np
 
 import warpsmith
 from warpsmith import knobs, ops
+from warpsmith.engine.lowered import Compiled
 from warpsmith.runtime import arrays, driver
+from warpsmith.sim.library import library
 from warpsmith.testing import do_bench_interleaved, relative_error
 from warpsmith.tools.texts import kernel_source
 
 EPSILON = 1e-6
 LARGEST_ERROR = 2.0**-8
 """One unit in the last place of bfloat16: both results are rounded to it once."""
+
+SCHEDULES = 4
+"""Orders of warps that the simulator runs the kernels under."""
 
 
 def rms_norm_backward(x: Any, dy: Any, weight: Any, rstd: Any) -> tuple[Any, Any]:
@@ -80,8 +85,12 @@ def run_demo(rows: int, columns: int, *, full: bool) -> bool:
         print(cuda.strip() if full else kernel_source(cuda))
         print(f"\n{kernel.n_regs} registers, {kernel.n_spills} bytes spilled")
     _heading("answer")
+    if _simulated():
+        library(lambda: print("compiling the simulator, once: some seconds", flush=True))
     right = _check(fused(*inputs), reference(*host))
-    if _gpu() is None:
+    if _simulated():
+        right = _verify(compiled) and right
+    elif _gpu() is None:
         print("run by the NumPy reference; no GPU is used, so there is nothing to time")
     else:
         _time(lambda: fused(*inputs), rows, columns, on_torch=inputs is not host)
@@ -105,9 +114,27 @@ def _placed(host: tuple[np.ndarray, ...]) -> tuple[tuple[Any, ...], str]:
 
 def _gpu() -> str | None:
     """Name of the GPU that calls run on; None where there is none, or the knobs say so."""
-    if knobs.current().device == "reference" or driver.device_count() == 0:
+    if knobs.current().device in ("sim", "reference") or driver.device_count() == 0:
         return None
     return driver.device_properties(0).name
+
+
+def _simulated() -> bool:
+    """Whether calls run on the simulator."""
+    return _gpu() is None and knobs.current().device != "reference"
+
+
+def _verify(compiled: Compiled) -> bool:
+    """Print what the simulator says of the kernels; False when one is not clean."""
+    begun = time.perf_counter()
+    verification = compiled.verify(schedules=SCHEDULES)
+    print(verification)
+    instructions = sum(report.stats["instructions"] for report in verification.reports)
+    print(
+        f"run by the simulator in place of a GPU: {instructions} warp instructions a schedule, "
+        f"{time.perf_counter() - begun:.1f} s for {SCHEDULES}; nothing is timed"
+    )
+    return verification.verdict == "clean"
 
 
 def _check(results: Any, expected: tuple[np.ndarray, np.ndarray]) -> bool:
