@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from tests.sim.support.small import ADD_ONE, add_one_spec, ptx_of, run_body
 from warpsmith import sim
 from warpsmith.sim import Finding, Report, Site
+from warpsmith.sim.report import KINDS, WRONG_OUTPUT
 
 RACE = """
   __shared__ int x;
@@ -108,4 +111,12 @@ def test_a_budget_that_is_spent_says_where_the_warps_stand() -> None:
     assert finding.kind == "budget"
     assert "the budget of 10000 warp instructions is spent: warp 0 of CTA 0 at line" in (
         finding.message
+    )
+
+
+def test_every_kind_is_in_the_manual_once() -> None:
+    page = Path(__file__).parents[2] / "docs" / "simulator.md"
+    table = page.read_text().partition("| kind | what it means |")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"^\| `(.+?)` \|", table, re.MULTILINE)) == sorted(
+        (*KINDS, WRONG_OUTPUT)
     )
