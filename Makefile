@@ -1,4 +1,7 @@
-# make demo | test | check | gpu | bench | format | clean
+# make demo | test | test-all | check | gpu | bench | format | clean
+#
+# `make test-all` is `make test` with the tests marked slow, some minutes more: all mutants of the
+# simulator's kernels instead of a sample.
 #
 # Everything runs from .venv, which is built on first use. A machine that brings its own Python
 # with the packages (a GPU machine without a network, say) names it: `make gpu PYTHON=python3`.
@@ -17,7 +20,7 @@ SOURCES := warpsmith tests $(wildcard bench)
 TYPED := warpsmith $(wildcard bench)
 BENCH ?= pointwise reduction compile host
 
-.PHONY: demo test check gpu bench format clean .venv
+.PHONY: demo test test-all check gpu bench format clean .venv
 .DEFAULT_GOAL := test
 
 demo: $(BASE)
@@ -25,6 +28,9 @@ demo: $(BASE)
 
 test: check
 	$(PYTHON) -m pytest -n 2 --timeout 300 --ignore=tests/gpu tests
+
+test-all: check
+	$(PYTHON) -m pytest -n 2 --timeout 300 --ignore=tests/gpu -m "slow or not slow" tests
 
 check: $(DEV)
 	$(PYTHON) -m ruff format --check $(SOURCES)
