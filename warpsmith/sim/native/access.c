@@ -265,15 +265,29 @@ static bool flushes(const insn *in, const target *t) {
 
 static u64 flushed(u64 bits) { return bits & 0x7f800000 ? bits : bits & 0x80000000; }
 
+/* atom.exch and atom.cas of 128 bits: operands in two slots, low half first. */
+static bool exchange_wide(const target *t, u32 address, u8 *data) {
+    warp *w = t->w;
+    const insn *in = t->in;
+    u64 old[2], b[2], c[2];
+    bool compares = in->mode == MODE_CAS;
+    memcpy(old, data, sizeof old);
+    for (u32 i = 0; i < 2; i++) {
+        b[i] = scalar(w, in, address + 1 + i, t->lane);
+        c[i] = compares ? scalar(w, in, address + 3 + i, t->lane) : b[i];
+        u64 *d = in->op == OP_ATOM ? destination(w, in, i) : NULL;
+        if (d) d[t->lane] = old[i];
+    }
+    if (compares && memcmp(old, b, sizeof old) != 0) return false;
+    if (memcmp(old, c, sizeof old) != 0) w->m->progress++;
+    memcpy(data, c, sizeof c);
+    return true;
+}
+
 static step atomic(warp *w, const insn *in, u32 mask) {
     bool returns = in->op == OP_ATOM;
     u32 address = returns ? in->groups[0] : 0, count = in->vector;
     u32 size = type_bytes(in->type), undefined = 0;
-    if (size > 8) {
-        report(w->m, FINDING_UNSUPPORTED, w, -1, pc_of(w, in), "128-bit atomics are not simulated");
-        w->m->stopped = true;
-        return STEP_NEXT;
-    }
     target t = {.w = w, .in = in, .pc = pc_of(w, in), .bytes = size * count};
     require_defined(w, in, address, mask, "the address of an atomic operation");
     for (u32 i = address + 1; i < in->operand_count; i++)
@@ -296,7 +310,8 @@ static step atomic(warp *w, const insn *in, u32 mask) {
         learn(&t);
         shadow_write(&a, t.at.in, t.at.offset, t.bytes, false);
         u8 *data = t.at.in->data + t.at.offset;
-        for (u32 i = 0; i < count; i++) {
+        bool writes = size == 16 ? exchange_wide(&t, address, data) : true;
+        for (u32 i = 0; i < count && size < 16; i++) {
             u64 old = 0;
             memcpy(&old, data + (size_t)i * size, size);
             u64 b = scalar(w, in, address + 1 + i, t.lane);
@@ -307,8 +322,9 @@ static step atomic(warp *w, const insn *in, u32 mask) {
             u64 *d = returns ? destination(w, in, i) : NULL;
             if (d) d[lane] = old;
             if (new != old) w->m->progress++;
+            if (in->mode == MODE_CAS) writes = old == b; /* a failed one only reads */
         }
-        publish(&t, true);
+        if (writes) publish(&t, true);
         count_bytes(w->m, t.at.in, w, t.bytes, true);
     }
     if (returns)

@@ -1,0 +1,319 @@
+"""Loads, stores and atomics: spaces, widths, bounds, alignment, undefined bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.sim.support.machine import at, clean, finding, found, run, values
+
+STORE = "st.global.u32 [%o], %r0;"
+ADDRESS = "mul.wide.u32 %d0, %lane, 4; mul.lo.u32 %r1, %lane, 4; add.u32 %r1, %r1, sm;"
+
+
+def test_local_memory_belongs_to_its_lane() -> None:
+    body = """
+    .local .align 16 .b8 mine[64];
+    mov.u64 %d0, mine; cvta.local.u64 %d1, %d0;
+    st.local.u32 [%d0], %lane;
+    st.local.v4.u32 [%d0+16], {%lane, %tid, %lane, %tid};
+    bar.warp.sync -1;
+    ld.u32 %r1, [%d1];
+    ld.local.u32 %r2, [%d0+28];
+    mad.lo.u32 %r0, %r1, 1000, %r2;
+    """
+    assert values(body + STORE, threads=64) == [t % 32 * 1000 + t for t in range(64)]
+
+
+def test_local_memory_is_undefined_at_first_and_has_bounds() -> None:
+    local = ".local .align 16 .b8 mine[64]; mov.u64 %d0, mine;"
+    assert found(f"{local} ld.local.u32 %r0, [%d0]; {STORE}") == {"uninitialized"}
+    assert found(f"{local} st.local.u32 [%d0+64], 0;") == {"out-of-bounds"}
+    assert found(f"{local} cvta.local.u64 %d0, %d0; st.u32 [%d0+4096], 0;") == {"out-of-bounds"}
+
+
+def test_generic_addresses_lead_to_their_space() -> None:
+    body = f"""
+    {ADDRESS}
+    cvt.u64.u32 %d2, %r1; cvta.shared.u64 %d3, %d2;
+    st.shared.u32 [%r1], %lane;
+    ld.u32 %r2, [%d3];
+    isspacep.shared %p0, %d3; selp.u32 %r3, 100, 0, %p0;
+    isspacep.global %p1, %x; selp.u32 %r4, 1000, 0, %p1;
+    isspacep.global %p2, %d3; @%p2 trap;
+    isspacep.local %p2, %x; @%p2 trap;
+    cvta.to.shared.u64 %d4, %d3; setp.ne.u64 %p3, %d4, %d2; @%p3 trap;
+    add.u32 %r0, %r2, %r3; add.u32 %r0, %r0, %r4;
+    """
+    assert values(body + STORE) == [lane + 1100 for lane in range(32)]
+
+
+def test_constants_and_variables_of_the_module() -> None:
+    module = (
+        ".const .align 4 .b32 table[4] = {5, 6, 7, 8};\n.global .align 4 .b32 counter[2] = {40, 2};"
+    )
+    body = """
+    and.b32 %r1, %lane, 3; mul.wide.u32 %d0, %r1, 4;
+    mov.u64 %d1, table; add.u64 %d1, %d1, %d0; ld.const.u32 %r2, [%d1];
+    mov.u64 %d2, counter; ld.global.u32 %r3, [%d2]; ld.global.u32 %r4, [%d2+4];
+    add.u32 %r0, %r2, %r3; add.u32 %r0, %r0, %r4;
+    """
+    assert values(body + STORE, module=module) == [47 + lane % 4 for lane in range(32)]
+
+
+@pytest.mark.parametrize("width", [2, 4])
+def test_vectors(width: int) -> None:
+    names = ", ".join(f"%r{10 + i}" for i in range(width))
+    body = f"""
+    mul.wide.u32 %d0, %lane, {4 * width}; add.u64 %d1, %x, %d0;
+    ld.global.v{width}.u32 {{{names}}}, [%d1];
+    mul.lo.u32 %r1, %lane, {4 * width}; add.u32 %r1, %r1, sm;
+    st.shared.v{width}.u32 [%r1], {{{names}}};
+    ld.shared.u32 %r0, [%r1+{4 * width - 4}];
+    """
+    assert values(body + STORE) == [lane * width + width - 1 for lane in range(32)]
+
+
+def test_128_bits_in_one_register() -> None:
+    body = """
+    mul.wide.u32 %d0, %lane, 16; add.u64 %d1, %x, %d0;
+    ld.global.b128 %q0, [%d1];
+    mul.lo.u32 %r1, %lane, 16; add.u32 %r1, %r1, sm;
+    st.shared.b128 [%r1], %q0;
+    mov.b128 {%d2, %d3}, %q0;
+    ld.shared.u32 %r2, [%r1+12];
+    shr.u64 %d3, %d3, 32; cvt.u32.u64 %r3, %d3;
+    sub.u32 %r4, %r2, %r3; add.u32 %r0, %r2, %r4;
+    """
+    assert values(body + STORE) == [4 * lane + 3 for lane in range(32)]
+
+
+def test_sign_and_width_of_narrow_loads() -> None:
+    body = """
+    ld.global.s8 %r1, [%x]; ld.global.u8 %r2, [%x];
+    ld.global.s16 %r3, [%x]; ld.global.u16 %r4, [%x];
+    add.u32 %r1, %r1, %r2; add.u32 %r3, %r3, %r4; add.u32 %r0, %r1, %r3;
+    """
+    expected = (-1 + 255 + -129 + 65407) & 0xFFFFFFFF
+    assert values(body + STORE, x=[0xFFFFFF7F | 0x80]) != [expected] * 32  # bytes are ff ff ff ff
+    assert (
+        values(body + STORE, x=[0xFF7F])
+        == [(0x7F + 0x7F + (0xFF7F - 0x10000) + 0xFF7F) & 0xFFFFFFFF] * 32
+    )
+
+
+@pytest.mark.parametrize(
+    ("access", "space"),
+    [
+        ("ld.global.u32 %r0, [%x+4096];", "x"),
+        ("ld.global.u32 %r0, [%x+-4];", ""),
+        ("st.global.v4.u32 [%out+4096], {%r1, %r1, %r1, %r1};", "out"),
+        ("ld.shared.u32 %r0, [sm+4096];", ""),
+        ("st.shared.u32 [sm+-16], %lane;", ""),
+        ("atom.global.add.u32 %r0, [%x+8192], 1;", "x"),
+        ("ld.global.u32 %r0, [1234560];", ""),
+    ],
+)
+def test_out_of_bounds(access: str, space: str) -> None:
+    one = finding(f"mov.u32 %r1, 0; {access}", "out-of-bounds")
+    assert at(one, access.split()[0])
+    assert (one.buffer or "") == space
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        "ld.global.u32 %r0, [%x+2];",
+        "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%x+8];",
+        "st.shared.u64 [sm+4], %x;",
+        "ld.shared.b128 %q0, [sm+8];",
+        "ld.global.u16 %h0, [%x+1];",
+        "atom.shared.add.u32 %r0, [sm+2], 1;",
+        "red.global.add.u64 [%x+4], 1;",
+    ],
+)
+def test_misaligned(access: str) -> None:
+    assert at(finding(access, "misaligned"), access.split()[0])
+
+
+def test_nobody_writes_constants_or_parameters() -> None:
+    module = ".const .align 4 .b32 table[1] = {5};"
+    body = "mov.u64 %d1, table; cvta.const.u64 %d1, %d1; st.u32 [%d1], %lane;"
+    assert found(body, module=module) == {"out-of-bounds"}
+
+
+def test_undefined_memory() -> None:
+    assert found(f"ld.global.u32 %r0, [%o]; {STORE}", init="undefined") == {"uninitialized"}
+    assert found(f"ld.shared.u32 %r0, [sm]; {STORE}") == {"uninitialized"}
+    clean("ld.shared.u32 %r0, [sm];")  # read, and never used
+
+
+def test_undefined_bytes_travel_through_shared_memory() -> None:
+    body = f"""
+    {ADDRESS}
+    st.shared.u32 [%r1], %r5;
+    ld.shared.u32 %r0, [%r1];
+    add.u32 %r0, %r0, 1;
+    """
+    assert found(body + STORE) == {"uninitialized"}
+    clean(body)
+
+
+def test_part_of_a_word_that_nobody_wrote() -> None:
+    body = f"{ADDRESS} mov.b16 %h0, 1; st.shared.b16 [%r1], %h0; ld.shared.u32 %r0, [%r1];"
+    assert found(body + STORE) == {"uninitialized"}
+    clean(body + "ld.shared.u16 %r0, [%r1];" + STORE)
+
+
+def test_select_takes_undefined_bits_of_the_chosen_arm_only() -> None:
+    clean("setp.ge.u32 %p0, %lane, 0; selp.u32 %r0, %lane, %r5, %p0;" + STORE)
+    assert found("setp.lt.u32 %p0, %lane, 1; selp.u32 %r0, %lane, %r5, %p0;" + STORE) == {
+        "uninitialized"
+    }
+    assert found(f"selp.u32 %r0, 1, 2, %p5; {STORE}") == {"uninitialized"}
+
+
+def test_undefined_address_of_a_store() -> None:
+    assert "uninitialized" in found("st.global.u32 [%d5], %lane;")
+
+
+# ---- Atomics ------------------------------------------------------------------------------------
+
+ATOMS: dict[str, Callable[[int, int], int]] = {
+    "add.u32": lambda old, b: old + b & 0xFFFFFFFF,
+    "min.u32": min,
+    "max.u32": max,
+    "and.b32": lambda old, b: old & b,
+    "or.b32": lambda old, b: old | b,
+    "xor.b32": lambda old, b: old ^ b,
+    "exch.b32": lambda old, b: b,
+    "inc.u32": lambda old, b: 0 if old >= b else old + 1,
+    "dec.u32": lambda old, b: b if old == 0 or old > b else old - 1,
+}
+
+
+@pytest.mark.parametrize("space", ["global", "shared"])
+@pytest.mark.parametrize("operation", ATOMS)
+def test_atomic_of_each_kind(operation: str, space: str) -> None:
+    """Each lane on a word of its own: old value and new one."""
+    body = f"""
+    {ADDRESS} add.u64 %d1, %x, %d0;
+    mad.lo.u32 %r2, %lane, 3, 1; mov.u32 %r3, 40;
+    st.shared.u32 [%r1], %r2; st.global.u32 [%d1], %r2;
+    atom.{space}.{operation} %r4, [{"%d1" if space == "global" else "%r1"}], %r3;
+    ld.{space}.u32 %r5, [{"%d1" if space == "global" else "%r1"}];
+    mad.lo.u32 %r0, %r4, 1000, %r5;
+    """
+    expected = [(3 * i + 1) * 1000 + ATOMS[operation](3 * i + 1, 40) for i in range(32)]
+    assert values(body + STORE, count=1) == [value & 0xFFFFFFFF for value in expected]
+
+
+def test_signed_and_wide_atomics() -> None:
+    body = """
+    st.shared.u64 [sm], -5; st.shared.u32 [sm+8], -5;
+    bar.warp.sync -1;
+    setp.ne.u32 %p0, %lane, 0; mov.u32 %r0, 0; @%p0 bra END;
+    atom.shared.max.s64 %d1, [sm], 3; atom.shared.min.s32 %r1, [sm+8], 3;
+    atom.shared.add.u64 %d2, [sm], 4294967296; ld.shared.u64 %d3, [sm]; ld.shared.s32 %r2, [sm+8];
+    setp.eq.s64 %p1, %d2, 3; setp.eq.and.s64 %p1, %d3, 4294967299, %p1;
+    setp.eq.and.s32 %p1, %r2, -5, %p1; setp.eq.and.s64 %p1, %d1, -5, %p1;
+    selp.u32 %r0, 1, 2, %p1;
+    END:
+    """
+    body = body.replace(
+        "st.shared.u64 [sm], -5; st.shared.u32 [sm+8], -5;",
+        """
+    setp.eq.u32 %p3, %lane, 0; @%p3 st.shared.u64 [sm], -5; @%p3 st.shared.u32 [sm+8], -5;""",
+    )
+    assert values(body + STORE) == [1] + [0] * 31
+
+
+def test_atomics_of_floats_and_halves() -> None:
+    body = """
+    setp.eq.u32 %p3, %lane, 0; mov.f32 %f1, 0f3F800000; mov.b32 %r1, 0x3c003c00; mov.b32 %r2, 0;
+    mov.b32 %r6, 0x3f803f80; mov.f64 %e1, 0d3FF0000000000000; mov.u64 %d5, 0;
+    @%p3 st.shared.u32 [sm], %r2; @%p3 st.shared.u32 [sm+4], %r2; @%p3 st.shared.u32 [sm+8], %r2;
+    @%p3 st.shared.u64 [sm+16], %d5;
+    bar.warp.sync -1;
+    red.shared.add.f32 [sm], %f1;
+    red.shared.add.noftz.f16x2 [sm+4], %r1;
+    red.shared.add.noftz.bf16x2 [sm+8], %r6;
+    red.shared.add.f64 [sm+16], %e1;
+    bar.warp.sync -1;
+    ld.shared.f32 %f2, [sm]; cvt.rzi.u32.f32 %r0, %f2;
+    ld.shared.u32 %r3, [sm+4]; setp.ne.u32 %p1, %r3, 0x50005000; @%p1 trap;
+    ld.shared.u32 %r3, [sm+8]; setp.ne.u32 %p1, %r3, 0x42004200; @%p1 trap;
+    ld.shared.f64 %e2, [sm+16]; cvt.rzi.u32.f64 %r4, %e2; setp.ne.u32 %p1, %r4, 32; @%p1 trap;
+    """
+    assert values(body + STORE) == [32] * 32
+
+
+def test_compare_and_swap_of_16_to_128_bits() -> None:
+    body = """
+    setp.ne.u32 %p0, %lane, 0; mov.u32 %r0, 0; @%p0 bra END;
+    mov.u64 %d0, 7; mov.u64 %d1, 9; st.shared.v2.u64 [sm], {%d0, %d1};
+    mov.b16 %h0, 7; mov.b16 %h1, 70;
+    atom.shared.cas.b16 %h2, [sm], %h0, %h1;
+    atom.shared.cas.b32 %r1, [sm], 70, 700;
+    atom.shared.cas.b64 %d2, [sm], 700, 7000;
+    mov.u64 %d3, 7000; mov.u64 %d4, 1; mov.u64 %d5, 2;
+    mov.b128 %q0, {%d3, %d1}; mov.b128 %q1, {%d4, %d5};
+    atom.shared.cas.b128 %q2, [sm], %q0, %q1;
+    ld.shared.v2.u64 {%d6, %d7}, [sm];
+    mov.b128 {%d8, %d9}, %q2;
+    setp.eq.u64 %p1, %d6, 1; setp.eq.and.u64 %p1, %d7, 2, %p1; setp.eq.and.u64 %p1, %d8, 7000, %p1;
+    setp.eq.and.u64 %p1, %d9, 9, %p1; setp.eq.and.u64 %p1, %d2, 700, %p1;
+    selp.u32 %r0, 1, 2, %p1;
+    END:
+    """
+    assert values(body + STORE) == [1] + [0] * 31
+
+
+def test_exchange_of_128_bits() -> None:
+    body = """
+    setp.ne.u32 %p0, %lane, 0; mov.u32 %r0, 0; @%p0 bra END;
+    mov.u64 %d0, 7; mov.u64 %d1, 9; st.shared.v2.u64 [sm], {%d0, %d1};
+    mov.b128 %q0, {%d1, %d0};
+    atom.shared.exch.b128 %q1, [sm], %q0;
+    atom.shared.cas.b128 %q2, [sm], %q1, %q1;
+    mov.b128 {%d2, %d3}, %q1; mov.b128 {%d4, %d5}, %q2;
+    ld.shared.v2.u64 {%d6, %d7}, [sm];
+    setp.eq.u64 %p1, %d2, 7; setp.eq.and.u64 %p1, %d3, 9, %p1; setp.eq.and.u64 %p1, %d4, 9, %p1;
+    setp.eq.and.u64 %p1, %d6, 9, %p1; setp.eq.and.u64 %p1, %d7, 7, %p1;
+    selp.u32 %r0, 1, 2, %p1;
+    END:
+    """
+    assert values(body + STORE) == [1] + [0] * 31
+
+
+def test_every_lane_counts_once() -> None:
+    body = "red.global.add.u32 [%out], 1;"
+    report = run(body, threads=96, grid=5)
+    assert report.verdict == "clean", str(report)
+    assert report.arrays["out"][0] == 480
+
+
+def test_old_values_of_a_counter_are_all_different() -> None:
+    body = """
+    atom.global.add.u32 %r1, [%x], 1; mul.wide.u32 %d0, %r1, 4; add.u64 %d0, %out, %d0;
+    add.u32 %r2, %r1, 1; st.global.u32 [%d0], %r2;
+    """
+    report = run(body, threads=64, grid=2, x=[0])
+    assert report.verdict == "clean", str(report)
+    assert (report.arrays["out"][:128] == np.arange(1, 129)).all()
+
+
+def test_atomic_on_undefined_bytes() -> None:
+    assert "uninitialized" in found("atom.shared.add.u32 %r0, [sm], 1;")
+
+
+def test_atomic_vector() -> None:
+    body = """
+    mov.f32 %f0, 0f3F800000; mov.f32 %f1, 0f40000000;
+    red.global.v2.f32.add [%out], {%f0, %f1};
+    """
+    report = run(body, dtype="float32")
+    assert report.verdict == "clean", str(report)
+    assert report.arrays["out"][:2].tolist() == [32.0, 64.0]
