@@ -70,7 +70,9 @@ def test_wrong_value_names_variable_value_and_allowed(
 
 
 def test_wrong_value_from_python_is_refused_alike() -> None:
-    with pytest.raises(KnobError, match=r"device='tpu' is not allowed; allowed: auto, gpu, sim, ref"):
+    with pytest.raises(
+        KnobError, match=r"device='tpu' is not allowed; allowed: auto, gpu, sim, ref"
+    ):
         Knobs().replace(device="tpu")
     with pytest.raises(KnobError, match=r"dump=\[1\] is not allowed; allowed: names separated"):
         Knobs().replace(dump=[1])
