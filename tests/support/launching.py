@@ -9,6 +9,7 @@ import numpy as np
 from tests.support.interpreter import run_kernel
 from tests.support.memory import NUMPY_TYPES, Memory
 from tests.support.reference import reference, wide
+from tests.support.simulating import Contents, simulated, takes_part
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -106,8 +107,13 @@ def interpret(
     *,
     seed: int = 0,
     alignment: Mapping[str, int] | None = None,
+    terms: int = 1,
 ) -> tuple[np.ndarray, ...]:
-    """Results of a kernel of a scheduled fusion, in the order of its outputs."""
+    """Results of a kernel of a scheduled fusion, in the order of its outputs.
+
+    Where the kernel takes part, its PTX is simulated as well: it must be clean under every
+    schedule, and its results equal up to the rounding of sums of `terms` terms.
+    """
     memory = {t.name: memory_of(t, inputs[t.name]) for t in fusion.input_tensors}
     numbers = {name: v for name, v in values.items() if isinstance(v, int)}
     places = []
@@ -121,13 +127,20 @@ def interpret(
         buffer = next(b for b in kernel.parameters if b.name == tensor.name)
         memory.setdefault(tensor.name, Memory(buffer, 1, step))
         places.append(_places(shape, steps))
+    before = {
+        name: Contents(place.data.copy(), place.defined.copy()) for name, place in memory.items()
+    }
     run_kernel(kernel, values, memory, alignment=alignment, seed=seed)
+    on_ptx = simulated(kernel, values, before) if takes_part(kernel) else {}
     results = []
     for output, place in zip(fusion.outputs, places, strict=True):
-        found = memory[output.value.name]
+        name, dtype = output.value.name, output.value.dtype
+        found = memory[name]
         missing = int((~found.defined).sum())
-        assert not missing, f"{missing} elements of {output.value.name} were never written"
+        assert not missing, f"{missing} elements of {name} were never written"
         results.append(found.data[place])
+        if name in on_ptx:
+            check(on_ptx[name][place], wide(results[-1], dtype), dtype, terms=terms)
     return tuple(results)
 
 
@@ -160,7 +173,7 @@ def check_scheduled(
     values = {**values_of(original, inputs), **(launch_values or {})}
     kernel = lower(scheduled, "test", index_type)
     assert [o.value.name for o in scheduled.outputs] == [o.value.name for o in original.outputs]
-    results = interpret(scheduled, kernel, inputs, values, seed=seed)
+    results = interpret(scheduled, kernel, inputs, values, seed=seed, terms=terms)
     known = reference(original, inputs, values)
     for output, result in zip(original.outputs, results, strict=True):
         check(result, known[output.value.name], output.value.dtype, terms=terms)
@@ -218,7 +231,9 @@ def check_segments(
         scheduled = candidate.scheduled(params)
         kernel = lower(scheduled, "test", index_type)
         numbers = {**values, **launch_values}
-        results = interpret(scheduled, kernel, arrays, numbers, seed=seed, alignment=alignment)
+        results = interpret(
+            scheduled, kernel, arrays, numbers, seed=seed, alignment=alignment, terms=terms
+        )
         for output, result in zip(part.fusion.outputs, results, strict=True):
             arrays[output.value.name] = laid_out(output.value, result)
     known = reference(fusion, inputs, values)

@@ -1,0 +1,114 @@
+"""Kernels of tests on the simulator: compiled, run under several schedules, and compared.
+
+Which kernels take part is decided by their text, so that a run is repeatable: one in
+`WARPSMITH_TEST_SIMULATE` of them, all with 1, none with 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.support.memory import NUMPY_TYPES
+from warpsmith import knobs
+from warpsmith.codegen.cuda import cuda_text, shared_bytes
+from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import evaluate
+from warpsmith.kernel.nodes import Kernel, Reciprocal
+from warpsmith.runtime.cache import CubinCache
+from warpsmith.runtime.source import Source
+from warpsmith.sim import machine
+from warpsmith.sim.ptx import read
+from warpsmith.sim.simulate import simulate
+
+SCHEDULES = 8
+_ONE_IN = int(os.environ.get("WARPSMITH_TEST_SIMULATE", "8"))
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Elements of an array in global memory, and which of them are defined."""
+
+    data: np.ndarray
+    defined: np.ndarray
+
+
+def takes_part(kernel: Kernel) -> bool:
+    """Whether this kernel is simulated in this run of the tests."""
+    if _ONE_IN < 2:
+        return _ONE_IN == 1
+    digest = hashlib.sha256(cuda_text(kernel).encode()).digest()
+    return int.from_bytes(digest[:4], "big") % _ONE_IN == 0
+
+
+def simulated(
+    kernel: Kernel, values: Mapping[str, float], memory: Mapping[str, Contents]
+) -> dict[str, np.ndarray]:
+    """What the kernel's PTX leaves in global memory, by name; it must be clean.
+
+    Args:
+        values: as for `run_kernel`.
+        memory: inputs and outputs before the run; undefined elements are poisoned.
+    """
+    numbers: dict[str, Any] = {name: v for name, v in values.items() if isinstance(v, int)}
+    for reciprocal in kernel.reciprocals:
+        magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, numbers))
+        numbers |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
+    for symbol, value in kernel.derived:
+        numbers[symbol.name] = evaluate(value, numbers)
+    grid = tuple(evaluate(extent, numbers) for extent in kernel.launch.grid)
+    block = tuple(evaluate(extent, numbers) for extent in kernel.launch.block)
+    if 0 in grid or 0 in block:
+        return {}
+    source = Source(text=cuda_text(kernel), entry=kernel.name)
+    binary = CubinCache(knobs.current().cache_dir).get_or_compile(source)
+    program = read(str(binary.ptx), kernel.name)
+    buffers = [
+        _buffer(parameter, memory, numbers)
+        for parameter in kernel.parameters
+        if parameter.memory is MemoryType.global_
+    ]
+    given = [machine.address_of(position) for position in range(len(buffers))]
+    given += [{**values, **numbers}[symbol.name] for symbol in kernel.scalars]
+    kinds = [np.dtype(np.uint64)] * len(buffers)
+    for symbol, parameter in zip(kernel.scalars, program.parameters[len(buffers) :], strict=True):
+        index = np.dtype(f"i{parameter.size}")
+        kinds.append(index if symbol.dtype is DataType.Index else NUMPY_TYPES[symbol.dtype])
+    image = bytearray(max(p.offset + p.size for p in program.parameters))
+    for parameter, value, kind in zip(program.parameters, given, kinds, strict=True):
+        image[parameter.offset : parameter.offset + parameter.size] = kind.type(value).tobytes()
+    launch = machine.Launch(
+        program=program,
+        grid=(grid[0], grid[1], grid[2]),
+        block=(block[0], block[1], block[2]),
+        cluster=(1, 1, 1),
+        dynamic_shared=evaluate(shared_bytes(kernel), numbers),
+        registers=max(binary.registers, 16),
+        buffers=tuple(buffers),
+        parameters=bytes(image),
+    )
+    report = simulate(launch, count=SCHEDULES)
+    assert report.verdict == "clean", f"{report}\n{cuda_text(kernel)}"
+    return {name: array for name, array in report.arrays.items() if name in memory}
+
+
+def _buffer(
+    parameter: Any, memory: Mapping[str, Contents], numbers: dict[str, Any]
+) -> machine.Buffer:
+    dtype = NUMPY_TYPES[parameter.dtype]
+    name = parameter.name
+    if name in memory:
+        place = memory[name]
+        array = np.full(place.data.nbytes, 0xFF, np.uint8).view(dtype)
+        array[place.defined] = place.data[place.defined]
+        return machine.Buffer(name=name, array=array, defined=bool(place.defined.any()))
+    size = evaluate(parameter.size, numbers)
+    counts = name.endswith("_arrivals")
+    array = np.zeros(size, dtype) if counts else np.full(size * dtype.itemsize, 0xFF, np.uint8)
+    return machine.Buffer(name=name, array=array, defined=counts)
