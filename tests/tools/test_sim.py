@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +163,23 @@ def test_two_entries_of_one_name_in_a_spec(call: Any) -> None:
     result = call(ADD_ONE, '{"grid": [1], "grid": [2]}')
     assert result.exit_code == 2
     assert "two entries `grid`" in result.stderr
+
+
+def test_an_interrupt_stops_it_at_once(tmp_path: Path) -> None:
+    endless = "__shared__ volatile unsigned x; for (unsigned i = 0;; ++i) x = i;"
+    (tmp_path / "k.ptx").write_text(ptx_of(endless))
+    (tmp_path / "spec.json").write_text('{"grid": [1], "block": [32]}')
+    files = (str(tmp_path / "k.ptx"), "--spec", str(tmp_path / "spec.json"))
+    budget = ("--budget", str(10**15))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "warpsmith.tools.cli", "sim", *files, *budget],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(4)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "stopped" in said
+    assert "Traceback" not in said

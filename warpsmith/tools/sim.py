@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +20,7 @@ from warpsmith.errors import SimulationError, WarpsmithError
 from warpsmith.sim.report import Finding, Report, Site
 
 _SHOWN: Final = 3  # findings of one kind
+_STOPPED: Final = 130  # exit status after Ctrl-C, as shells have it
 _COLORS: Final = {"clean": "green", "findings": "red", "incomplete": "yellow"}
 _BYTES: Final = {
     "global_read": "read from global memory",
@@ -52,7 +56,10 @@ def run_sim(request: Request) -> int:
         if path is not None:
             _check_writable(path)
     try:
-        report = _simulated(request)
+        report = _interruptible(lambda: _simulated(request))
+    except KeyboardInterrupt:
+        Console(stderr=True).print("stopped")
+        return _STOPPED
     except WarpsmithError as mistake:
         if request.json is not None:
             content = {"verdict": "incomplete", "findings": [], "error": mistake.message}
@@ -62,6 +69,28 @@ def run_sim(request: Request) -> int:
         _write_json(request.json, report.to_json())
     show(report, Console(highlight=False, soft_wrap=True))
     return report.exit_code
+
+
+def _interruptible(work: Callable[[], Report]) -> Report:
+    """Do it in a thread of its own: while the machine's C runs, Python hears no Ctrl-C."""
+    done: queue.SimpleQueue[Report | BaseException] = queue.SimpleQueue()
+    context = contextvars.copy_context()
+
+    def body() -> None:
+        try:
+            done.put(context.run(work))
+        except BaseException as failure:
+            done.put(failure)
+
+    threading.Thread(target=body, daemon=True).start()
+    while True:
+        try:
+            result = done.get(timeout=0.2)
+        except queue.Empty:
+            continue
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
 
 def _simulated(request: Request) -> Report:
