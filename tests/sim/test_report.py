@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sim.support.catalog import read_ptx, read_spec
 from tests.sim.support.small import ADD_ONE, add_one_spec, ptx_of, run_body
 from warpsmith import sim
 from warpsmith.sim import Finding, Report, Site
@@ -79,6 +80,14 @@ def test_a_misaligned_address_is_an_offset_in_its_buffer() -> None:
     spec = add_one_spec(params=[{"ptr": {"buffer": "x", "offset": 2}}, {"u32": 1}])
     (finding,) = [f for f in sim.run(ADD_ONE, spec).findings if f.kind == "misaligned"][:1]
     assert (finding.buffer, finding.address) == ("x", 2)
+
+
+def test_a_copy_from_behind_all_buffers_names_none_of_them() -> None:
+    spec = read_spec("bulk_ring")
+    first = next(at for at, param in enumerate(spec["params"]) if "ptr" in param)
+    spec["params"][first] = {"u64": 0x7699_0000_0000}
+    kinds = {f.kind: f for f in sim.run(read_ptx("bulk_ring"), spec, schedules=1).findings}
+    assert kinds["out-of-bounds"].buffer is None
 
 
 def test_blocks_are_block_indices_also_in_clusters() -> None:

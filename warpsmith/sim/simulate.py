@@ -132,6 +132,8 @@ def _finding(launch: Launch, names: tuple[str, ...], row: Any) -> Finding:
 
 def _located(names: tuple[str, ...], position: int, address: int) -> tuple[str | None, int | None]:
     """A buffer's name and an offset in it, or None and an offset in shared memory."""
+    if position >= len(names):  # an address behind them all
+        return None, None
     if position >= 0:
         return names[position], address if address < Window.LOCAL else None
     if address == _NOWHERE:

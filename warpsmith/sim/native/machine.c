@@ -126,6 +126,7 @@ void cta_free(cta *c) {
 }
 
 static void machine_free(machine *m) {
+    for (u32 i = 0; i < m->flight_count; i++) effect_free(m->flights[i]); /* they name warps */
     for (u32 i = 0; i < m->cta_count; i++) {
         cta_free(&m->ctas[i]);
         free(m->ctas[i].warps);
@@ -139,7 +140,6 @@ static void machine_free(machine *m) {
     region_release(m, &m->constant);
     region_release(m, &m->params);
     for (u32 i = 0; i < m->location_capacity; i++) clock_free(&m->locations[i].clock);
-    for (u32 i = 0; i < m->flight_count; i++) effect_free(m->flights[i]);
     free(m->locations);
     free(m->flights);
     free(m->accesses);
