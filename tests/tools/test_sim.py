@@ -165,6 +165,20 @@ def test_two_entries_of_one_name_in_a_spec(call: Any) -> None:
     assert "two entries `grid`" in result.stderr
 
 
+def test_a_fault_of_ours_is_one_line_too(
+    call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise IndexError("tuple index out of range")
+
+    monkeypatch.setattr("warpsmith.sim.door.run", broken)
+    result = call(ADD_ONE, add_one_spec(), "--json", tmp_path / "out.json")
+    assert result.exit_code == 2
+    assert "the simulator broke: IndexError: tuple index out of range" in result.stderr
+    assert "please report it" in result.stderr
+    assert json.loads((tmp_path / "out.json").read_text())["verdict"] == "incomplete"
+
+
 def test_an_interrupt_stops_it_at_once(tmp_path: Path) -> None:
     endless = "__shared__ volatile unsigned x; for (unsigned i = 0;; ++i) x = i;"
     (tmp_path / "k.ptx").write_text(ptx_of(endless))

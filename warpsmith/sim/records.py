@@ -45,7 +45,7 @@ EVENT: Final = np.dtype(
     ]
 )
 STATISTICS: Final = (
-    *("instructions", "cycles", "waits", "blocked_waits"),
+    *("instructions", "cycles", "waits", "blocked_waits", "wait_cycles"),
     *("global_read", "global_written", "shared_read", "shared_written"),
     *("copied_in", "copied_out", "peer", "max_in_flight"),
 )

@@ -60,11 +60,12 @@ def run_sim(request: Request) -> int:
     except KeyboardInterrupt:
         Console(stderr=True).print("stopped")
         return _STOPPED
-    except WarpsmithError as mistake:
+    except Exception as failure:
+        mistake = failure if isinstance(failure, WarpsmithError) else _broken(failure)
         if request.json is not None:
             content = {"verdict": "incomplete", "findings": [], "error": mistake.message}
             _write_json(request.json, content)
-        raise
+        raise mistake from None
     if request.json is not None:
         _write_json(request.json, report.to_json())
     show(report, Console(highlight=False, soft_wrap=True))
@@ -91,6 +92,15 @@ def _interruptible(work: Callable[[], Report]) -> Report:
         if isinstance(result, BaseException):
             raise result
         return result
+
+
+def _broken(failure: Exception) -> SimulationError:
+    """What a user is told of a fault of ours."""
+    return SimulationError(
+        f"the simulator broke: {type(failure).__name__}: {failure}",
+        code="WS0899",
+        remedy="please report it, with the kernel and the spec",
+    )
 
 
 def _simulated(request: Request) -> Report:
@@ -175,7 +185,8 @@ def _statistics(stats: Mapping[str, int]) -> Iterator[str]:
     yield (
         f"{stats['instructions']} warp instructions, {stats['cycles']} cycles of the timing model, "
         f"{stats['waits']} waits on mbarriers ({stats['blocked_waits']} had to wait), at most "
-        f"{stats['max_in_flight']} copies in flight"
+        f"{stats['max_in_flight']} copies in flight; all warps together waited for "
+        f"{stats['wait_cycles']} cycles"
     )
     moved = [f"{stats[name]} {words}" for name, words in _BYTES.items() if stats[name]]
     if moved:

@@ -321,7 +321,7 @@ typedef struct {
 typedef enum { ORDER_ROUND_ROBIN, ORDER_PRODUCER_FIRST, ORDER_CONSUMER_FIRST, ORDER_RANDOM } order;
 
 typedef struct {
-    u64 instructions, cycles, waits, blocked_waits;
+    u64 instructions, cycles, waits, blocked_waits, wait_cycles;
     u64 global_read, global_written, shared_read, shared_written, copied_in, copied_out, peer;
     u64 max_in_flight;
 } statistics;

@@ -507,7 +507,10 @@ bool warp_step(warp *w) {
     switch (result) {
     case STEP_NEXT:
     case STEP_YIELD:
-        if (m->events && w->cycle > begin && in->op != OP_WGMMA) trace_wait(w, s, begin);
+        if (w->cycle > begin && in->op != OP_WGMMA) {
+            m->stats.wait_cycles += w->cycle - begin;
+            trace_wait(w, s, begin);
+        }
         s->released = false;
         s->pc++;
         meet(w, s);
