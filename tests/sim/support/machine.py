@@ -54,6 +54,7 @@ def run(
     module: str = "",
     bound: str = "",
     registers: int = 32,
+    shared: int = 0,
 ) -> Report:
     """Run a body. `x` and `out` have 1024 words; those of `x` count up where nothing is given."""
     words = np.arange(WORDS) if x is None else np.resize(np.asarray(x), WORDS)
@@ -62,6 +63,7 @@ def run(
         "block": [threads, 1, 1],
         "cluster": [cluster, 1, 1],
         "registers": registers,
+        "shared_bytes": shared,
         "buffers": {
             "x": {"dtype": dtype, "shape": [WORDS], "init": "zeros"},
             "out": {"dtype": dtype, "shape": [WORDS], "init": init},

@@ -19,8 +19,8 @@ u64 random_next(machine *m) {
 static bool start_cluster(machine *m) {
     if (m->next_cta == m->cta_count) return false;
     if (m->next_cta - m->done_ctas + m->cluster_size > m->resident) return false;
+    /* No progress in itself: warps that spin need not look again before it does something. */
     for (u32 i = 0; i < m->cluster_size; i++) cta_start(&m->ctas[m->next_cta++]);
-    m->progress++;
     return true;
 }
 

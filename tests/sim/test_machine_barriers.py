@@ -1,0 +1,281 @@
+"""Barriers, clusters, register pools, and runs that do not end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.support.machine import at, clean, finding, found, run, values
+
+STORE = "st.global.u32 [%o], %r0;"
+PLACE = "mul.lo.u32 %r1, %tid, 4; add.u32 %r1, %r1, sm;"
+
+
+# ---- Named barriers -----------------------------------------------------------------------------
+
+
+def test_cta_barrier_with_a_partial_last_warp() -> None:
+    body = f"""
+    {PLACE} st.shared.u32 [%r1], %tid;
+    bar.sync 0;
+    sub.u32 %r2, 69, %tid; mul.lo.u32 %r2, %r2, 4; add.u32 %r2, %r2, sm; ld.shared.u32 %r0, [%r2];
+    """
+    assert values(body + STORE, threads=70) == [69 - t for t in range(70)]
+
+
+def test_warps_that_have_exited_do_not_count() -> None:
+    body = """
+    setp.eq.u32 %p0, %warp, 1; @%p0 exit;
+    bar.sync 0; bar.sync 0;
+    """
+    clean(body, threads=96)
+
+
+def test_exit_completes_a_barrier_where_others_wait_already() -> None:
+    body = """
+    mov.u32 %r2, 0; setp.ne.u32 %p0, %warp, 2; @%p0 bra WAIT;
+    LOOP: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 400; @%p1 bra LOOP;
+    exit;
+    WAIT: bar.sync 0;
+    """
+    clean(body, threads=96)
+
+
+def test_barrier_of_some_warps() -> None:
+    body = f"""
+    setp.ge.u32 %p0, %warp, 2; @%p0 bra DONE;
+    {PLACE} st.shared.u32 [%r1], %tid;
+    bar.sync 3, 64;
+    xor.b32 %r2, %r1, 128; ld.shared.u32 %r0, [%r2];
+    """
+    got = values(body + STORE, threads=128)
+    assert got[:64] == [t ^ 32 for t in range(64)]
+
+
+def test_arrive_orders_as_sync_does() -> None:
+    body = f"""
+    {PLACE} setp.eq.u32 %p0, %warp, 0;
+    @%p0 bra WRITER;
+    bar.sync 1, 64;
+    ld.shared.u32 %r0, [%r1+-128]; {STORE} bra DONE;
+    WRITER: st.shared.u32 [%r1], %lane; ARRIVE
+    """
+    clean(body.replace("ARRIVE", "bar.arrive 1, 64;"), threads=64)
+    assert "deadlock" in found(body.replace("ARRIVE", ""), threads=64)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [("popc.u32", 22), ("and.pred", 0), ("or.pred", 1)],
+)
+def test_barrier_reductions(mode: str, expected: int) -> None:
+    predicate = mode.endswith("pred")
+    target = "%p1" if predicate else "%r0"
+    body = f"""
+    and.b32 %r1, %tid, 3; setp.eq.u32 %p0, %r1, 1; setp.lt.or.u32 %p0, %tid, 8, %p0;
+    bar.red.{mode} {target}, 0, %p0;
+    {"selp.u32 %r0, 1, 0, %p1;" if predicate else ""}
+    """
+    assert values(body + STORE, threads=64) == [expected] * 64
+
+
+def test_unaligned_barrier_of_a_divergent_warp() -> None:
+    body = """
+    setp.lt.u32 %p0, %lane, 16; @%p0 bra LOW;
+    barrier.sync 1, 32; bra DONE;
+    LOW: barrier.sync 1, 32;
+    """
+    clean(body)
+
+
+def test_numbers_out_of_range() -> None:
+    assert found("add.u32 %r1, %warp, 16; bar.sync %r1;") == {"illegal-argument"}
+    assert "named-barrier-count" in found("add.u32 %r1, %warp, 40; bar.sync 1, %r1;")
+
+
+def test_two_counts_at_one_barrier() -> None:
+    body = "setp.eq.u32 %p0, %warp, 0; @%p0 bra A; bar.sync 1, 64; bra DONE; A: bar.sync 1, 96;"
+    one = finding(body, "named-barrier-count", threads=64, count=1)
+    assert at(one, "bar.sync")
+    assert one.other is not None
+
+
+# ---- Clusters -----------------------------------------------------------------------------------
+
+
+def test_ranks_and_places_of_a_cluster() -> None:
+    body = """
+    mov.u32 %r1, %cluster_ctarank; mov.u32 %r2, %clusterid.x; mov.u32 %r3, %cluster_nctarank;
+    mad.lo.u32 %r0, %r2, 10, %r1; mad.lo.u32 %r0, %r3, 100, %r0;
+    """
+    got = values(body + STORE, threads=1, grid=6, cluster=2)
+    assert got == [200 + cta // 2 * 10 + cta % 2 for cta in range(6)]
+
+
+PEER = """
+mov.u32 %r1, %cluster_ctarank; add.u32 %r2, %r1, 1; rem.u32 %r2, %r2, 4;
+mov.u32 %r3, sm; mapa.shared::cluster.u32 %r4, %r3, %r2;
+add.u32 %r5, %cta, 50;
+"""
+SYNC = "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;"
+
+
+def test_peers_write_into_each_other() -> None:
+    body = f"""
+    {PEER} {SYNC}
+    st.shared::cluster.u32 [%r4], %r5;
+    {SYNC}
+    ld.shared.u32 %r0, [sm];
+    """
+    got = values(body + STORE, threads=1, grid=8, cluster=4)
+    assert got == [50 + cta // 4 * 4 + (cta + 3) % 4 for cta in range(8)]
+
+
+def test_peers_read_and_count_in_each_other() -> None:
+    body = f"""
+    {PEER} st.shared.u32 [sm], %r5;
+    {SYNC}
+    atom.shared::cluster.add.u32 %r6, [%r4], 1000;
+    {SYNC}
+    ld.shared.u32 %r7, [sm]; sub.u32 %r0, %r7, %r6;
+    """
+    got = values(body + STORE, threads=1, grid=4, cluster=4)
+    assert got == [1000 + cta - (cta + 1) % 4 for cta in range(4)]
+
+
+def test_peer_that_may_have_left() -> None:
+    body = f"{PEER} {SYNC} st.shared::cluster.u32 [%r4], %r5;"
+    assert "exit-outstanding" in found(body, threads=1, grid=4, cluster=4)
+
+
+def test_relaxed_cluster_barrier_orders_no_memory() -> None:
+    relaxed = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;"
+    body = f"""
+    {PEER} {SYNC} st.shared::cluster.u32 [%r4], %r5; ORDER
+    ld.shared.u32 %r0, [sm]; {STORE} {SYNC}
+    """
+    clean(body.replace("ORDER", SYNC), threads=1, grid=4, cluster=4)
+    assert "race" in found(body.replace("ORDER", relaxed), threads=1, grid=4, cluster=4)
+    fenced = f"fence.acq_rel.cluster; {relaxed}"
+    clean(body.replace("ORDER", fenced), threads=1, grid=4, cluster=4)
+
+
+def test_rank_that_the_cluster_has_not() -> None:
+    body = "mov.u32 %r3, sm; mapa.shared::cluster.u32 %r4, %r3, 5; st.shared::cluster.u32 [%r4], 1;"
+    assert "out-of-bounds" in found(body, threads=1, grid=2, cluster=2)
+
+
+# ---- CTAs come and go ---------------------------------------------------------------------------
+
+
+def test_grid_larger_than_the_device() -> None:
+    report = run("red.global.add.u32 [%out], 1;", grid=500, shared=200 << 10)
+    assert report.verdict == "clean", str(report)
+    assert report.arrays["out"][0] == 500 * 32
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_waiting_for_a_cta_that_has_no_room(count: int) -> None:
+    """Every CTA waits for one of them; 132 find room, one on each SM."""
+    body = """
+    setp.eq.u32 %p0, %cta, LAST; @%p0 st.release.gpu.global.u32 [%out], 1;
+    SPIN: ld.acquire.gpu.global.u32 %r1, [%out]; setp.eq.u32 %p1, %r1, 0; @%p1 bra SPIN;
+    """
+    full = {"threads": 1, "grid": 140, "shared": 200 << 10, "count": count, "budget": 10**7}
+    one = finding(body.replace("LAST", "139"), "deadlock", **full)
+    assert "8 CTAs wait for room" in one.message
+    clean(body.replace("LAST", "131"), **full)
+
+
+# ---- Registers ----------------------------------------------------------------------------------
+
+POOL = """
+shr.u32 %r1, %warp, 2; setp.eq.u32 %p0, %r1, 0;
+@%p0 bra GIVES;
+setmaxnreg.inc.sync.aligned.u32 MORE; bra DONE;
+GIVES: mov.u32 %r2, 0;
+LOOP: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 300; @%p1 bra LOOP;
+setmaxnreg.dec.sync.aligned.u32 40;
+"""
+
+
+def test_increase_waits_for_what_others_give() -> None:
+    launch = {"threads": 384, "registers": 168, "bound": ".maxntid 384, 1, 1 .minnctapersm 1"}
+    clean(POOL.replace("MORE", "232"), **launch)
+    assert {"setmaxnreg", "deadlock"} <= found(POOL.replace("MORE", "240"), **launch)
+
+
+def test_register_counts_out_of_range() -> None:
+    bound = ".maxntid 128, 1, 1 .minnctapersm 1"
+    assert "setmaxnreg" in found(
+        "setmaxnreg.dec.sync.aligned.u32 200;", threads=128, registers=128, bound=bound
+    )
+
+
+# ---- Runs that do not end -----------------------------------------------------------------------
+
+
+def test_spinning_on_a_flag_of_another_warp() -> None:
+    body = """
+    setp.ne.u32 %p0, %lane, 0; @%p0 exit;
+    setp.eq.u32 %p0, %warp, 1; @%p0 bra SETS;
+    SPIN: ld.acquire.gpu.global.u32 %r1, [%out]; setp.eq.u32 %p1, %r1, 0; PAUSE @%p1 bra SPIN;
+    bra DONE;
+    SETS: mov.u32 %r2, 0;
+    LOOP: add.u32 %r2, %r2, 1; setp.lt.u32 %p2, %r2, 3000; @%p2 bra LOOP;
+    st.release.gpu.global.u32 [%out], 1;
+    """
+    clean(body.replace("PAUSE", ""), threads=64)
+    clean(body.replace("PAUSE", "nanosleep.u32 100;"), threads=64)
+
+
+@pytest.mark.parametrize("pause", ["", "nanosleep.u32 20;", "add.u32 %r3, %r1, 1;"])
+def test_spinning_on_a_flag_that_nobody_sets(pause: str) -> None:
+    body = f"""
+    SPIN: ld.acquire.gpu.global.u32 %r1, [%out]; setp.eq.u32 %p1, %r1, 0; {pause} @%p1 bra SPIN;
+    """
+    one = finding(body, "deadlock", threads=64, count=1)
+    assert "does not change" in one.message
+
+
+def test_two_warps_that_undo_each_other_for_ever() -> None:
+    """Memory changes all the time: no proof of a deadlock, so the budget ends the run."""
+    body = "SPIN: atom.global.xor.b32 %r1, [%out], 1; setp.lt.u32 %p1, %r1, 2; @%p1 bra SPIN;"
+    report = run(body, threads=64, budget=20_000)
+    assert report.verdict == "incomplete"
+    assert report.exit_code == 2
+    assert {one.kind for one in report.findings} == {"budget"}
+
+
+def test_budget_tells_where_warps_stand() -> None:
+    body = "mov.u32 %r1, 0; LOOP: add.u32 %r1, %r1, 1; bra LOOP;"
+    report = run(body, threads=64, budget=5_000, count=1)
+    (one,) = report.findings
+    assert (one.kind, report.verdict) == ("budget", "incomplete")
+    assert "warp 0 of CTA 0 at line" in one.message
+    assert "5000 warp instructions" in one.message
+
+
+def test_waiting_for_the_clock() -> None:
+    clean("""
+    mov.u64 %d0, %clock64;
+    LOOP: mov.u64 %d1, %clock64; sub.u64 %d2, %d1, %d0; setp.lt.u64 %p0, %d2, 5000; @%p0 bra LOOP;
+    mov.u64 %d3, %globaltimer; add.u64 %d4, %d3, 1000;
+    WAIT: mov.u64 %d3, %globaltimer; setp.lt.u64 %p1, %d3, %d4; @%p1 bra WAIT;
+    """)
+
+
+def test_lane_that_waits_for_another_lane_of_its_warp() -> None:
+    body = """
+    setp.eq.u32 %p0, %lane, 0; mov.u32 %r2, 1;
+    @%p0 bra SETS;
+    SPIN: ld.acquire.cta.shared.u32 %r1, [sm]; setp.ne.u32 %p1, %r1, 1; @%p1 bra SPIN;
+    bra DONE;
+    SETS: st.release.cta.shared.u32 [sm], %r2;
+    """
+    init = "setp.eq.u32 %p2, %lane, 0; @%p2 st.shared.u32 [sm], 0; bar.warp.sync -1;"
+    clean(init + body)
+
+
+def test_trap_ends_the_run() -> None:
+    one = finding("setp.eq.u32 %p0, %lane, 3; @%p0 trap;", "trap", count=1)
+    assert one.site.lane == 3
