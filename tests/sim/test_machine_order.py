@@ -170,9 +170,9 @@ def three(second: str) -> str:
 def test_what_was_acquired_is_released_further() -> None:
     spin = f"A: ld.acquire.gpu.global.u32 %r1, [{FLAG}]; setp.eq.u32 %p3, %r1, 0; @%p3 bra A;"
     clean(three(f"{spin} st.release.gpu.global.u32 [{FLAG}+4], 2;"), threads=1, grid=3)
-    assert found(
-        three(f"{spin} st.relaxed.gpu.global.u32 [{FLAG}+4], 2;"), threads=1, grid=3
-    ) == {"race"}
+    assert found(three(f"{spin} st.relaxed.gpu.global.u32 [{FLAG}+4], 2;"), threads=1, grid=3) == {
+        "race"
+    }
     unordered = spin.replace("acquire", "relaxed")
     assert found(
         three(f"{unordered} st.release.gpu.global.u32 [{FLAG}+4], 2;"), threads=1, grid=3
