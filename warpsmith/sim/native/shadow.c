@@ -82,10 +82,7 @@ static void complain(const actor *a, const region *r, u64 offset, order_known ho
                                         : FINDING_RACE;
     if (reported_before(m, kind, (i32)(a->pc & SHADOW_PC))) return;
     char mine[160], other[160];
-    if (a->who & WHO_FLIGHT) /* it is not under way yet */
-        snprintf(mine, sizeof mine, "an asynchronous copy issued by warp %u lane %u of CTA %u", a->by->index,
-                 a->lane, a->by->cta->index);
-    else describe_who(m, a->who, a->time, mine, sizeof mine);
+    describe_who(m, a->who, a->time, mine, sizeof mine);
     describe_who(m, who, time, other, sizeof other);
     bool lanes = how == UNKNOWN && !(who & WHO_FLIGHT) && (who ^ a->who) < 32;
     finding *f = report(
