@@ -11,13 +11,14 @@ from warpsmith.codegen.cuda import cuda_text, shared_bytes, shared_layout
 from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
 from warpsmith.kernel.nodes import Buffer, Element, Kernel, Launch, Statement
 from warpsmith.lower.pipeline import lower
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Source
+from warpsmith.schedule.transforms import parallelize
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
 
@@ -155,3 +156,15 @@ def test_nvrtc_accepts_it(make: Callable[[], Program], index_type: DataType) -> 
     binary = compile_source(Source(text=cuda_text(kernel), entry="test"))
     assert binary.spill_bytes == 0
     assert 0 < binary.registers <= 255
+
+
+@pytest.mark.parametrize("op", ["sum", "max", "prod", "min"])
+def test_a_block_reduction_brings_its_operation(op: str) -> None:
+    """Nothing else in the kernel names it: each thread has one element."""
+    p = Program()
+    p.output(p.reduce(op, p.input(DataType.Float, (None, 32)), (1,)))
+    (total,) = (tensor for tensor in p.fusion.tensors if tensor.has_reduction)
+    parallelize(total, 0, ParallelType.grid_x)
+    parallelize(total, 1, ParallelType.block_x)
+    kernel = lower(p.fusion, "test", DataType.Int32)
+    assert compile_source(Source(text=cuda_text(kernel), entry="test")).registers > 0

@@ -291,7 +291,7 @@ class _Printer:
     def _reduce(self, reduce: Reduce) -> None:
         """Pack the values, combine them, unpack them."""
         value = self._value
-        value.pieces.add("block_reduce")
+        value.pieces |= {"reduce_ops", "block_reduce"}
         welford = reduce.op == "welford"
         element = value.type_name(reduce.buffers[0].dtype)
         kind = f"ws_welford<{element}>" if welford else element
