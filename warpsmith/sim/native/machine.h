@@ -374,6 +374,7 @@ struct machine {
     cta *ctas;
     cluster_barrier *clusters;
     u32 resident, next_cta, done_ctas;
+    u32 first_cta; /* all before it have exited */
     /* The shadow. */
     shadow_access *accesses;
     u32 access_count, access_capacity, access_free;

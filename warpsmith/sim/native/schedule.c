@@ -253,7 +253,8 @@ static warp *choose(machine *m, u32 *turn) {
     warp *best = NULL;
     u64 best_rank = 0;
     u32 seen = 0;
-    for (u32 c = 0; c < m->next_cta; c++) {
+    while (m->first_cta < m->next_cta && m->ctas[m->first_cta].exited) m->first_cta++;
+    for (u32 c = m->first_cta; c < m->next_cta; c++) {
         if (m->ctas[c].exited) continue;
         for (u32 i = 0; i < m->ctas[c].warp_count; i++) {
             warp *w = &m->ctas[c].warps[i];
