@@ -90,7 +90,14 @@ def test_options_that_are_refused(option: str, value: object) -> None:
         sim.run(ADD_ONE, add_one_spec(), **{option: value})  # type: ignore[arg-type]
 
 
-def test_a_cache_directory_that_cannot_be_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("cache", "path", "said"),
+    [
+        ("file/cache", "/usr/bin:/bin", "set WARPSMITH_CACHE_DIR to a directory that can be"),
+        ("cache", "/nowhere", "the simulator needs a C compiler, and none of cc, gcc, clang"),
+    ],
+)
+def test_a_machine_that_cannot_be_built(tmp_path: Path, cache: str, path: str, said: str) -> None:
     (tmp_path / "file").write_text("")
     program = (
         "from warpsmith import sim\nfrom tests.sim.support.small import ADD_ONE, add_one_spec\n"
@@ -99,13 +106,13 @@ def test_a_cache_directory_that_cannot_be_written(tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={"WARPSMITH_CACHE_DIR": str(tmp_path / "file" / "cache"), "PATH": "/usr/bin:/bin"},
+        env={"WARPSMITH_CACHE_DIR": str(tmp_path / cache), "PATH": path},
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert "set WARPSMITH_CACHE_DIR to a directory that can be written" in done.stdout
+    assert said in done.stdout
 
 
 def test_public_names() -> None:

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from warpsmith.sim import isa
 
 _SOURCES: Final = Path(__file__).parent / "native"
 _FLAGS: Final = (
-    *("-std=c11", "-O2", "-fPIC", "-shared"),
+    *("-std=c11", "-O2", "-fPIC"),
     *("-ffp-contract=off", "-frounding-math"),
 )
 _COMPILERS: Final = ("cc", "gcc", "clang")
@@ -72,13 +73,23 @@ def _compile(sources: list[Path], header: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".building-") as folder:
         (Path(folder) / "isa.h").write_text(header)
-        made = Path(folder) / path.name
-        command = [compiler, *_FLAGS, f"-I{folder}", *map(str, sources), "-o", str(made), "-lm"]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if result.returncode:
-            raise SimulationError(
-                f"{compiler} cannot compile the simulator:\n{result.stderr.strip()[:2000]}",
-                code="WS0810",
-                remedy="use GCC 9 or Clang 12, or later",
-            )
+        objects = [f"{folder}/{source.stem}.o" for source in sources]
+        commands = [
+            [compiler, *_FLAGS, f"-I{folder}", "-c", str(source), "-o", made]
+            for source, made in zip(sources, objects, strict=True)
+        ]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(_run, commands))
+        made = f"{folder}/{path.name}"
+        _run([compiler, *_FLAGS, "-shared", *objects, "-o", made, "-lm"])
         os.replace(made, path)
+
+
+def _run(command: list[str]) -> None:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise SimulationError(
+            f"{command[0]} cannot compile the simulator:\n{result.stderr.strip()[:2000]}",
+            code="WS0810",
+            remedy="use GCC 9 or Clang 12, or later",
+        )
