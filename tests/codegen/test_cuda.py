@@ -18,6 +18,8 @@ from warpsmith.kernel.nodes import Buffer, Element, Kernel, Launch, Statement
 from warpsmith.lower.pipeline import lower
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Source
+from warpsmith.schedule.caches import cache_before
+from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.transforms import parallelize
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
@@ -163,8 +165,11 @@ def test_a_block_reduction_brings_its_operation(op: str) -> None:
     """Nothing else in the kernel names it: each thread has one element."""
     p = Program()
     p.output(p.reduce(op, p.input(DataType.Float, (None, 32)), (1,)))
-    (total,) = (tensor for tensor in p.fusion.tensors if tensor.has_reduction)
+    (output,) = p.fusion.outputs
+    total = cache_before(output.value)
     parallelize(total, 0, ParallelType.grid_x)
     parallelize(total, 1, ParallelType.block_x)
+    parallelize(output.value, 0, ParallelType.grid_x)
+    inline_most(p.fusion)
     kernel = lower(p.fusion, "test", DataType.Int32)
     assert compile_source(Source(text=cuda_text(kernel), entry="test")).registers > 0

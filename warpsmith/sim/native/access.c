@@ -165,40 +165,56 @@ static u64 extend(int type, u64 value) {
     }
 }
 
+enum { MOST_ELEMENTS = 8 };
+
+/* Which of an access's elements hold undefined bits, one bit each. */
+static u32 undefined_elements(const target *t, u32 count, u32 size) {
+    u32 found = 0;
+    for (u32 i = 0; i < count; i++) {
+        u64 at = t->at.offset + (u64)i * size;
+        const u8 *local = t->w->local_undefined + (u64)t->lane * t->w->m->local_bytes + at;
+        bool bad = t->local ? memchr(local, 1, size) != NULL : shadow_undefined(t->at.in, at, size);
+        if (bad) found |= 1u << i;
+    }
+    return found;
+}
+
 static step load(warp *w, const insn *in, u32 mask) {
     u32 count = in->operand_count - 1, element = type_bytes(in->type), slots = element == 16 ? 2 : 1;
     u32 size = element / slots;
     target t = {.w = w, .in = in, .pc = pc_of(w, in), .bytes = element * in->vector};
-    u32 undefined = 0;
+    u32 undefined[MOST_ELEMENTS] = {0};
     u32 anywhere = undefined_of(w, in, count); /* an undefined address within bounds does no harm */
     FOR_LANES(lane, mask) {
         t.lane = (u32)lane;
         u8 bytes[64];
         memset(bytes, 0xa5, sizeof bytes);
-        bool bad = true;
+        u32 bad = ~0u;
         if (find(&t, count, "reads")) {
             if (t.local) {
                 u64 at = (u64)lane * w->m->local_bytes + t.at.offset;
                 memcpy(bytes, w->local + at, t.bytes);
-                bad = memchr(w->local_undefined + at, 1, t.bytes) != NULL;
+                bad = undefined_elements(&t, count, size);
             } else {
                 actor a = actor_thread(w, t.lane, t.pc);
                 a.pc |= strength(in);
-                bad = shadow_read(&a, t.at.in, t.at.offset, t.bytes);
+                bool some = shadow_read(&a, t.at.in, t.at.offset, t.bytes);
+                bad = some ? undefined_elements(&t, count, size) : 0;
                 memcpy(bytes, t.at.in->data + t.at.offset, t.bytes);
                 if (strength(in)) learn(&t);
                 count_bytes(w->m, t.at.in, w, t.bytes, false);
             }
         }
-        if (bad || lane_in(anywhere, lane)) undefined |= 1u << lane;
+        if (lane_in(anywhere, lane)) bad = ~0u;
         for (u32 i = 0; i < count; i++) {
+            undefined[i] |= (bad >> i & 1) << lane;
             u64 value = 0;
             memcpy(&value, bytes + (size_t)i * size, size);
             u64 *d = destination(w, in, i);
             if (d) d[lane] = extend(in->type, value);
         }
     }
-    for (u32 i = 0; i < count; i++) define(w, in, i, mask, undefined, (u32)t.pc);
+    for (u32 i = 0; i < count; i++) define(w, in, i, mask, undefined[i], (u32)t.pc);
     return STEP_NEXT;
 }
 
@@ -214,32 +230,34 @@ static bool agrees(const actor *a, const target *t) {
 
 static step store(warp *w, const insn *in, u32 mask) {
     u32 count = in->operand_count - 1, element = type_bytes(in->type), slots = element == 16 ? 2 : 1;
-    u32 size = element / slots, undefined = 0;
+    u32 size = element / slots, undefined[MOST_ELEMENTS] = {0}, any = 0;
     target t = {.w = w, .in = in, .pc = pc_of(w, in), .bytes = element * in->vector};
     require_defined(w, in, 0, mask, "the address of a store");
-    row scratch[8];
-    const u64 *rows[8];
-    for (u32 i = 0; i < count && i < 8; i++) {
+    row scratch[MOST_ELEMENTS];
+    const u64 *rows[MOST_ELEMENTS];
+    for (u32 i = 0; i < count; i++) {
         rows[i] = source(w, in, 1 + i, scratch[i], mask);
-        undefined |= undefined_of(w, in, 1 + i);
+        undefined[i] = undefined_of(w, in, 1 + i) | w->doubtful;
+        any |= undefined[i];
     }
     w->time++;
     FOR_LANES(lane, mask) {
         t.lane = (u32)lane;
         if (!find(&t, 0, "writes")) continue;
         u8 bytes[64];
-        for (u32 i = 0; i < count && i < 8; i++) memcpy(bytes + (size_t)i * size, &rows[i][lane], size);
-        bool poison = lane_in(undefined | w->doubtful, lane);
+        for (u32 i = 0; i < count; i++) memcpy(bytes + (size_t)i * size, &rows[i][lane], size);
         if (t.local) {
             u64 at = (u64)lane * w->m->local_bytes + t.at.offset;
             memcpy(w->local + at, bytes, t.bytes);
-            memset(w->local_undefined + at, poison, t.bytes);
+            for (u32 i = 0; i < count; i++)
+                memset(w->local_undefined + at + (u64)i * size, lane_in(undefined[i], lane), size);
             continue;
         }
         if (t.at.in->kind == REGION_CONST || t.at.in->kind == REGION_PARAM) {
             out_of_bounds(&t, "writes to read-only memory:");
             continue;
         }
+        bool poison = lane_in(any, lane);
         if (poison && t.at.in->kind != REGION_SHARED)
             for (u32 i = 0; i < count; i++)
                 require_defined(w, in, 1 + i, 1u << lane, "a value stored to global memory");
@@ -247,7 +265,11 @@ static step store(warp *w, const insn *in, u32 mask) {
         a.pc |= strength(in);
         u8 *data = t.at.in->data + t.at.offset;
         bool changes = memcmp(data, bytes, t.bytes) != 0;
-        if (changes || !agrees(&a, &t)) shadow_write(&a, t.at.in, t.at.offset, t.bytes, poison);
+        if (poison)
+            for (u32 i = 0; i < count; i++)
+                shadow_write(&a, t.at.in, t.at.offset + (u64)i * size, size, lane_in(undefined[i], lane));
+        else if (changes || !agrees(&a, &t))
+            shadow_write(&a, t.at.in, t.at.offset, t.bytes, false);
         memcpy(data, bytes, t.bytes);
         if (changes || strength(in)) w->m->progress++;
         if (strength(in)) publish(&t, false);
