@@ -276,6 +276,19 @@ def test_lane_that_waits_for_another_lane_of_its_warp() -> None:
     clean(init + body)
 
 
+def test_lane_that_waits_for_one_beyond_the_point_where_they_meet() -> None:
+    """Lanes make progress each by itself; meeting again is no promise."""
+    body = """
+    setp.eq.u32 %p2, %lane, 0; @%p2 st.shared.u32 [sm], 0; bar.warp.sync -1;
+    setp.ne.u32 %p0, %lane, 0; @%p0 bra MEET;
+    SPIN: ld.acquire.cta.shared.u32 %r1, [sm]; setp.eq.u32 %p1, %r1, 0; @%p1 bra SPIN;
+    MEET: setp.eq.u32 %p3, %lane, VALUE; mov.u32 %r3, 1; @%p3 st.release.cta.shared.u32 [sm], %r3;
+    bar.warp.sync -1;
+    """
+    clean(body.replace("VALUE", "1"))
+    assert "deadlock" in found(body.replace("VALUE", "99"))
+
+
 def test_trap_ends_the_run() -> None:
     one = finding("setp.eq.u32 %p0, %lane, 3; @%p0 trap;", "trap", count=1)
     assert one.site.lane == 3

@@ -235,6 +235,58 @@ def test_store_of_undefined_shared_memory() -> None:
     assert found(body) == {"uninitialized"}
 
 
+GROUPS = f"""
+{PLACE} st.shared.u32 [%r1], %tid; fence.proxy.async.shared::cta; bar.sync 0;
+setp.eq.u32 %p0, %tid, 0; setp.eq.u32 %p1, %tid, 1; setp.lt.u32 %p2, %tid, 2;
+mul.wide.u32 %d0, %tid, 128; add.u64 %d0, %out, %d0;
+"""
+OVERWRITE = "bar.warp.sync -1; st.shared.u32 [%r1], %lane;"
+
+
+@pytest.mark.parametrize(
+    ("issuer", "committer", "waiter", "right"),
+    [
+        ("%p0", "%p0", "%p0", True),
+        ("%p2", "%p2", "%p2", True),
+        ("%p0", "%p0", "%p2", True),
+        ("%p0", "%p1", "%p0", False),
+        ("%p0", "%p0", "%p1", False),
+        ("%p2", "%p2", "%p0", False),
+    ],
+)
+def test_bulk_groups_belong_to_their_lane(
+    issuer: str, committer: str, waiter: str, right: bool
+) -> None:
+    body = f"""{GROUPS}
+    @{issuer} cp.async.bulk.global.shared::cta.bulk_group [%d0], [sm], 128;
+    @{committer} cp.async.bulk.commit_group; @{waiter} cp.async.bulk.wait_group.read 0;
+    {OVERWRITE}
+    @{issuer} cp.async.bulk.commit_group; @{issuer} cp.async.bulk.wait_group.read 0;
+    """
+    if right:
+        clean(body)
+    else:
+        assert "race" in found(body)
+
+
+def test_lanes_wait_for_their_own_copies_one_after_the_other() -> None:
+    body = f"""{GROUPS}
+    @%p2 cp.async.bulk.global.shared::cta.bulk_group [%d0], [sm], 128;
+    @%p2 cp.async.bulk.commit_group;
+    @%p0 cp.async.bulk.wait_group.read 0; @%p1 cp.async.bulk.wait_group.read 0;
+    {OVERWRITE}
+    """
+    clean(body)
+
+
+def test_one_lane_waits_for_its_own_cp_async_only() -> None:
+    body = f"""{PLACE} {COPY} cp.async.commit_group; {LEADER}
+    @%p0 cp.async.wait_group 0; bar.warp.sync -1;
+    READ ld.shared.u32 %r0, [%r1]; READ {STORE} cp.async.wait_all;"""
+    clean(body.replace("READ", "@%p0"))
+    assert "race" in found(body.replace("READ", ""))
+
+
 # ---- To peers -----------------------------------------------------------------------------------
 
 PEER = """

@@ -226,6 +226,7 @@ static bool mark_store(effect *e, const insn *in) {
         shadow_write(&writes, to.in, to.offset, r->bytes, false);
     }
     w->bulk_lanes |= 1u << e->lane;
+    w->bulk_open |= 1u << e->lane;
     w->bulk_issued = e->group;
     return true;
 }
@@ -360,6 +361,7 @@ static void copy_small(warp *w, const insn *in, u32 lane) {
     shadow_write(&a, destination_at.in, destination_at.offset, bytes, poison);
     e->destination_cta[e->destination_count++] = destination_at.in->id;
     w->cp_open = true;
+    w->cp_lanes |= 1u << lane;
     launch(w->m, e);
 }
 
@@ -384,10 +386,13 @@ static void copy_arrive(warp *w, const insn *in, u32 mask) {
 
 /* ---- Groups ---- */
 
-static void learn_channel(warp *w, u32 lanes, int channel, u32 number) {
+/* Groups belong to the threads that issued them: `lanes` learn of their own only. */
+static void learn_channel(warp *w, u32 lanes, u32 issuers, int channel, u32 number) {
     if (!lanes) return;
     vclock learned = {0};
-    clock_at(&learned, w->cta->index, 1 + w->index * CHANNELS + (u32)channel)->full = number;
+    knowledge *k = clock_at(&learned, w->cta->index, 1 + w->index * CHANNELS + (u32)channel);
+    if (!(issuers & ~lanes)) k->full = number;
+    else *k = (knowledge){.part = number, .lanes = lanes};
     acquire(w, lanes, &learned);
     clock_free(&learned);
 }
@@ -427,14 +432,13 @@ static step wait_groups(warp *w, split *s, const insn *in, u32 mask) {
     if (!bulk) {
         if (in->flags & FLAG_ALL) w->cp_commit_number[w->cp_commits++ % 64] = w->cp_number++;
         if (number > w->cp_waited) w->cp_waited = number;
-        learn_channel(w, mask, CHANNEL_CP_ASYNC, number);
+        learn_channel(w, mask, w->cp_lanes, CHANNEL_CP_ASYNC, number);
         return STEP_NEXT;
     }
-    /* Groups belong to the threads that issued them: only those learn. */
     u32 lanes = mask & w->bulk_lanes;
     if (lanes && number > w->bulk_read_waited) w->bulk_read_waited = number;
-    learn_channel(w, lanes, CHANNEL_BULK_READ, number);
-    if (!(in->flags & FLAG_READ)) learn_channel(w, lanes, CHANNEL_BULK_WRITE, number);
+    learn_channel(w, lanes, w->bulk_lanes, CHANNEL_BULK_READ, number);
+    if (!(in->flags & FLAG_READ)) learn_channel(w, lanes, w->bulk_lanes, CHANNEL_BULK_WRITE, number);
     return STEP_NEXT;
 }
 
@@ -459,7 +463,10 @@ step run_copy(warp *w, split *s, const insn *in, u32 mask) {
         return STEP_NEXT;
     case OP_CP_ASYNC_WAIT:
     case OP_BULK_WAIT: return wait_groups(w, s, in, mask);
-    case OP_BULK_COMMIT: w->bulk_committed++; return STEP_NEXT;
+    case OP_BULK_COMMIT: /* of what other lanes have issued it closes nothing */
+        if (mask & w->bulk_lanes && (!w->bulk_open || mask & w->bulk_open)) w->bulk_committed++;
+        w->bulk_open &= ~mask;
+        return STEP_NEXT;
     case OP_ST_ASYNC: FOR_LANES(lane, mask) store_async(w, in, (u32)lane); return STEP_YIELD;
     case OP_BULK_LOAD:
     case OP_BULK_COPY: FOR_LANES(lane, mask) bulk_load(w, in, (u32)lane); return STEP_YIELD;

@@ -213,7 +213,9 @@ struct warp {
     u32 cp_number; /* of the cp.async group that is open; it closes at a commit or an arrive */
     u32 cp_waited, cp_commits, cp_commit_number[64];
     bool cp_open;
+    u32 cp_lanes; /* that issued any */
     u32 bulk_committed, bulk_lanes; /* closed groups; lanes that issued any */
+    u32 bulk_open; /* ... and have not committed it */
     u32 bulk_read_waited, bulk_issued; /* group numbers: waited for; last with a copy in it */
     u32 wgmma_committed, wgmma_waited, wgmma_issued, wgmma_total;
     u32 register_count; /* of setmaxnreg */
@@ -544,6 +546,7 @@ bool warp_step(warp *w); /* one instruction; false when no split can run */
 void warp_exit(warp *w, split *s, u32 lanes, i32 pc);
 void split_merge(warp *w, split *s, split *other); /* both stand at one instruction */
 bool warp_runnable(warp *w);
+bool warp_part(warp *w); /* lanes that wait at joins for lanes that spin go on without them */
 
 /* ---- schedule.c */
 u64 random_next(machine *m);

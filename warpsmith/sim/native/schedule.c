@@ -281,6 +281,14 @@ static warp *choose(machine *m, u32 *turn) {
     return best;
 }
 
+static bool part_warps(machine *m) {
+    bool parted = false;
+    for (u32 c = 0; c < m->next_cta; c++)
+        for (u32 i = 0; !m->ctas[c].exited && i < m->ctas[c].warp_count; i++)
+            parted |= warp_part(&m->ctas[c].warps[i]);
+    return parted;
+}
+
 void machine_run(machine *m) {
     u32 turn = 0;
     start_cluster(m);
@@ -289,7 +297,7 @@ void machine_run(machine *m) {
         if (!crowded || (m->order == ORDER_RANDOM && random_next(m) % 64 == 0)) start_cluster(m);
         warp *w = choose(m, &turn);
         if (!w) {
-            if (land_last(m) || start_cluster(m)) continue;
+            if (land_last(m) || start_cluster(m) || part_warps(m)) continue;
             if (m->done_ctas < m->cta_count) deadlock(m);
             return;
         }

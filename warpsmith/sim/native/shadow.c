@@ -39,8 +39,9 @@ static order_known known_by(const vclock *clock, const actor *a, u32 who, u32 la
     int channel = channel_of(a->m, agent);
     bool threads = channel == CHANNEL_THREADS;
     if (!threads) {
-        if (time > k->full) return UNKNOWN;
-        return !a->async || channel != CHANNEL_CP_ASYNC || time <= k->async_full ? KNOWN : UNFENCED;
+        if (!within(time, lanes, k->full, k->part, k->lanes)) return UNKNOWN;
+        bool fenced = within(time, lanes, k->async_full, k->async_part, k->async_lanes);
+        return !a->async || channel != CHANNEL_CP_ASYNC || fenced ? KNOWN : UNFENCED;
     }
     bool mine = cta_index == a->by->cta->index && agent == agent_of_channel(a->by, CHANNEL_THREADS);
     u32 others = mine ? lanes & ~(1u << a->lane) : lanes; /* a lane knows what it did itself */

@@ -445,6 +445,24 @@ bool warp_runnable(warp *w) {
     return false;
 }
 
+/* Meeting again is not what lanes may count on, or be held up by: each makes progress by itself. */
+bool warp_part(warp *w) {
+    bool parted = false;
+    for (u32 i = 0; w->live && w->spinning && i < w->join_count; i++) {
+        join_point *j = &w->joins[i];
+        u32 waiting = j->used ? j->arrived : 0;
+        if (!waiting || w->split_count == 2 * LANES) continue;
+        j->expected &= ~waiting;
+        j->arrived = 0;
+        split *s = &w->splits[w->split_count++];
+        *s = (split){.mask = waiting, .tainted = j->tainted & waiting, .pc = j->pc, .join = j->parent};
+        meet(w, s);
+        parted = true;
+    }
+    if (parted) w->m->progress++;
+    return parted;
+}
+
 /* A loop that comes back with the same registers, while nothing anywhere changed, never ends. The
    registers are looked at rarely: a few times in a row, then at twice as many instructions. */
 static void watch_spin(warp *w, const split *s) {
