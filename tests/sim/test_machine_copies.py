@@ -228,6 +228,31 @@ def test_store_unfenced_unwaited_overwritten() -> None:
     assert found(body.replace("FENCE", fence).replace("WAIT", late)) == {"race"}
 
 
+SPACES = [
+    ("", True, True),
+    (".global", False, True),
+    (".shared::cta", True, False),
+    (".shared::cluster", True, False),
+]
+
+
+@pytest.mark.parametrize(("space", "shared", "globally"), SPACES)
+def test_proxy_fence_of_a_space(space: str, shared: bool, globally: bool) -> None:
+    """A bulk store reads shared memory that threads wrote, a bulk load global memory."""
+    fence = f"fence.proxy.async{space};"
+    store = f"""
+    {PLACE} st.shared.u32 [%r1], %tid; {fence} bar.sync 0; {LEADER} @!%p0 bra DONE;
+    cp.async.bulk.global.shared::cta.bulk_group [%out], [sm], 128;
+    cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+    """
+    load = f"{barrier()} st.global.u32 [%o], %tid; {fence} bar.sync 0; {LOAD} {wait(0)}"
+    for body, right in ((store, shared), (load.replace("[%x]", "[%out]"), globally)):
+        if right:
+            clean(body)
+        else:
+            assert found(body) == {"missing-proxy-fence"}
+
+
 def test_store_of_undefined_shared_memory() -> None:
     body = f"""{LEADER} @!%p0 bra DONE;
     cp.async.bulk.global.shared::cta.bulk_group [%out], [sm], 128;

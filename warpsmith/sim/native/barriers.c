@@ -236,7 +236,10 @@ static void memory_fence(warp *w, const insn *in, u32 mask) {
 
 static step fence(warp *w, const insn *in, u32 mask) {
     switch (in->mode) {
-    case MODE_PROXY_ASYNC: proxy_fence(w, mask); break;
+    case MODE_PROXY_ASYNC:
+        proxy_fence(w, mask, in->space != SPACE_GLOBAL,
+                    in->space == SPACE_GLOBAL || in->space == SPACE_GENERIC);
+        break;
     case MODE_MBARRIER_INIT: mbarriers_fence(w, mask); break;
     case MODE_PROXY_TENSORMAP: return run_copy(w, NULL, in, mask);
     case MODE_MEMORY: memory_fence(w, in, mask); break;

@@ -24,6 +24,8 @@ void knowledge_join(knowledge *into, const knowledge *from) {
     join_part(&into->full, &into->part, &into->lanes, from->full, from->part, from->lanes);
     join_part(&into->async_full, &into->async_part, &into->async_lanes, from->async_full,
               from->async_part, from->async_lanes);
+    join_part(&into->global_full, &into->global_part, &into->global_lanes, from->global_full,
+              from->global_part, from->global_lanes);
     into->seen = larger(into->seen, larger(from->seen, from->full));
     into->init = larger(into->init, from->init);
 }
@@ -73,12 +75,15 @@ void clock_join(vclock *into, const vclock *from) {
     }
 }
 
-void clock_fence(vclock *clock) {
+void clock_fence(vclock *clock, bool shared, bool global) {
     for (u32 c = 0; c < clock->ctas; c++) {
         section *s = clock->sections[c];
         for (u32 i = 0; s && i < s->count; i++) {
             knowledge *k = &s->of[i];
-            join_part(&k->async_full, &k->async_part, &k->async_lanes, k->full, k->part, k->lanes);
+            if (shared)
+                join_part(&k->async_full, &k->async_part, &k->async_lanes, k->full, k->part, k->lanes);
+            if (global)
+                join_part(&k->global_full, &k->global_part, &k->global_lanes, k->full, k->part, k->lanes);
         }
     }
 }

@@ -26,12 +26,14 @@ enum {
 enum { NAMED_BARRIERS = 16, AGENT_BITS = 10, MAX_AGENTS = 1 << AGENT_BITS };
 
 /* What is known of one agent. Everything up to `full` is known; of the lanes in `lanes` also
-   everything up to `part`. The second half is the same for what the async proxy can see: ordinary
-   accesses count there only when a proxy fence stood behind them. `seen` orders no memory: it tells
+   everything up to `part`. The next is the same for what the async proxy can see, in shared and in
+   global memory: ordinary accesses count there only when a proxy fence of that space stood behind
+   them. `seen` orders no memory: it tells
    in which phase an arrival must count, whatever carried the news. */
 typedef struct {
     u32 full, part, lanes;
     u32 async_full, async_part, async_lanes;
+    u32 global_full, global_part, global_lanes;
     u32 seen; /* of barriers: phases that must be complete by cause and effect alone */
     u32 init; /* of mbarriers: inits that fence.mbarrier_init has published */
 } knowledge;
@@ -53,7 +55,8 @@ void clock_join(vclock *into, const vclock *from);
 bool clock_is_empty(const vclock *clock);
 knowledge *clock_at(vclock *clock, u32 cta, u32 agent); /* grows */
 const knowledge *clock_look(const vclock *clock, u32 cta, u32 agent); /* never NULL */
-void clock_fence(vclock *clock); /* everything known becomes known to the async proxy */
+/* Everything known becomes known to the async proxy, in shared or global memory or both. */
+void clock_fence(vclock *clock, bool shared, bool global);
 void clock_join_seen(vclock *into, const vclock *from); /* of barriers, only what is `seen` */
 void knowledge_join(knowledge *into, const knowledge *from);
 
@@ -439,7 +442,7 @@ typedef struct {
     warp *by;
     u32 lane;
     u32 who, time, pc; /* of the record; pc with SHADOW_* bits */
-    bool async; /* through the async proxy */
+    bool async, global; /* through the async proxy; in global memory */
     bool silent; /* record without checking */
 } actor;
 actor actor_thread(warp *w, u32 lane, i32 pc);
@@ -460,7 +463,7 @@ u32 who_of(const cta *c, u32 agent, u32 lane);
 /* ---- sync.c: how knowledge moves */
 void acquire(warp *w, u32 lanes, const vclock *from);
 void release_into(warp *w, u32 lanes, vclock *into);
-void proxy_fence(warp *w, u32 lanes);
+void proxy_fence(warp *w, u32 lanes, bool shared, bool global);
 void warp_synchronize(warp *w, u32 lanes);
 u32 known_phase(const warp *w, u32 lane, u32 cta, u32 agent);
 void see_into(const warp *w, u32 lanes, vclock *into); /* phases only */

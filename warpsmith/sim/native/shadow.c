@@ -33,6 +33,11 @@ static bool within(u32 time, u32 lanes, u32 full, u32 part, u32 known_lanes) {
     return time <= full || (time <= part && !(lanes & ~known_lanes));
 }
 
+static bool fenced(const actor *a, const knowledge *k, u32 lanes, u32 time) {
+    return a->global ? within(time, lanes, k->global_full, k->global_part, k->global_lanes)
+                     : within(time, lanes, k->async_full, k->async_part, k->async_lanes);
+}
+
 static order_known known_by(const vclock *clock, const actor *a, u32 who, u32 lanes, u32 time) {
     u32 cta_index = who >> (AGENT_BITS + 5), agent = who >> 5 & (MAX_AGENTS - 1);
     const knowledge *k = clock_look(clock, cta_index, agent);
@@ -40,14 +45,13 @@ static order_known known_by(const vclock *clock, const actor *a, u32 who, u32 la
     bool threads = channel == CHANNEL_THREADS;
     if (!threads) {
         if (!within(time, lanes, k->full, k->part, k->lanes)) return UNKNOWN;
-        bool fenced = within(time, lanes, k->async_full, k->async_part, k->async_lanes);
-        return !a->async || channel != CHANNEL_CP_ASYNC || fenced ? KNOWN : UNFENCED;
+        return !a->async || channel != CHANNEL_CP_ASYNC || fenced(a, k, lanes, time) ? KNOWN : UNFENCED;
     }
     bool mine = cta_index == a->by->cta->index && agent == agent_of_channel(a->by, CHANNEL_THREADS);
     u32 others = mine ? lanes & ~(1u << a->lane) : lanes; /* a lane knows what it did itself */
     if (others && !within(time, others, k->full, k->part, k->lanes)) return UNKNOWN;
     if (!a->async) return KNOWN;
-    return within(time, lanes, k->async_full, k->async_part, k->async_lanes) ? KNOWN : UNFENCED;
+    return fenced(a, k, lanes, time) ? KNOWN : UNFENCED;
 }
 
 order_known known_lanes(const actor *a, u32 who, u32 lanes, u32 time) {
@@ -166,8 +170,16 @@ static bool visit(const actor *a, region *r, u64 offset, cell *c, bool writes, b
 
 static u8 *flags_of_page(region *r, u64 offset) { return &r->page_flags[offset / PAGE]; }
 
-bool shadow_read(const actor *a, region *r, u64 offset, u32 bytes) {
+/* The same actor in this memory. */
+static actor actor_in(const actor *a, const region *r) {
+    actor here = *a;
+    here.global = r->kind != REGION_SHARED;
+    return here;
+}
+
+bool shadow_read(const actor *by, region *r, u64 offset, u32 bytes) {
     if (r->read_only) return false;
+    const actor here = actor_in(by, r), *a = &here;
     bool undefined = false, tracked = true;
     cell before = {.who = ~0u};
     cell *c = NULL;
@@ -188,7 +200,8 @@ bool shadow_read(const actor *a, region *r, u64 offset, u32 bytes) {
     return undefined;
 }
 
-void shadow_write(const actor *a, region *r, u64 offset, u32 bytes, bool poison) {
+void shadow_write(const actor *by, region *r, u64 offset, u32 bytes, bool poison) {
+    const actor here = actor_in(by, r), *a = &here;
     cell before = {.who = ~0u};
     cell *c = NULL;
     bool strong = a->pc & SHADOW_ATOMIC;

@@ -37,18 +37,22 @@ void release_into(warp *w, u32 lanes, vclock *into) {
     w->time++;
 }
 
-void proxy_fence(warp *w, u32 lanes) {
-    knowledge mine = {.async_part = w->time, .async_lanes = lanes};
+void proxy_fence(warp *w, u32 lanes, bool shared, bool global) {
+    knowledge mine = {0};
+    if (shared) mine.async_part = w->time, mine.async_lanes = lanes;
+    if (global) mine.global_part = w->time, mine.global_lanes = lanes;
     if (whole(w, lanes)) {
-        clock_fence(&w->known);
-        for (u32 i = 0; i < w->lane_clock_count; i++) clock_fence(&w->lane_clocks[i].clock);
-        mine.async_full = w->time;
+        clock_fence(&w->known, shared, global);
+        for (u32 i = 0; i < w->lane_clock_count; i++)
+            clock_fence(&w->lane_clocks[i].clock, shared, global);
+        mine.async_full = shared ? w->time : 0;
+        mine.global_full = global ? w->time : 0;
     } else {
         vclock fenced = {0};
         clock_join(&fenced, &w->known);
         for (u32 i = 0; i < w->lane_clock_count; i++)
             if (w->lane_clocks[i].lanes & lanes) clock_join(&fenced, &w->lane_clocks[i].clock);
-        clock_fence(&fenced);
+        clock_fence(&fenced, shared, global);
         clock_join(clock_of_lanes(w, lanes), &fenced);
         clock_free(&fenced);
     }
