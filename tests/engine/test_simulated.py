@@ -139,3 +139,19 @@ def test_an_endless_loop_in_edited_cuda_ends(tmp_path: Path) -> None:
         stuck = edited(tmp_path, x, line, f"{line} while (block_x == 3) {{ __syncwarp(8u); }}")
         with pytest.raises(SimulationError, match="deadlock"):
             stuck(x)
+
+
+@pytest.mark.parametrize("shape", [(6, 40), (9, 24)])
+def test_loads_stay_under_the_condition_that_keeps_them_in_bounds(shape: tuple[int, int]) -> None:
+    """The factor is the same in every pass; NVVM had moved its load before the condition."""
+
+    def both(x: Any, factor: Any) -> Any:
+        scale = ops.exp(factor)
+        product = x * scale
+        return ops.sum(product, [0]) + scale, product
+
+    x, factor = normal(*shape), normal(shape[1], dtype=BFLOAT16)
+    total, product = warpsmith.fuse(both)(x, factor)
+    scale = np.exp(factor.astype(np.float64))
+    np.testing.assert_allclose(product, x * scale, rtol=1e-5)
+    np.testing.assert_allclose(total, (x * scale).sum(0) + scale, rtol=1e-4, atol=1e-4)

@@ -106,12 +106,16 @@ def _word(byte_count: int) -> str:
 
 
 def _load(suffix: str, shape: str, operands: str, code: str, count: int) -> str:
-    """A load: free to move on the read-only path, else kept in its place among the stores."""
+    """A load: kept in its place among the stores, but on the read-only path.
+
+    All are volatile: NVVM takes an asm that is not for a pure function of its operands, and moves
+    it out of the condition that keeps it within bounds.
+    """
     outputs = ", ".join(f'"={code}"(r[{i}])' for i in range(count))
-    pure = ".nc" in suffix
+    clobbers = "" if ".nc" in suffix else ' : "memory"'
     return (
-        f'asm{"" if pure else " volatile"}("ld.global{suffix}{shape} {operands}, [%{count}];" '
-        f': {outputs} : "l"(from){"" if pure else " : " + chr(34) + "memory" + chr(34)});'
+        f'asm volatile("ld.global{suffix}{shape} {operands}, [%{count}];" '
+        f': {outputs} : "l"(from){clobbers});'
     )
 
 
