@@ -14,7 +14,7 @@ from tests.sim.support.catalog import TRITON
 from warpsmith.sim import isa, library
 
 NATIVE = Path(library.__file__).parent / "native"
-SOURCES = sorted(map(str, NATIVE.glob("*.c")))
+SOURCES = sorted(map(str, NATIVE.rglob("*.c")))
 SANITIZERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 # Runs stored PTX on the library that is named first.
 RUN = """
@@ -45,7 +45,7 @@ def headers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_no_warnings(headers: Path) -> None:
     flags = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-frounding-math")
-    command = [gcc(), *flags, f"-I{headers}", *SOURCES]
+    command = [gcc(), *flags, f"-I{headers}", f"-I{NATIVE}", *SOURCES]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
 
@@ -55,7 +55,18 @@ def test_no_complaint_of_the_sanitizers(headers: Path) -> None:
     made = headers / "machine.so"
     flags = ("-std=c11", "-fPIC", "-shared", "-ffp-contract=off", "-frounding-math")
     subprocess.run(
-        [gcc(), *flags, *SANITIZERS, f"-I{headers}", *SOURCES, "-o", str(made), "-lm"], check=True
+        [
+            gcc(),
+            *flags,
+            *SANITIZERS,
+            f"-I{headers}",
+            f"-I{NATIVE}",
+            *SOURCES,
+            "-o",
+            str(made),
+            "-lm",
+        ],
+        check=True,
     )
     runtime = subprocess.run(
         [gcc(), "-print-file-name=libasan.so"], capture_output=True, text=True, check=True

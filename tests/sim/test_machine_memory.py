@@ -317,3 +317,14 @@ def test_atomic_vector() -> None:
     report = run(body, dtype="float32")
     assert report.verdict == "clean", str(report)
     assert report.arrays["out"][:2].tolist() == [32.0, 64.0]
+
+
+def test_the_non_coherent_path_reads_what_nobody_writes() -> None:
+    own = "mul.wide.u32 %d0, %tid, 4; add.u64 %d1, %x, %d0;"
+    assert values(f"{own} ld.global.nc.u32 %r0, [%d1]; {STORE}") == list(range(32))
+    written = f"{own} st.global.u32 [%d1], 7; ld.global{{}}.u32 %r0, [%d1]; {STORE}"
+    assert values(written.format("")) == [7] * 32
+    one = finding(written.format(".nc"), "race")
+    assert "non-coherent" in one.message
+    assert at(one, "ld.global.nc.u32")
+    assert one.buffer == "x"

@@ -43,7 +43,7 @@ def library(compiling: Callable[[], None] | None = None) -> ctypes.CDLL:
 @functools.cache
 def _path(cache: Path) -> Path:
     digest = hashlib.sha256("\0".join((*_FLAGS, isa.header())).encode())
-    for source in sorted(_SOURCES.glob("*.[ch]")):
+    for source in sorted(_SOURCES.rglob("*.[ch]")):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return cache / f"machine-{digest.hexdigest()[:24]}.so"
 
@@ -52,7 +52,7 @@ def _path(cache: Path) -> Path:
 def _load(path: Path) -> ctypes.CDLL:
     try:
         if not path.exists():
-            _compile(sorted(_SOURCES.glob("*.c")), isa.header(), path)
+            _compile(sorted(_SOURCES.rglob("*.c")), isa.header(), path)
         return ctypes.CDLL(str(path))
     except OSError as failure:
         raise SimulationError(
@@ -75,7 +75,7 @@ def _compile(sources: list[Path], header: str, path: Path) -> None:
         (Path(folder) / "isa.h").write_text(header)
         objects = [f"{folder}/{source.stem}.o" for source in sources]
         commands = [
-            [compiler, *_FLAGS, f"-I{folder}", "-c", str(source), "-o", made]
+            [compiler, *_FLAGS, f"-I{folder}", f"-I{_SOURCES}", "-c", str(source), "-o", made]
             for source, made in zip(sources, objects, strict=True)
         ]
         with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Verdict = Literal["clean", "findings", "incomplete"]
 
-# In the order of `finding_kind` in native/machine.h.
+# In the order of `finding_kind` in native/machine/machine.h.
 KINDS: Final = (
     "deadlock",
     "race",

@@ -37,7 +37,7 @@ FILLS: Final = {"zero": 0, "nan": 1}
 
 
 class _Map(ctypes.Structure):
-    """`tensor_map` of native/tensor.h."""
+    """`tensor_map` of native/tensor/tensor.h."""
 
     _fields_ = (
         ("address", ctypes.c_uint64),

@@ -25,7 +25,7 @@ _COPIES: Final = 1001
 
 
 class Event(IntEnum):
-    """`event_kind` of native/machine.h."""
+    """`event_kind` of native/machine/machine.h."""
 
     WAIT = 0
     STUCK = 1

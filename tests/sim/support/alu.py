@@ -100,8 +100,8 @@ def build(folder: Path) -> Alu:
     """Compile the parts into a shared library in `folder`."""
     (folder / "isa.h").write_text(header())
     library = folder / "alu.so"
-    sources = [str(NATIVE / f"{part}.c") for part in PARTS]
-    command = ["cc", *FLAGS, f"-I{folder}", "-o", str(library), *sources, "-lm"]
+    sources = [str(NATIVE / "arithmetic" / f"{part}.c") for part in PARTS]
+    command = ["cc", *FLAGS, f"-I{folder}", f"-I{NATIVE}", "-o", str(library), *sources, "-lm"]
     subprocess.run(command, check=True)
     loaded = ctypes.CDLL(str(library))
     pointer, word = ctypes.c_void_p, ctypes.c_uint32

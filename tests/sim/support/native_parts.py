@@ -13,8 +13,9 @@ from tests.sim.support.native_library import insn
 from warpsmith.sim.isa import Flag, Mode, Op, Type
 
 SOURCES = (
-    *("tensor.c", "tensor_box.c", "tensor_elements.c", "tensor_rules.c"),
-    *("elements.c", "factor.c", "formats.c", "product.c", "mma.c", "wgmma.c", "wgmma_layout.c"),
+    *(f"tensor/{name}.c" for name in ("tensor", "tensor_box", "tensor_elements", "tensor_rules")),
+    *(f"matrix/{name}.c" for name in ("elements", "factor", "product", "mma")),
+    *("matrix/wgmma.c", "matrix/wgmma_layout.c", "arithmetic/formats.c"),
 )
 LANES = 32
 Rows = npt.NDArray[np.uint64]
