@@ -94,7 +94,8 @@ static actor flight_actor(const effect *e) {
 static bool mark_load(effect *e, const insn *in) {
     warp *w = e->by;
     machine *m = w->m;
-    actor a = flight_actor(e);
+    actor a = flight_actor(e), writes = a;
+    if (e->mode != MODE_NONE) writes.pc |= SHADOW_ATOMIC;
     for (u32 i = 0; i < e->run_count; i++) {
         copy_run *r = &e->runs[i];
         if (r->inside && !e->payload) {
@@ -111,7 +112,10 @@ static bool mark_load(effect *e, const insn *in) {
                        r->shared, (unsigned long long)to->size);
                 return false;
             }
-            shadow_write(&a, to, r->shared, r->bytes, false);
+            if (e->mode != MODE_NONE && shadow_undefined(to, r->shared, r->bytes))
+                report(m, FINDING_UNINITIALIZED, w, (i32)e->lane, (i32)e->pc,
+                       "a reduction updates shared memory at 0x%x that nobody wrote", r->shared);
+            shadow_write(&writes, to, r->shared, r->bytes, false);
         }
     }
     return true;
@@ -156,12 +160,12 @@ static bool barrier_of(effect *e, const insn *in, u32 operand_index) {
     return fine;
 }
 
-/* cp.async.bulk from global or shared memory to shared memory, and st.async, red.async. */
+/* cp.async.bulk from global or shared memory to shared memory, and its reductions there. */
 static void bulk_load(warp *w, const insn *in, u32 lane) {
     effect *e = effect_new(w, in, lane, EFFECT_LOAD);
     u64 to = generic_address(SPACE_SHARED, address_of(w, in, 0, lane)), from = address_of(w, in, 1, lane);
     u32 bytes = (u32)scalar(w, in, 2, lane), shared;
-    e->from_shared = in->op == OP_BULK_COPY;
+    e->from_shared = in->op != OP_BULK_LOAD;
     if (e->from_shared) {
         place at = range_of(w, in, lane, "the source of a copy", generic_address(SPACE_SHARED, from), bytes);
         if (!at.in) goto failed;
@@ -184,6 +188,7 @@ failed:
     effect_free(e);
 }
 
+/* st.async and red.async: the values travel with the instruction. */
 static void store_async(warp *w, const insn *in, u32 lane) {
     effect *e = effect_new(w, in, lane, EFFECT_LOAD);
     u64 to = generic_address(SPACE_SHARED, address_of(w, in, 0, lane));
@@ -467,11 +472,16 @@ step run_copy(warp *w, split *s, const insn *in, u32 mask) {
         if (mask & w->bulk_lanes && (!w->bulk_open || mask & w->bulk_open)) w->bulk_committed++;
         w->bulk_open &= ~mask;
         return STEP_NEXT;
+    case OP_RED_ASYNC:
     case OP_ST_ASYNC: FOR_LANES(lane, mask) store_async(w, in, (u32)lane); return STEP_YIELD;
     case OP_BULK_LOAD:
     case OP_BULK_COPY: FOR_LANES(lane, mask) bulk_load(w, in, (u32)lane); return STEP_YIELD;
     case OP_BULK_STORE:
-    case OP_BULK_REDUCE: FOR_LANES(lane, mask) bulk_store(w, in, (u32)lane); return STEP_YIELD;
+    case OP_BULK_REDUCE: {
+        bool to_peer = in->op == OP_BULK_REDUCE && in->space == SPACE_SHARED_CLUSTER;
+        FOR_LANES(lane, mask) (to_peer ? bulk_load : bulk_store)(w, in, (u32)lane);
+        return STEP_YIELD;
+    }
     case OP_TENSOR_LOAD:
     case OP_TENSOR_STORE:
     case OP_TENSOR_REDUCE: FOR_LANES(lane, mask) tensor_copy(w, in, (u32)lane); return STEP_YIELD;

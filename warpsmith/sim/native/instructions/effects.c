@@ -12,6 +12,30 @@ static u32 barrier_agent(const cta *c, u32 address) {
     return b ? b->agent : 0;
 }
 
+static u32 reduced_type(const effect *e, u32 *bytes) {
+    static const u8 OF_TENSOR[] = {TYPE_U8, TYPE_U16, TYPE_U32, TYPE_S32, TYPE_U64, TYPE_S64, TYPE_F16,
+                                   TYPE_F32, TYPE_F64, TYPE_BF16, TYPE_F32, TYPE_F32, TYPE_F32};
+    u32 type = e->type != TYPE_NONE ? e->type : OF_TENSOR[e->map->type];
+    *bytes = type_bytes((int)type);
+    return type;
+}
+
+/* The bytes of a copy arrive: they replace what is there, or are reduced into it. */
+static void put(const effect *e, u8 *to, const u8 *from, u32 bytes) {
+    if (e->mode == MODE_NONE) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    u32 size, type = reduced_type(e, &size);
+    for (u32 b = 0; b + size <= bytes; b += size) {
+        u64 old = 0, new = 0;
+        memcpy(&old, to + b, size);
+        memcpy(&new, from + b, size);
+        new = atomic_apply(e->mode, (int)type, old, new, 0);
+        memcpy(to + b, &new, size);
+    }
+}
+
 static void land_load(machine *m, effect *e) {
     for (u32 d = 0; d < e->destination_count; d++) {
         cta *c = &m->ctas[e->destination_cta[d]];
@@ -24,13 +48,13 @@ static void land_load(machine *m, effect *e) {
             u8 *to = c->shared.data + r->shared;
             bool poison = false;
             if (e->payload) {
-                memcpy(to, e->payload + offset, r->bytes);
+                put(e, to, e->payload + offset, r->bytes);
                 offset += r->bytes;
             } else if (r->inside) {
                 u64 from = e->from_shared ? WINDOW_SHARED + r->global : r->global;
                 place at = memory_find(m, e->by->cta, from, r->bytes);
                 poison = at.in->kind != REGION_PARAM && shadow_undefined(at.in, at.offset, r->bytes);
-                memcpy(to, at.in->data + at.offset, r->bytes);
+                put(e, to, at.in->data + at.offset, r->bytes);
                 if (e->map) tensor_convert(e->map, to, r->bytes);
                 shadow_land(m, at.in, at.offset, r->bytes, e->number, who, time, false);
             } else {
@@ -43,34 +67,13 @@ static void land_load(machine *m, effect *e) {
     }
 }
 
-static u32 reduced_type(const effect *e, u32 *bytes) {
-    static const u8 OF_TENSOR[] = {TYPE_U8, TYPE_U16, TYPE_U32, TYPE_S32, TYPE_U64, TYPE_S64, TYPE_F16,
-                                   TYPE_F32, TYPE_F64, TYPE_BF16, TYPE_F32, TYPE_F32, TYPE_F32};
-    u32 type = e->type != TYPE_NONE ? e->type : OF_TENSOR[e->map->type];
-    *bytes = type_bytes((int)type);
-    return type;
-}
-
 static void land_store(machine *m, effect *e) {
     for (u32 i = 0; i < e->run_count; i++) {
         const copy_run *r = &e->runs[i];
         if (!r->inside) continue;
         place from = memory_find(m, e->by->cta, WINDOW_SHARED + r->shared, r->bytes);
         place to = memory_find(m, e->by->cta, r->global, r->bytes);
-        u8 *data = to.in->data + to.offset;
-        const u8 *source_data = from.in->data + from.offset;
-        if (e->kind == EFFECT_STORE) {
-            memcpy(data, source_data, r->bytes);
-        } else {
-            u32 size, type = reduced_type(e, &size);
-            for (u32 b = 0; b + size <= r->bytes; b += size) {
-                u64 old = 0, new = 0;
-                memcpy(&old, data + b, size);
-                memcpy(&new, source_data + b, size);
-                new = atomic_apply(e->mode, (int)type, old, new, 0);
-                memcpy(data + b, &new, size);
-            }
-        }
+        put(e, to.in->data + to.offset, from.in->data + from.offset, r->bytes);
     }
     m->stats.copied_out += e->total_bytes;
 }
