@@ -11,23 +11,10 @@ import ml_dtypes
 import numpy as np
 
 from warpsmith.runtime.driver import check, ensure_context, initialized
+from warpsmith.sim.contents import initial_array
+from warpsmith.sim.parameters import SCALARS
 
 Spec = Mapping[str, Any]
-
-_SCALARS = {
-    "u8": np.uint8,
-    "i8": np.int8,
-    "u16": np.uint16,
-    "i16": np.int16,
-    "u32": np.uint32,
-    "i32": np.int32,
-    "u64": np.uint64,
-    "i64": np.int64,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f32": np.float32,
-    "f64": np.float64,
-}
 
 _MAP_TYPES = {
     "uint8": "UINT8",
@@ -46,29 +33,13 @@ _MAP_TYPES = {
 def initial_arrays(spec: Spec, seed: int = 0) -> dict[str, np.ndarray]:
     """The spec's buffers before the launch. Each has a generator of its own, by its position."""
     return {
-        name: _initial(buffer, np.random.default_rng([seed, position]))
+        name: initial_array(buffer, np.random.default_rng([seed, position]), name)
         for position, (name, buffer) in enumerate(spec["buffers"].items())
     }
 
 
-def _initial(buffer: Spec, rng: np.random.Generator) -> np.ndarray:
-    if "npy" in buffer:
-        return np.load(buffer["npy"])
-    shape, dtype, init = tuple(buffer["shape"]), numpy_type(buffer["dtype"]), buffer["init"]
-    if init == "randn":
-        return rng.standard_normal(shape, np.float32).astype(dtype)
-    if init == "uniform":
-        return rng.random(shape, np.float32).astype(dtype)
-    if init == "randint":
-        return rng.integers(0, 128, shape).astype(dtype)
-    if init == "arange":
-        return np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-    if init in ("nan", "undefined"):  # not to be read; the simulator fills in the same
-        return np.full(shape, 0x5A if dtype.kind in "iub" else np.nan).astype(dtype)
-    return np.full(shape, {"zeros": 0, "ones": 1}[init], dtype)
-
-
 def numpy_type(name: str) -> np.dtype:
+    """The dtype of a spec's buffer."""
     return np.dtype(getattr(ml_dtypes, name, None) or name)
 
 
@@ -163,7 +134,7 @@ def _bytes(param: Spec, places: Mapping[str, int]) -> bytes:
             align = max(align, step)
             packed += b"\0" * (-len(packed) % step) + content
         return packed + b"\0" * (-len(packed) % align)
-    return _SCALARS[kind](value).tobytes()
+    return SCALARS[kind](value).tobytes()
 
 
 def _tensor_map(form: Spec, places: Mapping[str, int]) -> bytes:
