@@ -28,7 +28,7 @@ from warpsmith.sim.ptx import read
 from warpsmith.sim.simulate import simulate
 
 SCHEDULES = 8
-_ONE_IN = int(os.environ.get("WARPSMITH_TEST_SIMULATE", "8"))
+_ONE_IN = int(os.environ.get("WARPSMITH_TEST_SIMULATE", "4"))
 
 
 @dataclass(frozen=True)
