@@ -328,3 +328,13 @@ def test_the_non_coherent_path_reads_what_nobody_writes() -> None:
     assert "non-coherent" in one.message
     assert at(one, "ld.global.nc.u32")
     assert one.buffer == "x"
+
+
+def test_a_variable_of_the_module_is_read_and_then_written() -> None:
+    """Such a run had been started again for ever."""
+    counter = ".global .align 4 .u32 v = 5;"
+    load = "mov.u64 %d0, v; ld.global.u32 %r0, [%d0];"
+    add = f"{load} add.u32 %r0, %r0, 1; st.global.u32 [%d0], %r0; {STORE}"
+    assert values(add, threads=1, module=counter) == [6]
+    race = f"{load} setp.eq.u32 %p0, %tid, 32; @%p0 st.global.u32 [%d0], 9; {STORE}"
+    assert found(race, threads=64, module=counter) == {"race"}

@@ -187,7 +187,7 @@ bool shadow_read(const actor *by, region *r, u64 offset, u32 bytes) {
         if (!i || (offset + i) % PAGE == 0) {
             c = region_cells(r, offset + i);
             u8 *flags = flags_of_page(r, offset + i);
-            tracked = r->kind == REGION_SHARED || *flags & PAGE_TRACKED;
+            tracked = r->kind != REGION_BUFFER || *flags & PAGE_TRACKED;
             if (!tracked) *flags |= PAGE_READ;
         }
         bool same = c->who == before.who && c->time == before.time && c->pc == before.pc &&
@@ -209,7 +209,7 @@ void shadow_write(const actor *by, region *r, u64 offset, u32 bytes, bool poison
         if (!i || (offset + i) % PAGE == 0) {
             c = region_cells(r, offset + i);
             u8 *flags = flags_of_page(r, offset + i);
-            if (r->kind != REGION_SHARED && *flags & PAGE_READ && !(*flags & PAGE_TRACKED)) {
+            if (r->kind == REGION_BUFFER && *flags & PAGE_READ && !(*flags & PAGE_TRACKED)) {
                 *flags |= PAGE_TRACKED;
                 a->m->rerun = true;
             }
