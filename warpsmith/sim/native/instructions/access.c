@@ -115,9 +115,11 @@ static u8 scope_of(const insn *in) { return in->scope == SCOPE_NONE ? SCOPE_SYS 
 static void learn_later(const target *t, const location *l) {
     warp *w = t->w;
     const machine *m = w->m;
+    w->acquire_lanes |= 1u << t->lane;
+    if (w->learned_version == l->version) return; /* who spins reads the same again and again */
+    w->learned_version = l->version;
     bool near = m->ctas[l->cta].cluster == w->cta->cluster;
     clock_join(&w->to_acquire[l->cta == w->cta->index ? 0 : near ? 1 : 2], &l->clock);
-    w->acquire_lanes |= 1u << t->lane;
 }
 
 static void learn(const target *t) {
@@ -136,6 +138,7 @@ static void publish(const target *t, bool extends) {
     u64 address = t->at.in->base + t->at.offset;
     location *l = location_at(w->m, address, releases || fenced);
     if (!l) return;
+    l->version = ++w->m->location_version;
     if (!extends) clock_free(&l->clock);
     if (!releases && !fenced) return;
     u8 scope = releases ? scope_of(t->in) : w->released_scope;

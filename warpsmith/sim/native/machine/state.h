@@ -109,6 +109,7 @@ struct warp {
     vclock released_by_fence; /* what a relaxed write publishes after a release fence */
     u32 released_lanes;
     u8 released_scope;
+    u64 learned_version; /* of the location that a relaxed read saw last */
     vclock to_acquire[3]; /* what relaxed reads of `acquire_lanes` found in this CTA, cluster, grid */
     u32 acquire_lanes; /* ... for an acquire fence */
     vclock inits; /* what fence.mbarrier_init published */
@@ -256,7 +257,7 @@ typedef struct {
 
 /* A clock attached to a word in memory by release operations. */
 typedef struct {
-    u64 address;
+    u64 address, version; /* a number of its own for every content of the clock */
     vclock clock;
     u8 scope;
     u32 cta;
@@ -290,6 +291,7 @@ struct machine {
     bool rerun; /* a page was read untracked, then written: run again with what is known now */
     location *locations;
     u32 location_count, location_capacity;
+    u64 location_version;
     /* Effects in flight. */
     effect **flights;
     u32 flight_count, flight_capacity, flight_number;
