@@ -23,7 +23,6 @@ from warpsmith.ops.reshape import shaping, uneven_splits
 class Agreement:
     """`left == right`, or, if `divides`, that `right` divides `left`.
 
-
     Attributes:
         reason: which operation asks for it, in words.
         names: what users know sizes by: `T0_size1` -> `dimension 1 of argument 0 (T0)`.

@@ -221,21 +221,28 @@ class _Reference:
         for position, value in enumerate(inputs):
             if getattr(value, "requires_grad", False):
                 refuse_gradients(position)
-        host: list[Any] = [arrays.to_numpy(x) if _is_array(x) else x for x in inputs]
-        results = evaluate(self._fusion, host)
-        like = next((x for x in inputs if _is_array(x)), None)
-        returned = []
-        for output, value in zip(self._fusion.outputs, results, strict=True):
-            if output.alias_of is not None:
-                target = inputs[self._fusion.inputs.index(output.alias_of)]
-                arrays.to_numpy(target)[...] = value
-                continue
-            returned.append(value if like is None else arrays.from_numpy(value, like))
-        return returned
+        host: list[Any] = [arrays.to_numpy(x) if is_array(x) else x for x in inputs]
+        names = [output.value.name for output in self._fusion.outputs]
+        results = dict(zip(names, evaluate(self._fusion, host), strict=True))
+        return handed_back(self._fusion, inputs, results)
 
 
-def _is_array(value: object) -> bool:
+def is_array(value: object) -> bool:
     return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def handed_back(fusion: Fusion, inputs: Sequence[object], results: Mapping[str, Any]) -> list[Any]:
+    """Host results by name as the caller gets them: like the inputs, or written into an alias."""
+    like = next((x for x in inputs if is_array(x)), None)
+    returned = []
+    for output in fusion.outputs:
+        host = results[output.value.name]
+        if output.alias_of is None:
+            returned.append(host if like is None else arrays.from_numpy(host, like))
+        else:
+            target = inputs[fusion.inputs.index(output.alias_of)]
+            arrays.to_numpy(target)[...] = host
+    return returned
 
 
 class _Loaded:
@@ -368,13 +375,12 @@ class _ThroughDevice:
         import numpy as np
 
         fusion, call = self._fusion, self._call
-        like = next((x for x in inputs if _is_array(x)), None)
         addresses: dict[str, int] = {}
         scalars: dict[str, Any] = {}
         results: dict[str, np.ndarray] = {}
         with DeviceMemory(self._ordinal) as memory:
             for value, given in zip(fusion.inputs, inputs, strict=True):
-                if _is_array(given):
+                if is_array(given):
                     addresses[value.name] = memory.upload(arrays.to_numpy(given))
                 else:
                     scalars[value.name] = given
@@ -387,13 +393,6 @@ class _ThroughDevice:
                     zeros = np.zeros(space.elements, arrays.NUMPY_DTYPES[space.dtype])
                     addresses[space.name] = memory.upload(zeros)
                 loaded.start(addresses, scalars, 0)
-            returned = []
             for output in fusion.outputs:
-                host = results[output.value.name]
-                memory.download(addresses[output.value.name], host)
-                if output.alias_of is None:
-                    returned.append(host if like is None else arrays.from_numpy(host, like))
-                else:
-                    target = inputs[fusion.inputs.index(output.alias_of)]
-                    arrays.to_numpy(target)[...] = host
-        return returned
+                memory.download(addresses[output.value.name], results[output.value.name])
+        return handed_back(fusion, inputs, results)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from warpsmith.engine.executable import refuse_gradients
+from warpsmith.engine.executable import handed_back, is_array, refuse_gradients
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.errors import SimulationError
 from warpsmith.ir.fusion import Fusion
@@ -113,17 +113,7 @@ class Simulated:
         results, reports = self.verify(inputs, schedules=1)
         for report in reports:
             _insist(report)
-        fusion = self._fusion
-        like = next((x for x in inputs if hasattr(x, "dtype")), None)
-        returned: list[Any] = []
-        for output in fusion.outputs:
-            host = results[output.value.name]
-            if output.alias_of is None:
-                returned.append(host if like is None else arrays.from_numpy(host, like))
-            else:
-                target = inputs[fusion.inputs.index(output.alias_of)]
-                arrays.to_numpy(target)[...] = host
-        return returned
+        return handed_back(self._fusion, inputs, results)
 
     def verify(
         self, inputs: Sequence[object], *, schedules: int
@@ -131,7 +121,7 @@ class Simulated:
         """Results by name, and a report for each kernel, under so many schedules each."""
         memory, scalars = Memory(), {}
         for value, given in zip(self._fusion.inputs, inputs, strict=True):
-            if hasattr(given, "shape") and hasattr(given, "dtype"):
+            if is_array(given):
                 memory.add(value.name, arrays.to_numpy(given), defined=True)
             else:
                 scalars[value.name] = given
