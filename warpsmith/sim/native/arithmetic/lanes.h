@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "arithmetic/alu.h"
+#include "arithmetic/patterns.h"
 
 #define ALL_LANES 0xffffffffu
 
@@ -41,30 +42,6 @@
 
 /* A case label for an operation on a type. */
 #define KEY(op, type) ((u32)(op) << 8 | (u32)(type))
-
-static inline float float_of(u32 bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static inline u32 bits_of(float value) {
-    u32 bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline double double_of(u64 bits) {
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static inline u64 bits_of_double(double value) {
-    u64 bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
 
 /* `condition ? yes : no` without a branch, which would keep the compiler from vectorizing. */
 static inline u32 choose(bool condition, u32 yes, u32 no) {

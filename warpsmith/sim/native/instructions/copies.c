@@ -169,7 +169,6 @@ static void bulk_load(warp *w, const insn *in, u32 lane) {
     if (e->from_shared) {
         place at = range_of(w, in, lane, "the source of a copy", generic_address(SPACE_SHARED, from), bytes);
         if (!at.in) goto failed;
-        e->source_cta = at.in->id;
         from = generic_address(SPACE_SHARED, from) - WINDOW_SHARED;
     } else {
         from = generic_address(SPACE_GLOBAL, from);
@@ -436,7 +435,6 @@ static step wait_groups(warp *w, split *s, const insn *in, u32 mask) {
     if (w->landed_cycle > w->cycle) w->cycle = w->landed_cycle;
     if (!bulk) {
         if (in->flags & FLAG_ALL) w->cp_commit_number[w->cp_commits++ % 64] = w->cp_number++;
-        if (number > w->cp_waited) w->cp_waited = number;
         learn_channel(w, mask, w->cp_lanes, CHANNEL_CP_ASYNC, number);
         return STEP_NEXT;
     }

@@ -111,7 +111,6 @@ static void land_arrive(machine *m, effect *e) {
     if (!b) return;
     clock_at(&b->arrivals_cta, e->by->cta->index, 1 + e->by->index * CHANNELS + CHANNEL_CP_ASYNC)->full =
         e->group;
-    if (e->by->cp_waited < e->group) e->by->cp_waited = e->group;
     mbarrier_arrive_async(e->by, e->arrive_lanes, e->barrier_address, e->noinc, (i32)e->pc);
 }
 

@@ -149,7 +149,6 @@ static void init(warp *w, const insn *in, u32 lane) {
     b->init_who = a.who;
     b->init_time = a.time;
     b->init_pc = (u32)pc;
-    b->arrived_count = 0;
     w->m->progress++;
 }
 
@@ -172,7 +171,6 @@ static void complete_if_done(machine *m, cta *c, mbarrier *b) {
     if (b->pending || b->transactions) return;
     b->phase++;
     b->pending = b->expected;
-    b->arrived_count = 0;
     clock_join(&b->done_cta, &b->arrivals_cta);
     clock_join(&b->done_cluster, &b->arrivals_cluster);
     clock_at(&b->done_cta, c->index, b->agent)->full = b->phase;
@@ -219,11 +217,6 @@ static void check_order(warp *w, const cta *c, mbarrier *b, u32 lane, i32 pc) {
 }
 
 static void count_arrival(warp *w, mbarrier *b, u32 count, u32 lane, i32 pc) {
-    if (b->arrived_count < 8) {
-        b->arrived_pc[b->arrived_count] = (u32)pc;
-        b->arrived_warp[b->arrived_count] = w->index;
-    }
-    b->arrived_count++;
     if (count > b->pending) {
         at_barrier(report(w->m, FINDING_ARRIVAL_OVERFLOW, w, (i32)lane, pc,
                           "%u arrival%s on the mbarrier at shared address 0x%x, which waits for %u "

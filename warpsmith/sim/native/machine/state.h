@@ -24,7 +24,6 @@ typedef struct {
     vclock arrivals_cta, arrivals_cluster; /* since the phase began, and all before */
     vclock done_cta, done_cluster; /* what a waiter of the last completed phase learns */
     u64 cycle, done_cycle;
-    u32 arrived_pc[8], arrived_warp[8], arrived_count;
 } mbarrier;
 
 typedef struct {
@@ -117,7 +116,7 @@ struct warp {
 
     /* Asynchronous groups: `committed` closed ones, `waited` those whose end was waited for. */
     u32 cp_number; /* of the cp.async group that is open; it closes at a commit or an arrive */
-    u32 cp_waited, cp_commits, cp_commit_number[64];
+    u32 cp_commits, cp_commit_number[64];
     bool cp_open;
     u32 cp_lanes; /* that issued any */
     u32 bulk_committed, bulk_lanes; /* closed groups; lanes that issued any */
@@ -131,7 +130,7 @@ struct warp {
     bool arrived_cluster;
     u32 cluster_generation;
 
-    u64 executed, cycle;
+    u64 cycle;
     u64 landed_cycle; /* of its copies that complete on groups */
     u64 idle_since; /* machine.progress when it last did something that others can see */
     u64 idle; /* instructions since then */
@@ -184,7 +183,6 @@ typedef struct {
     u32 group; /* of the channel */
     u32 destination_count;
     u32 destination_cta[16]; /* linear indices: multicast */
-    u32 source_cta; /* shared to shared copies */
     bool from_shared;
     u8 *payload; /* st.async carries its data */
     u32 barrier_address;

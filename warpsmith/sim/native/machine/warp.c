@@ -200,7 +200,6 @@ bool warp_step(warp *w) {
     w->doubtful = doubtful | s->tainted;
     if (w->doubtful) mask = judge_doubt(w, s, in, mask, doubtful);
     w->serial++;
-    w->executed++;
     w->cycle++;
     m->stats.instructions++;
     if (w->idle_since != m->progress) {
@@ -234,7 +233,6 @@ bool warp_step(warp *w) {
     case STEP_BLOCKED:
         w->current = (here + 1) % w->split_count;
         w->serial--;
-        w->executed--;
         w->cycle--;
         m->stats.instructions--;
         return true;

@@ -1,21 +1,10 @@
 /* Operand numbers from their bits, many at once: plain loops that the compiler vectorizes. */
 #include <string.h>
 
+#include "arithmetic/patterns.h"
 #include "matrix/product.h"
 
 enum { NO_EXPONENT = -2000, NEAR = 50 };
-
-static inline float float_of(u32 bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static inline u32 bits_of(float value) {
-    u32 bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
 
 /* A narrow number becomes a float when its exponent and mantissa move to their places and the
    difference of the biases is made up for; `top` are the magnitudes that are infinite or NaN. */

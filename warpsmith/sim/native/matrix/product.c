@@ -11,35 +11,18 @@
 #include <string.h>
 
 #include "arithmetic/alu.h"
+#include "arithmetic/patterns.h"
 
 /* Exponents that a float's scale can make up for, and one below those of all products. */
 enum { FLOAT_FRACTION = 23, SCALABLE = -100, LOWEST = -300 };
 
-static inline u64 bits_of(double value) {
-    u64 bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline double double_of(u64 bits) {
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static inline double power_of_two(int exponent) { return double_of((u64)(exponent + 1023) << 52); }
-
-static inline u32 float_bits(float value) {
-    u32 bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
 
 /* Toward zero, to `fraction` bits behind the point or, below 2^-126, to a multiple of
    2^(-126 - fraction); never -0. */
 static inline float truncate_to(double value, int fraction) {
     if (fabs(value) >= 0x1p-126)
-        return (float)double_of(bits_of(value) & ~((1ull << (52 - fraction)) - 1));
+        return (float)double_of(bits_of_double(value) & ~((1ull << (52 - fraction)) - 1));
     const int places = 126 + fraction;
     return (float)(trunc(value * power_of_two(places)) * power_of_two(-places)) + 0.0f;
 }
@@ -48,7 +31,7 @@ static inline float truncate_to(double value, int fraction) {
 static float round_to_half(double value) {
     float cut = truncate_to(value, FLOAT_FRACTION);
     if ((double)cut != value) {
-        const u32 bits = float_bits(cut) | 1;
+        const u32 bits = bits_of(cut) | 1;
         memcpy(&cut, &bits, sizeof cut);
     }
     return half_to_float(float_to_half(cut, ROUND_RN)) + 0.0f;
@@ -65,7 +48,7 @@ typedef struct {
 static void find_top(const step *in, bool half, const float *c, i16 top[PRODUCT_BLOCK]) {
     const int least = half ? -14 : -126; /* of an accumulator's subnormal numbers */
     for (int j = 0; j < PRODUCT_BLOCK; j++) {
-        const u32 magnitude = float_bits(c[j]) & 0x7fffffff;
+        const u32 magnitude = bits_of(c[j]) & 0x7fffffff;
         const int exponent = (int)(magnitude >> 23) - 127;
         const int clamped = exponent < least ? least : exponent;
         top[j] = (i16)(magnitude ? clamped : LOWEST);
@@ -184,7 +167,7 @@ static void sum_special(const summation *how, const step *in, float *c) {
 static bool all_finite(const float *values) {
     u32 greatest = 0;
     for (int j = 0; j < PRODUCT_BLOCK; j++) {
-        const u32 exponent = float_bits(values[j]) & 0x7f800000;
+        const u32 exponent = bits_of(values[j]) & 0x7f800000;
         greatest = exponent > greatest ? exponent : greatest;
     }
     return greatest < 0x7f800000;

@@ -35,13 +35,12 @@ typedef struct {
     u8 *data;
     u64 base, start, size; /* bytes from `base + start` to `base + size` exist */
     cell **pages;
-    u8 *page_flags; /* PAGE_WRITTEN, PAGE_TRACKED */
+    u8 *page_flags; /* PAGE_TRACKED, PAGE_READ */
     u32 id; /* of a buffer; of the CTA for shared memory */
     bool defined; /* bytes that nobody wrote are defined */
     bool read_only;
 } region;
 enum {
-    PAGE_WRITTEN = 1, /* written in this launch */
-    PAGE_TRACKED = 2, /* reads are recorded */
-    PAGE_READ = 4, /* read while not tracked */
+    PAGE_TRACKED = 1, /* reads are recorded */
+    PAGE_READ = 2, /* read while not tracked */
 };

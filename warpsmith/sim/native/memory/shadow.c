@@ -213,7 +213,6 @@ void shadow_write(const actor *by, region *r, u64 offset, u32 bytes, bool poison
                 *flags |= PAGE_TRACKED;
                 a->m->rerun = true;
             }
-            *flags |= PAGE_WRITTEN;
         }
         bool same = c->who == before.who && c->time == before.time && c->pc == before.pc &&
                     !c->list && !before.list;
