@@ -27,12 +27,8 @@ from warpsmith.kernel.nodes import (
     Synchronize,
     WelfordMerge,
     WelfordStep,
-    expressions,
-    map_expressions,
-    read,
-    walk,
-    written,
 )
+from warpsmith.kernel.traversal import expressions, map_expressions, read, walk, written
 
 A, B, C, D = (Buffer(name, DataType.Float, MemoryType.shared, integers.index(8)) for name in "ABCD")
 N = Symbol("n", low=0)

@@ -25,8 +25,8 @@ from warpsmith.kernel.nodes import (
     Statement,
     Store,
     Synchronize,
-    walk,
 )
+from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.insert_syncs import insert_syncs, sync_inside_branch
 from warpsmith.lower.pipeline import build, lower
 from warpsmith.schedule.inline import inline_at, inline_most

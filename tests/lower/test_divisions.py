@@ -10,7 +10,8 @@ from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply
-from warpsmith.kernel.nodes import For, Kernel, Let, expressions, walk
+from warpsmith.kernel.nodes import For, Kernel, Let
+from warpsmith.kernel.traversal import expressions, walk
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
 from warpsmith.lower.pipeline import STAGES, build, lower

@@ -13,7 +13,13 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import For, If, Kernel, Synchronize, walk
+from warpsmith.kernel.nodes import (
+    For,
+    If,
+    Kernel,
+    Synchronize,
+)
+from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.pipeline import build, lower
 from warpsmith.schedule.caches import rfactor

@@ -8,7 +8,14 @@ import pytest
 from tests.support.launching import check_automatic
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
-from warpsmith.kernel.nodes import For, If, Kernel, Statement, WelfordStep, walk
+from warpsmith.kernel.nodes import (
+    For,
+    If,
+    Kernel,
+    Statement,
+    WelfordStep,
+)
+from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from warpsmith.ir.copies import CircularBuffer, LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, Transform
 from warpsmith.ir.dtypes import DataType
 
@@ -31,13 +32,19 @@ class TensorView:
         allocation: axes that a shared tensor's memory is laid out by, row-major; None is its loops.
         padding: elements added to the fastest row of that layout.
         streaming: its load leaves no copy in L1.
+        copied_by: what carries the copy that defines it.
+        circular_buffer: the slots that it is loaded through, ahead of their use; None is one slot.
+        swizzle: bytes of the rows in which its shared memory permutes 16-byte chunks as TMA does:
+            32, 64 or 128; 0 for none.
         compute_at: how many outer loops it shares with its consumers.
     """
 
     __slots__ = (
         "allocation",
+        "circular_buffer",
         "compute_at",
         "contiguity",
+        "copied_by",
         "definition",
         "dtype",
         "fusion",
@@ -50,6 +57,7 @@ class TensorView:
         "root",
         "streaming",
         "stride_order",
+        "swizzle",
         "transforms",
     )
 
@@ -77,6 +85,9 @@ class TensorView:
         self.memory = MemoryType.local
         self.padding = 0
         self.streaming = False
+        self.copied_by = LoadStoreOpType.set
+        self.circular_buffer: CircularBuffer | None = None
+        self.swizzle = 0
         self.allocation: tuple[IterDomain, ...] | None = None
         self.compute_at = 0
         self.definition: Operation | None = None

@@ -7,24 +7,31 @@ CUDA. Statements that every thread of the block must reach together say so (`col
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.tiles import TensorMap
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory of one tensor. `size` counts elements; local ones become register arrays."""
+    """Memory of one tensor. `size` counts elements; local ones become register arrays.
+
+    Attributes:
+        guarded: the accesses are ordered by a ring, and need no other barrier.
+        alignment: bytes that a shared buffer's address is a multiple of.
+    """
 
     name: str
     dtype: DataType
     memory: MemoryType
     size: Expr
     written: bool = True
+    guarded: bool = False
+    alignment: int = 16
 
 
 class Element(Expr):
@@ -73,20 +80,28 @@ class Let(Statement):
 
 @dataclass(frozen=True, slots=True)
 class For(Statement):
-    """A counted loop from 0; `unroll` becomes `#pragma unroll`, else the loop stays rolled."""
+    """A counted loop from 0; `unroll` becomes `#pragma unroll`, else the loop stays rolled.
+
+    `turns` names the buffers whose next slot each iteration uses.
+    """
 
     symbol: Symbol
     extent: Expr
     body: tuple[Statement, ...]
     unroll: bool
+    turns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class If(Statement):
-    """Statements that run where `condition` holds; none of them is collective."""
+    """Statements that run where `condition` holds.
+
+    None of them is collective, unless the condition is `uniform`: equal in all threads of a block.
+    """
 
     condition: Expr
     body: tuple[Statement, ...]
+    uniform: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +117,8 @@ class Store(Statement):
 class CopyVector(Statement):
     """`width` adjacent elements in one memory access; the types of both sides are equal.
 
-    A `streaming` load leaves no copy in L1.
+    A `streaming` load leaves no copy in L1. An `asynchronous` one, from global to shared memory, is
+    `cp.async`.
     """
 
     target: Buffer
@@ -111,6 +127,7 @@ class CopyVector(Statement):
     source_index: Expr
     width: int
     streaming: bool = False
+    asynchronous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +265,8 @@ class Kernel:
     """One kernel.
 
     Attributes:
-        parameters: global buffers in the order of the arguments, then `scalars`.
+        parameters: global buffers in the order of the arguments, then `tensor_maps`, `scalars`.
+        tensor_maps: what launches encode for the TMA unit.
         scalars: sizes, strides, user's scalars and launch symbols that the body uses.
         shared: shared buffers, laid out one after the other in dynamic shared memory.
         requirements: (expression, divisor, why) that the launch must check.
@@ -268,122 +286,5 @@ class Kernel:
     alignments: tuple[tuple[str, int], ...] = ()
     reciprocals: tuple[Reciprocal, ...] = ()
     derived: tuple[tuple[Symbol, Expr], ...] = ()
+    tensor_maps: tuple[TensorMap, ...] = ()
     notes: tuple[str, ...] = field(default=())
-
-
-def children(statement: Statement) -> tuple[Statement, ...]:
-    """Statements inside a statement."""
-    return statement.body if isinstance(statement, For | If) else ()
-
-
-def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
-    """All statements, parents first."""
-    for statement in statements:
-        yield statement
-        yield from walk(children(statement))
-
-
-def expressions(statement: Statement) -> tuple[Expr, ...]:
-    """Scalar expressions that a statement itself holds (not those of its children)."""
-    match statement:
-        case Let(value=value):
-            return (value,)
-        case For(extent=extent):
-            return (extent,)
-        case If(condition=condition):
-            return (condition,)
-        case Store(index=index, value=value) | Accumulate(index=index, value=value):
-            return (index, value)
-        case CopyVector(target_index=target, source_index=source):
-            return (target, source)
-        case WelfordStep(index=index, count_index=count, values=values, batch=batch):
-            return (index, count, *values, *((batch.step,) if batch else ()))
-        case WelfordMerge(index=index, part=part):
-            return (index, *part)
-        case Reduce(index=index):
-            return (index,)
-    return ()
-
-
-def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statement:
-    """The statement, and all inside it, with `new` applied to every scalar expression."""
-    match statement:
-        case Let(symbol=symbol, value=value):
-            return Let(symbol, new(value))
-        case For(symbol=symbol, extent=extent, body=body, unroll=unroll):
-            inner = tuple(map_expressions(s, new) for s in body)
-            return For(symbol, new(extent), inner, unroll)
-        case If(condition=condition, body=body):
-            return If(new(condition), tuple(map_expressions(s, new) for s in body))
-        case Store(buffer=buffer, index=index, value=value):
-            return Store(buffer, new(index), new(value))
-        case Accumulate(op=op, buffer=buffer, index=index, value=value):
-            return Accumulate(op, buffer, new(index), new(value))
-        case CopyVector():
-            return replace(
-                statement,
-                target_index=new(statement.target_index),
-                source_index=new(statement.source_index),
-            )
-        case WelfordStep(batch=batch):
-            return replace(
-                statement,
-                index=new(statement.index),
-                count_index=new(statement.count_index),
-                values=tuple(new(value) for value in statement.values),
-                batch=batch and replace(batch, step=new(batch.step)),
-            )
-        case WelfordMerge(part=(mean, m2, count)):
-            part = (new(mean), new(m2), new(count))
-            return replace(statement, index=new(statement.index), part=part)
-        case Reduce():
-            return replace(statement, index=new(statement.index))
-    return statement
-
-
-def replace_symbols(statement: Statement, mapping: dict[Expr, Expr]) -> Statement:
-    """The statement, and all inside it, with symbols replaced, in indices of elements too."""
-
-    def new(expr: Expr) -> Expr:
-        if isinstance(expr, Element):
-            return Element(expr.buffer, new(expr.index))
-        if isinstance(expr, Apply) and any(isinstance(node, Element) for node in expr.walk()):
-            return Apply(expr.op, tuple(map(new, expr.args)), expr.dtype)
-        return substitute(expr, mapping)
-
-    return map_expressions(statement, new)
-
-
-def written(statement: Statement) -> tuple[Buffer, ...]:
-    """Buffers that a statement itself writes."""
-    match statement:
-        case Store(buffer=buffer) | Accumulate(buffer=buffer):
-            return (buffer,)
-        case CopyVector(target=target):
-            return (target,)
-        case WelfordStep(mean=mean, m2=m2, count=count, batch=batch):
-            collected = (batch.shift, batch.sum, batch.squares) if batch else ()
-            return (mean, m2, count, *collected)
-        case WelfordMerge(mean=mean, m2=m2, count=count):
-            return (mean, m2, count)
-        case Reduce(buffers=buffers):
-            return buffers
-    return ()
-
-
-def read(statement: Statement) -> tuple[Buffer, ...]:
-    """Buffers that a statement itself reads."""
-    found = [
-        node.buffer
-        for expr in expressions(statement)
-        for node in expr.walk()
-        if isinstance(node, Element)
-    ]
-    match statement:
-        case CopyVector(source=source):
-            found.append(source)
-        case Accumulate(buffer=buffer):
-            found.append(buffer)
-        case Reduce(buffers=buffers):
-            found.extend(buffers)
-    return tuple(found)

@@ -11,7 +11,14 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.nodes import Buffer, For, Kernel, Let, Reduce, expressions, walk
+from warpsmith.kernel.nodes import (
+    Buffer,
+    For,
+    Kernel,
+    Let,
+    Reduce,
+)
+from warpsmith.kernel.traversal import expressions, walk
 from warpsmith.lower.access import strides
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.nests import Nests

@@ -16,9 +16,8 @@ from warpsmith.kernel.nodes import (
     Statement,
     WelfordBatch,
     WelfordStep,
-    replace_symbols,
-    walk,
 )
+from warpsmith.kernel.traversal import replace_symbols, walk
 
 
 def batch_welford(kernel: Kernel) -> Kernel:

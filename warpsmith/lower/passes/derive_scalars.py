@@ -7,7 +7,14 @@ from dataclasses import replace
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.nodes import For, Kernel, Let, Reduce, Statement, walk
+from warpsmith.kernel.nodes import (
+    For,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+)
+from warpsmith.kernel.traversal import walk
 
 
 def derive_scalars(kernel: Kernel) -> Kernel:

@@ -14,10 +14,8 @@ from warpsmith.kernel.nodes import (
     Let,
     Reduce,
     Statement,
-    expressions,
-    map_expressions,
-    walk,
 )
+from warpsmith.kernel.traversal import expressions, map_expressions, walk
 
 COSTLY = ("floordiv", "mod", "ceildiv", "divide")
 

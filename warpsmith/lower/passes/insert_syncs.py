@@ -12,10 +12,8 @@ from warpsmith.kernel.nodes import (
     Kernel,
     Statement,
     Synchronize,
-    read,
-    walk,
-    written,
 )
+from warpsmith.kernel.traversal import read, walk, written
 
 
 def insert_syncs(kernel: Kernel) -> Kernel:

@@ -8,7 +8,13 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-from warpsmith.kernel.nodes import Element, For, Kernel, Reciprocal, map_expressions, walk
+from warpsmith.kernel.nodes import (
+    Element,
+    For,
+    Kernel,
+    Reciprocal,
+)
+from warpsmith.kernel.traversal import map_expressions, walk
 
 
 def multiply_divisions(kernel: Kernel) -> Kernel:

@@ -13,10 +13,8 @@ from warpsmith.kernel.nodes import (
     Kernel,
     Let,
     Statement,
-    children,
-    replace_symbols,
-    walk,
 )
+from warpsmith.kernel.traversal import children, replace_symbols, walk
 
 
 def split_full_passes(kernel: Kernel) -> Kernel:

@@ -1,0 +1,45 @@
+"""How a tensor's copy moves, and how many slots it moves through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class LoadStoreOpType(Enum):
+    """What carries a copy between global memory, shared memory and registers.
+
+    Names follow nvFuser's Python; `bulk` is its CpAsyncBulk, which it keeps to C++.
+    """
+
+    set = "set"
+    """Loads and stores of the threads, through registers."""
+
+    cp_async = "cp.async"
+    """Global to shared memory, asynchronously, each thread its own 4, 8 or 16 bytes."""
+
+    bulk = "bulk"
+    """Contiguous bytes between global and shared memory, by the TMA unit, for one thread's ask."""
+
+    tma = "tma"
+    """A box of up to five dimensions between global and shared memory, by the TMA unit."""
+
+    @property
+    def is_tma(self) -> bool:
+        """Whether one thread asks for the copy of all."""
+        return self in (LoadStoreOpType.bulk, LoadStoreOpType.tma)
+
+
+@dataclass(frozen=True, slots=True)
+class CircularBuffer:
+    """The slots of one tensor, and how far its loads run ahead.
+
+    Attributes:
+        stages: slots, 2 or more.
+        prefetch: iterations that loads are ahead of their use, 0 to stages - 1.
+        ring: tensors of one loop with equal stages and prefetch share barriers if this is equal.
+    """
+
+    stages: int
+    prefetch: int
+    ring: str = ""

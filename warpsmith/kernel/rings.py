@@ -1,0 +1,171 @@
+"""Statements about rings: slots that are filled ahead of their use, and who waits for whom.
+
+Lowering makes `Fill` and `Drain` around what moves tiles into and out of slots, and marks the loop
+that turns a ring; `lower/passes/turn_rings.py` replaces them by the other statements here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from warpsmith.ir import integers
+from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.nodes import Buffer, Statement
+from warpsmith.kernel.tiles import TileDim
+
+ELECTED = Symbol("elected", dtype=DataType.Bool)
+"""True in the one thread of a block that asks for copies, arms barriers and initializes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileCopy(Statement):
+    """A box moves between global memory and consecutive elements of a shared buffer.
+
+    Attributes:
+        dims: of the tensor in memory, slowest first; the last one is contiguous. Out of range, a
+            load by `tma` reads zeros and counts their bytes; all others copy what is inside.
+        condition: nothing is copied where it is false; always true for `tma`.
+        how: `bulk` and `tma` are for one thread; `cp_async` and `set` take all threads of the
+            block, each with every so many `width` bytes.
+        swizzle: as that of a tensor.
+        stores: from shared to global memory.
+        barrier: counts the bytes of a load for one thread, with the slot whose barrier it is.
+    """
+
+    shared: Buffer
+    index: Expr
+    memory: Buffer
+    dims: tuple[TileDim, ...]
+    condition: Expr
+    how: LoadStoreOpType
+    width: int = 16
+    swizzle: int = 0
+    stores: bool = False
+    barrier: tuple[Buffer, Expr] | None = None
+
+    @property
+    def elements(self) -> int:
+        """Elements of the whole box."""
+        result = 1
+        for dim in self.dims:
+            result *= dim.box
+        return result
+
+    @property
+    def inside(self) -> Expr:
+        """Elements of a `bulk` copy that lie inside the tensor."""
+        last = self.dims[-1]
+        return integers.minimum(integers.sub(last.size, last.first), last.box)
+
+
+@dataclass(frozen=True, slots=True)
+class Fill(Statement):
+    """Statements that fill one slot of a buffer, which a loop that names the buffer turns."""
+
+    buffer: Buffer
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drain(Statement):
+    """Statements that store one slot of a buffer to global memory, by one thread."""
+
+    buffer: Buffer
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in a ring that moves on by one slot at each use, and with each turn flips its phase.
+
+    It survives the loops that move it: nothing is computed from a loop's index.
+    """
+
+    name: str
+    stages: int
+
+    @property
+    def slot(self) -> Symbol:
+        return Symbol(f"{self.name}_slot", low=0, extent=Const(self.stages))
+
+    @property
+    def phase(self) -> Symbol:
+        """0 in the first turn, 1 in the second, and so on."""
+        return Symbol(f"{self.name}_phase", low=0, extent=Const(2))
+
+
+@dataclass(frozen=True, slots=True)
+class Begin(Statement):
+    """A cursor comes into being at slot 0, phase 0."""
+
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Advance(Statement):
+    """`if (++slot == stages) { slot = 0; phase ^= 1; }`"""
+
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class InitBarriers(Statement):
+    """The elected thread initializes mbarriers, for itself and for the TMA unit; no barrier.
+
+    Attributes:
+        arrivals: that complete a phase of each barrier of a buffer; None is one for each warp.
+    """
+
+    arrivals: tuple[tuple[Buffer, int | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expect(Statement):
+    """`mbarrier.arrive.expect_tx`, or `mbarrier.expect_tx` where the thread does not arrive yet."""
+
+    barrier: Buffer
+    slot: Expr
+    bytes: Expr
+    arrives: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Await(Statement):
+    """Wait for the phase of that parity: `while (!mbarrier.try_wait.parity);`"""
+
+    barrier: Buffer
+    slot: Expr
+    parity: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Release(Statement):
+    """Each warp arrives once all its threads are done with a slot."""
+
+    collective: ClassVar[bool] = True
+
+    barrier: Buffer
+    slot: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class FenceProxy(Statement):
+    """What this thread wrote to shared memory is visible to the TMA unit: `fence.proxy.async`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Statement):
+    """The thread's copies since the last one form a group; `bulk` are those of the TMA unit."""
+
+    bulk: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCopies(Statement):
+    """Wait until at most `pending` of this thread's groups are open; `bulk` ones have been read."""
+
+    bulk: bool
+    pending: int = field(default=0)

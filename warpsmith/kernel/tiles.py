@@ -1,0 +1,53 @@
+"""Boxes of a tensor in global memory, and the maps by which the TMA unit finds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class TileDim:
+    """One dimension of a tile in global memory; all lengths in elements of the tensor.
+
+    Attributes:
+        box: elements of the tile along the dimension.
+        first: index of the tile's first one.
+        size: extent of the tensor.
+        stride: distance of neighbours in memory.
+        step: the tile takes every `step`-th index.
+    """
+
+    box: int
+    first: Expr
+    size: Expr
+    stride: Expr
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A kernel parameter that tells the TMA unit of a tensor: 128 bytes that a launch encodes.
+
+    Dimensions are listed as `cuTensorMapEncodeTiled` takes them: the fastest first.
+
+    Attributes:
+        name: of the parameter.
+        tensor: name of the global buffer that it maps.
+        sizes: extents, in elements, over the launch's scalars.
+        strides: of every dimension but the first, in elements, likewise.
+        box: elements of a tile along each dimension.
+        steps: the tile takes every so many-th index of each dimension.
+        swizzle: bytes of the rows in which 16-byte chunks are permuted: 0, 32, 64 or 128.
+    """
+
+    name: str
+    tensor: str
+    dtype: DataType
+    sizes: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    box: tuple[int, ...]
+    steps: tuple[int, ...]
+    swizzle: int = 0

@@ -1,0 +1,175 @@
+"""Walks over the Kernel form: what statements hold, read and write, and how to rewrite them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from warpsmith.ir.scalar import Apply, Expr, substitute
+from warpsmith.kernel.nodes import (
+    Accumulate,
+    Buffer,
+    CopyVector,
+    Element,
+    For,
+    If,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    WelfordMerge,
+    WelfordStep,
+)
+from warpsmith.kernel.rings import Await, Drain, Expect, Fill, Release, TileCopy
+
+_PARENTS = For | If | Fill | Drain
+
+
+def children(statement: Statement) -> tuple[Statement, ...]:
+    """Statements inside a statement."""
+    return statement.body if isinstance(statement, _PARENTS) else ()
+
+
+def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
+    """All statements, parents first."""
+    for statement in statements:
+        yield statement
+        yield from walk(children(statement))
+
+
+def expressions(statement: Statement) -> tuple[Expr, ...]:
+    """Scalar expressions that a statement itself holds (not those of its children)."""
+    match statement:
+        case Let(value=value):
+            return (value,)
+        case For(extent=extent):
+            return (extent,)
+        case If(condition=condition):
+            return (condition,)
+        case Store(index=index, value=value) | Accumulate(index=index, value=value):
+            return (index, value)
+        case CopyVector(target_index=target, source_index=source):
+            return (target, source)
+        case WelfordStep(index=index, count_index=count, values=values, batch=batch):
+            return (index, count, *values, *((batch.step,) if batch else ()))
+        case WelfordMerge(index=index, part=part):
+            return (index, *part)
+        case Reduce(index=index):
+            return (index,)
+        case TileCopy(index=index, dims=dims, condition=condition, barrier=barrier):
+            places = [e for dim in dims for e in (dim.first, dim.size, dim.stride)]
+            return (index, *places, condition, *((barrier[1],) if barrier else ()))
+        case Expect(slot=slot, bytes=amount):
+            return (slot, amount)
+        case Await(slot=slot, parity=parity):
+            return (slot, parity)
+        case Release(slot=slot):
+            return (slot,)
+    return ()
+
+
+def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statement:
+    """The statement, and all inside it, with `new` applied to every scalar expression."""
+    match statement:
+        case Let(symbol=symbol, value=value):
+            return Let(symbol, new(value))
+        case For(symbol=symbol, extent=extent, body=body, unroll=unroll, turns=turns):
+            inner = tuple(map_expressions(s, new) for s in body)
+            return For(symbol, new(extent), inner, unroll, turns)
+        case If(condition=condition, body=body, uniform=uniform):
+            return If(new(condition), tuple(map_expressions(s, new) for s in body), uniform)
+        case Fill(body=body) | Drain(body=body):
+            return replace(statement, body=tuple(map_expressions(s, new) for s in body))
+        case Store(buffer=buffer, index=index, value=value):
+            return Store(buffer, new(index), new(value))
+        case Accumulate(op=op, buffer=buffer, index=index, value=value):
+            return Accumulate(op, buffer, new(index), new(value))
+        case CopyVector():
+            return replace(
+                statement,
+                target_index=new(statement.target_index),
+                source_index=new(statement.source_index),
+            )
+        case WelfordStep(batch=batch):
+            return replace(
+                statement,
+                index=new(statement.index),
+                count_index=new(statement.count_index),
+                values=tuple(new(value) for value in statement.values),
+                batch=batch and replace(batch, step=new(batch.step)),
+            )
+        case WelfordMerge(part=(mean, m2, count)):
+            part = (new(mean), new(m2), new(count))
+            return replace(statement, index=new(statement.index), part=part)
+        case Reduce():
+            return replace(statement, index=new(statement.index))
+        case TileCopy(dims=dims, barrier=barrier):
+            return replace(
+                statement,
+                index=new(statement.index),
+                dims=tuple(
+                    replace(d, first=new(d.first), size=new(d.size), stride=new(d.stride))
+                    for d in dims
+                ),
+                condition=new(statement.condition),
+                barrier=barrier and (barrier[0], new(barrier[1])),
+            )
+        case Expect():
+            return replace(statement, slot=new(statement.slot), bytes=new(statement.bytes))
+        case Await():
+            return replace(statement, slot=new(statement.slot), parity=new(statement.parity))
+        case Release():
+            return replace(statement, slot=new(statement.slot))
+    return statement
+
+
+def replace_symbols(statement: Statement, mapping: dict[Expr, Expr]) -> Statement:
+    """The statement, and all inside it, with symbols replaced, in indices of elements too."""
+
+    def new(expr: Expr) -> Expr:
+        if isinstance(expr, Element):
+            return Element(expr.buffer, new(expr.index))
+        if isinstance(expr, Apply) and any(isinstance(node, Element) for node in expr.walk()):
+            return Apply(expr.op, tuple(map(new, expr.args)), expr.dtype)
+        return substitute(expr, mapping)
+
+    return map_expressions(statement, new)
+
+
+def written(statement: Statement) -> tuple[Buffer, ...]:
+    """Buffers that a statement itself writes."""
+    match statement:
+        case Store(buffer=buffer) | Accumulate(buffer=buffer):
+            return (buffer,)
+        case CopyVector(target=target):
+            return (target,)
+        case WelfordStep(mean=mean, m2=m2, count=count, batch=batch):
+            collected = (batch.shift, batch.sum, batch.squares) if batch else ()
+            return (mean, m2, count, *collected)
+        case WelfordMerge(mean=mean, m2=m2, count=count):
+            return (mean, m2, count)
+        case Reduce(buffers=buffers):
+            return buffers
+        case TileCopy(shared=shared, memory=memory, stores=stores):
+            return (memory if stores else shared,)
+    return ()
+
+
+def read(statement: Statement) -> tuple[Buffer, ...]:
+    """Buffers that a statement itself reads."""
+    found = [
+        node.buffer
+        for expr in expressions(statement)
+        for node in expr.walk()
+        if isinstance(node, Element)
+    ]
+    match statement:
+        case CopyVector(source=source):
+            found.append(source)
+        case Accumulate(buffer=buffer):
+            found.append(buffer)
+        case Reduce(buffers=buffers):
+            found.extend(buffers)
+        case TileCopy(shared=shared, memory=memory, stores=stores):
+            found.append(shared if stores else memory)
+    return tuple(found)
