@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from warpsmith.frontends.definition import FusionDefinition
     from warpsmith.frontends.fuse import fuse
     from warpsmith.frontends.verify import verify
+    from warpsmith.ir.copies import CacheOp, LoadStoreOpType
     from warpsmith.ir.domains import MemoryType, ParallelType
     from warpsmith.ir.dtypes import DataType
 
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ArgumentError",
+    "CacheOp",
     "CompileError",
     "DataType",
     "DefinitionError",
@@ -39,6 +41,7 @@ __all__ = [
     "FusionDefinition",
     "InternalError",
     "KnobError",
+    "LoadStoreOpType",
     "MemoryType",
     "ParallelType",
     "ScheduleError",
@@ -54,8 +57,10 @@ __all__ = [
 
 _MODULES = ("knobs", "ops", "testing")
 _HOMES = {
+    "CacheOp": "warpsmith.ir.copies",
     "DataType": "warpsmith.ir.dtypes",
     "FusionDefinition": "warpsmith.frontends.definition",
+    "LoadStoreOpType": "warpsmith.ir.copies",
     "MemoryType": "warpsmith.ir.domains",
     "ParallelType": "warpsmith.ir.domains",
     "fuse": "warpsmith.frontends.fuse",

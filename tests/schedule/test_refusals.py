@@ -110,8 +110,9 @@ REFUSED: tuple[tuple[str, str, Action], ...] = (
     ),
     (
         "WS0211",
-        "tma is not available on T3: no ring loads it; use vectorize for 16-byte accesses",
-        lambda c: transforms.parallelize(c.square, 0, ParallelType.tma),
+        "i[4] of T3 cannot be bound to mma: no operation of a fusion runs on tensor cores yet; "
+        "leave the axis serial, or bind it to threads",
+        lambda c: transforms.parallelize(c.square, 0, ParallelType.mma),
     ),
     (
         "WS0212",

@@ -12,7 +12,7 @@ from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.liveness import remove_dead
-from warpsmith.schedule import inline, propagate, transforms
+from warpsmith.schedule import inline, propagate, rings, transforms
 
 _FROM_NOTHING = ("full", "iota", "ones", "zeros")
 
@@ -85,3 +85,14 @@ class Schedule:
     def set_memory_type(self, tv: TensorView, memory_type: MemoryType) -> None:
         """Say where a tensor lives."""
         transforms.set_memory_type(tv, memory_type)
+
+    def circular_buffer(
+        self,
+        tv: TensorView,
+        number_of_stages: int,
+        prefetch_distance: int | None = None,
+        *,
+        ring: str = "",
+    ) -> None:
+        """Load a tensor through slots, ahead of its readers: the stages less one by default."""
+        rings.circular_buffer(tv, number_of_stages, prefetch_distance, ring=ring)

@@ -29,7 +29,8 @@ def python_text(fusion: Fusion) -> str:
     """`def nvfuser_fusion(fd)`, which defines the fusion's inputs, operations and outputs.
 
     Operations that no output needs are left out, once there are outputs.
-    Caches that a schedule put in are copies in the text; loops and parallel types are not told.
+    Caches that a schedule put in are copies in the text; what else it says (loops, parallel types,
+    memory, what carries copies, circular buffers) is not told.
     """
     writer = _Writer(fusion)
     lines = [writer.declaration(value) for value in fusion.inputs]

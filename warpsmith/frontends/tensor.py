@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from warpsmith import ops
 from warpsmith.frontends.operators import Equality, Operators, equality
+from warpsmith.ir.copies import CacheOp, LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.shape import Extents
 from warpsmith.ops.values import Scalar
-from warpsmith.schedule import caches, transforms
+from warpsmith.schedule import caches, carriers, rings, transforms
 
 
 class Tensor(Operators, TensorView):
@@ -79,16 +80,53 @@ class Tensor(Operators, TensorView):
     def get_root_domain(self) -> tuple[IterDomain, ...]:
         return self.root
 
-    def cache_after(self, cached_uses: Sequence[TensorView] = ()) -> TensorView:
-        """Copy the tensor into a new one that its users (or `cached_uses`) read; returns it."""
-        return caches.cache_after(self, cached_uses)
+    def cache_after(
+        self,
+        op_type: LoadStoreOpType = LoadStoreOpType.set,
+        cache_op: CacheOp = CacheOp.unspecified,
+        propagate_allocation_domain: bool = True,
+        cached_uses: Sequence[TensorView] = (),
+    ) -> TensorView:
+        """Copy the tensor into a new one that its users (or `cached_uses`) read; returns it.
 
-    def cache_before(self) -> TensorView:
-        """Let a new tensor take over the definition; this one becomes a copy of it."""
-        return caches.cache_before(self)
+        `op_type` other than `set` loads an input into shared memory, which `set_memory_type` gives
+        the new tensor. Of `cache_op` only `streaming` has an effect, on vectorized loads of inputs;
+        `propagate_allocation_domain` has none yet: see `schedule.caches.cache_after`.
+        """
+        return caches.cache_after(
+            self,
+            cached_uses,
+            op_type=op_type,
+            cache_op=cache_op,
+            propagate_allocation_domain=propagate_allocation_domain,
+        )
+
+    def cache_before(self, op_type: LoadStoreOpType = LoadStoreOpType.set) -> TensorView:
+        """Let a new tensor take over the definition; this one becomes a copy of it.
+
+        With `op_type` bulk or tma, TMA stores this one, an output, from the new tensor, to which
+        `set_memory_type` gives shared memory.
+        """
+        return caches.cache_before(self, op_type=op_type)
+
+    def set_load_store_op(self, op_type: LoadStoreOpType) -> None:
+        """Say what carries the copy that this tensor is."""
+        carriers.set_load_store_op(self, op_type)
 
     def set_memory_type(self, memory_type: MemoryType) -> None:
         transforms.set_memory_type(self, memory_type)
+
+    def set_swizzle(self, row_bytes: int) -> None:
+        """Permute 16-byte chunks in shared memory as TMA does: rows of 32, 64, 128 bytes; 0: no."""
+        transforms.set_swizzle(self, row_bytes)
+
+    def circular_buffer(self, stages: int, prefetch: int | None = None, *, ring: str = "") -> None:
+        """Load the tensor through `stages` slots, `prefetch` iterations ahead of its readers.
+
+        By default `stages - 1` ahead; negative values count from `stages`. Tensors of one loop
+        whose stages, prefetch and `ring` are equal share their barriers.
+        """
+        rings.circular_buffer(self, stages, prefetch, ring=ring)
 
     def split(self, axis: int, factor: int | Expr, inner_split: bool = True) -> Tensor:
         """Divide a loop; `factor` is the extent of the inner part, or of the outer one."""
@@ -129,7 +167,7 @@ class Axis:
         self.domain = domain
 
     def parallelize(self, parallel_type: ParallelType) -> None:
-        """Bind the loop to grid, block, vectorize, unroll or serial."""
+        """Bind the loop to grid, block, vectorize, unroll, tma or serial."""
         transforms.bind(self._tensor, self.domain, parallel_type)
 
     def extent(self) -> Expr:

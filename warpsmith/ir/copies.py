@@ -30,6 +30,15 @@ class LoadStoreOpType(Enum):
         return self in (LoadStoreOpType.bulk, LoadStoreOpType.tma)
 
 
+class CacheOp(Enum):
+    """Which caches keep what a load read. Names follow nvFuser's Python."""
+
+    unspecified = "unspecified"
+    all_levels = "ca"
+    streaming = "cs"
+    global_ = "cg"
+
+
 @dataclass(frozen=True, slots=True)
 class CircularBuffer:
     """The slots of one tensor, and how far its loads run ahead.

@@ -35,6 +35,7 @@ class ParallelType(Enum):
     block_z = "threadIdx.z"
     vectorize = "vectorize"
     unroll = "unroll"
+    unswitch = "unswitch"
     tma = "tma"
     mma = "mma"
 
@@ -50,6 +51,14 @@ class ParallelType(Enum):
     def is_thread(self) -> bool:
         """True for grid and block axes: no loop is emitted, every thread has one index."""
         return self.is_grid or self.is_block
+
+    @property
+    def is_unrolled(self) -> bool:
+        """True for unroll and for unswitch, which nvFuser tells apart by where predicates stand.
+
+        Here one pass decides that for all loops: `lower/passes/split_full_passes.py`.
+        """
+        return self in (ParallelType.unroll, ParallelType.unswitch)
 
 
 GRID_TYPES = (ParallelType.grid_x, ParallelType.grid_y, ParallelType.grid_z)

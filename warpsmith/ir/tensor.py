@@ -33,7 +33,7 @@ class TensorView:
         padding: elements added to the fastest row of that layout.
         streaming: its load leaves no copy in L1.
         copied_by: what carries the copy that defines it.
-        circular_buffer: the slots that it is loaded through, ahead of their use; None is one slot.
+        buffering: the slots that it is loaded through, ahead of their use; None is one slot.
         swizzle: bytes of the rows in which its shared memory permutes 16-byte chunks as TMA does:
             32, 64 or 128; 0 for none.
         compute_at: how many outer loops it shares with its consumers.
@@ -41,7 +41,7 @@ class TensorView:
 
     __slots__ = (
         "allocation",
-        "circular_buffer",
+        "buffering",
         "compute_at",
         "contiguity",
         "copied_by",
@@ -86,7 +86,7 @@ class TensorView:
         self.padding = 0
         self.streaming = False
         self.copied_by = LoadStoreOpType.set
-        self.circular_buffer: CircularBuffer | None = None
+        self.buffering: CircularBuffer | None = None
         self.swizzle = 0
         self.allocation: tuple[IterDomain, ...] | None = None
         self.compute_at = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.errors import ScheduleError
+from warpsmith.ir.copies import CacheOp, LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, IterType, Merge, Split
 from warpsmith.ir.exprs import (
     Operation,
@@ -15,11 +16,35 @@ from warpsmith.ir.exprs import (
     replace_tensor,
 )
 from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.carriers import check_load, check_op_type, check_store
 from warpsmith.schedule.transforms import axis_position
 
 
-def cache_after(tensor: TensorView, cached_uses: Sequence[TensorView] | None = None) -> TensorView:
-    """Copy `tensor` into a new tensor that its users (or those of `cached_uses`) read instead."""
+def cache_after(
+    tensor: TensorView,
+    cached_uses: Sequence[TensorView] | None = None,
+    *,
+    op_type: LoadStoreOpType = LoadStoreOpType.set,
+    cache_op: CacheOp = CacheOp.unspecified,
+    propagate_allocation_domain: bool = True,
+) -> TensorView:
+    """Copy `tensor` into a new tensor that its users (or those of `cached_uses`) read instead.
+
+    Args:
+        op_type: what carries the copy. All but `set` load an input of the fusion into shared
+            memory, which the caller gives the new tensor with `set_memory_type`.
+        cache_op: `streaming` lets vectorized loads of an input leave no copy in L1. The others
+            have no effect yet: the compiler chooses.
+        propagate_allocation_domain: has no effect yet. The new tensor lies in memory in the order
+            of its loops, or as `set_allocation_domain` says.
+
+    Raises:
+        ScheduleError: WS0221 without uses, WS0224 and WS0226 where `op_type` cannot carry the
+            copy, WS0229 for a `cache_op` of a copy that no thread loads.
+    """
+    check_op_type(tensor, op_type)
+    check_load(tensor, op_type)
+    _check_cache_op(tensor, op_type, cache_op)
     fusion = tensor.fusion
     wanted = None if not cached_uses else {id(use) for use in cached_uses}
     uses = [
@@ -42,11 +67,44 @@ def cache_after(tensor: TensorView, cached_uses: Sequence[TensorView] | None = N
     fusion.insert_before(uses[0], copy)
     for use in uses:
         fusion.replace(use, replace_tensor(use, tensor, cache))
+    cache.copied_by = op_type
+    cache.streaming = cache_op is CacheOp.streaming
     return cache
 
 
-def cache_before(tensor: TensorView) -> TensorView:
-    """Let a new tensor take over `tensor`'s definition and readers; `tensor` becomes its copy."""
+def _check_cache_op(tensor: TensorView, op_type: LoadStoreOpType, cache_op: object) -> None:
+    if not isinstance(cache_op, CacheOp):
+        names = ", ".join(kind.name for kind in CacheOp)
+        raise ScheduleError(
+            f"cache_op {cache_op!r} for the copy of {tensor.name} is no CacheOp",
+            code="WS0224",
+            remedy=f"use CacheOp.<name> with one of {names}",
+        )
+    streams = op_type is LoadStoreOpType.cp_async and cache_op is CacheOp.streaming
+    if cache_op is not CacheOp.unspecified and (op_type.is_tma or streams):
+        raise ScheduleError(
+            f"{op_type.name} has no cache_op {cache_op.name}, which the copy of {tensor.name} is "
+            "to have",
+            code="WS0229",
+            remedy="leave cache_op out, or use op_type=LoadStoreOpType.set",
+        )
+
+
+def cache_before(
+    tensor: TensorView, *, op_type: LoadStoreOpType = LoadStoreOpType.set
+) -> TensorView:
+    """Let a new tensor take over `tensor`'s definition and readers; `tensor` becomes its copy.
+
+    Args:
+        op_type: what carries the copy. `bulk` and `tma` store an output from shared memory, which
+            the caller gives the new tensor with `set_memory_type`.
+
+    Raises:
+        ScheduleError: WS0222, WS0223 where there is no definition to take over, WS0224 and WS0227
+            where `op_type` cannot carry the copy, WS0228 where the tensor has a circular buffer
+            or is copied by other than threads already.
+    """
+    check_op_type(tensor, op_type)
     fusion = tensor.fusion
     definition = tensor.definition
     if definition is None:
@@ -60,6 +118,14 @@ def cache_before(tensor: TensorView) -> TensorView:
             f"{tensor.name} is one of three results of a Welford reduction",
             code="WS0223",
             remedy="copy it with ops.set and cache the copy",
+        )
+    check_store(tensor, op_type)
+    if tensor.copied_by is not LoadStoreOpType.set or tensor.buffering is not None:
+        what = "has a circular buffer" if tensor.buffering else "is not copied by threads"
+        raise ScheduleError(
+            f"{tensor.name} {what}, and cache_before would give its definition to another tensor",
+            code="WS0228",
+            remedy="call cache_before first, and say how the copies move afterwards",
         )
     cache = fusion.tensor(
         tensor.dtype, tensor.logical, root=tensor.root, transforms=tuple(tensor.transforms)
@@ -77,6 +143,7 @@ def cache_before(tensor: TensorView) -> TensorView:
     definition = cache.definition
     assert definition is not None
     fusion.insert_after(definition, Pointwise("set", (cache,), tensor))
+    tensor.copied_by = op_type
     return cache
 
 

@@ -11,6 +11,7 @@ from warpsmith.ir.domains import IterDomain, IterType, ParallelType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.carriers import check_binding
 
 SPECIAL = (ParallelType.vectorize, ParallelType.tma, ParallelType.mma)
 """Types that belong to single tensors; `parallelize_like` spreads them only when named."""
@@ -126,8 +127,12 @@ def parallelize_like(
 ) -> None:
     """Bind other tensors' loops as the reference's equal loops are bound.
 
-    Only the reference's first `pos` loops count (all by default). Vectorize belongs to single
-    tensors and is only spread when `selected_parallel_types` names it.
+    Only the reference's first `pos` loops count (all by default). Vectorize and tma belong to
+    single tensors and are only spread when `selected_parallel_types` names them.
+
+    Axes that are on tma stay there. A copy by TMA takes no thread axes, since one thread asks for
+    all of it: where the reference has one, the copy's axis is left as it is; but if
+    `selected_tensors` names the copy, the call is refused and binds nothing.
     """
     fusion = reference.fusion
     domains = DomainMap(fusion)
@@ -138,8 +143,29 @@ def parallelize_like(
         wanted = axis.parallel in allowed if allowed else axis.parallel not in SPECIAL
         if wanted and axis.parallel is not ParallelType.serial:
             types[domains.group(axis)] = axis.parallel
+    bindings: list[tuple[IterDomain, ParallelType]] = []
     for tensor in _targets(fusion, reference, selected_tensors):
         for axis in tensor.loop:
             found = types.get(domains.group(axis))
-            if found is not None:
-                axis.parallel = found
+            if found is None or axis.parallel is ParallelType.tma:
+                continue
+            if _takes(tensor, axis, found, must=bool(selected_tensors)):
+                bindings.append((axis, found))
+    for axis, kind in bindings:
+        axis.parallel = kind
+
+
+def _takes(tensor: TensorView, axis: IterDomain, kind: ParallelType, *, must: bool) -> bool:
+    """Whether what carries the tensor's copy can run the axis so; refused if not and it `must`."""
+    try:
+        check_binding(tensor, axis, kind)
+    except ScheduleError as refusal:
+        if not must:
+            return False
+        raise ScheduleError(
+            refusal.message,
+            code=refusal.code,
+            remedy="name the types that it takes in selected_parallel_types, or leave "
+            f"{tensor.name} out of selected_tensors",
+        ) from None
+    return True

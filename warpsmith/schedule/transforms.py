@@ -9,6 +9,10 @@ from warpsmith.ir import domains, integers
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.carriers import check_binding
+
+SWIZZLES = (0, 32, 64, 128)
+"""Bytes of the rows in which shared memory can be swizzled; 0 is not at all."""
 
 
 def axis_position(tensor: TensorView, axis: int, *, count: int | None = None) -> int:
@@ -129,7 +133,7 @@ def reorder(tensor: TensorView, old2new: Mapping[int, int]) -> TensorView:
 
 
 def parallelize(tensor: TensorView, axis: int, parallel_type: ParallelType) -> TensorView:
-    """Bind a loop to grid, block, vectorize or unroll."""
+    """Bind a loop to grid, block, vectorize, unroll or tma."""
     bind(tensor, tensor.loop[axis_position(tensor, axis)], parallel_type)
     return tensor
 
@@ -150,12 +154,14 @@ def bind(tensor: TensorView, axis: IterDomain, parallel_type: ParallelType) -> N
                     code="WS0210",
                     remedy="merge the two axes or use another parallel type",
                 )
-    if parallel_type in (ParallelType.tma, ParallelType.mma):
+    if parallel_type is ParallelType.mma:
         raise ScheduleError(
-            f"{parallel_type.name} is not available on {tensor.name}: no ring loads it",
+            f"{axis!r} of {tensor.name} cannot be bound to mma: no operation of a fusion runs on "
+            "tensor cores yet",
             code="WS0211",
-            remedy="use vectorize for 16-byte accesses",
+            remedy="leave the axis serial, or bind it to threads",
         )
+    check_binding(tensor, axis, parallel_type)
     position = tensor.loop.index(axis)
     for each in _together(tensor):
         each.loop[position].parallel = parallel_type
@@ -203,5 +209,50 @@ def pad_allocation(tensor: TensorView, elements: int) -> TensorView:
             code="WS0214",
             remedy="give 0 or more elements",
         )
+    if elements:
+        _check_padding_or_swizzle(tensor, elements, tensor.swizzle)
     tensor.padding = elements
     return tensor
+
+
+def set_swizzle(tensor: TensorView, row_bytes: int) -> TensorView:
+    """Permute the 16-byte chunks of a shared tensor's rows as TMA does.
+
+    Chunk `c` of the row that starts `b` bytes into the tensor lies where chunk
+    `c ^ (b // 128 % (row_bytes // 16))` would, so that columns are spread over banks without
+    padding. The rows are those of its layout: how long they turn out to be, lowering checks.
+
+    Args:
+        row_bytes: length of the rows, 32, 64 or 128; 0 takes the swizzle away.
+
+    Raises:
+        ScheduleError: WS0285 for other lengths, WS0286 outside shared memory, WS0287 with padding.
+    """
+    if row_bytes not in SWIZZLES or isinstance(row_bytes, bool):
+        raise ScheduleError(
+            f"a swizzle of {row_bytes!r} bytes for {tensor.name}: TMA permutes rows of 32, 64 or "
+            "128 bytes",
+            code="WS0285",
+            remedy="use 32, 64 or 128, or 0 for none",
+        )
+    if row_bytes and tensor.memory is not MemoryType.shared:
+        raise ScheduleError(
+            f"{tensor.name} is in {tensor.memory.value} memory, and swizzles permute shared memory",
+            code="WS0286",
+            remedy="set its memory type to shared first",
+        )
+    if row_bytes:
+        _check_padding_or_swizzle(tensor, tensor.padding, row_bytes)
+    tensor.swizzle = row_bytes
+    return tensor
+
+
+def _check_padding_or_swizzle(tensor: TensorView, padding: int, swizzle: int) -> None:
+    """A swizzle permutes rows of its length; padded ones would be longer."""
+    if padding and swizzle:
+        raise ScheduleError(
+            f"{tensor.name} would have rows padded by {padding} elements and a swizzle of "
+            f"{swizzle} bytes, which permutes rows without padding",
+            code="WS0287",
+            remedy="take one away: pad_allocation(tensor, 0) or set_swizzle(tensor, 0)",
+        )

@@ -1,0 +1,109 @@
+"""Circular buffers: slots through which a tensor is loaded ahead of its use."""
+
+from __future__ import annotations
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir.copies import CircularBuffer
+from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.carriers import copied_source
+
+
+def circular_buffer(
+    tensor: TensorView,
+    number_of_stages: int,
+    prefetch_distance: int | None = None,
+    *,
+    ring: str = "",
+) -> TensorView:
+    """Keep several iterations of a tensor in memory, so that its copy runs ahead of its readers.
+
+    The innermost serial loop that it shares with its readers turns the slots. Calling it again
+    replaces what was said before.
+
+    Args:
+        tensor: a copy; or a value in shared memory that nothing reads but TMA stores, whose slots
+            let the next value be computed while the last one is still being stored.
+        number_of_stages: slots, 2 or more; memory grows with them.
+        prefetch_distance: iterations that the copy is ahead of its use, at most
+            `number_of_stages - 1`, which is the default. Negative values count from the number of
+            stages: -1 is the default, too.
+        ring: tensors that one loop turns, with equal stages and prefetch, share their barriers if
+            they name the same ring.
+
+    Raises:
+        ScheduleError: WS0280 to WS0284. Lowering refuses what only the finished schedule shows: no
+            loop that could turn the slots, or more shared memory than a block has.
+    """
+    _check_place(tensor)
+    _check_stages(tensor, number_of_stages)
+    prefetch = _prefetch(tensor, number_of_stages, prefetch_distance)
+    _check_copy(tensor)
+    tensor.buffering = CircularBuffer(number_of_stages, prefetch, ring)
+    return tensor
+
+
+def _check_place(tensor: TensorView) -> None:
+    """Slots are made in shared memory and registers; who calls the kernel owns global memory."""
+    if tensor.is_input:
+        raise ScheduleError(
+            f"{tensor.name} is an input of the fusion, which lies in global memory as a whole and "
+            "has no slots",
+            code="WS0280",
+            remedy=f"buffer its cache: {tensor.name}.cache_after()",
+        )
+    if tensor.is_output:
+        raise ScheduleError(
+            f"{tensor.name} is an output of the fusion, which lies in global memory as a whole and "
+            "has no slots",
+            code="WS0281",
+            remedy=f"buffer its cache: {tensor.name}.cache_before()",
+        )
+
+
+def _check_stages(tensor: TensorView, stages: object) -> None:
+    if not _is_integer(stages) or stages < 2:  # type: ignore[operator]  # an integer by then
+        raise ScheduleError(
+            f"{stages!r} stages for {tensor.name}: a circular buffer has an integer number of "
+            "them, 2 or more",
+            code="WS0282",
+            remedy="use 2 or more, or leave the tensor without a circular buffer",
+        )
+
+
+def _prefetch(tensor: TensorView, stages: int, distance: int | None) -> int:
+    """The prefetch distance from 0 to `stages - 1` that a caller's number stands for."""
+    if distance is None:
+        return stages - 1
+    if not _is_integer(distance) or not -stages <= distance < stages:
+        raise ScheduleError(
+            f"prefetch distance {distance!r} of {tensor.name} with {stages} stages: its copy is 0 "
+            f"to {stages - 1} iterations ahead, and one slot is left to its readers",
+            code="WS0283",
+            remedy=f"use 0 to {stages - 1}, or {-stages} to -1 to count from {stages}",
+        )
+    return distance + stages if distance < 0 else distance
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_copy(tensor: TensorView) -> None:
+    if copied_source(tensor) is None and not _is_stored_by_tma(tensor):
+        raise ScheduleError(
+            f"{tensor.name} is computed, and only a copy of a tensor can run ahead of its readers",
+            code="WS0284",
+            remedy="buffer the copy that the computation reads; or, to store from slots, set its "
+            f"memory to shared and let nothing read {tensor.name} but outputs that TMA copies",
+        )
+
+
+def _is_stored_by_tma(tensor: TensorView) -> bool:
+    """Whether TMA copies the tensor from shared memory to outputs, and nothing else reads it."""
+    readers = tensor.fusion.consumers(tensor)
+    return (
+        tensor.memory is MemoryType.shared
+        and bool(readers)
+        and all(reader.is_output and reader.copied_by.is_tma for reader in readers)
+    )
