@@ -100,7 +100,8 @@ class Nests:
             )
         if threads:
             return threads.pop()
-        return ParallelType.unroll if ParallelType.unroll in kinds else ParallelType.serial
+        unrolled = any(kind.is_unrolled for kind in kinds)
+        return ParallelType.unroll if unrolled else ParallelType.serial
 
     def _nests(self, operations: list[Operation], depth: int) -> list[list[Operation]]:
         """Operations grouped by the loop at `depth` that they share, in dependence order."""
