@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.codegen.prelude.vector import LoadHint
+from warpsmith.codegen.rings import RingText
 from warpsmith.codegen.values import ValueText, is_scalar
-from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -28,6 +28,8 @@ from warpsmith.kernel.nodes import (
     WelfordMerge,
     WelfordStep,
 )
+from warpsmith.kernel.rings import ELECTED, InitBarriers
+from warpsmith.kernel.traversal import walk
 
 REDUCERS = {
     "sum": "ws_sum",
@@ -44,23 +46,28 @@ def cuda_text(kernel: Kernel) -> str:
 
 
 def shared_layout(kernel: Kernel) -> tuple[tuple[Buffer, Expr], ...]:
-    """Offset in bytes of each shared buffer in dynamic shared memory, 16-byte aligned."""
-    offset: Expr = integers.ZERO
-    places = []
-    for buffer in kernel.shared:
-        places.append((buffer, offset))
-        size = integers.mul(buffer.size, _bytes(buffer))
-        offset = integers.add(offset, integers.mul(integers.ceildiv(size, 16), 16))
-    return tuple(places)
+    """Offset in bytes of each shared buffer in dynamic shared memory, aligned as it asks."""
+    return _laid_out(kernel)[0]
 
 
 def shared_bytes(kernel: Kernel) -> Expr:
     """Bytes of dynamic shared memory of one block, over the launch's block dimensions."""
-    total: Expr = integers.ZERO
-    for buffer in kernel.shared:
-        size = integers.mul(buffer.size, _bytes(buffer))
-        total = integers.add(total, integers.mul(integers.ceildiv(size, 16), 16))
-    return total
+    return _laid_out(kernel)[1]
+
+
+def _laid_out(kernel: Kernel) -> tuple[tuple[tuple[Buffer, Expr], ...], Expr]:
+    """The buffers with their offsets, the most aligned first, and where the last one ends."""
+    offset: Expr = integers.ZERO
+    places = []
+    for buffer in sorted(kernel.shared, key=lambda b: -b.alignment):
+        offset = _aligned(offset, max(buffer.alignment, 16))
+        places.append((buffer, offset))
+        offset = integers.add(offset, integers.mul(buffer.size, _bytes(buffer)))
+    return tuple(places), _aligned(offset, 16)
+
+
+def _aligned(offset: Expr, to: int) -> Expr:
+    return integers.mul(integers.ceildiv(offset, to), to)
 
 
 def _bytes(buffer: Buffer) -> int:
@@ -71,12 +78,14 @@ class _Printer:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._value = ValueText(kernel.index_type)
+        self._rings = RingText(kernel, self._value)
         self._lines: list[str] = []
         self._depth = 1
         self._temporaries = 0
 
     def text(self) -> str:
         self._thread_indices()
+        self._elected()
         self._shared()
         for statement in self._kernel.body:
             self._statement(statement)
@@ -95,6 +104,9 @@ class _Printer:
             kind = self._value.type_name(buffer.dtype)
             constant = "" if buffer.written else "const "
             parameters.append(f"{constant}{kind}* __restrict__ {buffer.name}")
+        for tensor_map in kernel.tensor_maps:
+            self._value.pieces.add("tensor")
+            parameters.append(f"const __grid_constant__ ws_tensor_map {tensor_map.name}")
         parameters += [f"const {self._value.type_name(s.dtype)} {s.name}" for s in kernel.scalars]
         threads = integers.constant(integers.mul(*kernel.launch.block))
         blocks = f", {kernel.launch.blocks_per_sm}" if kernel.launch.blocks_per_sm else ""
@@ -112,10 +124,19 @@ class _Printer:
             if extent != integers.ONE:
                 self._line(f"const {kind} {axis.name} = {axis.value};")
 
+    def _elected(self) -> None:
+        """Choose, once, the thread that asks for copies."""
+        conditions = (s.condition for s in walk(self._kernel.body) if isinstance(s, If))
+        barriers = any(isinstance(s, InitBarriers) for s in self._kernel.body)
+        if barriers or any(condition == ELECTED for condition in conditions):
+            self._value.pieces.add("elect")
+            self._line(f"const bool {ELECTED.name} = ws_elect();")
+
     def _shared(self) -> None:
         if not self._kernel.shared:
             return
-        self._line("extern __shared__ __align__(16) unsigned char ws_shared[];")
+        aligned = max(buffer.alignment for buffer in self._kernel.shared)
+        self._line(f"extern __shared__ __align__({max(aligned, 16)}) unsigned char ws_shared[];")
         for buffer, offset in shared_layout(self._kernel):
             kind = self._value.type_name(buffer.dtype)
             place = self._value(offset)
@@ -172,11 +193,18 @@ class _Printer:
             case Comment(text=text):
                 self._line(f"// {text}")
             case _:
-                raise InternalError(f"{type(statement).__name__} has no CUDA text")
+                for line in self._rings.lines(statement):
+                    self._line(line)
 
     def _copy(self, copy: CopyVector) -> None:
         """A register array moves to or from memory as one vector."""
         value = self._value
+        if copy.asynchronous:
+            value.pieces.add("cp_async")
+            to = f"{copy.target.name} + {value.operand(copy.target_index)}"
+            source = f"{copy.source.name} + {value.operand(copy.source_index)}"
+            self._line(f"ws_cp_async<{copy.width * copy.target.dtype.size}>({to}, {source});")
+            return
         value.pieces.add("vector")
         kind = value.type_name(copy.target.dtype)
         vector = f"ws_vec<{kind}, {copy.width}>"

@@ -22,7 +22,7 @@ STORAGE = {
     DataType.Bool: "bool",
 }
 
-_INTEGER_TEXT = {"mul": " * ", "logical_and": " && ", "logical_or": " || "}
+_INTEGER_TEXT = {"mul": " * ", "xor": " ^ ", "logical_and": " && ", "logical_or": " || "}
 _COMPARE_TEXT = {"lt": "<", "le": "<=", "eq": "=="}
 
 

@@ -149,7 +149,7 @@ class Symbol(Expr):
 class Apply(Expr):
     """An operation on scalars. `op` is a name of `ops/table.py` or of the integer kernel below.
 
-    Integer operations made by `ir/integers.py`: `add mul floordiv mod ceildiv minimum maximum`,
+    Integer operations made by `ir/integers.py`: `add mul floordiv mod ceildiv minimum maximum xor`,
     and `lt le eq logical_and logical_or` for predicates.
     """
 
@@ -231,6 +231,8 @@ _EVALUATE: dict[str, Callable[..., int]] = {
     "floordiv": lambda a, b: a // b,
     "mod": lambda a, b: a % b,
     "ceildiv": lambda a, b: -(-a // b),
+    "xor": lambda a, b: a ^ b,
+    "where": lambda condition, a, b: a if condition else b,
     "minimum": min,
     "maximum": max,
     "lt": lambda a, b: int(a < b),

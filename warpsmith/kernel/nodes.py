@@ -13,7 +13,7 @@ from typing import ClassVar
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.tiles import TensorMap
+from warpsmith.kernel.tiles import TensorMap, TileNeeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +267,8 @@ class Kernel:
     Attributes:
         parameters: global buffers in the order of the arguments, then `tensor_maps`, `scalars`.
         tensor_maps: what launches encode for the TMA unit.
+        tile_needs: what launches check before the TMA unit may copy a tensor.
+        exchanged: names of the buffers of which some thread reads what another one wrote.
         scalars: sizes, strides, user's scalars and launch symbols that the body uses.
         shared: shared buffers, laid out one after the other in dynamic shared memory.
         requirements: (expression, divisor, why) that the launch must check.
@@ -287,4 +289,6 @@ class Kernel:
     reciprocals: tuple[Reciprocal, ...] = ()
     derived: tuple[tuple[Symbol, Expr], ...] = ()
     tensor_maps: tuple[TensorMap, ...] = ()
+    tile_needs: tuple[TileNeeds, ...] = ()
+    exchanged: frozenset[str] = frozenset()
     notes: tuple[str, ...] = field(default=())

@@ -14,10 +14,27 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, Statement
-from warpsmith.kernel.tiles import TileDim
+from warpsmith.kernel.tiles import TensorMap, TileDim
 
 ELECTED = Symbol("elected", dtype=DataType.Bool)
 """True in the one thread of a block that asks for copies, arms barriers and initializes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """How a buffer is divided, and how its loads run ahead.
+
+    Attributes:
+        stages: slots; 1 where nothing runs ahead.
+        prefetch: iterations that fills are ahead of uses.
+        elements: of one slot.
+        ring: buffers of one loop with equal slots share barriers if this is equal.
+    """
+
+    stages: int
+    prefetch: int
+    elements: int
+    ring: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +42,10 @@ class TileCopy(Statement):
     """A box moves between global memory and consecutive elements of a shared buffer.
 
     Attributes:
-        dims: of the tensor in memory, slowest first; the last one is contiguous. Out of range, a
-            load by `tma` reads zeros and counts their bytes; all others copy what is inside.
-        condition: nothing is copied where it is false; always true for `tma`.
+        dims: of the tensor in memory, slowest first. Out of range, a load by `tma` reads zeros and
+            counts their bytes; all others copy what is inside.
+        inside: elements of the fastest dimension's box that are inside.
+        condition: nothing is copied where it is false; a load by `tma` does not ask.
         how: `bulk` and `tma` are for one thread; `cp_async` and `set` take all threads of the
             block, each with every so many `width` bytes.
         swizzle: as that of a tensor.
@@ -39,6 +57,7 @@ class TileCopy(Statement):
     index: Expr
     memory: Buffer
     dims: tuple[TileDim, ...]
+    inside: Expr
     condition: Expr
     how: LoadStoreOpType
     width: int = 16
@@ -55,10 +74,23 @@ class TileCopy(Statement):
         return result
 
     @property
-    def inside(self) -> Expr:
-        """Elements of a `bulk` copy that lie inside the tensor."""
-        last = self.dims[-1]
-        return integers.minimum(integers.sub(last.size, last.first), last.box)
+    def start(self) -> Expr:
+        """Index in memory of the box's first element."""
+        return integers.add(*(integers.mul(dim.first, dim.stride) for dim in self.dims))
+
+    def tensor_map(self, name: str) -> TensorMap:
+        """The map by which the TMA unit finds the box."""
+        dims = tuple(reversed(self.dims))
+        return TensorMap(
+            name=name,
+            tensor=self.memory.name,
+            dtype=self.memory.dtype,
+            sizes=tuple(dim.size for dim in dims),
+            strides=tuple(dim.stride for dim in dims[1:]),
+            box=tuple((dim.box - 1) * dim.step + 1 for dim in dims),
+            steps=tuple(dim.step for dim in dims),
+            swizzle=self.swizzle,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +98,7 @@ class Fill(Statement):
     """Statements that fill one slot of a buffer, which a loop that names the buffer turns."""
 
     buffer: Buffer
+    slots: Slots
     body: tuple[Statement, ...]
 
 
@@ -74,6 +107,7 @@ class Drain(Statement):
     """Statements that store one slot of a buffer to global memory, by one thread."""
 
     buffer: Buffer
+    slots: Slots
     body: tuple[Statement, ...]
 
 
@@ -88,13 +122,21 @@ class Cursor:
     stages: int
 
     @property
-    def slot(self) -> Symbol:
+    def slot(self) -> Expr:
+        """0 to stages - 1."""
+        if self.stages == 1:
+            return integers.ZERO
         return Symbol(f"{self.name}_slot", low=0, extent=Const(self.stages))
 
     @property
     def phase(self) -> Symbol:
         """0 in the first turn, 1 in the second, and so on."""
         return Symbol(f"{self.name}_phase", low=0, extent=Const(2))
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """The variables that hold the place."""
+        return tuple(s for s in (self.slot, self.phase) if isinstance(s, Symbol))
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,3 +51,20 @@ class TensorMap:
     box: tuple[int, ...]
     steps: tuple[int, ...]
     swizzle: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TileNeeds:
+    """What must hold for the TMA unit to copy a tensor; checked by every launch.
+
+    Where it does not hold, a kernel is used in which the threads copy the tensor.
+
+    Attributes:
+        tensor: name of the tensor that is copied.
+        memory: name of the global buffer, whose address must be a multiple of 16 bytes.
+        bytes: sizes and strides, over the launch's scalars, that must be multiples of 16.
+    """
+
+    tensor: str
+    memory: str
+    bytes: tuple[Expr, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from warpsmith.ir.scalar import Apply, Expr, substitute
+from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
 from warpsmith.kernel.nodes import (
     Accumulate,
     Buffer,
@@ -20,7 +20,16 @@ from warpsmith.kernel.nodes import (
     WelfordMerge,
     WelfordStep,
 )
-from warpsmith.kernel.rings import Await, Drain, Expect, Fill, Release, TileCopy
+from warpsmith.kernel.rings import (
+    Advance,
+    Await,
+    Begin,
+    Drain,
+    Expect,
+    Fill,
+    Release,
+    TileCopy,
+)
 
 _PARENTS = For | If | Fill | Drain
 
@@ -56,9 +65,9 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
             return (index, *part)
         case Reduce(index=index):
             return (index,)
-        case TileCopy(index=index, dims=dims, condition=condition, barrier=barrier):
+        case TileCopy(index=index, dims=dims, inside=inside, condition=condition, barrier=barrier):
             places = [e for dim in dims for e in (dim.first, dim.size, dim.stride)]
-            return (index, *places, condition, *((barrier[1],) if barrier else ()))
+            return (index, *places, inside, condition, *((barrier[1],) if barrier else ()))
         case Expect(slot=slot, bytes=amount):
             return (slot, amount)
         case Await(slot=slot, parity=parity):
@@ -111,6 +120,7 @@ def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statem
                     replace(d, first=new(d.first), size=new(d.size), stride=new(d.stride))
                     for d in dims
                 ),
+                inside=new(statement.inside),
                 condition=new(statement.condition),
                 barrier=barrier and (barrier[0], new(barrier[1])),
             )
@@ -134,6 +144,18 @@ def replace_symbols(statement: Statement, mapping: dict[Expr, Expr]) -> Statemen
         return substitute(expr, mapping)
 
     return map_expressions(statement, new)
+
+
+def defined(statement: Statement) -> tuple[Symbol, ...]:
+    """Names that a statement gives a value, or a new one."""
+    match statement:
+        case For(symbol=symbol) | Let(symbol=symbol):
+            return (symbol,)
+        case Reduce(last=last) if last is not None:
+            return (last,)
+        case Begin(cursor=cursor) | Advance(cursor=cursor):
+            return cursor.symbols
+    return ()
 
 
 def written(statement: Statement) -> tuple[Buffer, ...]:

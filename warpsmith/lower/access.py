@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
@@ -36,6 +37,15 @@ def strides(tensor: TensorView, extents: Sequence[Expr]) -> tuple[Expr, ...]:
         result[dimension] = own
         expected = integers.mul(own, extents[dimension])
     return tuple(result)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDim:
+    """A dimension of a tensor in global memory: where in it, of how many, elements apart."""
+
+    index: Expr
+    extent: Expr
+    stride: Expr
 
 
 class Access:
@@ -75,7 +85,15 @@ class Access:
         return self._derivation.index(group)
 
     def of_input(self, tensor: TensorView) -> Expr:
-        """Element index of a fusion input, in memory.
+        """Element index of a fusion input, in memory."""
+        return integers.add(*(integers.mul(d.index, d.stride) for d in self.input_dims(tensor)))
+
+    def of_output(self) -> Expr:
+        """Element index of the operation's output in global memory."""
+        return integers.add(*(integers.mul(d.index, d.stride) for d in self.output_dims()))
+
+    def input_dims(self, tensor: TensorView) -> tuple[MemoryDim, ...]:
+        """Dimensions of a fusion input, broadcast ones left out.
 
         Its extents are those of the axes that it is paired with: equal ones have one name then.
         """
@@ -85,20 +103,20 @@ class Access:
             for axis in tensor.shape_axes
         ]
         steps = strides(tensor, extents)
-        return integers.add(
-            *(
-                integers.mul(self.axis(partner[id(axis)]), step)
-                for axis, step in zip(tensor.shape_axes, steps, strict=True)
-                if not axis.is_broadcast and id(axis) in partner
-            )
+        return tuple(
+            MemoryDim(self.axis(partner[id(axis)]), extent, step)
+            for axis, extent, step in zip(tensor.shape_axes, extents, steps, strict=True)
+            if not axis.is_broadcast and id(axis) in partner
         )
 
-    def of_output(self) -> Expr:
-        """Element index of the operation's output in global memory."""
+    def output_dims(self) -> tuple[MemoryDim, ...]:
+        """Dimensions of the operation's output in global memory, broadcast ones left out."""
         axes = self.output.shape_axes
-        pairs = zip(axes, strides(self.output, [self._extent(a) for a in axes]), strict=True)
-        return integers.add(
-            *(integers.mul(self.axis(a), step) for a, step in pairs if not a.is_broadcast)
+        extents = [self._extent(a) for a in axes]
+        return tuple(
+            MemoryDim(self.axis(axis), extent, step)
+            for axis, extent, step in zip(axes, extents, strides(self.output, extents), strict=True)
+            if not axis.is_broadcast
         )
 
     def _extent(self, axis: IterDomain) -> Expr:
@@ -151,17 +169,9 @@ class Access:
         """
         if tensor.memory is MemoryType.global_:
             return
-        for axis in tensor.loop:
-            private = axis.parallel.is_grid or (
-                axis.parallel.is_block and tensor.memory is MemoryType.local
-            )
-            if not private or axis.is_reduction or id(axis) in independent:
-                continue
-            group = self._domains.group(axis)
-            if self._domains.extent(group) == integers.ONE:
-                continue
-            known = self._derivation.reaches(group)
-            if not known or self.index(group) != self._threads.symbols[axis.parallel]:
+        local = tensor.memory is MemoryType.local
+        for axis in self._of_others(tensor, independent):
+            if axis.parallel.is_grid or local:
                 wanted = "global" if axis.parallel.is_grid else "shared"
                 raise ScheduleError(
                     f"{self.output.name} reads elements of {tensor.name} that other threads "
@@ -170,11 +180,27 @@ class Access:
                     remedy=f"bind both alike, or set {tensor.name}'s memory to {wanted}",
                 )
 
+    def reads_own(self, tensor: TensorView, independent: frozenset[int]) -> bool:
+        """Whether each thread reads only those elements of a tensor that it computed itself."""
+        return not any(self._of_others(tensor, independent))
+
+    def _of_others(self, tensor: TensorView, independent: frozenset[int]) -> Iterator[IterDomain]:
+        """Axes along which elements that are read were computed by other threads or blocks."""
+        for axis in tensor.loop:
+            if not axis.parallel.is_thread or axis.is_reduction or id(axis) in independent:
+                continue
+            group = self._domains.group(axis)
+            if self._domains.extent(group) == integers.ONE:
+                continue
+            known = self._derivation.reaches(group)
+            if not known or self.index(group) != self._threads.symbols[axis.parallel]:
+                yield axis
+
 
 def layout_of(
-    domains: DomainMap, tensor: TensorView, skipped: frozenset[int]
+    domains: DomainMap, tensor: TensorView, start: int, skipped: frozenset[int]
 ) -> tuple[IterDomain, ...]:
-    """Axes that a local or shared buffer must hold: the loops that it does not share.
+    """Axes that a local or shared buffer must hold: its loops from `start` on.
 
     Grid axes, reductions, axes in `skipped` and extent-1 axes need no room; block axes need none
     in registers, but always in shared memory, which all threads of a block share.
@@ -182,9 +208,9 @@ def layout_of(
     if tensor.allocation is not None:
         return tensor.allocation
     shared = tensor.memory is MemoryType.shared
-    outside = [a for a in tensor.loop[: tensor.compute_at] if shared and a.parallel.is_block]
+    outside = [a for a in tensor.loop[:start] if shared and a.parallel.is_block]
     axes = []
-    for axis in (*outside, *tensor.loop[tensor.compute_at :]):
+    for axis in (*outside, *tensor.loop[start:]):
         if axis.parallel.is_grid or axis.is_reduction or id(axis) in skipped:
             continue
         if axis.parallel.is_block and tensor.memory is MemoryType.local:

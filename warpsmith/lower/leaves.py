@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from warpsmith.errors import InternalError
+from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
-from warpsmith.ir.exprs import Full, Iota, Move, Operation, Pointwise, Reduction, Welford
+from warpsmith.ir.exprs import (
+    Full,
+    Iota,
+    Move,
+    Operation,
+    Pointwise,
+    Reduction,
+    Welford,
+    tensor_inputs,
+)
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Declare, Statement, Store
+from warpsmith.kernel.rings import Drain, Fill
 from warpsmith.lower.access import Access
 from warpsmith.lower.places import Made, Places, is_parallel
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.reductions import Reductions
 from warpsmith.lower.threads import Threads
+from warpsmith.lower.tiles import TileCopies, is_tile
 from warpsmith.lower.vector_copies import VectorCopies
 from warpsmith.lower.vectors import Vectorizer
 
@@ -23,12 +37,18 @@ class Leaves:
     """Makes declarations and statements for the operations of one kernel."""
 
     def __init__(
-        self, fusion: Fusion, domains: DomainMap, threads: Threads, vectors: Vectorizer
+        self,
+        fusion: Fusion,
+        domains: DomainMap,
+        threads: Threads,
+        vectors: Vectorizer,
+        granules: Mapping[str, int] | None = None,
     ) -> None:
-        self._places = Places(fusion, domains, threads)
+        self._places = Places(fusion, domains, threads, granules)
         self._predicates = Predicates(self._places)
         self._reductions = Reductions(self._places, self._predicates)
         self._vector_copies = VectorCopies(self._places, self._predicates, vectors)
+        self._tiles = TileCopies(self._places, self._predicates)
 
     @property
     def made(self) -> Made:
@@ -47,7 +67,7 @@ class Leaves:
         statements: list[Statement] = []
         for output in operation.outputs:
             buffer = self._places.buffer(output)
-            if output.compute_at != depth or buffer.memory is MemoryType.global_:
+            if self._places.rings.home(output) != depth or buffer.memory is MemoryType.global_:
                 continue
             if buffer.memory is MemoryType.shared:
                 self._places.made.shared[buffer.name] = buffer
@@ -57,10 +77,15 @@ class Leaves:
                 statements += self._reductions.start(operation, buffer)
         return statements
 
+    def turns(self, operation: Operation, depth: int) -> list[str]:
+        """Names of the operation's results whose slots the loop at `depth` turns."""
+        rings = self._places.rings
+        return [output.name for output in operation.outputs if rings.axis(output) == depth]
+
     def is_leaf(self, operation: Operation, depth: int) -> bool:
         """Whether the operation's remaining loops belong inside one statement."""
         rest = operation.outputs[0].loop[depth:]
-        if not rest:
+        if not rest or is_tile(operation.outputs[0], depth):
             return True
         if isinstance(operation, Reduction | Welford) and is_parallel(operation):
             return all(
@@ -80,13 +105,29 @@ class Leaves:
 
     def emit(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
         """Statements of an operation whose outer loop indices are given."""
-        output = operation.outputs[0]
+        output, rings = operation.outputs[0], self._places.rings
         self._predicates.inherit_last(operation)
+        if output.copied_by.is_tma:
+            body = tuple(self._tiles.emit(operation, indices))
+            if not output.is_output:
+                return [Fill(self.buffer(output), self._places.slots(output), body)]
+            (source,) = tensor_inputs(operation)
+            return [Drain(self.buffer(source), self._places.slots(source), body)]
+        statements = self._threads(operation, indices)
+        if rings.is_filled(output):
+            return [Fill(self.buffer(output), self._places.slots(output), tuple(statements))]
+        return statements
+
+    def _threads(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
+        """Statements that every thread runs for its own elements."""
+        output = operation.outputs[0]
         if isinstance(operation, Reduction | Welford):
             return self._reductions.emit(operation, indices)
         if len(output.loop) > len(indices):
             return self._vector_copies.emit(operation, indices)
         access = self._places.access(operation, indices)
+        if output.copied_by is LoadStoreOpType.cp_async:
+            return self._vector_copies.single(operation, access)
         value = self._value(operation, access)
         statement = Store(self._places.buffer(output), self._places.own(access), value)
         return self._predicates.guarded(access, operation, statement)

@@ -72,9 +72,10 @@ class Nests:
         symbol = Symbol(f"i{self._loops}", extent=extent)
         self._loops += 1
         body = self._inside(nest, depth, opened, symbol)
-        short = isinstance(extent, Const) and int(extent.value) <= UNROLL_LIMIT
+        turns = tuple(name for op in nest for name in self._leaves.turns(op, depth))
+        short = isinstance(extent, Const) and int(extent.value) <= UNROLL_LIMIT and not turns
         unroll = short or parallel is ParallelType.unroll
-        return [For(symbol, extent, tuple(body), unroll)]
+        return [For(symbol, extent, tuple(body), unroll, turns)]
 
     def _inside(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from warpsmith.errors import InternalError
@@ -11,23 +11,21 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.nodes import (
-    Buffer,
-    For,
-    Kernel,
-    Let,
-    Reduce,
-)
-from warpsmith.kernel.traversal import expressions, walk
+from warpsmith.kernel.nodes import Buffer, Kernel
+from warpsmith.kernel.rings import ELECTED
+from warpsmith.kernel.traversal import defined, expressions, walk
 from warpsmith.lower.access import strides
+from warpsmith.lower.capacity import check_shared
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.nests import Nests
 from warpsmith.lower.passes.batch_welford import batch_welford
+from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.insert_syncs import insert_syncs, sync_inside_branch
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
 from warpsmith.lower.passes.split_full_passes import split_full_passes
+from warpsmith.lower.passes.turn_rings import turn_rings
 from warpsmith.lower.threads import find_threads
 from warpsmith.lower.vectors import Vectorizer
 
@@ -42,14 +40,14 @@ class Stage:
 
 
 STAGES = (
+    Stage("turn_rings", turn_rings, "first: loads change places, and barriers follow the places"),
     Stage("insert_syncs", insert_syncs, "needs the final order of statements, which nests fix"),
     Stage("split_full_passes", split_full_passes, "after barriers, which no copied loop may hold"),
     Stage("batch_welford", batch_welford, "where splitting left steps without predicates"),
     Stage("multiply_divisions", multiply_divisions, "before hoisting, which names the quotients"),
     Stage("hoist_indices", hoist_indices, "every index is known, and barriers use none"),
-    Stage(
-        "derive_scalars", derive_scalars, "last: what hoisting named may be the launch's to know"
-    ),
+    Stage("derive_scalars", derive_scalars, "what hoisting named may be the launch's to know"),
+    Stage("collect_maps", collect_maps, "last: sizes and strides have their names"),
 )
 
 Observer = Callable[[str, Kernel], None]
@@ -61,6 +59,7 @@ def lower(
     name: str,
     index_type: DataType = DataType.Int,
     observe: Observer | None = None,
+    granules: Mapping[str, int] | None = None,
 ) -> Kernel:
     """Lower a scheduled fusion.
 
@@ -69,12 +68,14 @@ def lower(
         name: C identifier of the kernel.
         index_type: Int32 where every index fits 31 bits, else Int.
         observe: sees the kernel after every stage.
+        granules: by the names of tensors that the TMA unit cannot copy, the bytes, fewer than 16,
+            that their addresses are multiples of.
 
     Raises:
         ScheduleError: the schedule asks for something that cannot be done.
     """
     fusion.check_not_empty()
-    kernel = build(fusion, name, index_type)
+    kernel = build(fusion, name, index_type, granules)
     if observe is not None:
         observe("build", kernel)
     for stage in STAGES:
@@ -82,17 +83,20 @@ def lower(
         if observe is not None:
             observe(stage.name, kernel)
     kernel = _with_scalars(kernel)
+    check_shared(fusion, kernel)
     if sync_inside_branch(kernel):
         raise InternalError(f"{name}: a barrier stands under a condition")
     return kernel
 
 
-def build(fusion: Fusion, name: str, index_type: DataType) -> Kernel:
+def build(
+    fusion: Fusion, name: str, index_type: DataType, granules: Mapping[str, int] | None = None
+) -> Kernel:
     """The first Kernel form of a fusion: nests and statements, no barriers yet."""
     domains = DomainMap(fusion)
     threads = find_threads(fusion, domains)
     vectors = Vectorizer(fusion.divisors, _parameter_names(fusion))
-    leaves = Leaves(fusion, domains, threads, vectors)
+    leaves = Leaves(fusion, domains, threads, vectors, granules)
     body = Nests(fusion, domains, threads, leaves).build()
     outputs = [output.value for output in fusion.outputs]
     tensors = dict.fromkeys((*fusion.input_tensors, *outputs))
@@ -108,6 +112,8 @@ def build(fusion: Fusion, name: str, index_type: DataType) -> Kernel:
         index_type=index_type,
         requirements=tuple({**dict.fromkeys(fusion.divisors), **vectors.requirements}),
         alignments=tuple(leaves.made.alignments.items()),
+        tile_needs=tuple(leaves.made.needs.values()),
+        exchanged=frozenset(leaves.made.exchanged),
     )
 
 
@@ -123,18 +129,15 @@ def _parameter_names(fusion: Fusion) -> frozenset[str]:
 
 def _with_scalars(kernel: Kernel) -> Kernel:
     """List the symbols that the kernel needs from its launch, in order of first use."""
-    defined = {kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES)}
+    known = {kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES)} | {ELECTED.name}
     needed: dict[str, Symbol] = {}
     used: list[Expr] = [buffer.size for buffer in kernel.shared]
     for statement in walk(kernel.body):
         used += expressions(statement)
-        if isinstance(statement, For | Let):
-            defined.add(statement.symbol.name)
-        elif isinstance(statement, Reduce) and statement.last is not None:
-            defined.add(statement.last.name)
+        known |= {symbol.name for symbol in defined(statement)}
     for expr in used:
         for node in expr.walk():
-            if isinstance(node, Symbol) and node.name not in defined:
+            if isinstance(node, Symbol) and node.name not in known:
                 needed.setdefault(node.name, node)
     return replace(kernel, scalars=tuple(needed.values()))
 

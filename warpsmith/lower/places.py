@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, MemoryType
+from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Operation, Reduction, Value, Welford
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
-from warpsmith.ir.scalar import Expr
+from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Element
+from warpsmith.kernel.rings import Slots
+from warpsmith.kernel.tiles import TileNeeds
 from warpsmith.lower.access import Access, layout_of, size_of
 from warpsmith.lower.independence import independent_axes
+from warpsmith.lower.rings import Rings
 from warpsmith.lower.threads import Threads
 
 
 @dataclass(slots=True)
 class Made:
-    """Buffers that lowering makes besides the tensors', in order of making."""
+    """What lowering makes besides the tensors' own buffers, in order of making.
+
+    Attributes:
+        alignments: bytes that the address of a global tensor is a multiple of.
+        needs: what the TMA unit asks of copies, by the name of the tensor that is copied.
+        exchanged: names of the buffers of which some thread reads what another one wrote.
+    """
 
     shared: dict[str, Buffer] = field(default_factory=dict)
     workspaces: dict[str, Buffer] = field(default_factory=dict)
     alignments: dict[str, int] = field(default_factory=dict)
+    needs: dict[str, TileNeeds] = field(default_factory=dict)
+    exchanged: set[str] = field(default_factory=set)
 
 
 class Places:
@@ -34,10 +47,17 @@ class Places:
         inputs, outputs: identities of the fusion's inputs and outputs.
         unused: per tensor, its loop axes that none of its dimensions depends on.
         layouts: axes that each local or shared buffer holds, row-major.
+        rings: which tensors have slots, and which loops turn them.
         made: what lowering makes besides the tensors' own global buffers.
     """
 
-    def __init__(self, fusion: Fusion, domains: DomainMap, threads: Threads) -> None:
+    def __init__(
+        self,
+        fusion: Fusion,
+        domains: DomainMap,
+        threads: Threads,
+        granules: Mapping[str, int] | None = None,
+    ) -> None:
         self.domains = domains
         self.threads = threads
         self.facts = fusion.divisors
@@ -45,6 +65,7 @@ class Places:
         self.outputs = {id(output.value) for output in fusion.outputs}
         self.unused = independent_axes(fusion, domains)
         self.made = Made()
+        self.rings = Rings(fusion, domains, granules)
         self.layouts: dict[int, tuple[IterDomain, ...]] = {}
         self._buffers: dict[int, Buffer] = {}
         for tensor in fusion.tensors:
@@ -57,11 +78,12 @@ class Places:
             written = id(tensor) in self.outputs
             buffer = Buffer(tensor.name, tensor.dtype, MemoryType.global_, size, written)
         else:
-            layout = layout_of(self.domains, tensor, self.unused[id(tensor)])
+            start = self.rings.slot_start(tensor)
+            layout = layout_of(self.domains, tensor, start, self.unused[id(tensor)])
             if _is_shared_count(tensor) and layout and layout[-1] is tensor.loop[-1]:
                 layout = layout[:-1]
             size = size_of(self.domains, tensor, layout)
-            buffer = Buffer(tensor.name, tensor.dtype, tensor.memory, size)
+            buffer = self.rings.buffer(tensor, size)
             self.layouts[id(tensor)] = layout
         self._buffers[id(tensor)] = buffer
 
@@ -82,25 +104,53 @@ class Places:
     def own(self, access: Access, output: TensorView | None = None) -> Expr:
         """Index of the operation's own element in the output's buffer."""
         tensor = access.output if output is None else output
+        return self.swizzled(tensor, self.own_row_major(access, tensor))
+
+    def own_row_major(self, access: Access, tensor: TensorView) -> Expr:
+        """That index before the chunks of a swizzled row trade places."""
         if self.buffer(tensor).memory is MemoryType.global_:
             return access.of_output()
         return access.allocated(tensor, self.layouts[id(tensor)])
 
     def read(self, access: Access, value: Value) -> Expr:
+        """The value of an operand for the operation's own element."""
         if not isinstance(value, TensorView):
             return value
-        buffer = self.buffer(value)
-        if id(value) in self.inputs:
-            return Element(buffer, access.of_input(value))
-        if buffer.memory is MemoryType.global_:
+        index = self.swizzled(value, self.index_row_major(access, value))
+        return Element(self.buffer(value), index)
+
+    def index_row_major(self, access: Access, tensor: TensorView) -> Expr:
+        """Where an operand is read, before the chunks of a swizzled row trade places."""
+        if id(tensor) in self.inputs:
+            return access.of_input(tensor)
+        if self.buffer(tensor).memory is MemoryType.global_:
             raise ScheduleError(
-                f"{access.output.name} reads {value.name}, which is written to global memory "
+                f"{access.output.name} reads {tensor.name}, which is written to global memory "
                 "by the same kernel",
                 code="WS0265",
-                remedy=f"call {value.name}.cache_before() so that its value stays in registers",
+                remedy=f"call {tensor.name}.cache_before() so that its value stays in registers",
             )
-        access.check_same_threads(value, self.unused[id(value)])
-        return Element(buffer, access.allocated(value, self.layouts[id(value)]))
+        access.check_same_threads(tensor, self.unused[id(tensor)])
+        if not access.reads_own(tensor, self.unused[id(tensor)]):
+            self.made.exchanged.add(tensor.name)
+        return access.allocated(tensor, self.layouts[id(tensor)])
+
+    def swizzled(self, tensor: TensorView, index: Expr) -> Expr:
+        """Where an index of the tensor's row-major slot lies once its chunks are permuted.
+
+        In every line of 128 bytes, the 16-byte chunks of a row of `tensor.swizzle` bytes trade
+        places by exclusive-or with the line's number (PTX ISA, "Swizzling modes").
+        """
+        if not tensor.swizzle:
+            return index
+        chunk, line = 16 // tensor.dtype.size, 128 // tensor.dtype.size
+        number = integers.mod(integers.floordiv(index, line), tensor.swizzle // 16)
+        return Apply("xor", (index, integers.mul(number, chunk)), DataType.Index)
+
+    def slots(self, tensor: TensorView) -> Slots:
+        """The slots of a tensor in shared memory or registers."""
+        size = size_of(self.domains, tensor, self.layouts[id(tensor)])
+        return self.rings.slots(tensor, constant_of(size))
 
 
 def is_parallel(operation: Reduction | Welford) -> bool:

@@ -62,6 +62,20 @@ class Predicates:
         condition = self.predicate(access, operation, always=always)
         return [statement] if condition == integers.TRUE else [If(condition, (statement,))]
 
+    def of_tile(self, access: Access, operation: Operation) -> Expr:
+        """Where a copy that one thread of each block asks for lies inside its tensor, once."""
+        output = access.output
+        conditions = [access.inside(output.root, self._places.facts)]
+        if output.root is not output.logical:
+            conditions.append(access.inside(output.logical, self._places.facts))
+        if id(output) in self._places.outputs:
+            threads = {self._places.threads.symbols[k] for k in self._block_types()}
+            conditions += [c for c in self._once(access) if not threads & set(c.walk())]
+        return integers.conjunction(*conditions)
+
+    def _block_types(self) -> list[ParallelType]:
+        return [kind for kind in self._places.threads.symbols if kind.is_block]
+
     def _once(self, access: Access) -> list[Expr]:
         """Conditions under which exactly one thread of the grid stores each element, once."""
         output = access.output

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.exprs import Move, Operation, Pointwise, tensor_inputs
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, substitute
+from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import CopyVector, Element, For, If, Statement, Store
 from warpsmith.lower.access import Access
 from warpsmith.lower.places import Places
@@ -15,6 +17,9 @@ from warpsmith.lower.vectors import Vectorizer
 
 VECTOR_BYTES = (1, 2, 4, 8, 16, 32, 64)
 """Bytes of a vector access; beyond 16 it takes several instructions, 16 bytes each."""
+
+CP_ASYNC_BYTES = (4, 8, 16)
+"""Bytes of one `cp.async` (PTX ISA, "cp.async")."""
 
 
 class VectorCopies:
@@ -55,10 +60,12 @@ class VectorCopies:
         lane = Symbol("lane", extent=Const(width))
         access = self._places.access(operation, [*indices, lane])
         at_zero = self._places.access(operation, [*indices, integers.ZERO])
-        element = self._places.read(access, source)
-        assert isinstance(element, Element)
+        read_from = self._places.index_row_major(access, source)
         sides = []
-        for tensor, index in ((output, self._places.own(access)), (source, element.index)):
+        for tensor, index in (
+            (output, self._places.own_row_major(access, output)),
+            (source, read_from),
+        ):
             base = self._vectors.base(index, lane, width)
             if base is None:
                 raise ScheduleError(
@@ -71,14 +78,48 @@ class VectorCopies:
                 known = self._places.made.alignments.get(tensor.name, 1)
                 bytes_moved = min(width * tensor.dtype.size, 16)
                 self._places.made.alignments[tensor.name] = max(known, bytes_moved)
-            sides.append((self._places.buffer(tensor), base))
+            if tensor.swizzle and width * tensor.dtype.size > 16:
+                raise ScheduleError(
+                    f"{output.name} vectorizes {width * tensor.dtype.size} bytes of {tensor.name}, "
+                    f"whose chunks of 16 bytes are permuted (swizzle {tensor.swizzle})",
+                    code="WS0295",
+                    remedy="vectorize 16 bytes or fewer",
+                )
+            sides.append((self._places.buffer(tensor), self._places.swizzled(tensor, base)))
         (target, target_index), (origin, origin_index) = sides
-        statement = CopyVector(target, target_index, origin, origin_index, width, output.streaming)
+        statement = CopyVector(
+            target,
+            target_index,
+            origin,
+            origin_index,
+            width,
+            output.streaming,
+            asynchronous=self._is_asynchronous(output, source, width),
+        )
         uneven = self._uneven_bound(operation, access, lane, width)
         if uneven is None:
             return self._predicates.guarded(at_zero, operation, statement)
         rest = self._predicates.predicate(at_zero, operation, always=False)
         return _with_tail(statement, uneven, rest, lane)
+
+    def single(self, operation: Operation, access: Access) -> list[Statement]:
+        """One element by `cp.async`, or by a load and a store where it is too short for that."""
+        output, source = operation.outputs[0], tensor_inputs(operation)[0]
+        value = self._places.read(access, source)
+        assert isinstance(value, Element)
+        target, index = self._places.buffer(output), self._places.own(access)
+        statement: Statement = Store(target, index, value)
+        if self._is_asynchronous(output, source, 1):
+            statement = CopyVector(target, index, value.buffer, value.index, 1, asynchronous=True)
+        return self._predicates.guarded(access, operation, statement)
+
+    def _is_asynchronous(self, output: TensorView, source: TensorView, width: int) -> bool:
+        """Whether `cp.async` carries the vector: it is asked to, and can, 4, 8 or 16 bytes."""
+        return (
+            output.copied_by is LoadStoreOpType.cp_async
+            and self._places.buffer(source).memory is MemoryType.global_
+            and width * output.dtype.size in CP_ASYNC_BYTES
+        )
 
     def _uneven_bound(
         self, operation: Operation, access: Access, lane: Symbol, width: int

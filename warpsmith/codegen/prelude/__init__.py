@@ -13,6 +13,7 @@ from warpsmith.codegen.prelude.grid import GRID
 from warpsmith.codegen.prelude.math import MATH
 from warpsmith.codegen.prelude.piece import Piece
 from warpsmith.codegen.prelude.reduce import REDUCE
+from warpsmith.codegen.prelude.rings import RINGS
 from warpsmith.codegen.prelude.storage import STORAGE
 from warpsmith.codegen.prelude.vector import VECTOR, LoadHint, StoreHint
 from warpsmith.errors import InternalError
@@ -23,7 +24,7 @@ from warpsmith.kernel.scratch import (
 )
 
 PIECES: Mapping[str, Piece] = MappingProxyType(
-    {piece.name: piece for piece in (*VECTOR, *STORAGE, *MATH, *REDUCE, *BLOCK, *GRID)}
+    {piece.name: piece for piece in (*VECTOR, *STORAGE, *MATH, *REDUCE, *BLOCK, *GRID, *RINGS)}
 )
 
 

@@ -8,13 +8,11 @@ from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.nodes import (
-    For,
     Kernel,
     Let,
-    Reduce,
     Statement,
 )
-from warpsmith.kernel.traversal import walk
+from warpsmith.kernel.traversal import defined, walk
 
 
 def derive_scalars(kernel: Kernel) -> Kernel:
@@ -32,7 +30,7 @@ def derive_scalars(kernel: Kernel) -> Kernel:
         for i0 < x0: ...
     """
     varying = {kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES)}
-    varying |= {name for statement in walk(kernel.body) for name in _defined(statement)}
+    varying |= {symbol.name for statement in walk(kernel.body) for symbol in defined(statement)}
     derived: list[tuple[Symbol, Expr]] = []
     body: list[Statement] = []
     for statement in kernel.body:
@@ -42,15 +40,6 @@ def derive_scalars(kernel: Kernel) -> Kernel:
         else:
             body.append(statement)
     return replace(kernel, body=tuple(body), derived=tuple(derived)) if derived else kernel
-
-
-def _defined(statement: Statement) -> tuple[str, ...]:
-    """Names that a statement gives a value."""
-    if isinstance(statement, For | Let):
-        return (statement.symbol.name,)
-    if isinstance(statement, Reduce) and statement.last is not None:
-        return (statement.last.name,)
-    return ()
 
 
 def _is_decided(let: Let, varying: set[str]) -> bool:

@@ -12,10 +12,9 @@ from warpsmith.kernel.nodes import (
     If,
     Kernel,
     Let,
-    Reduce,
     Statement,
 )
-from warpsmith.kernel.traversal import expressions, map_expressions, walk
+from warpsmith.kernel.traversal import defined, expressions, map_expressions, walk
 
 COSTLY = ("floordiv", "mod", "ceildiv", "divide")
 
@@ -52,7 +51,7 @@ def _hoist(
     statements: tuple[Statement, ...], scope: frozenset[str], names: _Names
 ) -> tuple[Statement, ...]:
     """Hoist what depends on the loops of `scope` only; deeper things are left to deeper calls."""
-    inner = _loop_symbols(statements)
+    inner = _inner_symbols(statements)
     found: dict[Expr, None] = {}
     for statement in statements:
         for expr in _all_expressions(statement):
@@ -80,18 +79,10 @@ def _hoist(
     return (*lets, *result)
 
 
-def _loop_symbols(statements: tuple[Statement, ...]) -> frozenset[str]:
-    """Names defined inside these statements: loops and reduction flags."""
-    found: set[str] = set()
-    for statement in statements:
-        if isinstance(statement, For):
-            found.add(statement.symbol.name)
-            found |= _loop_symbols(statement.body)
-        elif isinstance(statement, If):
-            found |= _loop_symbols(statement.body)
-        elif isinstance(statement, Reduce) and statement.last is not None:
-            found.add(statement.last.name)
-    return frozenset(found)
+def _inner_symbols(statements: tuple[Statement, ...]) -> frozenset[str]:
+    """Names that get a value inside these statements: loops, reduction flags, places in rings."""
+    inner = (defined(s) for s in walk(statements) if not isinstance(s, Let))
+    return frozenset(symbol.name for symbols in inner for symbol in symbols)
 
 
 def _collect(expr: Expr, inner: frozenset[str], found: dict[Expr, None]) -> None:

@@ -33,7 +33,8 @@ def insert_syncs(kernel: Kernel) -> Kernel:
 
         for i: { T1[..] = T0[..];  __syncthreads();  T2 = T1[..];  __syncthreads(); }
 
-    The scratch of `Reduce` is ordered by the reduction itself and takes no part.
+    The scratch of `Reduce` is ordered by the reduction itself, and what a ring guards by the ring:
+    they take no part.
     """
     body = _order(kernel.body)
     return kernel if body == kernel.body else replace(kernel, body=body)
@@ -45,6 +46,8 @@ def _order(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
     for statement in statements:
         if isinstance(statement, For):
             statement = _order_loop(statement)
+        elif isinstance(statement, If) and statement.uniform:
+            statement = replace(statement, body=_order(statement.body))
         why = pending.needs(statement)
         if why:
             barrier = Synchronize(why)
@@ -105,7 +108,7 @@ def _names(effect: object, statement: Statement) -> set[str]:
 
 
 def _is_shared(buffer: Buffer) -> bool:
-    return buffer.memory is MemoryType.shared
+    return buffer.memory is MemoryType.shared and not buffer.guarded
 
 
 def sync_inside_branch(kernel: Kernel) -> bool:
@@ -113,6 +116,6 @@ def sync_inside_branch(kernel: Kernel) -> bool:
     return any(
         inner.collective
         for statement in walk(kernel.body)
-        if isinstance(statement, If)
+        if isinstance(statement, If) and not statement.uniform
         for inner in walk(statement.body)
     )

@@ -156,7 +156,8 @@ def _without(statements: tuple[Statement, ...], known: frozenset[Expr]) -> tuple
         body = _without(children(statement), known)
         if isinstance(statement, If):
             left = [c for c in integers.conjuncts(statement.condition) if c not in known]
-            result += [If(integers.conjunction(*left), body)] if left else body
+            inner = replace(statement, condition=integers.conjunction(*left), body=body)
+            result += [inner] if left else body
         elif isinstance(statement, For):
             result.append(replace(statement, body=body))
         else:

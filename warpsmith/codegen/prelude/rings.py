@@ -1,0 +1,153 @@
+"""Barriers in shared memory, asynchronous copies, and the one thread that asks for them."""
+
+from __future__ import annotations
+
+from warpsmith.codegen.prelude.piece import Piece
+
+_ADDRESS = """
+__device__ __forceinline__ unsigned ws_address(const void* shared) {
+    return (unsigned)__cvta_generic_to_shared(shared);
+}
+__device__ __forceinline__ int ws_thread() {
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+__device__ __forceinline__ int ws_threads() { return blockDim.x * blockDim.y * blockDim.z; }
+"""
+
+_ELECT = """
+// True in one thread of the block: one of the first warp, all of whose threads must call it.
+__device__ __forceinline__ bool ws_elect() {
+    if (ws_thread() >= 32) return false;
+    const unsigned lanes = ws_threads() >= 32 ? 0xffffffffu : (1u << ws_threads()) - 1;
+    unsigned elected;
+    asm volatile("{ .reg .pred p; elect.sync _|p, %1; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(elected) : "r"(lanes) : "memory");
+    return elected != 0;
+}
+"""
+
+_BARRIER = """
+// Barriers count arrivals and bytes; a phase ends when all that is expected has come.
+__device__ __forceinline__ void ws_barrier_init(long long* barrier, int stages, int arrivals) {
+    for (int s = 0; s < stages; ++s)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                     :: "r"(ws_address(barrier + s)), "r"(arrivals) : "memory");
+}
+// What was initialized is there for the TMA unit too.
+__device__ __forceinline__ void ws_barriers_ready() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ __forceinline__ void ws_barrier_expect(long long* barrier, int bytes) {
+    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;"
+                 :: "r"(ws_address(barrier)), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void ws_barrier_arrive_expect(long long* barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :: "r"(ws_address(barrier)), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void ws_barrier_wait(long long* barrier, int parity) {
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
+                     " selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(ws_address(barrier)), "r"(parity) : "memory");
+}
+// One arrival for all threads of a warp, after what they read. The TMA unit writes there next: by
+// the fence, what each thread read through the generic proxy comes before that.
+__device__ __forceinline__ void ws_barrier_release(long long* barrier) {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncwarp();
+    if (ws_thread() % 32 == 0)
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+                     :: "r"(ws_address(barrier)) : "memory");
+}
+"""
+
+_CP_ASYNC = """
+template <int Bytes>
+__device__ __forceinline__ void ws_cp_async(void* to, const void* from) {
+    if constexpr (Bytes == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                     :: "r"(ws_address(to)), "l"(from) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                     :: "r"(ws_address(to)), "l"(from), "n"(Bytes) : "memory");
+}
+__device__ __forceinline__ void ws_cp_async_commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int Pending>
+__device__ __forceinline__ void ws_cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" :: "n"(Pending) : "memory");
+}
+"""
+
+_BULK = """
+// Contiguous bytes, a multiple of 16, at addresses that are.
+__device__ __forceinline__ void ws_bulk_load(
+    void* to, const void* from, int bytes, long long* barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1], %2, [%3];"
+                 :: "r"(ws_address(to)), "l"(from), "r"(bytes), "r"(ws_address(barrier))
+                 : "memory");
+}
+__device__ __forceinline__ void ws_bulk_store(void* to, const void* from, int bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+                 :: "l"(to), "r"(ws_address(from)), "r"(bytes) : "memory");
+}
+"""
+
+_BULK_GROUPS = """
+__device__ __forceinline__ void ws_bulk_commit() {
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+// Until all but so many of this thread's stores have read what they store.
+template <int Pending>
+__device__ __forceinline__ void ws_bulk_wait() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(Pending) : "memory");
+}
+// What this thread wrote to shared memory is there for the TMA unit, once threads have met.
+__device__ __forceinline__ void ws_fence_async() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+"""
+
+
+def _tensor_copies() -> str:
+    """Loads and stores of boxes of one to five dimensions, coordinates fastest first."""
+    text = """
+struct alignas(64) ws_tensor_map { unsigned long long opaque[16]; };
+"""
+    for rank in range(1, 6):
+        names = [f"c{d}" for d in range(rank)]
+        parameters = ", ".join(f"int {name}" for name in names)
+        operands = ", ".join(f'"r"({name})' for name in names)
+        load = ", ".join(f"%{d + 3}" for d in range(rank))
+        store = ", ".join(f"%{d + 2}" for d in range(rank))
+        text += f"""
+__device__ __forceinline__ void ws_tensor_load(
+    void* to, const ws_tensor_map& map, long long* barrier, {parameters}) {{
+    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes [%0], [%1, {{{load}}}], [%2];"
+                 :: "r"(ws_address(to)), "l"(&map), "r"(ws_address(barrier)), {operands}
+                 : "memory");
+}}
+__device__ __forceinline__ void ws_tensor_store(
+    const ws_tensor_map& map, const void* from, {parameters}) {{
+    asm volatile("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"
+                 " [%0, {{{store}}}], [%1];"
+                 :: "l"(&map), "r"(ws_address(from)), {operands} : "memory");
+}}
+"""
+    return text
+
+
+RINGS = (
+    Piece(name="address", needs=(), text=_ADDRESS),
+    Piece(name="elect", needs=("address",), text=_ELECT),
+    Piece(name="barrier", needs=("address",), text=_BARRIER),
+    Piece(name="cp_async", needs=("address",), text=_CP_ASYNC),
+    Piece(name="bulk", needs=("address",), text=_BULK),
+    Piece(name="bulk_groups", needs=(), text=_BULK_GROUPS),
+    Piece(name="tensor", needs=("address",), text=_tensor_copies()),
+)

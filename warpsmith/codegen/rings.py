@@ -1,0 +1,169 @@
+"""Statements about rings as CUDA text."""
+
+from __future__ import annotations
+
+from warpsmith.codegen.values import ValueText
+from warpsmith.errors import InternalError
+from warpsmith.ir import integers
+from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.nodes import Buffer, Kernel, Statement
+from warpsmith.kernel.rings import (
+    Advance,
+    Await,
+    AwaitCopies,
+    Begin,
+    Commit,
+    Expect,
+    FenceProxy,
+    InitBarriers,
+    Release,
+    TileCopy,
+)
+from warpsmith.kernel.tiles import TensorMap
+
+
+class RingText:
+    """Prints them, a list of lines each; nested lines are indented by two spaces."""
+
+    def __init__(self, kernel: Kernel, value: ValueText) -> None:
+        self._value = value
+        self._maps = {_key(tensor_map): tensor_map.name for tensor_map in kernel.tensor_maps}
+
+    def lines(self, statement: Statement) -> list[str]:
+        value = self._value
+        match statement:
+            case Begin(cursor=cursor):
+                return [f"int {', '.join(f'{s.name} = 0' for s in cursor.symbols)};"]
+            case Advance(cursor=cursor):
+                flip = f"{cursor.phase.name} ^= 1;"
+                if cursor.stages == 1:
+                    return [flip]
+                slot = value(cursor.slot)
+                return [f"if (++{slot} == {cursor.stages}) {{ {slot} = 0; {flip} }}"]
+            case InitBarriers():
+                return self._init(statement)
+            case Expect(barrier=barrier, slot=slot, bytes=amount, arrives=arrives):
+                call = "ws_barrier_arrive_expect" if arrives else "ws_barrier_expect"
+                return [f"{call}({self._barrier(barrier, slot)}, {value(amount)});"]
+            case Await(barrier=barrier, slot=slot, parity=parity):
+                return [f"ws_barrier_wait({self._barrier(barrier, slot)}, {value(parity)});"]
+            case Release(barrier=barrier, slot=slot):
+                return [f"ws_barrier_release({self._barrier(barrier, slot)});"]
+            case FenceProxy():
+                value.pieces.add("bulk_groups")
+                return ["ws_fence_async();"]
+            case Commit(bulk=bulk):
+                value.pieces.add("bulk_groups" if bulk else "cp_async")
+                return ["ws_bulk_commit();" if bulk else "ws_cp_async_commit();"]
+            case AwaitCopies(bulk=bulk, pending=pending):
+                value.pieces.add("bulk_groups" if bulk else "cp_async")
+                return [f"{'ws_bulk_wait' if bulk else 'ws_cp_async_wait'}<{pending}>();"]
+            case TileCopy(how=LoadStoreOpType.tma):
+                return self._guarded(statement, self._tensor(statement))
+            case TileCopy(how=LoadStoreOpType.bulk):
+                return self._guarded(statement, self._bulk(statement))
+            case TileCopy():
+                return self._by_threads(statement)
+        raise InternalError(f"{type(statement).__name__} has no CUDA text")
+
+    def _barrier(self, barrier: Buffer, slot: Expr) -> str:
+        self._value.pieces.add("barrier")
+        return barrier.name if slot == integers.ZERO else f"{barrier.name} + {self._value(slot)}"
+
+    def _init(self, statement: InitBarriers) -> list[str]:
+        self._value.pieces |= {"barrier", "elect"}
+        lines = ["if (elected) {"]
+        for barrier, arrivals in statement.arrivals:
+            count = "(ws_threads() + 31) / 32" if arrivals is None else str(arrivals)
+            stages = self._value(barrier.size)
+            lines.append(f"  ws_barrier_init({barrier.name}, {stages}, {count});")
+        return [*lines, "  ws_barriers_ready();", "}"]
+
+    def _guarded(self, copy: TileCopy, text: str) -> list[str]:
+        """The copy where its condition holds; a load through a map counts its bytes anyway."""
+        asks = copy.stores or copy.how is not LoadStoreOpType.tma
+        if not asks or copy.condition == integers.TRUE:
+            return [text]
+        return [f"if ({self._value(copy.condition)}) {text}"]
+
+    def _shared(self, copy: TileCopy) -> str:
+        if copy.index == integers.ZERO:
+            return copy.shared.name
+        return f"{copy.shared.name} + {self._value(copy.index)}"
+
+    def _tensor(self, copy: TileCopy) -> str:
+        self._value.pieces.add("tensor")
+        name = self._maps[_key(copy.tensor_map(""))]
+        places = ", ".join(f"(int){self._value.operand(d.first)}" for d in reversed(copy.dims))
+        if copy.stores:
+            return f"ws_tensor_store({name}, {self._shared(copy)}, {places});"
+        assert copy.barrier is not None
+        barrier = self._barrier(*copy.barrier)
+        return f"ws_tensor_load({self._shared(copy)}, {name}, {barrier}, {places});"
+
+    def _bulk(self, copy: TileCopy) -> str:
+        self._value.pieces.add("bulk")
+        amount = self._value(integers.mul(copy.inside, copy.memory.dtype.size))
+        memory = f"{copy.memory.name} + {self._value(copy.start)}"
+        if copy.stores:
+            return f"ws_bulk_store({memory}, {self._shared(copy)}, {amount});"
+        assert copy.barrier is not None
+        barrier = self._barrier(*copy.barrier)
+        return f"ws_bulk_load({self._shared(copy)}, {memory}, {amount}, {barrier});"
+
+    def _by_threads(self, copy: TileCopy) -> list[str]:
+        """Pieces of the box in turn over all threads, each where it is inside."""
+        value = self._value
+        value.pieces |= {"address", "cp_async"}
+        kind = value.type_name(DataType.Index)
+        size = copy.memory.dtype.size
+        step = copy.width // size
+        lines = [
+            f"for (int piece = ws_thread(); piece < {copy.elements // step}; "
+            "piece += ws_threads()) {",
+            "  int left = piece;",
+        ]
+        indices = []
+        for number, dim in reversed(list(enumerate(copy.dims))):
+            pieces = dim.box // step if number == len(copy.dims) - 1 else dim.box
+            stride = dim.step * (step if number == len(copy.dims) - 1 else 1)
+            inside = f"left % {pieces} * {stride}" if pieces > 1 else "0"
+            lines.append(f"  const {kind} k{number} = {value.operand(dim.first)} + {inside};")
+            if pieces > 1:
+                lines.append(f"  left /= {pieces};")
+            indices.append((f"k{number}", dim))
+        bounds = [f"{name} < {value.operand(dim.size)}" for name, dim in indices]
+        if copy.condition != integers.TRUE:
+            bounds.insert(0, f"({value(copy.condition)})")
+        place = " + ".join(
+            name if dim.stride == integers.ONE else f"{name} * {value.operand(dim.stride)}"
+            for name, dim in indices
+        )
+        lines.append(f"  const int slot = {self._permuted(copy, f'piece * {step}')};")
+        shared, memory = f"{self._shared(copy)} + slot", f"{copy.memory.name} + {place}"
+        lines += [f"  if ({' && '.join(bounds)}) {{", f"    {self._piece(copy, shared, memory)}"]
+        return [*lines, "  }", "}"]
+
+    def _permuted(self, copy: TileCopy, index: str) -> str:
+        """An element's place once the chunks of its row have traded places."""
+        if not copy.swizzle:
+            return index
+        size = copy.memory.dtype.size
+        line, chunk = 128 // size, 16 // size
+        return f"({index}) ^ (({index}) / {line} % {copy.swizzle // 16} * {chunk})"
+
+    def _piece(self, copy: TileCopy, shared: str, memory: str) -> str:
+        if copy.how is LoadStoreOpType.cp_async:
+            return f"ws_cp_async<{copy.width}>({shared}, {memory});"
+        self._value.pieces.add("vector")
+        kind = self._value.type_name(copy.memory.dtype)
+        vector = f"ws_vec<{kind}, {copy.width // copy.memory.dtype.size}>"
+        target, source = (memory, shared) if copy.stores else (shared, memory)
+        return f"*({vector}*)({target}) = *(const {vector}*)({source});"
+
+
+def _key(tensor_map: TensorMap) -> tuple[object, ...]:
+    t = tensor_map
+    return (t.tensor, t.sizes, t.strides, t.box, t.steps, t.swizzle)

@@ -1,0 +1,42 @@
+"""Whether a kernel's shared memory fits a block."""
+
+from __future__ import annotations
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.kernel.nodes import Kernel
+
+SHARED_LIMIT = 232_448
+"""Bytes of shared memory that a block may have on 9.0 (CUDA programming guide)."""
+
+
+def check_shared(fusion: Fusion, kernel: Kernel) -> None:
+    """Refuse more shared memory than a block can have, and say how many stages would fit."""
+    sizes = {
+        buffer.name: (integers.constant(buffer.size) or 0) * buffer.dtype.size
+        for buffer in kernel.shared
+    }
+    total = sum(sizes.values())
+    if total <= SHARED_LIMIT:
+        return
+    rings = {
+        tensor.name: tensor.buffering.stages
+        for tensor in fusion.tensors
+        if tensor.buffering is not None and tensor.memory is MemoryType.shared
+    }
+    a_stage = sum(sizes[name] // stages for name, stages in rings.items() if name in sizes)
+    rest = total - sum(sizes[name] for name in rings if name in sizes)
+    fitting = (SHARED_LIMIT - rest) // a_stage if a_stage else 0
+    listing = ", ".join(f"{name} {size}" for name, size in sizes.items())
+    remedy = "make the tiles smaller"
+    if fitting >= 2:
+        names = " and ".join(rings)
+        remedy = f"use circular buffers of {fitting} stages at most for {names}, or smaller tiles"
+    raise ScheduleError(
+        f"a block would need {total} bytes of shared memory ({listing}), and it may have "
+        f"{SHARED_LIMIT}",
+        code="WS0256",
+        remedy=remedy,
+    )

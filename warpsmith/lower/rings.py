@@ -1,0 +1,155 @@
+"""Which tensors have slots, which loop turns them, and what a slot holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import TensorView
+from warpsmith.kernel.nodes import Buffer
+from warpsmith.kernel.rings import Slots
+
+
+class Rings:
+    """The tensors of a fusion that are filled, or drained, as a ring's slots.
+
+    Args:
+        granules: bytes, fewer than 16, that all addresses of a tensor's TMA copy are multiples of,
+            by name; such a copy is left to the threads.
+    """
+
+    def __init__(
+        self, fusion: Fusion, domains: DomainMap, granules: Mapping[str, int] | None = None
+    ) -> None:
+        self._domains = domains
+        self._granules = granules or {}
+        self._axes = {id(t): self._find_axis(t) for t in fusion.tensors if t.buffering}
+        self._drained = {
+            id(t): [c for c in fusion.consumers(t) if c.copied_by.is_tma and c.is_output]
+            for t in fusion.tensors
+        }
+        for tensor in fusion.tensors:
+            self._check(fusion, tensor)
+
+    def axis(self, tensor: TensorView) -> int | None:
+        """Position of the loop that turns the tensor's circular buffer; None without one."""
+        return self._axes.get(id(tensor))
+
+    def home(self, tensor: TensorView) -> int:
+        """How many loops are open where the tensor's memory comes into being."""
+        axis = self.axis(tensor)
+        return tensor.compute_at if axis is None else axis
+
+    def slot_start(self, tensor: TensorView) -> int:
+        """The first of the loops that one slot holds."""
+        axis = self.axis(tensor)
+        return tensor.compute_at if axis is None else axis + 1
+
+    def is_filled(self, tensor: TensorView) -> bool:
+        """Whether what loads the tensor fills a slot, for which its readers wait."""
+        loaded = tensor.copied_by is not LoadStoreOpType.set and not tensor.is_output
+        return loaded or (self.axis(tensor) is not None and not self.is_drained(tensor))
+
+    def is_drained(self, tensor: TensorView) -> bool:
+        """Whether the TMA unit stores the tensor from shared memory."""
+        return bool(self._drained[id(tensor)])
+
+    def granule(self, tensor: TensorView) -> int:
+        """Bytes that addresses of the tensor's tiles are multiples of; 16 lets TMA copy them."""
+        return self._granules.get(tensor.name, 16)
+
+    def slots(self, tensor: TensorView, elements: int) -> Slots:
+        """The slots of a tensor of which one holds so many elements."""
+        step = max(1, _alignment(tensor, self.is_drained(tensor)) // tensor.dtype.size)
+        options = tensor.buffering
+        return Slots(
+            stages=options.stages if options else 1,
+            prefetch=options.prefetch if options else 0,
+            elements=-(-elements // step) * step if options else elements,
+            ring=options.ring if options else "",
+        )
+
+    def buffer(self, tensor: TensorView, elements: Expr) -> Buffer:
+        """The buffer of a tensor in registers or shared memory, all slots of it."""
+        drained = self.is_drained(tensor)
+        if not drained and not self.is_filled(tensor):
+            return Buffer(tensor.name, tensor.dtype, tensor.memory, elements)
+        slots = self.slots(tensor, integers.constant(elements) or 0)
+        return Buffer(
+            tensor.name,
+            tensor.dtype,
+            tensor.memory,
+            integers.index(slots.stages * slots.elements),
+            guarded=tensor.memory is MemoryType.shared,
+            alignment=_alignment(tensor, drained),
+        )
+
+    def _find_axis(self, tensor: TensorView) -> int:
+        """The innermost serial loop that is shared with consumers, outside all unrolled ones."""
+        if tensor.compute_at == 0:
+            raise ScheduleError(
+                f"{tensor.name} has a circular buffer and shares no loop with its consumers "
+                "(compute-at position 0)",
+                code="WS0290",
+                remedy="call inline_at or inline_most before the kernel is compiled",
+            )
+        shared = tensor.loop[: tensor.compute_at]
+        unrolled = [p for p, axis in enumerate(shared) if axis.parallel.is_unrolled]
+        candidates = shared[: min(unrolled)] if unrolled else shared
+        for position in reversed(range(len(candidates))):
+            axis = candidates[position]
+            if axis.parallel is ParallelType.serial and not axis.is_broadcast:
+                return position
+        raise ScheduleError(
+            f"{tensor.name} has a circular buffer, and no loop that it shares with its consumers "
+            f"can turn it: {shared!r} are all unrolled, within an unrolled one, or bound",
+            code="WS0291",
+            remedy="keep one shared loop serial, outside every unrolled one",
+        )
+
+    def _check(self, fusion: Fusion, tensor: TensorView) -> None:
+        """Refuse what no ring can order."""
+        loaded = tensor.copied_by is not LoadStoreOpType.set and not tensor.is_output
+        if loaded and tensor.memory is not MemoryType.shared:
+            raise ScheduleError(
+                f"{tensor.name} is loaded by {tensor.copied_by.value} into {tensor.memory.value} "
+                "memory, and such copies end in shared memory",
+                code="WS0292",
+                remedy=f"call {tensor.name}.set_memory_type(MemoryType.shared)",
+            )
+        if not self.is_drained(tensor):
+            return
+        if tensor.memory is not MemoryType.shared:
+            raise ScheduleError(
+                f"{tensor.name} is stored by TMA from {tensor.memory.value} memory, and such "
+                "copies start in shared memory",
+                code="WS0293",
+                remedy=f"call {tensor.name}.set_memory_type(MemoryType.shared)",
+            )
+        others = [c.name for c in fusion.consumers(tensor) if c not in self._drained[id(tensor)]]
+        if others or tensor.copied_by is not LoadStoreOpType.set:
+            why = f"also read by {', '.join(others)}" if others else "itself loaded by TMA"
+            raise ScheduleError(
+                f"{tensor.name} is stored by TMA and {why}: one ring cannot order both",
+                code="WS0294",
+                remedy=f"put a copy of its own between: {tensor.name}.cache_after()",
+            )
+
+
+def _alignment(tensor: TensorView, drained: bool) -> int:
+    """Bytes that a slot starts at a multiple of.
+
+    Tensor maps want 128; with a swizzle the pattern repeats after eight rows, and slots start where
+    it does. Bulk copies and `cp.async` want 16.
+    """
+    if tensor.memory is not MemoryType.shared:
+        return 1
+    if tensor.swizzle:
+        return 8 * tensor.swizzle
+    return 128 if drained or tensor.copied_by.is_tma else 16

@@ -1,0 +1,325 @@
+"""Copies of whole tiles between global and shared memory, by the TMA unit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from operator import itemgetter
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.tensor import TensorView
+from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.rings import TileCopy
+from warpsmith.kernel.tiles import TileDim, TileNeeds
+from warpsmith.lower.access import MemoryDim
+from warpsmith.lower.places import Places, constant_of
+from warpsmith.lower.predicates import Predicates
+
+MAX_RANK = 5
+MAX_BOX = 256
+"""Dimensions of a tensor map, and elements of its box along each (CUDA driver API)."""
+
+
+class TileCopies:
+    """Makes the tile copies of one kernel."""
+
+    def __init__(self, places: Places, predicates: Predicates) -> None:
+        self._places = places
+        self._predicates = predicates
+
+    def emit(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
+        """The copy of the tile that the remaining loops of `operation` walk."""
+        output, source = operation.outputs[0], tensor_inputs(operation)[0]
+        stores = output.is_output
+        shared, memory = (source, output) if stores else (output, source)
+        if not stores and not source.is_input:
+            raise ScheduleError(
+                f"{output.name} is loaded by {output.copied_by.value} from {source.name}, which "
+                f"is in {source.memory.value} memory",
+                code="WS0296",
+                remedy="use such copies from inputs of the fusion, or to its outputs",
+            )
+        lanes = self._lanes(output, len(indices))
+        access = self._places.access(operation, [*indices, *lanes])
+        start = self._places.access(operation, [*indices, *(integers.ZERO for _ in lanes)])
+        if stores:
+            place = self._places.index_row_major(access, source)
+            dims = access.output_dims()
+            order = [d for d in output.memory_order() if not output.shape_axes[d].is_broadcast]
+        else:
+            place = self._places.own_row_major(access, output)
+            dims = access.input_dims(source)
+            order = [d for d in source.memory_order() if not source.shape_axes[d].is_broadcast]
+        ranks = {d: rank for rank, d in enumerate(sorted(order))}
+        in_order = [dims[ranks[d]] for d in order]
+        tile = _Tile.of(output, in_order, lanes)
+        self._check_packed(output, shared, place, tile)
+        condition = self._predicates.of_tile(start, operation)
+        bounds = integers.conjuncts(self._predicates.of_tile(access, operation))
+        copy = TileCopy(
+            shared=self._places.buffer(shared),
+            index=_without(place, lanes),
+            memory=self._places.buffer(memory),
+            dims=tile.dims,
+            inside=_inside(output, tile, [b for b in bounds if _touches(b, lanes)]),
+            condition=condition,
+            how=output.copied_by,
+            swizzle=shared.swizzle,
+            stores=stores,
+        )
+        return [self._feasible(copy, output, memory)]
+
+    def _lanes(self, output: TensorView, depth: int) -> list[Symbol]:
+        extents = [self._places.extent(axis) for axis in output.loop[depth:]]
+        return [
+            Symbol(f"lane{number}", extent=Const(constant_of(extent)))
+            for number, extent in enumerate(extents)
+        ]
+
+    def _check_packed(
+        self, output: TensorView, shared: TensorView, place: Expr, tile: _Tile
+    ) -> None:
+        """The tile fills consecutive elements of shared memory, in memory's order."""
+        expected: Expr = integers.ZERO
+        step = 1
+        for lane in tile.lanes_fastest_first:
+            expected = integers.add(expected, integers.mul(lane, step))
+            step *= _length(lane)
+        start = _without(place, list(tile.lanes_fastest_first))
+        if integers.sub(place, start) != expected:
+            raise ScheduleError(
+                f"the tile of {output.name} does not lie in {shared.name} as it lies in memory "
+                f"(elements {place!r}, wanted {expected!r} from its start)",
+                code="WS0297",
+                remedy="order the loops bound to tma as memory's dimensions, the fastest last, "
+                "without padding",
+            )
+
+    def _feasible(self, copy: TileCopy, output: TensorView, memory: TensorView) -> TileCopy:
+        """The copy with what its unit needs noted, or left to the threads where it cannot be."""
+        size = memory.dtype.size
+        fastest = copy.dims[-1]
+        if copy.how is LoadStoreOpType.tma:
+            _check_box(copy, output, size)
+        elif len([d for d in copy.dims if d.box > 1]) > 1 or fastest.step > 1:
+            raise ScheduleError(
+                f"{output.name} is copied by bulk, and its tile {[d.box for d in copy.dims]} is "
+                "not contiguous in memory",
+                code="WS0298",
+                remedy="bind one loop to tma, or copy by LoadStoreOpType.tma",
+            )
+        granule = self._places.rings.granule(output)
+        if fastest.stride != integers.ONE:
+            granule = size
+        needed = self._needed(copy, size)
+        if needed is None:
+            granule = min(granule, size)
+        else:
+            name = memory.name
+            self._places.made.needs[output.name] = TileNeeds(output.name, name, tuple(needed))
+        if granule >= 16:
+            return copy
+        return _by_threads(copy, size, granule)
+
+    def _needed(self, copy: TileCopy, size: int) -> list[Expr] | None:
+        """Bytes that must be multiples of 16; None where no launch can make them so."""
+        *outer, fastest = copy.dims
+        wanted = [integers.mul(d.stride, size) for d in outer]
+        if copy.how is LoadStoreOpType.bulk:
+            wanted.append(integers.mul(fastest.box, size))
+            if not isinstance(copy.inside, Const):
+                wanted.append(integers.mul(fastest.size, size))
+            if not integers.divides(max(1, 16 // size), fastest.first, self._places.facts):
+                return None
+        unknown: list[Expr] = []
+        for amount in wanted:
+            if integers.divides(16, amount, self._places.facts):
+                continue
+            if isinstance(amount, Const):
+                return None
+            unknown.append(amount)
+        return unknown
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Dimensions of a tile, slowest first, and the loops that walk it, fastest first.
+
+    `fastest` are those among them that walk the fastest dimension.
+    """
+
+    dims: tuple[TileDim, ...]
+    lanes_fastest_first: tuple[Symbol, ...]
+    fastest: tuple[Symbol, ...]
+
+    @staticmethod
+    def of(output: TensorView, dims: list[MemoryDim], lanes: list[Symbol]) -> _Tile:
+        """The tile that `lanes` walk through memory dimensions, given slowest first.
+
+        Raises:
+            ScheduleError: it is no box.
+        """
+        dims = _joined(list(dims), lanes)
+        found: list[TileDim] = []
+        fastest_first: list[Symbol] = []
+        for dim in reversed(dims):
+            steps = _steps(dim.index, lanes)
+            walked = sorted(
+                ((step, lane) for lane, step in (steps or {}).items()), key=itemgetter(0)
+            )
+            if steps is None or not _is_chain(walked):
+                raise ScheduleError(
+                    f"the tma loops of {output.name} walk no box of memory: one of its dimensions "
+                    f"has the index {dim.index!r}",
+                    code="WS0299",
+                    remedy="bind loops that are split off whole dimensions, or off merged "
+                    "contiguous ones",
+                )
+            box = math.prod(_length(lane) for _, lane in walked)
+            step = walked[0][0] if walked else 1
+            first = _without(dim.index, lanes)
+            found.append(TileDim(box, first, dim.extent, dim.stride, step))
+            fastest_first += [lane for _, lane in walked]
+        last = tuple(_steps(dims[-1].index, lanes) or ())
+        return _Tile(tuple(reversed(found)), tuple(fastest_first), last)
+
+
+def _joined(dims: list[MemoryDim], lanes: list[Symbol]) -> list[MemoryDim]:
+    """Contiguous neighbours joined where a loop walks through both, or where there are too many."""
+    while True:
+        crossed = [p for p, d in enumerate(dims) if _steps(d.index, lanes) is None]
+        if not crossed and len(dims) > MAX_RANK:
+            crossed = [
+                p + 1
+                for p, (a, b) in enumerate(pairwise(dims))
+                if not _steps(a.index, lanes) and not _steps(b.index, lanes)
+            ]
+        pairs = [(p - 1, p) for p in crossed if p > 0] + [(p, p + 1) for p in crossed]
+        inside = [(p, q) for p, q in pairs if q < len(dims)]
+        joined = next((p for p, q in inside if _contiguous(dims[p], dims[q])), None)
+        if joined is None:
+            return dims
+        slow, fast = dims[joined], dims[joined + 1]
+        index = integers.add(integers.mul(slow.index, fast.extent), fast.index)
+        whole = MemoryDim(index, integers.mul(slow.extent, fast.extent), fast.stride)
+        dims[joined : joined + 2] = [whole]
+
+
+def _contiguous(slow: MemoryDim, fast: MemoryDim) -> bool:
+    return slow.stride == integers.mul(fast.extent, fast.stride)
+
+
+def _steps(index: Expr, lanes: list[Symbol]) -> dict[Symbol, int] | None:
+    """By how much the index grows with each loop that it depends on; None where not linearly."""
+    found: dict[Symbol, int] = {}
+    for monomial, coefficient in integers.polynomial(index).items():
+        used = [lane for lane in lanes if any(lane in factor.walk() for factor in monomial)]
+        if not used:
+            continue
+        if len(monomial) != 1 or (monomial[0] is not used[0] and monomial[0] != used[0]):
+            return None
+        found[used[0]] = coefficient
+    return found
+
+
+def _length(lane: Symbol) -> int:
+    assert lane.extent is not None
+    return constant_of(lane.extent)
+
+
+def _is_chain(walked: list[tuple[int, Symbol]]) -> bool:
+    """Whether loops, by growing step, continue each other: together they are one longer loop."""
+    return all(b_step == a_step * _length(a) for (a_step, a), (b_step, _) in pairwise(walked))
+
+
+def _touches(expr: Expr, lanes: list[Symbol]) -> bool:
+    return any(node in lanes for node in expr.walk())
+
+
+def _inside(output: TensorView, tile: _Tile, bounds: list[Expr]) -> Expr:
+    """Elements of the tile's fastest dimension that are inside, given what bounds its loops."""
+    fastest = tile.dims[-1]
+    mine = [b for b in bounds if tile.lanes_fastest_first and _touches(b, [*tile.fastest])]
+    if not mine:
+        return integers.index(fastest.box)
+    if output.copied_by is LoadStoreOpType.bulk and any(
+        not isinstance(b, Apply) or b.args[1] != fastest.size for b in mine
+    ):
+        raise ScheduleError(
+            f"the tile of {output.name} may end at {' and at '.join(map(repr, mine))}, and a bulk "
+            f"copy can only be cut short at the end of memory ({fastest.size!r})",
+            code="WS0257",
+            remedy="split by factors that divide, or copy by LoadStoreOpType.tma",
+        )
+    return integers.minimum(integers.sub(fastest.size, fastest.first), fastest.box)
+
+
+def _without(index: Expr, lanes: list[Symbol]) -> Expr:
+    """The index where all of these loops are at 0."""
+    terms = integers.polynomial(index).items()
+    kept = {m: c for m, c in terms if not any(lane in f.walk() for f in m for lane in lanes)}
+    return integers.expression(kept)
+
+
+def _check_box(copy: TileCopy, output: TensorView, size: int) -> None:
+    """Refuse a box that no tensor map can have."""
+    boxes = [dim.box for dim in copy.dims]
+    if max(boxes) > MAX_BOX or len(boxes) > MAX_RANK:
+        raise ScheduleError(
+            f"the box {boxes} of {output.name} has more than {MAX_RANK} dimensions, or more than "
+            f"{MAX_BOX} elements in one",
+            code="WS0258",
+            remedy=f"split loops by {MAX_BOX} or less before binding them to tma",
+        )
+    inner = boxes[-1] * size
+    if inner % 16:
+        raise ScheduleError(
+            f"the rows of the box {boxes} of {output.name} have {inner} bytes",
+            code="WS0259",
+            remedy="bind a fastest loop of a multiple of 16 bytes to tma",
+        )
+    if copy.swizzle and inner != copy.swizzle:
+        raise ScheduleError(
+            f"the rows of the box {boxes} of {output.name} have {inner} bytes, and its swizzle "
+            f"permutes rows of {copy.swizzle}",
+            code="WS0260",
+            remedy=f"bind a fastest loop of {copy.swizzle // size} elements to tma",
+        )
+
+
+def _by_threads(copy: TileCopy, size: int, granule: int) -> TileCopy:
+    """The copy as all threads of the block make it, in pieces of `granule` bytes or fewer."""
+    fastest = copy.dims[-1]
+    width = max(granule, size)
+    while width > size and (
+        fastest.step > 1
+        or fastest.box * size % width
+        or not integers.divides(width // size, fastest.first)
+    ):
+        width //= 2
+    loads = width >= 4 and not copy.stores
+    how = LoadStoreOpType.cp_async if loads else LoadStoreOpType.set
+    return replace(copy, how=how, width=width)
+
+
+def is_tile(output: TensorView, depth: int) -> bool:
+    """Whether the loops from `depth` on are the tile of a copy by the TMA unit."""
+    rest = output.loop[depth:]
+    return output.copied_by.is_tma and all(a.parallel is ParallelType.tma for a in rest)
+
+
+def bytes_of(copy: TileCopy) -> Expr:
+    """Bytes that a copy by the TMA unit moves, and that its barrier counts."""
+    size = copy.memory.dtype.size
+    if copy.how is LoadStoreOpType.tma:
+        return integers.index(copy.elements * size)
+    amount = integers.mul(copy.inside, size)
+    if copy.condition == integers.TRUE:
+        return amount
+    return Apply("where", (copy.condition, amount, integers.ZERO), amount.dtype)

@@ -1,0 +1,1 @@
+"""What a loop that turns rings becomes, for each kind of ring."""
