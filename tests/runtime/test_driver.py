@@ -22,6 +22,7 @@ binary = source.Binary(cubin=b"", ptx="", log="", registers=1, spill_bytes=0, st
 for attempt in (
     lambda: driver.ensure_context(0),
     lambda: driver.device_properties(0),
+    lambda: driver.in_context(0).__enter__(),
     lambda: launch.LoadedKernel(binary, "entry", 0),
     lambda: memory.DeviceMemory(0),
 ):

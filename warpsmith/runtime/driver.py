@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -72,6 +74,20 @@ def ensure_context(ordinal: int) -> Any:
     primary = _primary_context(ordinal)
     check(driver.cuCtxSetCurrent(primary))
     return primary
+
+
+@contextmanager
+def in_context(ordinal: int) -> Iterator[None]:
+    """The primary context of device `ordinal` is current in this thread, and not any more after it.
+
+    What was current before is current again, so that PyTorch's choice of a device stays.
+    """
+    driver = initialized()
+    check(driver.cuCtxPushCurrent(_primary_context(ordinal)))
+    try:
+        yield
+    finally:
+        check(driver.cuCtxPopCurrent())
 
 
 @cache
