@@ -48,6 +48,62 @@ def test_no_arguments_at_all() -> None:
     assert buffer.address
 
 
+MAPS = tuple(bytes(range(start, start + 128)) for start in (0, 64, 128))
+
+
+@pytest.mark.parametrize("formats", ["T", "PT", "PPPTTi", "PTqTf", "TTT", "P" * 9 + "T?"])
+def test_tensor_maps_lie_at_multiples_of_64_bytes(formats: str) -> None:
+    buffers = [ArgumentBuffer(formats) for _ in range(5)]  # the storage of each lies elsewhere
+    values = [MAPS[i % 3] if code == "T" else i for i, code in enumerate(formats)]
+    for buffer in buffers:
+        buffer.set(tuple(values))
+    for buffer in buffers:
+        addresses = (ctypes.c_void_p * len(formats)).from_address(buffer.address)
+        for i, code in enumerate(formats):
+            if code == "T":
+                assert (addresses[i] or 0) % 64 == 0
+                assert ctypes.string_at(addresses[i] or 0, 128) == values[i]
+        if formats == "PPPTTi":
+            assert [read(buffer, i, ctypes.c_uint64) for i in range(3)] == [0, 1, 2]
+            assert read(buffer, 5, ctypes.c_int32) == 5
+            packed = bytes(8) + b"".join(n.to_bytes(8, "little") for n in (1, 2))
+            assert buffer.bytes() == packed + bytes(40) + MAPS[0] + MAPS[1] + b"\5" + bytes(7)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((1, b"short", 2), r"kernel argument 1 is a tensor map of 128 bytes, not b'short'"),
+        ((1, bytes(129), 2), r"kernel argument 1 is a tensor map of 128 bytes, not b'\\x00"),
+        ((1, 128, 2), r"kernel argument 1 is a tensor map of 128 bytes, not 128"),
+        ((1, None, 2), r"kernel argument 1 is a tensor map of 128 bytes, not None"),
+        ((1, MAPS[0], 0.5), r"kernel argument 2 is a 32-bit integer, not 0.5"),
+        ((1,), r"the kernel takes 3 arguments, not 1"),
+        ((1, MAPS[0], 2, 3), r"the kernel takes 3 arguments, not 4"),
+    ],
+)
+def test_a_map_that_is_not_whole_is_named(values: tuple[object, ...], text: str) -> None:
+    with pytest.raises(ArgumentError, match=text):
+        ArgumentBuffer("PTi").set(values)
+
+
+def test_each_thread_has_maps_at_multiples_of_64_bytes() -> None:
+    buffer = ArgumentBuffer("PT")
+    places = []
+
+    def other() -> None:
+        buffer.set((1, MAPS[1]))
+        places.append((ctypes.c_void_p * 2).from_address(buffer.address)[1])
+
+    threads = [threading.Thread(target=other) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(places) == 4
+    assert all(place and place % 64 == 0 for place in places)
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [
