@@ -101,6 +101,7 @@ def test_launch_covers_the_output(tmp_path: Path) -> None:
     assert launch.block[0] * launch.grid[0] * params.vector * params.unroll >= 30 * 64
     assert launch.pointers == ("T0", "T1")
     assert launch.formats == "PP" + "i" * len(launch.scalars)
+    assert launch.maps == ()
     named = dict(zip(launch.scalars, launch.constants, strict=True))
     assert {n: v for n, v in named.items() if n.startswith("T")}.items() <= sizes((30, 64)).items()
 

@@ -17,8 +17,10 @@ import numpy as np
 from tests.support.memory import NUMPY_TYPES
 from warpsmith import knobs
 from warpsmith.codegen.cuda import cuda_text, shared_bytes
+from warpsmith.engine.launches import formats_of
+from warpsmith.engine.simulated import encoded, parameter_bytes
+from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.domains import MemoryType
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.nodes import Kernel, Reciprocal
 from warpsmith.runtime.cache import CubinCache
@@ -74,15 +76,10 @@ def simulated(
         for parameter in kernel.parameters
         if parameter.memory is MemoryType.global_
     ]
-    given = [machine.address_of(position) for position in range(len(buffers))]
+    addresses = {each.name: machine.address_of(place) for place, each in enumerate(buffers)}
+    given: list[Any] = list(addresses.values())
+    given += [encoded(each, addresses[each.tensor]) for each in tiled_maps(kernel, numbers)]
     given += [{**values, **numbers}[symbol.name] for symbol in kernel.scalars]
-    kinds = [np.dtype(np.uint64)] * len(buffers)
-    for symbol, parameter in zip(kernel.scalars, program.parameters[len(buffers) :], strict=True):
-        index = np.dtype(f"i{parameter.size}")
-        kinds.append(index if symbol.dtype is DataType.Index else NUMPY_TYPES[symbol.dtype])
-    image = bytearray(max(p.offset + p.size for p in program.parameters))
-    for parameter, value, kind in zip(program.parameters, given, kinds, strict=True):
-        image[parameter.offset : parameter.offset + parameter.size] = kind.type(value).tobytes()
     launch = machine.Launch(
         program=program,
         grid=(grid[0], grid[1], grid[2]),
@@ -91,7 +88,7 @@ def simulated(
         dynamic_shared=evaluate(shared_bytes(kernel), numbers),
         registers=max(binary.registers, 16),
         buffers=tuple(buffers),
-        parameters=bytes(image),
+        parameters=parameter_bytes(program, formats_of(kernel), given),
     )
     report = simulate(launch, count=SCHEDULES)
     assert report.verdict == "clean", f"{report}\n{cuda_text(kernel)}"

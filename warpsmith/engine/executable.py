@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from warpsmith import knobs as knob_module
@@ -25,6 +26,9 @@ from warpsmith.schedulers.problem import Target
 
 if TYPE_CHECKING:
     from warpsmith.engine.simulated import Simulated
+
+_MAPS_KEPT = 256
+"""Addresses of a tensor whose maps a launch keeps encoded: allocators hand out the same ones."""
 
 _Ready = Callable[[Sequence[object]], list[Any]]
 """A call signature that can be run: from inputs to results."""
@@ -253,10 +257,17 @@ class _Loaded:
         compiled = launch.compiled
         self.kernel = LoadedKernel(compiled.binary, compiled.name, ordinal)
         self.arguments = ArgumentBuffer(launch.formats)
+        # From the address of a tensor to its map. All else in a map is the same in every call.
+        self._maps: tuple[tuple[str, Callable[[int], bytes]], ...] = tuple(
+            (each.tensor, lru_cache(maxsize=_MAPS_KEPT)(partial(each.encode, ordinal=ordinal)))
+            for each in launch.maps
+        )
 
     def start(self, addresses: Mapping[str, int], scalars: Mapping[str, Any], stream: int) -> None:
         launch = self.launch
         values: list[Any] = [addresses[name] for name in launch.pointers]
+        for tensor, encoded in self._maps:
+            values.append(encoded(addresses[tensor]))
         for name, constant in zip(launch.scalars, launch.constants, strict=True):
             values.append(scalars[name] if constant is None else constant)
         self.arguments.set(tuple(values))

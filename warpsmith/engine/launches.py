@@ -11,14 +11,16 @@ from dataclasses import dataclass
 
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.plan import PlannedSegment, index_type_for
+from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import Reciprocal
+from warpsmith.kernel.nodes import Kernel, Reciprocal
 from warpsmith.knobs import Knobs
 from warpsmith.runtime.launch import Extent
+from warpsmith.runtime.tensor_maps import TiledMap
 from warpsmith.schedulers.problem import Problem, Target
 from warpsmith.schedulers.select import Params
 
@@ -57,8 +59,10 @@ class Launch:
 
     Attributes:
         pointers: names of the tensors and workspaces whose addresses are the first arguments.
+        maps: tensor maps, the next arguments; each is encoded with its tensor's address.
         constants: values of scalar arguments, None where a user's scalar comes with each call.
         scalars: names of the scalar arguments.
+        formats: a letter an argument, for an `ArgumentBuffer`.
     """
 
     compiled: CompiledKernel
@@ -67,6 +71,7 @@ class Launch:
     block: Extent
     shared_bytes: int
     pointers: tuple[str, ...]
+    maps: tuple[TiledMap, ...]
     scalars: tuple[str, ...]
     constants: tuple[float | None, ...]
     formats: str
@@ -80,6 +85,13 @@ class CallPlan:
     launches: tuple[Launch, ...]
     outputs: tuple[Allocation, ...]
     temporaries: tuple[Allocation, ...]
+
+
+def formats_of(kernel: Kernel) -> str:
+    """A letter for each parameter of a kernel: buffers, then tensor maps, then scalars."""
+    scalars = (kernel.index_type if s.dtype is DataType.Index else s.dtype for s in kernel.scalars)
+    letters = "".join(FORMATS[dtype] for dtype in scalars)
+    return "P" * len(kernel.parameters) + "T" * len(kernel.tensor_maps) + letters
 
 
 def plan_call(
@@ -177,9 +189,6 @@ def _launch(
     constants = tuple(
         None if symbol.name in given else numbers[symbol.name] for symbol in kernel.scalars
     )
-    formats = "P" * len(kernel.parameters) + "".join(
-        FORMATS[index_type if s.dtype is DataType.Index else s.dtype] for s in kernel.scalars
-    )
     return Launch(
         compiled=compiled,
         params=params,
@@ -187,8 +196,9 @@ def _launch(
         block=(block[0], block[1], block[2]),
         shared_bytes=evaluate(compiled.shared, numbers),
         pointers=tuple(b.name for b in kernel.parameters if b.memory is MemoryType.global_),
+        maps=tiled_maps(kernel, numbers),
         scalars=tuple(symbol.name for symbol in kernel.scalars),
         constants=constants,
-        formats=formats,
+        formats=formats_of(kernel),
         workspaces=tuple(workspaces),
     )

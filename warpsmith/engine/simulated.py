@@ -16,9 +16,12 @@ from warpsmith.errors import SimulationError
 from warpsmith.ir.fusion import Fusion
 from warpsmith.runtime import arrays
 from warpsmith.runtime.memory import span
+from warpsmith.runtime.tensor_maps import MAP_BYTES, TiledMap
 from warpsmith.sim import machine
+from warpsmith.sim.program import Program
 from warpsmith.sim.report import Report
 from warpsmith.sim.simulate import simulate
+from warpsmith.sim.tensor_maps import TensorMap
 
 _ALIGNMENT: Final = 16
 _POISON: Final = 0xFF  # a NaN of every float type
@@ -80,12 +83,10 @@ class Memory:
             for position, name in enumerate(names)
         }
         values: list[Any] = [addresses[name] for name in launch.pointers]
+        values += [encoded(each, addresses[each.tensor]) for each in launch.maps]
         for name, constant in zip(launch.scalars, launch.constants, strict=True):
             values.append(scalars[name] if constant is None else constant)
         program = launch.compiled.program
-        image = bytearray(max((p.offset + p.size for p in program.parameters), default=0))
-        for parameter, code, value in zip(program.parameters, launch.formats, values, strict=True):
-            struct.pack_into(f"<{'Q' if code == 'P' else code}", image, parameter.offset, value)
         return machine.Launch(
             program=program,
             grid=launch.grid,
@@ -94,8 +95,36 @@ class Memory:
             dynamic_shared=launch.shared_bytes,
             registers=max(launch.compiled.n_regs, 16),
             buffers=buffers,
-            parameters=bytes(image),
+            parameters=parameter_bytes(program, launch.formats, values),
         )
+
+
+def encoded(each: TiledMap, address: int) -> bytes:
+    """The 128 bytes of a map as the simulator reads them; all zeros for an empty tensor.
+
+    Raises ArgumentError for an address that the TMA unit cannot start at.
+    """
+    if each.is_empty:
+        return bytes(MAP_BYTES)
+    each.check_address(address)
+    return TensorMap(
+        address=address,
+        dtype="uint8" if each.dtype == "bool" else arrays.NUMPY_DTYPES[each.dtype].name,
+        dims=each.sizes,
+        strides_bytes=each.strides,
+        box=each.spans,
+        element_strides=each.steps,
+        swizzle=f"{each.swizzle}B" if each.swizzle else "none",
+    ).encode()
+
+
+def parameter_bytes(program: Program, formats: str, values: Sequence[Any]) -> bytes:
+    """The parameter buffer of a launch: a value a parameter, in the `formats` of its arguments."""
+    image = bytearray(max((p.offset + p.size for p in program.parameters), default=0))
+    for parameter, code, value in zip(program.parameters, formats, values, strict=True):
+        packed = {"P": "Q", "T": f"{MAP_BYTES}s"}.get(code, code)
+        struct.pack_into(f"<{packed}", image, parameter.offset, value)
+    return bytes(image)
 
 
 class Simulated:
