@@ -100,7 +100,13 @@ class _Texts(Mapping[str, str | bytes]):
 
 
 def compile_fusion(
-    fusion: Fusion, kind: str, index_type: DataType, knobs: Knobs, *, notes: tuple[str, ...] = ()
+    fusion: Fusion,
+    kind: str,
+    index_type: DataType,
+    knobs: Knobs,
+    *,
+    notes: tuple[str, ...] = (),
+    granules: Mapping[str, int] | None = None,
 ) -> CompiledKernel:
     """Lower a scheduled fusion and compile it for sm_90a.
 
@@ -112,7 +118,7 @@ def compile_fusion(
         if "all" in knobs.dump or stage in knobs.dump:
             dumps.append((stage, kernel_text(kernel)))
 
-    kernel = replace(lower(fusion, kind, index_type, observe), notes=notes)
+    kernel = replace(lower(fusion, kind, index_type, observe, granules), notes=notes)
     digest = hashlib.sha256(cuda_text(kernel).encode()).hexdigest()[:10]
     kernel = replace(kernel, name=f"{kind}_{digest}")
     text = _overridden(kernel.name, cuda_text(kernel), knobs)

@@ -45,6 +45,8 @@ def _segment(number: int, planned: PlannedSegment, launch: Launch | None) -> lis
         f"  resources   {compiled.n_regs} registers, {compiled.n_spills} bytes spilled, "
         f"{compiled.kernel.index_type.value} indices"
     )
+    for name, reason in compiled.kernel.left_to_threads:
+        lines.append(f"  no TMA      {name} is copied by the threads: {reason}")
     needs = [f"{expr!r} % {d} == 0" for expr, d in compiled.kernel.requirements if d > 1]
     if needs:
         lines.append(f"  relies on   {', '.join(needs)}")

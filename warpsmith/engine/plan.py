@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass, field
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
@@ -20,17 +21,25 @@ INDEX_LIMIT = 2**31 - 2**25
 """Elements up to which 32-bit indices are safe: loops run past the end by less than 2**25."""
 
 
+TMA_BYTES = 16
+"""What sizes, strides and addresses of the TMA unit's copies are multiples of (PTX ISA)."""
+
+_Variant = tuple[Params | None, DataType, tuple[tuple[str, int], ...]]
+"""Parameters, index type, and tensors that are left to the threads with their granule."""
+
+
 @dataclass(slots=True)
 class PlannedSegment:
     """One kernel's share of a fusion.
 
     `choose` returns the compiled kernel for a call and the launch symbols' values; kernels are
-    compiled once per (parameters, index type).
+    compiled once a variant. Where a call breaks what the TMA unit needs of a tensor, it gets a
+    variant in which the threads copy that tensor.
     """
 
     segment: Segment
     candidate: Candidate | None
-    kernels: dict[tuple[Params | None, DataType], CompiledKernel] = field(default_factory=dict)
+    kernels: dict[_Variant, CompiledKernel] = field(default_factory=dict)
 
     def choose(
         self, problem: Problem, index_type: DataType, knobs: Knobs
@@ -39,20 +48,34 @@ class PlannedSegment:
         launch_values: dict[str, int] = {}
         if self.candidate is not None:
             params, launch_values = self.candidate.choose(problem)
-        key = (params, index_type)
-        compiled = self.kernels.get(key)
-        if compiled is None:
-            compiled = self.kernels[key] = self._compile(params, index_type, knobs)
+        compiled = self._kernel(params, index_type, (), knobs)
+        granules = _granules(compiled, problem, launch_values)
+        if granules:
+            compiled = self._kernel(params, index_type, granules, knobs)
         self._check(compiled, problem, launch_values)
         return compiled, launch_values, params
 
-    def _compile(self, params: Params | None, index_type: DataType, knobs: Knobs) -> CompiledKernel:
-        if self.candidate is None or params is None:
-            return compile_fusion(self.segment.fusion, "manual", index_type, knobs)
-        scheduled = self.candidate.scheduled(params)
-        return compile_fusion(
-            scheduled, self.candidate.scheduler, index_type, knobs, notes=(repr(params),)
+    def _kernel(
+        self,
+        params: Params | None,
+        index_type: DataType,
+        granules: tuple[tuple[str, int], ...],
+        knobs: Knobs,
+    ) -> CompiledKernel:
+        key = (params, index_type, granules)
+        compiled = self.kernels.get(key)
+        if compiled is not None:
+            return compiled
+        fusion, kind = self.segment.fusion, "manual"
+        notes: tuple[str, ...] = ()
+        if self.candidate is not None and params is not None:
+            fusion, kind = self.candidate.scheduled(params), self.candidate.scheduler
+            notes = (repr(params),)
+        compiled = compile_fusion(
+            fusion, kind, index_type, knobs, notes=notes, granules=dict(granules)
         )
+        self.kernels[key] = compiled
+        return compiled
 
     def _check(
         self, compiled: CompiledKernel, problem: Problem, launch_values: dict[str, int]
@@ -76,6 +99,23 @@ class PlannedSegment:
                     code="WS0322",
                     remedy="vectorize less, or pass an aligned tensor",
                 )
+
+
+def _granules(
+    compiled: CompiledKernel, problem: Problem, launch_values: dict[str, int]
+) -> tuple[tuple[str, int], ...]:
+    """Tensors that the TMA unit cannot copy in this call, with what their addresses allow, bytes.
+
+    It takes addresses, sizes and strides that are multiples of 16 bytes.
+    """
+    values = {**problem.values, **launch_values}
+    found = []
+    for need in compiled.kernel.tile_needs:
+        sizes = (evaluate(amount, values) for amount in need.bytes)
+        granule = math.gcd(TMA_BYTES, problem.alignment.get(need.memory, TMA_BYTES), *sizes)
+        if granule < TMA_BYTES:
+            found.append((need.tensor, granule))
+    return tuple(found)
 
 
 def plan(fusion: Fusion, *, scheduled: bool) -> tuple[PlannedSegment, ...]:

@@ -268,6 +268,7 @@ class Kernel:
         parameters: global buffers in the order of the arguments, then `tensor_maps`, `scalars`.
         tensor_maps: what launches encode for the TMA unit.
         tile_needs: what launches check before the TMA unit may copy a tensor.
+        left_to_threads: tensors that were to be copied by TMA and are not, each with the reason.
         exchanged: names of the buffers of which some thread reads what another one wrote.
         scalars: sizes, strides, user's scalars and launch symbols that the body uses.
         shared: shared buffers, laid out one after the other in dynamic shared memory.
@@ -291,4 +292,5 @@ class Kernel:
     tensor_maps: tuple[TensorMap, ...] = ()
     tile_needs: tuple[TileNeeds, ...] = ()
     exchanged: frozenset[str] = frozenset()
+    left_to_threads: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = field(default=())

@@ -87,7 +87,7 @@ class TileCopy(Statement):
             dtype=self.memory.dtype,
             sizes=tuple(dim.size for dim in dims),
             strides=tuple(dim.stride for dim in dims[1:]),
-            box=tuple((dim.box - 1) * dim.step + 1 for dim in dims),
+            box=tuple(dim.box for dim in dims),
             steps=tuple(dim.step for dim in dims),
             swizzle=self.swizzle,
         )

@@ -114,6 +114,7 @@ def build(
         alignments=tuple(leaves.made.alignments.items()),
         tile_needs=tuple(leaves.made.needs.values()),
         exchanged=frozenset(leaves.made.exchanged),
+        left_to_threads=tuple(leaves.made.left_to_threads.items()),
     )
 
 

@@ -30,6 +30,7 @@ class Made:
     Attributes:
         alignments: bytes that the address of a global tensor is a multiple of.
         needs: what the TMA unit asks of copies, by the name of the tensor that is copied.
+        left_to_threads: tensors that it cannot copy, with the reason.
         exchanged: names of the buffers of which some thread reads what another one wrote.
     """
 
@@ -37,6 +38,7 @@ class Made:
     workspaces: dict[str, Buffer] = field(default_factory=dict)
     alignments: dict[str, int] = field(default_factory=dict)
     needs: dict[str, TileNeeds] = field(default_factory=dict)
+    left_to_threads: dict[str, str] = field(default_factory=dict)
     exchanged: set[str] = field(default_factory=set)
 
 

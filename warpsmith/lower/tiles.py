@@ -114,17 +114,20 @@ class TileCopies:
                 code="WS0298",
                 remedy="bind one loop to tma, or copy by LoadStoreOpType.tma",
             )
-        granule = self._places.rings.granule(output)
-        if fastest.stride != integers.ONE:
-            granule = size
+        made, granule = self._places.made, self._places.rings.granule(output)
         needed = self._needed(copy, size)
-        if needed is None:
-            granule = min(granule, size)
+        if fastest.stride != integers.ONE or fastest.step > 1:
+            why = f"neighbours in {memory.name}'s fastest dimension are not adjacent in memory"
+            granule = size
+        elif needed is None:
+            why = f"tiles of {memory.name} do not start and end at multiples of 16 bytes"
+            granule = size
         else:
-            name = memory.name
-            self._places.made.needs[output.name] = TileNeeds(output.name, name, tuple(needed))
+            why = f"addresses in {memory.name} are multiples of {granule} bytes, and TMA takes 16"
+            made.needs[output.name] = TileNeeds(output.name, memory.name, tuple(needed))
         if granule >= 16:
             return copy
+        made.left_to_threads[output.name] = why
         return _by_threads(copy, size, granule)
 
     def _needed(self, copy: TileCopy, size: int) -> list[Expr] | None:
@@ -270,7 +273,7 @@ def _without(index: Expr, lanes: list[Symbol]) -> Expr:
 def _check_box(copy: TileCopy, output: TensorView, size: int) -> None:
     """Refuse a box that no tensor map can have."""
     boxes = [dim.box for dim in copy.dims]
-    if max(boxes) > MAX_BOX or len(boxes) > MAX_RANK:
+    if max(d.box * d.step for d in copy.dims) > MAX_BOX or len(boxes) > MAX_RANK:
         raise ScheduleError(
             f"the box {boxes} of {output.name} has more than {MAX_RANK} dimensions, or more than "
             f"{MAX_BOX} elements in one",

@@ -152,10 +152,12 @@ class _Turner:
             result += [For(early, count, body, unroll=False)] if ahead else []
         for copy in copies:
             ahead = copy.slots.prefetch
-            body = _at([*copy.fill(loop.symbol), *committed([copy])], loop.symbol, early)
-            if copy.in_registers:
+            body = _at(copy.fill(loop.symbol), loop.symbol, early)
+            count = at_most(loop.extent, ahead)
+            if copy.in_registers or copy.asynchronous:  # known slots; waits count groups
                 body = (If(integers.less(early, loop.extent), body, uniform=True),)
-            count = integers.index(ahead) if copy.in_registers else at_most(loop.extent, ahead)
+                count = integers.index(ahead)
+            body = (*body, *committed([copy]))
             result += [For(early, count, body, unroll=copy.in_registers)] if ahead else []
         return result
 
