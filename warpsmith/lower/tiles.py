@@ -45,9 +45,10 @@ class TileCopies:
                 code="WS0296",
                 remedy="use such copies from inputs of the fusion, or to its outputs",
             )
-        lanes = self._lanes(output, len(indices))
-        access = self._places.access(operation, [*indices, *lanes])
-        start = self._places.access(operation, [*indices, *(integers.ZERO for _ in lanes)])
+        walking = self._walking(output, len(indices))
+        lanes = [index for index in walking if isinstance(index, Symbol)]
+        access = self._places.access(operation, [*indices, *walking])
+        start = self._places.access(operation, [*indices, *(integers.ZERO for _ in walking)])
         if stores:
             place = self._places.index_row_major(access, source)
             dims = access.output_dims()
@@ -75,10 +76,11 @@ class TileCopies:
         )
         return [self._feasible(copy, output, memory)]
 
-    def _lanes(self, output: TensorView, depth: int) -> list[Symbol]:
-        extents = [self._places.extent(axis) for axis in output.loop[depth:]]
+    def _walking(self, output: TensorView, depth: int) -> list[Expr]:
+        """Indices of the loops that walk the tile: 0 of those with one iteration, or symbols."""
+        extents = [constant_of(self._places.extent(axis)) for axis in output.loop[depth:]]
         return [
-            Symbol(f"lane{number}", extent=Const(constant_of(extent)))
+            integers.ZERO if extent == 1 else Symbol(f"lane{number}", extent=Const(extent))
             for number, extent in enumerate(extents)
         ]
 
@@ -92,7 +94,7 @@ class TileCopies:
             expected = integers.add(expected, integers.mul(lane, step))
             step *= _length(lane)
         start = _without(place, list(tile.lanes_fastest_first))
-        if integers.sub(place, start) != expected:
+        if integers.sub(integers.sub(place, start), expected) != integers.ZERO:
             raise ScheduleError(
                 f"the tile of {output.name} does not lie in {shared.name} as it lies in memory "
                 f"(elements {place!r}, wanted {expected!r} from its start)",

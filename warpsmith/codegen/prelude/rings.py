@@ -15,14 +15,14 @@ __device__ __forceinline__ int ws_threads() { return blockDim.x * blockDim.y * b
 """
 
 _ELECT = """
-// True in one thread of the block: one of the first warp, all of whose threads must call it.
+// True in one thread of the block, one of the first warp. All warps elect, with a constant mask:
+// then ptxas knows that one lane is active where a copy stands. With an election behind a branch,
+// or a mask in a register, it makes a loop over active lanes of each copy.
 __device__ __forceinline__ bool ws_elect() {
-    if (ws_thread() >= 32) return false;
-    const unsigned lanes = ws_threads() >= 32 ? 0xffffffffu : (1u << ws_threads()) - 1;
     unsigned elected;
-    asm volatile("{ .reg .pred p; elect.sync _|p, %1; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(elected) : "r"(lanes) : "memory");
-    return elected != 0;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(elected) :: "memory");
+    return ws_thread() < 32 && elected != 0;
 }
 """
 
@@ -32,6 +32,12 @@ __device__ __forceinline__ void ws_barrier_init(long long* barrier, int stages, 
     for (int s = 0; s < stages; ++s)
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
                      :: "r"(ws_address(barrier + s)), "r"(arrivals) : "memory");
+}
+// The memory may serve for something else, once threads have met.
+__device__ __forceinline__ void ws_barrier_end(long long* barrier, int stages) {
+    for (int s = 0; s < stages; ++s)
+        asm volatile("mbarrier.inval.shared::cta.b64 [%0];"
+                     :: "r"(ws_address(barrier + s)) : "memory");
 }
 // What was initialized is there for the TMA unit too.
 __device__ __forceinline__ void ws_barriers_ready() {
