@@ -199,6 +199,23 @@ def test_manual_execute() -> None:
         fd.manual_execute([], heuristic_params={})
 
 
+def test_circular_buffers_by_name_and_by_method() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1])
+        fd.add_output(fd.ops.exp(x))
+        text = repr(fd)
+        cache = x.cache_after()
+        fd.sched.circular_buffer(cache, 3, ring="x")
+        by_name = cache.buffering
+        cache.circular_buffer(3, ring="x")
+        assert cache.buffering == by_name
+        fd.sched.circular_buffer(cache, 3, 1)
+        assert cache.buffering.prefetch == 1
+    assert repr(fd) == text.replace("exp(tv0)", "exp(tv2)").replace(
+        "    tv1 =", "    tv2 = fd.ops.set(tv0)\n    tv1 ="
+    )
+
+
 def test_validate_definition() -> None:
     fd = FusionDefinition()
     assert fd.validate_definition() == (False, "the fusion has no output")

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from tests.support.against_torch import check, defined, random
-from warpsmith import ops
+from warpsmith import CacheOp, LoadStoreOpType, ops
 from warpsmith.errors import DefinitionError, ScheduleError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.frontends.tensor import Tensor
+from warpsmith.ir.copies import CircularBuffer
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const
@@ -190,6 +191,33 @@ def test_caches_and_memory() -> None:
     assert cache.memory is MemoryType.shared
     before = x.cache_before()
     assert x.definition.inputs == (before,)
+
+
+def test_copies_by_tma_through_slots() -> None:
+    x = _tensor([-1, 32])
+    source = x.definition.inputs[0]
+    cache = source.cache_after(op_type=LoadStoreOpType.tma, cached_uses=[x])
+    assert x.definition.inputs == (cache,)
+    assert cache.copied_by is LoadStoreOpType.tma
+    cache.set_memory_type(MemoryType.shared)
+    cache.set_swizzle(128)
+    cache.circular_buffer(4, -2, ring="rows")
+    cache.axis(1).parallelize(ParallelType.tma)
+    assert (cache.swizzle, cache.buffering) == (128, CircularBuffer(4, 2, "rows"))
+    cache.axis(1).parallelize(ParallelType.serial)
+    cache.set_load_store_op(LoadStoreOpType.cp_async)
+    assert cache.copied_by is LoadStoreOpType.cp_async
+
+
+def test_arguments_of_caches_stand_in_nvfusers_order() -> None:
+    x = _tensor([-1, 32])
+    source = x.definition.inputs[0]
+    cache = source.cache_after(LoadStoreOpType.set, CacheOp.streaming, True, [x])
+    assert cache.streaming
+    assert cache.copied_by is LoadStoreOpType.set
+    (output,) = (result.value for result in x.fusion.outputs)
+    assert output.cache_before(LoadStoreOpType.bulk).copied_by is LoadStoreOpType.set
+    assert output.copied_by is LoadStoreOpType.bulk
 
 
 def test_illegal_schedules_raise_at_the_call() -> None:

@@ -14,6 +14,8 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
+from warpsmith.kernel.nodes import For
+from warpsmith.kernel.traversal import walk
 from warpsmith.schedule.caches import cache_after, cache_before, rfactor
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
@@ -222,6 +224,37 @@ def test_results_of_welford_are_scheduled_together() -> None:
     parallelize(count, 1, GRID_X)
     assert [repr(axis) for axis in mean.loop] == ["r[4]", "i[6 blockIdx.x]", "r[2]"]
     assert repr(mean.loop) == repr(m2.loop) == repr(count.loop)
+
+
+@pytest.mark.parametrize("columns", [70, 77])
+@pytest.mark.parametrize(
+    ("outer", "inner", "unrolled"),
+    [
+        (ParallelType.serial, ParallelType.serial, set()),
+        (ParallelType.serial, ParallelType.unroll, {"70"}),
+        (ParallelType.serial, ParallelType.unswitch, {"70"}),
+        (ParallelType.unswitch, ParallelType.serial, {"100"}),
+        (ParallelType.unswitch, ParallelType.unroll, {"70", "100"}),
+    ],
+)
+def test_loops_on_unroll_and_unswitch_are_unrolled(
+    outer: ParallelType, inner: ParallelType, unrolled: set[str], columns: int
+) -> None:
+    """Extents are large enough, 100 rows of parts of 70, not to be unrolled unasked."""
+    p = Program()
+    p.output(p.op("exp", p.op("neg", p.input(DataType.Float, (100, None)))))
+    scheduled = copy.deepcopy(p.fusion)
+    (output,) = (result.value for result in scheduled.outputs)
+    split(output, 1, 70)
+    reorder(output, {0: 1})
+    transform_like(output)
+    parallelize(output, 1, outer)
+    parallelize(output, 2, inner)
+    parallelize_like(output)
+    inline_most(scheduled)
+    kernel = check_scheduled(scheduled, p.fusion, random_inputs(p.fusion, {"T0": (100, columns)}))
+    loops = [s for s in walk(kernel.body) if isinstance(s, For)]
+    assert {repr(loop.extent) for loop in loops if loop.unroll} == unrolled
 
 
 def test_inline_at_stops_at_its_position() -> None:
