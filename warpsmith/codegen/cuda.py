@@ -57,9 +57,18 @@ def shared_bytes(kernel: Kernel) -> Expr:
 
 def _laid_out(kernel: Kernel) -> tuple[tuple[tuple[Buffer, Expr], ...], Expr]:
     """The buffers with their offsets, the most aligned first, and where the last one ends."""
-    offset: Expr = integers.ZERO
-    places = []
-    for buffer in sorted(kernel.shared, key=lambda b: -b.alignment):
+    given = dict(kernel.offsets)
+    places: list[tuple[Buffer, Expr]] = []
+    end = 0
+    for buffer in kernel.shared:
+        if buffer.name in given:
+            start, size = given[buffer.name], integers.constant(buffer.size)
+            assert size is not None
+            places.append((buffer, integers.index(start)))
+            end = max(end, start + size * _bytes(buffer))
+    offset = integers.index(end)
+    rest = [buffer for buffer in kernel.shared if buffer.name not in given]
+    for buffer in sorted(rest, key=lambda b: -b.alignment):
         offset = _aligned(offset, max(buffer.alignment, 16))
         places.append((buffer, offset))
         offset = integers.add(offset, integers.mul(buffer.size, _bytes(buffer)))

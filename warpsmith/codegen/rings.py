@@ -18,6 +18,7 @@ from warpsmith.kernel.rings import (
     Expect,
     FenceProxy,
     InitBarriers,
+    InvalidateBarriers,
     Release,
     TileCopy,
 )
@@ -44,6 +45,10 @@ class RingText:
                 return [f"if (++{slot} == {cursor.stages}) {{ {slot} = 0; {flip} }}"]
             case InitBarriers():
                 return self._init(statement)
+            case InvalidateBarriers(barriers=barriers):
+                value.pieces |= {"barrier", "bulk_groups", "elect"}
+                ends = [f"  ws_barrier_end({b.name}, {value(b.size)});" for b in barriers]
+                return ["if (elected) {", *ends, "  ws_fence_async();", "}"]
             case Expect(barrier=barrier, slot=slot, bytes=amount, arrives=arrives):
                 call = "ws_barrier_arrive_expect" if arrives else "ws_barrier_expect"
                 return [f"{call}({self._barrier(barrier, slot)}, {value(amount)});"]

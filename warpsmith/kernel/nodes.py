@@ -271,7 +271,8 @@ class Kernel:
         left_to_threads: tensors that were to be copied by TMA and are not, each with the reason.
         exchanged: names of the buffers of which some thread reads what another one wrote.
         scalars: sizes, strides, user's scalars and launch symbols that the body uses.
-        shared: shared buffers, laid out one after the other in dynamic shared memory.
+        shared: shared buffers, in dynamic shared memory.
+        offsets: bytes at which some of them lie; the others follow one after the other.
         requirements: (expression, divisor, why) that the launch must check.
         reciprocals: magic numbers among the scalars, with the divisors that they stand for.
         derived: (scalar, value) that the launch computes from scalars before it.
@@ -291,6 +292,7 @@ class Kernel:
     derived: tuple[tuple[Symbol, Expr], ...] = ()
     tensor_maps: tuple[TensorMap, ...] = ()
     tile_needs: tuple[TileNeeds, ...] = ()
+    offsets: tuple[tuple[str, int], ...] = ()
     exchanged: frozenset[str] = frozenset()
     left_to_threads: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = field(default=())

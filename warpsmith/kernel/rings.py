@@ -165,6 +165,13 @@ class InitBarriers(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class InvalidateBarriers(Statement):
+    """The elected thread ends mbarriers, so that their memory may serve for something else."""
+
+    barriers: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Expect(Statement):
     """`mbarrier.arrive.expect_tx`, or `mbarrier.expect_tx` where the thread does not arrive yet."""
 

@@ -177,6 +177,16 @@ def written(statement: Statement) -> tuple[Buffer, ...]:
     return ()
 
 
+def barriers(statement: Statement) -> tuple[Buffer, ...]:
+    """Barriers that a statement itself arms, waits at or arrives at."""
+    match statement:
+        case Expect(barrier=barrier) | Await(barrier=barrier) | Release(barrier=barrier):
+            return (barrier,)
+        case TileCopy(barrier=(barrier, _)):
+            return (barrier,)
+    return ()
+
+
 def read(statement: Statement) -> tuple[Buffer, ...]:
     """Buffers that a statement itself reads."""
     found = [

@@ -24,6 +24,7 @@ from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.insert_syncs import insert_syncs, sync_inside_branch
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
+from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.passes.turn_rings import turn_rings
 from warpsmith.lower.threads import find_threads
@@ -42,6 +43,7 @@ class Stage:
 STAGES = (
     Stage("turn_rings", turn_rings, "first: loads change places, and barriers follow the places"),
     Stage("insert_syncs", insert_syncs, "needs the final order of statements, which nests fix"),
+    Stage("overlay_shared", overlay_shared, "after barriers, some of which it adds"),
     Stage("split_full_passes", split_full_passes, "after barriers, which no copied loop may hold"),
     Stage("batch_welford", batch_welford, "where splitting left steps without predicates"),
     Stage("multiply_divisions", multiply_divisions, "before hoisting, which names the quotients"),

@@ -1,0 +1,159 @@
+"""Let buffers of shared memory that are never alive together have the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from warpsmith.ir import integers
+from warpsmith.kernel.nodes import Buffer, If, Kernel, Statement, Synchronize
+from warpsmith.kernel.rings import (
+    ELECTED,
+    AwaitCopies,
+    FenceProxy,
+    InitBarriers,
+    InvalidateBarriers,
+    TileCopy,
+)
+from warpsmith.kernel.traversal import barriers, read, walk, written
+
+
+def overlay_shared(kernel: Kernel) -> Kernel:
+    """Place buffers by their lifetimes, counted in statements of the kernel's outermost list.
+
+    A buffer that takes over another one's bytes waits until all threads are done with the old one.
+    Barriers live as long as their ring: those whose bytes are taken over are invalidated, and those
+    that take over bytes are initialized then, not at the kernel's start.
+
+    Before::
+
+        for i turns T1 of 64 KiB: ...
+        for j turns T2 of 64 KiB: ...
+
+    After, with 64 KiB in all::
+
+        for i: ...
+        fence; meet; if elected: { invalidate ring0's barriers; initialize ring1's }; meet
+        for j: ...
+
+    Scratch of reductions, and what no ring guards, keep bytes of their own: their barriers stand
+    already, and no meeting is added for them.
+    """
+    lives = _lifetimes(kernel)
+    if not any(a.last < b.first for a in lives for b in lives):
+        return kernel
+    placed = _placed(lives)
+    taken = [
+        (old, new)
+        for old in placed
+        for new in placed
+        if old.life.last < new.life.first and old.meets(new)
+    ]
+    if not taken:
+        return kernel
+    late = {new.life.buffer.name for _, new in taken}
+    body: list[Statement] = []
+    ended: set[str] = set()
+    for position, statement in enumerate(kernel.body):
+        news = [new for _, new in taken if new.life.first == position]
+        if news:
+            olds = [old for old, new in taken if new in news and old.life.buffer.name not in ended]
+            body += _handover(kernel, olds, news)
+            ended |= {old.life.buffer.name for old in olds}
+        body += _without_late(statement, late)
+    offsets = tuple((place.life.buffer.name, place.offset) for place in placed)
+    return replace(kernel, body=tuple(body), offsets=offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """A guarded buffer, and the first and last outermost statement that it is alive in."""
+
+    buffer: Buffer
+    first: int
+    last: int
+    arrivals: int | None = 0
+
+    @property
+    def bytes(self) -> int:
+        return (integers.constant(self.buffer.size) or 0) * self.buffer.dtype.size
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A life at its offset."""
+
+    life: _Life
+    offset: int
+
+    def meets(self, other: _Place) -> bool:
+        """Whether the two have bytes in common."""
+        return self.offset < other.offset + other.life.bytes and (
+            other.offset < self.offset + self.life.bytes
+        )
+
+
+def _lifetimes(kernel: Kernel) -> list[_Life]:
+    """Lives of the guarded buffers, the largest first."""
+    inits = [s for s in kernel.body if isinstance(s, InitBarriers)]
+    arrivals = {b.name: n for init in inits for b, n in init.arrivals}
+    seen: dict[str, list[int]] = {}
+    for position, statement in enumerate(kernel.body):
+        if isinstance(statement, InitBarriers):
+            continue
+        for inner in walk((statement,)):
+            for buffer in (*read(inner), *written(inner), *barriers(inner)):
+                seen.setdefault(buffer.name, []).append(position)
+    lives = [
+        _Life(b, min(seen[b.name]), max(seen[b.name]), arrivals.get(b.name, 0))
+        for b in kernel.shared
+        if b.guarded and b.name in seen
+    ]
+    return sorted(lives, key=lambda life: (-life.buffer.alignment, -life.bytes))
+
+
+def _placed(lives: Sequence[_Life]) -> list[_Place]:
+    """Each life at the lowest offset where nothing lives at the same time."""
+    placed: list[_Place] = []
+    for life in lives:
+        together = [p for p in placed if p.life.first <= life.last and life.first <= p.life.last]
+        step = max(life.buffer.alignment, 16)
+        ends = sorted({0, *(-(-(p.offset + p.life.bytes) // step) * step for p in together)})
+        here = (_Place(life, offset) for offset in ends)
+        placed.append(next(p for p in here if not any(p.meets(other) for other in together)))
+    return placed
+
+
+def _handover(kernel: Kernel, olds: list[_Place], news: list[_Place]) -> list[Statement]:
+    """Meet before bytes change hands, and again where barriers do.
+
+    `olds` are the owners that have not given up their memory to somebody else before.
+    """
+    names = ", ".join(dict.fromkeys(old.life.buffer.name for old in olds))
+    result: list[Statement] = []
+    stored = {
+        s.shared.name
+        for s in walk(kernel.body)
+        if isinstance(s, TileCopy) and s.stores and s.how.is_tma
+    }
+    if any(old.life.buffer.name in stored for old in olds):
+        result.append(If(ELECTED, (AwaitCopies(bulk=True),)))
+    if olds:
+        result += [FenceProxy(), Synchronize(f"{names} give up their memory")]
+    gone = dict.fromkeys(old.life.buffer for old in olds if old.life.arrivals != 0)
+    fresh = {new.life.buffer: new.life.arrivals for new in news if new.life.arrivals != 0}
+    if gone:
+        result.append(InvalidateBarriers(tuple(gone)))
+        if not fresh:
+            result.append(Synchronize("its barriers are gone"))
+    if fresh:
+        result += [InitBarriers(tuple(fresh.items())), Synchronize("barriers are ready")]
+    return result
+
+
+def _without_late(statement: Statement, late: set[str]) -> list[Statement]:
+    """The statement, initializing no barriers that do not have their bytes yet."""
+    if not isinstance(statement, InitBarriers):
+        return [statement]
+    arrivals = tuple((b, n) for b, n in statement.arrivals if b.name not in late)
+    return [replace(statement, arrivals=arrivals)] if arrivals else []
