@@ -23,7 +23,9 @@ from warpsmith.lower.predicates import Predicates
 
 MAX_RANK = 5
 MAX_BOX = 256
-"""Dimensions of a tensor map, and elements of its box along each (CUDA driver API)."""
+MAX_STEP = 8
+"""Dimensions of a tensor map, elements that its box spans along each, and how far apart those that
+it takes may lie (CUDA driver API)."""
 
 
 class TileCopies:
@@ -109,7 +111,7 @@ class TileCopies:
         fastest = copy.dims[-1]
         if copy.how is LoadStoreOpType.tma:
             _check_box(copy, output, size)
-        elif len([d for d in copy.dims if d.box > 1]) > 1 or fastest.step > 1:
+        elif any(dim.box > 1 for dim in copy.dims[:-1]) or fastest.step > 1:
             raise ScheduleError(
                 f"{output.name} is copied by bulk, and its tile {[d.box for d in copy.dims]} is "
                 "not contiguous in memory",
@@ -138,10 +140,12 @@ class TileCopies:
         wanted = [integers.mul(d.stride, size) for d in outer]
         if copy.how is LoadStoreOpType.bulk:
             wanted.append(integers.mul(fastest.box, size))
-            if not isinstance(copy.inside, Const):
-                wanted.append(integers.mul(fastest.size, size))
+            known = isinstance(copy.inside, Const)
+            wanted.append(integers.mul(copy.inside if known else fastest.size, size))
             if not integers.divides(max(1, 16 // size), fastest.first, self._places.facts):
                 return None
+        elif copy.stores:  # whole chunks are written, and so what shares one with a row's end
+            wanted.append(integers.mul(fastest.size, size))
         unknown: list[Expr] = []
         for amount in wanted:
             if integers.divides(16, amount, self._places.facts):
@@ -156,12 +160,14 @@ class TileCopies:
 class _Tile:
     """Dimensions of a tile, slowest first, and the loops that walk it, fastest first.
 
-    `fastest` are those among them that walk the fastest dimension.
+    `fastest` are those among them that walk the fastest dimension. `ends` are the conditions under
+    which an element is not behind that dimension's end.
     """
 
     dims: tuple[TileDim, ...]
     lanes_fastest_first: tuple[Symbol, ...]
     fastest: tuple[Symbol, ...]
+    ends: tuple[Expr, ...]
 
     @staticmethod
     def of(output: TensorView, dims: list[MemoryDim], lanes: list[Symbol]) -> _Tile:
@@ -170,10 +176,10 @@ class _Tile:
         Raises:
             ScheduleError: it is no box.
         """
-        dims = _joined(list(dims), lanes)
+        parts = _joined([[dim] for dim in dims or [_ONE_ELEMENT]], lanes)
         found: list[TileDim] = []
         fastest_first: list[Symbol] = []
-        for dim in reversed(dims):
+        for dim in map(_whole, reversed(parts)):
             steps = _steps(dim.index, lanes)
             walked = sorted(
                 ((step, lane) for lane, step in (steps or {}).items()), key=itemgetter(0)
@@ -191,13 +197,27 @@ class _Tile:
             first = _without(dim.index, lanes)
             found.append(TileDim(box, first, dim.extent, dim.stride, step))
             fastest_first += [lane for _, lane in walked]
-        last = tuple(_steps(dims[-1].index, lanes) or ())
-        return _Tile(tuple(reversed(found)), tuple(fastest_first), last)
+        fastest = _whole(parts[-1])
+        ends = (fastest, parts[-1][0])
+        return _Tile(
+            dims=tuple(reversed(found)),
+            lanes_fastest_first=tuple(fastest_first),
+            fastest=tuple(_steps(fastest.index, lanes) or ()),
+            ends=tuple(integers.less(dim.index, dim.extent) for dim in ends),
+        )
 
 
-def _joined(dims: list[MemoryDim], lanes: list[Symbol]) -> list[MemoryDim]:
-    """Contiguous neighbours joined where a loop walks through both, or where there are too many."""
+_ONE_ELEMENT = MemoryDim(integers.ZERO, integers.ONE, integers.ONE)
+"""What is left of a tensor all of whose dimensions are broadcast."""
+
+
+def _joined(parts: list[list[MemoryDim]], lanes: list[Symbol]) -> list[list[MemoryDim]]:
+    """Contiguous neighbours together where a loop walks through both, or where there are too many.
+
+    Every list holds what is one dimension then, slowest first.
+    """
     while True:
+        dims = [_whole(part) for part in parts]
         crossed = [p for p, d in enumerate(dims) if _steps(d.index, lanes) is None]
         if not crossed and len(dims) > MAX_RANK:
             crossed = [
@@ -206,14 +226,21 @@ def _joined(dims: list[MemoryDim], lanes: list[Symbol]) -> list[MemoryDim]:
                 if not _steps(a.index, lanes) and not _steps(b.index, lanes)
             ]
         pairs = [(p - 1, p) for p in crossed if p > 0] + [(p, p + 1) for p in crossed]
+        pairs.sort(key=lambda pair: not {*pair} <= {*crossed})  # one loop walks through both
         inside = [(p, q) for p, q in pairs if q < len(dims)]
         joined = next((p for p, q in inside if _contiguous(dims[p], dims[q])), None)
         if joined is None:
-            return dims
-        slow, fast = dims[joined], dims[joined + 1]
-        index = integers.add(integers.mul(slow.index, fast.extent), fast.index)
-        whole = MemoryDim(index, integers.mul(slow.extent, fast.extent), fast.stride)
-        dims[joined : joined + 2] = [whole]
+            return parts
+        parts[joined : joined + 2] = [parts[joined] + parts[joined + 1]]
+
+
+def _whole(part: list[MemoryDim]) -> MemoryDim:
+    """Contiguous dimensions as one, given slowest first."""
+    whole, *rest = part
+    for fast in rest:
+        index = integers.add(integers.mul(whole.index, fast.extent), fast.index)
+        whole = MemoryDim(index, integers.mul(whole.extent, fast.extent), fast.stride)
+    return whole
 
 
 def _contiguous(slow: MemoryDim, fast: MemoryDim) -> bool:
@@ -253,9 +280,7 @@ def _inside(output: TensorView, tile: _Tile, bounds: list[Expr]) -> Expr:
     mine = [b for b in bounds if tile.lanes_fastest_first and _touches(b, [*tile.fastest])]
     if not mine:
         return integers.index(fastest.box)
-    if output.copied_by is LoadStoreOpType.bulk and any(
-        not isinstance(b, Apply) or b.args[1] != fastest.size for b in mine
-    ):
+    if output.copied_by is LoadStoreOpType.bulk and not {*mine} <= {*tile.ends}:
         raise ScheduleError(
             f"the tile of {output.name} may end at {' and at '.join(map(repr, mine))}, and a bulk "
             f"copy can only be cut short at the end of memory ({fastest.size!r})",
@@ -275,12 +300,22 @@ def _without(index: Expr, lanes: list[Symbol]) -> Expr:
 def _check_box(copy: TileCopy, output: TensorView, size: int) -> None:
     """Refuse a box that no tensor map can have."""
     boxes = [dim.box for dim in copy.dims]
-    if max(d.box * d.step for d in copy.dims) > MAX_BOX or len(boxes) > MAX_RANK:
+    reason = remedy = ""
+    if len(boxes) > MAX_RANK:
+        reason = f"has {len(boxes)} dimensions, and a tensor map {MAX_RANK}"
+        remedy = "leave dimensions contiguous, so that they can be joined"
+    elif any(dim.step > MAX_STEP for dim in copy.dims):
+        step = max(dim.step for dim in copy.dims)
+        reason = f"takes every {step}th index of a dimension, and TMA every {MAX_STEP}th"
+        remedy = f"bind loops to tma that step by {MAX_STEP} or less"
+    elif any(_span(dim) > MAX_BOX for dim in copy.dims):
+        reason = f"spans {max(map(_span, copy.dims))} elements of a dimension, and a box {MAX_BOX}"
+        remedy = f"split loops by {MAX_BOX} or less before binding them to tma"
+    if reason:
         raise ScheduleError(
-            f"the box {boxes} of {output.name} has more than {MAX_RANK} dimensions, or more than "
-            f"{MAX_BOX} elements in one",
+            f"the box {boxes} of {output.name} {reason} at most",
             code="WS0258",
-            remedy=f"split loops by {MAX_BOX} or less before binding them to tma",
+            remedy=remedy,
         )
     inner = boxes[-1] * size
     if inner % 16:
@@ -296,6 +331,11 @@ def _check_box(copy: TileCopy, output: TensorView, size: int) -> None:
             code="WS0260",
             remedy=f"bind a fastest loop of {copy.swizzle // size} elements to tma",
         )
+
+
+def _span(dim: TileDim) -> int:
+    """Elements of a dimension from the box's first to its last."""
+    return (dim.box - 1) * dim.step + 1
 
 
 def _by_threads(copy: TileCopy, size: int, granule: int) -> TileCopy:
