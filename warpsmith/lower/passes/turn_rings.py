@@ -30,7 +30,7 @@ from warpsmith.lower.turning.parts import (
     touches,
     without_fills,
 )
-from warpsmith.lower.turning.stores import StoreRing
+from warpsmith.lower.turning.stores import StoreRing, stores_by_tma
 
 UNROLL_LIMIT = 64
 """Loops of so many iterations are unrolled whole where they turn a ring in registers."""
@@ -122,10 +122,11 @@ class _Turner:
                 loads.append((self._load_ring(slots, elements, again=True), joint))
             else:
                 copies.append(self._copy_ring(slots, elements, joint, own[names[0]][0]))
+        staged = {n: found for n, found in drained(rest).items() if n in loop.turns}
+        groups = sum(stores_by_tma(rest, name) for name in staged)
         stores = [
-            self._store_ring(buffer, slots, again=True)
-            for name, (buffer, slots) in drained(rest).items()
-            if name in loop.turns
+            self._store_ring(buffer, slots, again=True, groups=groups)
+            for buffer, slots in staged.values()
         ]
         rest = self._users(rest, loads, copies, stores, loop.symbol)
         body = [*self._ahead(loop, loads, copies), *rest]
@@ -245,9 +246,11 @@ class _Turner:
         self.cursors += ring.cursors
         return ring
 
-    def _store_ring(self, buffer: Buffer, slots: Slots, *, again: bool) -> StoreRing:
+    def _store_ring(
+        self, buffer: Buffer, slots: Slots, *, again: bool, groups: int = 1
+    ) -> StoreRing:
         self._name()
-        ring = StoreRing(buffer, slots, again)
+        ring = StoreRing(buffer, slots, again, groups)
         self.cursors += ring.cursors
         return ring
 
