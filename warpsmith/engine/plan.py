@@ -114,7 +114,7 @@ def _granules(
         sizes = (evaluate(amount, values) for amount in need.bytes)
         granule = math.gcd(TMA_BYTES, problem.alignment.get(need.memory, TMA_BYTES), *sizes)
         if granule < TMA_BYTES:
-            found.append((need.tensor, granule))
+            found.append((need.tensor, math.gcd(granule, evaluate(need.row, values))))
     return tuple(found)
 
 

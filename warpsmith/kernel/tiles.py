@@ -63,8 +63,10 @@ class TileNeeds:
         tensor: name of the tensor that is copied.
         memory: name of the global buffer, whose address must be a multiple of 16 bytes.
         bytes: sizes and strides, over the launch's scalars, that must be multiples of 16.
+        row: bytes of the fastest dimension; pieces that threads copy must divide it.
     """
 
     tensor: str
     memory: str
     bytes: tuple[Expr, ...]
+    row: Expr

@@ -119,7 +119,7 @@ class TileCopies:
                 remedy="bind one loop to tma, or copy by LoadStoreOpType.tma",
             )
         made, granule = self._places.made, self._places.rings.granule(output)
-        needed = self._needed(copy, size)
+        needed, row = self._needed(copy, size), integers.mul(fastest.size, size)
         if fastest.stride != integers.ONE or fastest.step > 1:
             why = f"neighbours in {memory.name}'s fastest dimension are not adjacent in memory"
             granule = size
@@ -128,7 +128,7 @@ class TileCopies:
             granule = size
         else:
             why = f"addresses in {memory.name} are multiples of {granule} bytes, and TMA takes 16"
-            made.needs[output.name] = TileNeeds(output.name, memory.name, tuple(needed))
+            made.needs[output.name] = TileNeeds(output.name, memory.name, tuple(needed), row)
         if granule >= 16:
             return copy
         made.left_to_threads[output.name] = why
