@@ -18,7 +18,8 @@ def check_shared(fusion: Fusion, kernel: Kernel) -> None:
         buffer.name: (integers.constant(buffer.size) or 0) * buffer.dtype.size
         for buffer in kernel.shared
     }
-    total = sum(sizes.values())
+    ends = [start + sizes[name] for name, start in kernel.offsets]
+    total = max(ends, default=0) + sum(sizes.values()) - sum(sizes[n] for n, _ in kernel.offsets)
     if total <= SHARED_LIMIT:
         return
     rings = {
@@ -31,8 +32,10 @@ def check_shared(fusion: Fusion, kernel: Kernel) -> None:
     fitting = (SHARED_LIMIT - rest) // a_stage if a_stage else 0
     listing = ", ".join(f"{name} {size}" for name, size in sizes.items())
     remedy = "make the tiles smaller"
-    if fitting >= 2:
-        names = " and ".join(rings)
+    names = " and ".join(rings)
+    if kernel.offsets and rings:  # which of them are alive together may change with their sizes
+        remedy = f"use circular buffers of fewer stages for {names}, or smaller tiles"
+    elif fitting >= 2:
         remedy = f"use circular buffers of {fitting} stages at most for {names}, or smaller tiles"
     raise ScheduleError(
         f"a block would need {total} bytes of shared memory ({listing}), and it may have "
