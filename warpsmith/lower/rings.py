@@ -8,6 +8,7 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr
@@ -124,6 +125,7 @@ class Rings:
                 remedy=f"call {tensor.name}.set_memory_type(MemoryType.shared)",
             )
         if not self.is_drained(tensor):
+            self._check_source(tensor)
             return
         if tensor.memory is not MemoryType.shared:
             raise ScheduleError(
@@ -140,6 +142,22 @@ class Rings:
                 code="WS0294",
                 remedy=f"put a copy of its own between: {tensor.name}.cache_after()",
             )
+
+    def _check_source(self, tensor: TensorView) -> None:
+        """Refuse to fill slots ahead from what the same iteration only makes."""
+        axis = self.axis(tensor)
+        if axis is None or tensor.definition is None:
+            return
+        for source in tensor_inputs(tensor.definition):
+            if source.compute_at > axis:
+                raise ScheduleError(
+                    f"{tensor.name} has a circular buffer, which {tensor.loop[axis]!r} turns, and "
+                    f"copies {source.name}, of which that loop makes an iteration at a time: what "
+                    "a later iteration will need is not there yet",
+                    code="WS0278",
+                    remedy=f"let a loop within it turn {tensor.name}, or compute {source.name} "
+                    "outside it",
+                )
 
 
 def _alignment(tensor: TensorView, drained: bool) -> int:
