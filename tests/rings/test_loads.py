@@ -1,0 +1,416 @@
+"""Loads of tiles by the TMA unit: boxes by tensor map and contiguous bytes, ahead and at once."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.support.tiling import (
+    Tiling,
+    bind_tile,
+    check_exact,
+    kernel_of,
+    loaded,
+    loading,
+    random_array,
+    run_clean,
+    text_of,
+)
+from warpsmith import DataType, FusionDefinition, LoadStoreOpType, ParallelType
+
+TMA, BULK = LoadStoreOpType.tma, LoadStoreOpType.bulk
+DTYPES = [dtype for dtype in DataType if dtype is not DataType.Index]
+BOXES = [
+    (Tiling((64,)), (200,)),
+    (Tiling((8, 16)), (20, 40)),
+    (Tiling((2, 4, 8)), (5, 9, 20)),
+    (Tiling((2, 2, 3, 4)), (3, 3, 5, 8)),
+    (Tiling((2, 1, 2, 2, 4)), (3, 2, 3, 3, 8)),
+]
+
+
+def doubled(fd: FusionDefinition, x: np.ndarray) -> None:
+    """The fusion doubles floats, and copies the rest."""
+    (y,) = run_clean(fd, [x])
+    factor = 2 if fd.fusion.input_tensors[0].dtype.is_float else 1
+    check_exact(y, x.astype(np.float64) * factor)
+
+
+# --- boxes by tensor map -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stages", [0, 2, 3])
+@pytest.mark.parametrize(("tiling", "shape"), BOXES)
+def test_boxes_of_one_to_five_dimensions_with_partial_tiles_at_every_edge(
+    tiling: Tiling, shape: tuple[int, ...], stages: int
+) -> None:
+    fd = loading(tiling, stages=stages)
+    doubled(fd, random_array(shape))
+    assert len(kernel_of(fd).tensor_maps[0].box) == tiling.rank
+
+
+@pytest.mark.parametrize(("tiling", "shape"), BOXES)
+def test_a_partial_tile_counts_the_bytes_of_a_whole_one(
+    tiling: Tiling, shape: tuple[int, ...]
+) -> None:
+    text = text_of(loading(tiling, stages=2))
+    whole = 4 * int(np.prod(tiling.box))
+    amounts = re.findall(r"ws_barrier_arrive_expect\(.*, (.*)\);", text)
+    assert set(amounts) == {str(whole)}
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 30])
+@pytest.mark.parametrize("columns", [4, 16, 20])
+def test_blocks_of_the_grid_load_their_own_rows(rows: int, columns: int) -> None:
+    doubled(loading(Tiling((8, 16), grid=True), stages=2), random_array((rows, columns)))
+
+
+@pytest.mark.parametrize("threads", [8, 32, 40, 64, 100])
+def test_blocks_of_any_number_of_threads_wait_and_release(threads: int) -> None:
+    doubled(loading(Tiling((8, 32), threads=threads), stages=3), random_array((20, 100)))
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 2])
+def test_a_shorter_prefetch_leaves_slots_to_the_readers(prefetch: int) -> None:
+    doubled(loading(Tiling((8, 16)), stages=3, prefetch=prefetch), random_array((20, 80)))
+
+
+@pytest.mark.parametrize("inline", [0, 1])
+@pytest.mark.parametrize("stages", [0, 2])
+def test_a_slot_takes_several_copies(inline: int, stages: int) -> None:
+    fd = loading(Tiling((8, 16)), stages=stages if inline else 0, inline=inline, shape=[20, 40])
+    doubled(fd, random_array((20, 40)))
+    number = 3 if inline else 9
+    assert f", {number * 8 * 16 * 4});" in text_of(fd)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_all_types_are_loaded(dtype: DataType) -> None:
+    fd = loading(Tiling((8, 16)), stages=2, dtype=dtype)
+    doubled(fd, random_array((20, 48), dtype))
+    assert kernel_of(fd).tensor_maps[0].dtype is dtype
+
+
+def test_rows_may_lie_further_apart_than_they_are_long() -> None:
+    fd = loading(Tiling((8, 16)), stages=2, contiguity=[False, True])
+    doubled(fd, random_array((20, 64))[:, :40])
+
+
+@pytest.mark.parametrize(
+    ("tiling", "order", "place"),
+    [
+        (Tiling((8, 16)), [0, 1], (1, 0)),
+        (Tiling((2, 4, 8)), [1, 2, 0], (1, 0, 2)),
+        (Tiling((4, 2, 8)), [0, 2, 1], (1, 2, 0)),
+    ],
+)
+def test_tiles_lie_in_shared_memory_as_in_memory(
+    tiling: Tiling, order: list[int], place: tuple[int, ...]
+) -> None:
+    """`place` lists the dimensions from the slowest in memory to the fastest."""
+    shape = [12, 20, 16][: tiling.rank]
+    in_memory = random_array([shape[d] for d in place])
+    doubled(loading(tiling, stages=2, stride_order=order), in_memory.transpose(np.argsort(place)))
+
+
+@pytest.mark.parametrize("box", [(1, 1, 2, 1, 2, 8), (1, 1, 1, 2, 1, 2, 8)])
+def test_more_than_five_dimensions_are_joined_where_they_are_contiguous(
+    box: tuple[int, ...],
+) -> None:
+    fd = loading(Tiling(box), stages=2)
+    doubled(fd, random_array((2, 2, 3, 4, 2, 5, 16)[-len(box) :]))
+    assert len(kernel_of(fd).tensor_maps[0].box) == 5
+
+
+def test_a_broadcast_dimension_is_none_of_the_box() -> None:
+    fd = loading(Tiling((8, 1, 16)), stages=2, shape=[-1, 1, -1])
+    doubled(fd, random_array((20, 1, 48)))
+    assert kernel_of(fd).tensor_maps[0].box == (16, 8)
+
+
+def merged(carrier: LoadStoreOpType, shape: list[int]) -> FusionDefinition:
+    """Tiles of 64 elements of three merged dimensions."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape, True)
+        y = fd.ops.add(x, x)
+        fd.add_output(y)
+        copy, between = loaded(x, carrier), y.cache_before()
+        y.merge(0)
+        y.merge(0)
+        y.split(0, 64)
+        fd.sched.transform_like(y)
+        fd.sched.inline_at(y, 1, selected_tensors=[copy])
+        copy.axis(-1).parallelize(ParallelType.tma)
+        for tensor in (y, between):
+            tensor.split(1, 32)
+            tensor.axis(2).parallelize(ParallelType.block_x)
+        copy.circular_buffer(2)
+        fd.sched.inline_most([between])
+    return fd
+
+
+@pytest.mark.parametrize("carrier", [TMA, BULK])
+@pytest.mark.parametrize("shape", [[-1, -1, -1], [3, 7, 20]])
+def test_merged_contiguous_dimensions_are_one(carrier: LoadStoreOpType, shape: list[int]) -> None:
+    doubled(merged(carrier, shape), random_array((3, 7, 20)))
+
+
+def stepped(rows: int, parts: int) -> FusionDefinition:
+    """Tiles take every so many-th row: `rows` are split into `parts` that lie together."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([rows, -1], True)
+        y = fd.ops.add(x, x)
+        fd.add_output(y)
+        copy, between = loaded(x, TMA), y.cache_before()
+        y.split(1, 16)
+        y.split(0, parts, inner_split=False)
+        y.reorder({0: 2, 1: 0, 2: 1})
+        fd.sched.transform_like(y)
+        fd.sched.inline_at(y, 2, selected_tensors=[copy])
+        bind_tile(copy, range(2))
+        for tensor in (y, between):
+            tensor.merge(2)
+            tensor.split(2, 32)
+            tensor.axis(3).parallelize(ParallelType.block_x)
+        copy.circular_buffer(2)
+        fd.sched.inline_most([between])
+    return fd
+
+
+@pytest.mark.parametrize(("rows", "parts"), [(24, 4), (24, 12), (26, 4), (23, 4), (32, 4), (72, 9)])
+def test_a_box_takes_every_so_many_th_row(rows: int, parts: int) -> None:
+    fd = stepped(rows, parts)
+    doubled(fd, random_array((rows, 40)))
+    assert kernel_of(fd).tensor_maps[0].steps == (1, -(-rows // parts))
+
+
+@pytest.mark.parametrize("stages", [0, 3])
+@pytest.mark.parametrize("vector", [1, 2, 4])
+@pytest.mark.parametrize(("swizzle", "columns"), [(32, 8), (64, 16), (128, 32)])
+def test_swizzled_tiles_are_read_where_their_chunks_went(
+    swizzle: int, columns: int, vector: int, stages: int
+) -> None:
+    fd = loading(Tiling((8, columns), vector=vector), stages=stages, swizzle=swizzle)
+    doubled(fd, random_array((20, 3 * columns + 4)))
+    assert kernel_of(fd).tensor_maps[0].swizzle == swizzle
+
+
+@pytest.mark.parametrize(
+    ("dtype", "vector"),
+    [(DataType.Half, 8), (DataType.Bool, 1), (DataType.Double, 2)],
+)
+@pytest.mark.parametrize("swizzle", [32, 64, 128])
+def test_swizzles_permute_bytes_not_elements(swizzle: int, dtype: DataType, vector: int) -> None:
+    columns = swizzle // dtype.size
+    fd = loading(Tiling((2, 4, columns), vector=vector), stages=2, swizzle=swizzle, dtype=dtype)
+    doubled(fd, random_array((5, 6, 3 * columns + 16), dtype))
+
+
+# --- contiguous bytes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("size", [4, 60, 64, 100, 128, 1000, 1024])
+def test_the_last_run_of_bytes_is_cut_short(size: int, known: bool) -> None:
+    fd = loading(Tiling((64,)), BULK, stages=3, shape=[size if known else -1])
+    doubled(fd, random_array((size,)))
+    assert "ws_bulk_load" in text_of(fd)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("size", [1, 3, 63, 65, 127])
+def test_what_ends_between_multiples_of_sixteen_bytes_is_left_to_the_threads(
+    size: int, known: bool
+) -> None:
+    fd = loading(Tiling((64,)), BULK, stages=3, shape=[size if known else -1])
+    doubled(fd, random_array((size,)))
+    if known:
+        assert "ws_bulk_load" not in text_of(fd)
+
+
+def test_a_cut_run_announces_the_bytes_that_it_brings() -> None:
+    text = text_of(loading(Tiling((64,)), BULK, stages=2))
+    announced = re.findall(r"ws_barrier_arrive_expect\([^,]*, (.*)\);", text)
+    brought = re.findall(r"if \((.*)\) ws_bulk_load\([^,]*, [^,]*, (.*), [^,]*\);", text)
+    assert announced
+    assert announced == [f"({inside}) ? ({amount}) : 0" for inside, amount in brought]
+    for line in text.splitlines():
+        if "ws_barrier_wait(ring0_full" in line:
+            assert line.strip().startswith("ws_barrier_wait")  # under no condition of its own
+
+
+@pytest.mark.parametrize("size", [4, 64, 100, 128, 132, 300, 512, 1032])
+@pytest.mark.parametrize("carrier", [TMA, BULK])
+@pytest.mark.parametrize("stages", [0, 2])
+def test_a_grid_that_overruns_brings_no_bytes_and_moves_on(
+    carrier: LoadStoreOpType, size: int, stages: int
+) -> None:
+    """Every block has four tiles; those of the last block may lie wholly outside."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], True)
+        y = fd.ops.add(x, x)
+        fd.add_output(y)
+        copy, between = loaded(x, carrier), y.cache_before()
+        y.split(0, 64)
+        y.split(0, 4)
+        y.axis(0).parallelize(ParallelType.grid_x)
+        fd.sched.transform_like(y)
+        fd.sched.parallelize_like(y)
+        fd.sched.inline_at(y, 2 if stages else 1, selected_tensors=[copy])
+        copy.axis(-1).parallelize(ParallelType.tma)
+        for tensor in (y, between):
+            tensor.split(2, 32)
+            tensor.axis(3).parallelize(ParallelType.block_x)
+        if stages:
+            copy.circular_buffer(stages)
+        fd.sched.inline_most([between])
+    doubled(fd, random_array((size,)))
+
+
+@pytest.mark.parametrize(
+    ("box", "shape", "size"),
+    [
+        ((1, 32), [-1, -1], (5, 100)),
+        ((1, 32), [-1, 96], (5, 96)),
+        ((2, 32), [-1, 32], (5, 32)),
+        ((2, 32), [5, 32], (5, 32)),
+        ((2, 4, 8), [-1, 4, 8], (5, 4, 8)),
+        ((1, 2, 8), [-1, 4, 8], (5, 4, 8)),
+        ((1, 3, 8), [-1, 4, 8], (5, 4, 8)),
+    ],
+)
+def test_runs_are_parts_of_rows_or_whole_rows(
+    box: tuple[int, ...], shape: list[int], size: tuple[int, ...]
+) -> None:
+    fd = loading(Tiling(box), BULK, stages=2, shape=shape)
+    doubled(fd, random_array(size))
+    assert "ws_bulk_load" in text_of(fd)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_all_types_are_loaded_in_runs(dtype: DataType) -> None:
+    doubled(loading(Tiling((64,)), BULK, stages=2, dtype=dtype), random_array((1008,), dtype))
+
+
+# --- left to the threads -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [39, 40, 41, 42])
+@pytest.mark.parametrize("carrier", [TMA, BULK])
+def test_rows_that_start_between_multiples_of_sixteen_bytes_are_loaded_all_the_same(
+    carrier: LoadStoreOpType, columns: int
+) -> None:
+    box = (8, 16) if carrier is TMA else (1, 16)
+    doubled(loading(Tiling(box), carrier, stages=2), random_array((20, columns)))
+
+
+@pytest.mark.parametrize("carrier", [TMA, BULK])
+def test_neighbours_that_are_not_adjacent_are_loaded_by_the_threads(
+    carrier: LoadStoreOpType,
+) -> None:
+    fd = loading(Tiling((16,)), carrier, stages=2, contiguity=False)
+    doubled(fd, random_array((80,))[::2])
+    assert kernel_of(fd).left_to_threads
+
+
+@pytest.mark.parametrize("swizzle", [32, 64, 128])
+def test_threads_permute_chunks_as_the_tma_unit_does(swizzle: int) -> None:
+    columns = swizzle // 4
+    fd = loading(Tiling((8, columns)), stages=2, swizzle=swizzle)
+    x = random_array((20, 3 * columns + 1))
+    doubled(fd, x)
+
+
+# --- several tensors -----------------------------------------------------------------------------
+
+
+def product(
+    carrier: LoadStoreOpType, stages: int, prefetch: int | None = None, ring: str = ""
+) -> FusionDefinition:
+    """`a * b`, both through slots; `ring` names that of b."""
+    tiling = Tiling((8, 16) if carrier is TMA else (1, 32))
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([-1, -1], True) for _ in range(2))
+        y = fd.ops.mul(a, b)
+        fd.add_output(y)
+        copies, between = [loaded(t, carrier) for t in (a, b)], y.cache_before()
+        tiling.apply(y)
+        fd.sched.transform_like(y)
+        fd.sched.inline_at(y, 2, selected_tensors=copies)
+        for copy in copies:
+            bind_tile(copy, range(2))
+        for tensor in (y, between):
+            tiling.share(tensor)
+        if stages:
+            copies[0].circular_buffer(stages, prefetch)
+            copies[1].circular_buffer(stages, prefetch, ring=ring)
+        fd.sched.inline_most([between])
+    return fd
+
+
+@pytest.mark.parametrize("carrier", [TMA, BULK])
+@pytest.mark.parametrize(("stages", "prefetch"), [(0, None), (2, None), (3, 1), (3, 0), (4, None)])
+def test_two_tensors_share_a_ring_and_their_bytes_one_barrier(
+    carrier: LoadStoreOpType, stages: int, prefetch: int | None
+) -> None:
+    fd = product(carrier, stages, prefetch)
+    a, b = random_array((20, 48)), random_array((20, 48))
+    check_exact(run_clean(fd, [a, b])[0], a.astype(np.float64) * b)
+    text = text_of(fd)
+    assert "ring0_full" in text
+    assert "ring1_full" not in text
+    if carrier is TMA:
+        assert set(re.findall(r"arrive_expect\([^,]*, (.*)\);", text)) == {"1024"}
+
+
+def test_rings_of_two_names_have_barriers_of_their_own() -> None:
+    fd = product(TMA, 3, ring="b")
+    a, b = random_array((20, 48)), random_array((20, 48))
+    check_exact(run_clean(fd, [a, b])[0], a.astype(np.float64) * b)
+    assert "ring1_full" in text_of(fd)
+
+
+def weighted(carrier: LoadStoreOpType, stages: int) -> FusionDefinition:
+    """`x * w + v`: rows of x pass through slots, w and v are loaded once."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, 64], True)
+        w, v = (fd.define_tensor([64], True) for _ in range(2))
+        shape = [x.size(0), 64]
+        scaled = fd.ops.mul(x, fd.ops.broadcast_in_dim(w, shape, [1]))
+        y = fd.ops.add(scaled, fd.ops.broadcast_in_dim(v, shape, [1]))
+        fd.add_output(y)
+        rows, *once = (loaded(t, carrier) for t in (x, w, v))
+        y.cache_before()
+        y.split(0, 4)
+        fd.sched.transform_like(y)
+        fd.sched.inline_at(y, 1, selected_tensors=[rows])
+        bind_tile(rows, range(2))
+        for copy in once:
+            copy.axis(-1).parallelize(ParallelType.tma)
+        apart = {id(t) for t in (rows, *once, x, w, v)}
+        others = [t for t in fd.fusion.tensors if id(t) not in apart]
+        for tensor in others:
+            tensor.split(-1, 32)
+            tensor.axis(-1).parallelize(ParallelType.block_x)
+        if stages:
+            rows.circular_buffer(stages)
+        fd.sched.inline_most(others)
+    return fd
+
+
+@pytest.mark.parametrize("carrier", [TMA, BULK])
+@pytest.mark.parametrize("stages", [0, 2, 3])
+def test_weights_are_loaded_once_under_one_barrier(carrier: LoadStoreOpType, stages: int) -> None:
+    fd = weighted(carrier, stages)
+    x, w, v = random_array((30, 64)), random_array((64,)), random_array((64,))
+    check_exact(run_clean(fd, [x, w, v])[0], x.astype(np.float64) * w + v)
+    text = text_of(fd)
+    once = [line for line in text.splitlines() if "ring1_full" in line and "const" not in line]
+    calls = [re.sub(r"\W.*", "", line.strip()) for line in once]
+    name = "ws_tensor_load" if carrier is TMA else "ws_bulk_load"
+    assert calls.count(name) == 2
+    assert calls.count("ws_barrier_arrive_expect") == 1
+    assert calls.count("ws_barrier_wait") == 1
+    assert any(re.search(r"arrive_expect\(ring1_full, 512\);", line) for line in once)
