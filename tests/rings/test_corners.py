@@ -1,0 +1,156 @@
+"""Circular buffers where sizes, types, threads or addresses are out of the ordinary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.support.ring_cases import CASES, Case
+from tests.support.ring_loads import INTO_SHARED, Kind, Ring, bind_last, split_threads
+from warpsmith import DataType, FusionDefinition, MemoryType, ParallelType
+from warpsmith.ir.tensor import TensorView
+
+Array = np.ndarray
+
+
+def run_clean(fd: FusionDefinition, inputs: list[Array]) -> Array:
+    """The result of the schedule, after several orders of warps and copies found nothing."""
+    (result,) = fd.manual_execute(inputs)
+    verification = fd.verify(inputs, schedules=3)
+    assert verification.verdict == "clean", str(verification)
+    return result
+
+
+def random_array(*shape: int) -> Array:
+    return np.random.default_rng(shape).uniform(-2, 2, shape).astype(np.float32)
+
+
+def tiled(
+    ring: Ring,
+    define: Callable[[FusionDefinition], tuple[TensorView, TensorView]],
+    *,
+    tile: int = 64,
+    threads: int = 32,
+) -> FusionDefinition:
+    """Tiles of one dimension, each read by other threads than loaded it."""
+    with FusionDefinition() as fd:
+        x, y = define(fd)
+        fd.add_output(y)
+    load = ring.load(x)
+    y.split(0, tile)
+    fd.sched.transform_like(y)
+    fd.sched.inline_at(y, 1, selected_tensors=[load])
+    ring.bind(load, threads, adjacent=tile // threads)
+    rest = [t for t in fd.fusion.tensors if not t.is_input and t is not load]
+    split_threads(threads, *rest)
+    fd.sched.inline_most([t for t in rest if t is not y])
+    return fd
+
+
+def doubled(
+    extent: int = -1, dtype: DataType = DataType.Float
+) -> Callable[[FusionDefinition], tuple[TensorView, TensorView]]:
+    """Defines an input, and its double as a Float."""
+
+    def define(fd: FusionDefinition) -> tuple[TensorView, TensorView]:
+        x = fd.define_tensor([extent], True, dtype)
+        wide = x if dtype is DataType.Float else fd.ops.cast(x, DataType.Float)
+        return x, wide * 2.0
+
+    return define
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_nothing_to_load(case: Case) -> None:
+    for kind in (case.kinds[0], Kind.tma):
+        inputs = case.inputs(0, seed=0)
+        case.check(run_clean(case.schedule(Ring(kind, 4, 3)), inputs), inputs)
+
+
+@pytest.mark.parametrize("extent", [32, 64, 96, 640])
+@pytest.mark.parametrize("kind", list(Kind))
+def test_sizes_that_are_known(kind: Kind, extent: int) -> None:
+    """One tile needs no loop; a few more would be unrolled if nothing turned them."""
+    x = random_array(extent)
+    fd = tiled(Ring(kind, 4, 2), doubled(extent), tile=32)
+    np.testing.assert_array_equal(run_clean(fd, [x]), 2 * x)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.float16, np.int32, np.float64])
+@pytest.mark.parametrize("kind", list(Kind))
+def test_elements_of_one_to_eight_bytes(kind: Kind, dtype: type) -> None:
+    names = {np.bool_: "Bool", np.float16: "Half", np.int32: "Int32", np.float64: "Double"}
+    x = np.random.default_rng(0).integers(0, 2, 777).astype(dtype)
+    fd = tiled(Ring(kind, 4, 2), doubled(dtype=DataType[names[dtype]]))
+    np.testing.assert_array_equal(run_clean(fd, [x]), 2 * x.astype(np.float32))
+
+
+@pytest.mark.parametrize("threads", [1, 20, 48])
+@pytest.mark.parametrize("kind", list(Kind))
+def test_warps_that_are_not_full(kind: Kind, threads: int) -> None:
+    x = random_array(2100)
+    fd = tiled(Ring(kind, 4, 2), doubled(), tile=4 * threads, threads=threads)
+    np.testing.assert_array_equal(run_clean(fd, [x]), 2 * x)
+
+
+@pytest.mark.parametrize("lead", [1, 2])
+@pytest.mark.parametrize("extent", [64, 1001, 1002])
+@pytest.mark.parametrize("kind", INTO_SHARED)
+def test_addresses_that_tma_cannot_take(kind: Kind, extent: int, lead: int) -> None:
+    """One kernel serves both, aligned arrays and others."""
+    fd = tiled(Ring(kind, 4, 2), doubled())
+    whole = random_array(extent + lead)
+    for x in (whole[lead:], whole[lead:].copy()):
+        np.testing.assert_array_equal(run_clean(fd, [x]), 2 * x)
+
+
+@pytest.mark.parametrize("beside", INTO_SHARED)
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_load_without_slots_in_the_loop_of_a_ring(kind: Kind, beside: Kind) -> None:
+    with FusionDefinition() as fd:
+        x, y = (fd.define_tensor([-1], True) for _ in range(2))
+        z = x + y
+        fd.add_output(z)
+    ring = Ring(kind, 4, 2)
+    loads = [ring.load(x), y.cache_after(op_type=beside.op_type)]
+    loads[1].set_memory_type(MemoryType.shared)
+    z.split(0, 128)
+    fd.sched.transform_like(z)
+    fd.sched.inline_at(z, 1, selected_tensors=loads)
+    ring.bind(loads[0], 64, adjacent=2)
+    Ring(beside, 2, 1).bind(loads[1], 64, adjacent=2)
+    split_threads(64, z)
+    inputs = [random_array(777), random_array(777)[::-1].copy()]
+    np.testing.assert_array_equal(run_clean(fd, inputs), inputs[0] + inputs[1])
+
+
+@pytest.mark.parametrize("kind", INTO_SHARED)
+def test_an_input_that_two_rings_of_loops_after_each_other_bring(kind: Kind) -> None:
+    """Rows less their sums; a row is loaded again for the second pass over it."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True)
+        total = fd.ops.sum(x, [1])
+        y = x - fd.ops.broadcast(total, [False, True])
+        fd.add_output(y)
+    ring = Ring(kind, 3, 2)
+    loads = []
+    for reader in (total, y):
+        loads.append(x.cache_after(op_type=kind.op_type, cached_uses=[reader]))
+        loads[-1].set_memory_type(MemoryType.shared)
+        loads[-1].circular_buffer(3, 2)
+    for tensor in (total, y, *loads):
+        tensor.split(1, 64)
+    for tensor in (total, y):
+        tensor.split(2, 32)
+    bind_last(ParallelType.block_x, total, y)
+    parts = total.rfactor([1, 2])
+    made = [t for t in fd.fusion.tensors if not t.is_input and t is not y and t not in loads]
+    fd.sched.inline_at(y, 1, selected_tensors=made)
+    for load, reader in zip(loads, (parts, y), strict=True):
+        fd.sched.inline_at(reader, 2, selected_tensors=[load])
+        ring.bind(load, 32)
+    data = random_array(5, 300)
+    wanted = data - data.astype(np.float64).sum(1, keepdims=True)
+    np.testing.assert_allclose(run_clean(fd, [data]), wanted, rtol=1e-5, atol=1e-4)
