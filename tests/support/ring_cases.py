@@ -13,7 +13,7 @@ import numpy as np
 from tests.support import ring_maps as maps
 from tests.support import ring_matmuls as matmuls
 from tests.support import ring_reductions as reductions
-from tests.support.ring_loads import ALL, INTO_SHARED, Kind, Ring
+from tests.support.ring_loads import ALL, BY_THREADS, INTO_SHARED, Kind, Ring
 from warpsmith import FusionDefinition
 
 EXTENTS = (1, 3, 128, 500, 1024)
@@ -75,6 +75,14 @@ CASES = (
     Case("single_dim_2", maps.single_dim_2, lambda n: ((n,),), _double, extents=LONG),
     Case("single_dim_3", maps.single_dim_3, lambda n: ((n,),), _double),
     Case("shared_grid", maps.shared_grid, lambda n: ((n,),), _double, extents=LONG),
+    Case(
+        "vector_loads",
+        maps.vector_loads,
+        lambda n: ((n,),),
+        _double,
+        BY_THREADS,
+        extents=LONG,
+    ),
     Case("vector_reads", maps.vector_reads, lambda n: ((n,),), _double, INTO_SHARED, extents=LONG),
     Case("vectorize", maps.vectorize, lambda n: ((n,),), _double, INTO_SHARED, extents=LONG),
     Case("unroll", maps.unroll, lambda n: ((n,),), _double, extents=LONG),
@@ -143,5 +151,5 @@ CASES = (
     ),
 )
 
-PRIVATE = (maps.single_dim_1, maps.single_dim_2, maps.single_dim_3, maps.unroll)
+PRIVATE = (maps.single_dim_1, maps.single_dim_2, maps.single_dim_3, maps.unroll, maps.vector_loads)
 """Schedules by which each thread reads nothing but what it loaded itself."""

@@ -105,6 +105,22 @@ def vectorize(ring: Ring) -> FusionDefinition:
     return fd
 
 
+def vector_loads(ring: Ring) -> FusionDefinition:
+    """Threads load four elements at once, which they alone use, and store them so."""
+    fd, x, work, y = _double(1)
+    load = ring.load(x)
+    y.split(0, 128)
+    y.split(1, 4)
+    fd.sched.transform_like(y)
+    fd.sched.inline_at(y, 1, selected_tensors=[load])
+    fd.sched.inline_at(y, 2, selected_tensors=[work])
+    for tensor in (load, work, y):
+        tensor.axis(1).parallelize(BLOCK_X)
+    for tensor in (load, y):
+        tensor.axis(2).parallelize(ParallelType.vectorize)
+    return fd
+
+
 def vector_reads(ring: Ring) -> FusionDefinition:
     """Two warps read slots four elements at once, into registers."""
     fd, x, work, y = _double(1)

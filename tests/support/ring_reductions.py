@@ -25,7 +25,7 @@ def inner(ring: Ring) -> FusionDefinition:
     for tensor in (load, parts, sums, total):
         tensor.axis(0).parallelize(GRID_X)
     fd.sched.inline_at(parts, 2, selected_tensors=[load])
-    ring.bind(load, 32)
+    ring.bind(load, 32, adjacent=2)
     fd.sched.inline_most([parts, sums])
     return fd
 
