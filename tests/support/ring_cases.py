@@ -94,6 +94,7 @@ CASES = (
     Case("mixed_kinds", maps.mixed_kinds, lambda n: ((n,), (n,)), _add, extents=LONG),
     Case("nested", maps.nested, lambda n: ((n, 8), (3, n, 8)), _add),
     Case("outer_loop", maps.outer_loop, lambda n: ((3, n),), _double, extents=LONG),
+    Case("merged_loops", maps.merged_loops, lambda n: ((3, n),), _double),
     Case("store_ring", maps.store_ring, lambda n: ((n,),), _double, INTO_SHARED, extents=LONG),
     Case("pointwise", maps.pointwise, lambda n: ((5, n), (5, n)), _add),
     Case(

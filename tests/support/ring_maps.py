@@ -257,6 +257,20 @@ def outer_loop(ring: Ring) -> FusionDefinition:
     return fd
 
 
+def merged_loops(ring: Ring) -> FusionDefinition:
+    """One loop walks the tiles of all rows."""
+    fd, x, work, y = _double(2)
+    load = ring.load(x)
+    y.split(1, 64)
+    y.merge(0)
+    fd.sched.transform_like(y)
+    fd.sched.inline_at(y, 1, selected_tensors=[load])
+    ring.bind(load, 32, adjacent=2)
+    split_threads(32, work, y)
+    fd.sched.inline_most([work])
+    return fd
+
+
 def pointwise(ring: Ring) -> FusionDefinition:
     """A block a row, which two rings walk under one set of barriers."""
     fd, inputs, work, z = _add(2)

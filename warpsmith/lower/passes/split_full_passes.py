@@ -111,7 +111,7 @@ def _room(condition: Expr, loop: For, bound: set[str]) -> tuple[Expr, Expr] | No
         else:
             start[monomial] = coefficient
     stride, last = integers.expression(step), _largest(integers.expression(start), bound)
-    if last is None or _uses(stride, {loop.symbol.name, *bound}):
+    if last is None or any(_uses(e, {loop.symbol.name, *bound}) for e in (stride, last)):
         return None
     if stride != integers.ZERO and integers.lower_bound(stride) < 1:
         return None
