@@ -17,6 +17,7 @@ from typing import Any, Literal
 from warpsmith.errors import KnobError
 
 Device = Literal["auto", "gpu", "sim", "reference"]
+Rings = Literal["auto", "prefer", "never"]
 LogLevel = Literal["off", "error", "warning", "info", "debug"]
 
 PREFIX = "WARPSMITH_"
@@ -123,6 +124,14 @@ class Knobs:
         "auto",
         "What runs a fusion: the GPU, the simulator, the NumPy reference; `auto` takes the GPU "
         "where there is one, else the simulator.",
+        "`auto`",
+    )
+    rings: Rings = _knob(
+        _one_of("auto", "prefer", "never"),
+        "`auto`, `prefer`, `never`",
+        "auto",
+        "Whether schedulers let loads run ahead through circular buffers in shared memory: where "
+        "that is faster, wherever it can be, or nowhere.",
         "`auto`",
     )
     logs: LogLevel = _knob(

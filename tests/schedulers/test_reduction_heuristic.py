@@ -88,9 +88,26 @@ def test_columns_are_split_over_as_many_blocks_as_multiprocessors() -> None:
     assert SMS // 2 < splits <= SMS
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "block", "splits"),
+    [
+        (2048, 4096, (4, 64), 1),
+        (8192, 8192, (8, 64), 1),
+        (8192, 16384, (16, 32), 1),
+        (8192, 1024, (16, 16), 16),
+        (1 << 20, 1024, (16, 32), 16),
+    ],
+)
+def test_columns_are_narrow_where_that_spares_a_split(
+    rows: int, columns: int, block: tuple[int, int], splits: int
+) -> None:
+    params, found, _ = chosen(reduction(COLUMNS), rows, columns)
+    assert (params.block_x, params.block_y, found) == (*block, splits)
+
+
 def test_registers_are_left_for_the_blocks_that_run_at_once() -> None:
-    assert chosen(reduction(COLUMNS), 8192, 4096)[0].blocks_per_sm == 1
-    assert chosen(reduction(COLUMNS), 8192, 65536)[0].blocks_per_sm == 2
+    assert chosen(reduction(COLUMNS), 1 << 20, 64)[0].blocks_per_sm == 1
+    assert chosen(reduction(COLUMNS), 1000, 65536)[0].blocks_per_sm == 2
     assert chosen(reduction(COLUMNS), 3, 8)[0].blocks_per_sm <= 16
     candidate = reduction(ROWS)
     params, _, _ = chosen(candidate, 8192, 16384)

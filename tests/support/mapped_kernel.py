@@ -134,6 +134,6 @@ def call_plan(program: Fusion, values: dict[str, int], folder: Path) -> CallPlan
     binary = CubinCache(folder).get_or_compile(Source(text=cuda, entry="mapped"))
     compiled = CompiledKernel(kernel(), cuda, binary, integers.ZERO)
     planned = PlannedSegment(
-        Segment(program, ("T0",), ("T1",)), None, {(None, DataType.Int32): compiled}
+        Segment(program, ("T0",), ("T1",)), None, {(None, DataType.Int32, ()): compiled}
     )
     return plan_call(program, (planned,), values, {}, Target(), Knobs(cache_dir=folder))

@@ -7,6 +7,7 @@ from dataclasses import fields
 
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.plan import PlannedSegment
+from warpsmith.schedulers.problem import Problem
 
 
 def explain_call(segments: Sequence[PlannedSegment], call: CallPlan) -> str:
@@ -18,11 +19,13 @@ def explain_call(segments: Sequence[PlannedSegment], call: CallPlan) -> str:
         launch = next(
             (by_kernel[id(k)] for k in planned.kernels.values() if id(k) in by_kernel), None
         )
-        lines += _segment(number, planned, launch)
+        lines += _segment(number, planned, launch, call.problem)
     return "\n".join(lines) + "\n"
 
 
-def _segment(number: int, planned: PlannedSegment, launch: Launch | None) -> list[str]:
+def _segment(
+    number: int, planned: PlannedSegment, launch: Launch | None, problem: Problem
+) -> list[str]:
     inputs, outputs = planned.segment.inputs, planned.segment.outputs
     lines = [f"kernel {number}: {', '.join(inputs) or 'nothing'} -> {', '.join(outputs)}"]
     candidate = planned.candidate
@@ -36,6 +39,8 @@ def _segment(number: int, planned: PlannedSegment, launch: Launch | None) -> lis
     if launch.params is not None:
         chosen = (f"{f.name}={getattr(launch.params, f.name)}" for f in fields(launch.params))
         lines.append(f"  parameters  {', '.join(chosen)}")
+    if candidate is not None and (reason := candidate.no_ring(problem)):
+        lines.append(f"  no ring     {reason}")
     compiled = launch.compiled
     lines.append(
         f"  launch      grid {launch.grid}, block {launch.block}, "

@@ -80,11 +80,12 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class CallPlan:
-    """All launches of one signature, and the arrays that they need."""
+    """All launches of one signature, the arrays that they need, and what they were chosen for."""
 
     launches: tuple[Launch, ...]
     outputs: tuple[Allocation, ...]
     temporaries: tuple[Allocation, ...]
+    problem: Problem
 
 
 def formats_of(kernel: Kernel) -> str:
@@ -103,7 +104,7 @@ def plan_call(
     knobs: Knobs,
 ) -> CallPlan:
     """Choose, compile and dimension every kernel of a call."""
-    problem = Problem(values=values, alignment=alignment, target=target)
+    problem = Problem(values=values, alignment=alignment, target=target, rings=knobs.rings)
     named = {t.name: t for t in fusion.tensors}
     results = [named[o.value.name] for o in fusion.outputs]
     outputs = tuple(_allocation(tensor, values) for tensor in dict.fromkeys(results))
@@ -121,7 +122,7 @@ def plan_call(
         for planned in segments
         if (launch := _launch(planned, problem, index_type, knobs)) is not None
     ]
-    return CallPlan(tuple(launches), outputs, temporaries)
+    return CallPlan(tuple(launches), outputs, temporaries, problem)
 
 
 def _allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:

@@ -141,10 +141,15 @@ class DomainMap:
                     self._add(axis)
                 self._transforms.append(transform)
                 self._derived.update(id(axis) for axis in transform.results)
+        clones: dict[int, IterDomain] = {}
         for axis in list(self._axes):
-            if axis.clone_of is not None and id(axis.clone_of) in self._number:
+            if axis.clone_of is None:
+                continue
+            if id(axis.clone_of) in self._number:
                 self._union(axis, axis.clone_of)
                 self._derived.add(id(axis))
+            else:  # an rfactor took the original out of the fusion; its clones stay one iteration
+                self._union(axis, clones.setdefault(id(axis.clone_of), axis))
 
     def _pair(self, fusion: Fusion, apart: set[int]) -> None:
         """Join the axes that operations pair; tensors in `apart` are not joined to their users."""

@@ -27,11 +27,13 @@ class Problem:
         alignment: bytes that each global tensor's address is a multiple of, by name; 16 where
             absent (warpsmith's own allocations are).
         target: the device.
+        rings: whether loads run ahead through shared memory: `auto`, `prefer` or `never`.
     """
 
     values: Mapping[str, int]
     alignment: Mapping[str, int]
     target: Target = Target()
+    rings: str = "auto"
 
     def size(self, expr: Expr) -> int:
         return evaluate(expr, dict(self.values))

@@ -43,11 +43,19 @@ class Candidate:
     def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
         """The schedule's parameters, and the values of its launch symbols."""
         if self.scheduler == "pointwise":
-            return pointwise_heuristic.choose(self.fusion, self.domains, self.caches, problem), {}
+            flat = pointwise_heuristic.choose(self.fusion, self.domains, self.caches, problem)
+            blocks = pointwise_heuristic.blocks(flat, problem)
+            return flat, {pointwise_apply.BLOCKS: blocks} if flat.ring > 1 else {}
         params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
         count = reduction_heuristic.splits(shape, params, problem)
         return params, {reduction_apply.SPLITS: count}
+
+    def no_ring(self, problem: Problem) -> str:
+        """Why loads do not run ahead through shared memory; empty where they do."""
+        if self.scheduler == "pointwise":
+            return pointwise_heuristic.no_ring(self.fusion, self.domains, self.caches, problem)
+        return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
 
     def scheduled(self, params: Params) -> Fusion:
         """A copy of the fusion with the schedule laid on it."""

@@ -80,7 +80,7 @@ def _batch_rolled(loop: For, names: _Names, begun: frozenset[str]) -> list[State
     later = tuple(replace_symbols(s, moved) for s in loop.body)
     left = integers.sub(loop.extent, integers.minimum(loop.extent, 1))
     return [
-        If(integers.less(0, loop.extent), _batch(first, names, begun)),
+        If(integers.less(0, loop.extent), _batch(first, names, begun), uniform=True),
         replace(loop, extent=left, body=_batch(later, names, begun | fresh)),
     ]
 

@@ -14,6 +14,7 @@ from warpsmith.kernel.nodes import (
     Let,
     Statement,
 )
+from warpsmith.kernel.rings import Release
 from warpsmith.kernel.traversal import children, replace_symbols, walk
 
 
@@ -56,13 +57,18 @@ def _split(statements: tuple[Statement, ...], names: _Names) -> tuple[Statement,
 
 def _split_loop(loop: For, names: _Names) -> list[Statement]:
     inside = tuple(walk(loop.body))
-    if loop.unroll or any(s.collective or (isinstance(s, For) and not s.unroll) for s in inside):
+    if loop.unroll or any(_is_apart(s) for s in inside):
         return [loop]
     conditions = dict.fromkeys(
-        c for s in inside if isinstance(s, If) for c in integers.conjuncts(s.condition)
+        c
+        for s in inside
+        if isinstance(s, If) and not s.uniform
+        for c in integers.conjuncts(s.condition)
     )
     bound = {s.symbol.name for s in inside if isinstance(s, For | Let)}
     rooms = {c: room for c in conditions if (room := _room(c, loop, bound)) is not None}
+    if any(isinstance(s, Release) for s in inside):  # all threads of a warp, or none
+        rooms = {c: room for c, room in rooms.items() if not any(map(_differs, room))}
     if not rooms:
         return [loop]
     number = names.used
@@ -90,6 +96,16 @@ def _split_loop(loop: For, names: _Names) -> list[Statement]:
             unroll=False,
         ),
     ]
+
+
+def _is_apart(statement: Statement) -> bool:
+    """Whether a loop around the statement is not split: it meets, or is long itself.
+
+    Warps that release a slot do so one by one, in whichever of the two loops.
+    """
+    if isinstance(statement, For):
+        return not statement.unroll
+    return statement.collective and not isinstance(statement, Release)
 
 
 def _room(condition: Expr, loop: For, bound: set[str]) -> tuple[Expr, Expr] | None:
@@ -143,6 +159,11 @@ def _is_last_known(symbol: Symbol, bound: set[str]) -> bool:
     if symbol.extent is None:
         return False
     return symbol.name in bound or symbol.name.startswith("block_")
+
+
+def _differs(expr: Expr) -> bool:
+    """Whether threads of a block may find different values."""
+    return any(isinstance(n, Symbol) and n.name.startswith("block_") for n in expr.walk())
 
 
 def _uses(expr: Expr, names: set[str]) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
 from warpsmith.schedule.inline import inline_at, inline_most
@@ -20,6 +22,7 @@ from warpsmith.schedule.transforms import (
     set_memory_type,
     split,
 )
+from warpsmith.schedulers.ahead import run_ahead, through_tiles
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.pointwise.can import reference
@@ -29,6 +32,9 @@ from warpsmith.schedulers.pointwise.heuristic import (
     Transposed,
     inner_run,
 )
+
+BLOCKS = "blocks"
+"""Name of the launch symbol: blocks that go round."""
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: PointwiseParams) -> None:
@@ -59,6 +65,9 @@ def _flat(
         fusion.divisors |= {(run.extent, params.vector)}
     while len(output.loop) > run.start + 1:
         merge(output, run.start)
+    if params.ring:
+        _by_tiles(fusion, output, caches, params, run)
+        return
     split(output, run.start, params.vector)
     while len(output.loop) > 2:
         merge(output, 0)
@@ -69,6 +78,43 @@ def _flat(
     parallelize_like(output)
     _vectorize(caches, params)
     _inline(fusion, output, [c.register for c in caches if c.load])
+
+
+def _by_tiles(
+    fusion: Fusion,
+    output: TensorView,
+    caches: tuple[Cached, ...],
+    params: PointwiseParams,
+    run: InnerRun,
+) -> None:
+    """Loops `[grid_x, serial, unroll, block_x, vector]`, without the serial one for one slot.
+
+    The TMA unit loads the tiles of those inputs that walk the output as it lies in memory.
+    """
+    split(output, 0, params.threads * params.vector * params.unroll)
+    if params.ring > 1:
+        count = Symbol(BLOCKS, low=1)
+        fusion.launch_symbols.append(count)
+        split(output, 0, count)
+        reorder(output, {0: 1})
+    inside = len(output.loop) - 1
+    parallelize(output, 0, ParallelType.grid_x)
+    walking = [c for c in caches if c.load and c in run.walkers]
+    tiles = [through_tiles(c, output, 1, LoadStoreOpType.bulk) for c in walking]
+    for tile in tiles:
+        parallelize(tile, 0, ParallelType.grid_x)
+    split(output, inside, params.vector)
+    split(output, inside, params.threads)
+    parallelize(output, inside, ParallelType.unroll)
+    parallelize(output, inside + 1, ParallelType.block_x)
+    apart = {*map(id, tiles), *map(id, fusion.input_tensors), id(output)}
+    others = [t for t in fusion.tensors if id(t) not in apart]
+    transform_like(output, others)
+    parallelize_like(output, selected_tensors=others)
+    _vectorize(caches, params)
+    inline_most(fusion, [t for t in fusion.tensors if t not in fusion.input_tensors])
+    if params.ring > 1:
+        run_ahead(tiles, params.ring)
 
 
 @dataclass(frozen=True, slots=True)

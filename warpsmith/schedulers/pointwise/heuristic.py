@@ -19,6 +19,11 @@ THREADS = 128
 TILE_THREADS = 512
 """Threads per block of a tiled schedule: one 16-byte access of each input a thread."""
 
+RING_STAGES = 4
+RING_BLOCKS_PER_SM = 4
+"""Slots of a ring and blocks a multiprocessor: the best of those that go round, yet slower than
+blocks of one tile by 3 to 5 % (docs/lessons/rings.md)."""
+
 TILE = 64
 """Edge of the square tile in which inputs are transposed through shared memory."""
 
@@ -49,6 +54,8 @@ class PointwiseParams:
         vectorized: names of the global tensors accessed in vectors.
         whole: no vector is cut short by the end of the tensors.
         transposed: inputs that are read along another dimension, in square tiles; or None.
+        ring: slots through which tiles are loaded ahead, by blocks that go round; 1 is a block for
+            each tile, which the TMA unit loads; 0 where threads load for themselves.
     """
 
     vector: int
@@ -57,6 +64,7 @@ class PointwiseParams:
     vectorized: tuple[str, ...]
     whole: bool = True
     transposed: Transposed | None = None
+    ring: int = 0
 
 
 def inner_run(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> InnerRun:
@@ -71,6 +79,22 @@ def choose(
     fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
 ) -> PointwiseParams:
     """Nothing here depends on sizes except whether vectors divide the inner run."""
+    run, transposed, vector, whole = _walk(fusion, domains, caches, problem)
+    return PointwiseParams(
+        vector=vector,
+        unroll=1,
+        threads=THREADS if transposed is None else TILE_THREADS,
+        vectorized=run.vectorized(problem, vector),
+        whole=whole,
+        transposed=transposed,
+        ring=0 if _ring_refusal(run, transposed, whole, problem) else RING_STAGES,
+    )
+
+
+def _walk(
+    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+) -> tuple[InnerRun, Transposed | None, int, bool]:
+    """The inner run, what is transposed, the vector's width, whether no vector is cut short."""
     run = inner_run(fusion, domains, caches)
     transposed = _transposed(domains, caches, problem, run)
     if transposed is not None:
@@ -79,14 +103,48 @@ def choose(
     # code for that costs 2 to 5 %, so it is left out where the fastest dimension makes it needless.
     vector = run.vector(problem, cut_short=transposed is None and run.start == 0)
     whole = transposed is not None or run.start > 0 or problem.size(run.last) % vector == 0
-    return PointwiseParams(
-        vector=vector,
-        unroll=1,
-        threads=THREADS if transposed is None else TILE_THREADS,
-        vectorized=run.vectorized(problem, vector),
-        whole=whole,
-        transposed=transposed,
+    return run, transposed, vector, whole
+
+
+def no_ring(
+    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+) -> str:
+    """Why tiles are not loaded ahead through shared memory; empty where they are."""
+    run, transposed, _, whole = _walk(fusion, domains, caches, problem)
+    return _ring_refusal(run, transposed, whole, problem)
+
+
+def _ring_refusal(
+    run: InnerRun, transposed: Transposed | None, whole: bool, problem: Problem
+) -> str:
+    if problem.rings == "never":
+        return "the knob `rings` says never"
+    if problem.rings == "auto":
+        return "threads that load for themselves are as fast, or faster"
+    if transposed is not None:
+        return "inputs are transposed in shared memory"
+    if run.start or not whole:
+        return "the tensors are not one run of whole vectors"
+    if not loads_of_tiles(run, problem):
+        return "no input can be copied in multiples of 16 bytes"
+    return ""
+
+
+def loads_of_tiles(run: InnerRun, problem: Problem) -> tuple[Cached, ...]:
+    """Inputs that the TMA unit can load: those that walk the whole run, in whole 16 bytes."""
+    size = problem.size(run.extent)
+    return tuple(
+        cached
+        for cached in run.walkers
+        if cached.load
+        and size * cached.memory.dtype.size % 16 == 0
+        and problem.aligned(cached.memory, 16 // cached.memory.dtype.size)
     )
+
+
+def blocks(params: PointwiseParams, problem: Problem) -> int:
+    """Blocks that go round, so many a multiprocessor; one where nothing goes round."""
+    return RING_BLOCKS_PER_SM * problem.target.sm_count if params.ring > 1 else 1
 
 
 def _transposed(

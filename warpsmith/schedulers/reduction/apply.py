@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Reduction, Welford
 from warpsmith.ir.fusion import Fusion
@@ -14,6 +15,7 @@ from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import merge, parallelize, reorder, split
+from warpsmith.schedulers.ahead import run_ahead, through_tiles
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.reduction.can import after_reduction, reductions
 from warpsmith.schedulers.reduction.heuristic import ReductionParams, shape_of
@@ -47,6 +49,17 @@ PARALLEL = {
     Role.vector: ParallelType.serial,
 }
 
+OUTER = (
+    Role.grid,
+    Role.splits,
+    Role.serial,
+    Role.unroll,
+    Role.block_y,
+    Role.block_x,
+    Role.vector,
+)
+"""The loops of an outer reduction, outermost first."""
+
 SPLITS_FIRST = {**PARALLEL, Role.grid: ParallelType.grid_y, Role.splits: ParallelType.grid_x}
 
 
@@ -69,12 +82,20 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
     fusion.launch_symbols.append(count)
     fusion.blocks_per_sm = params.blocks_per_sm
     partials: list[TensorView] = []
+    tiles: list[TensorView] = []
     for tensor in reductions(fusion):
         keeps = _order_loops(tensor, domains, order)
-        roles = (_inner if params.inner else _outer)(tensor, keeps, run, params, count)
+        if params.ring:
+            fusion.divisors |= {(shape.run.extent, params.block_x * params.vector)}
+            _tiled(tensor, keeps, params, count)
+            tiles = tiles or _tiles(fusion, caches, tensor)
+            roles = _within_tile(tensor, params)
+        else:
+            roles = (_inner if params.inner else _outer)(tensor, keeps, run, params, count)
         partials.append(_factor(tensor, roles, params))
-    _spread(fusion, caches, params, partials)
+    _spread(fusion, caches, params, partials, tiles)
     _keep_reductions_whole(fusion)
+    run_ahead(tiles, params.ring)
 
 
 def _order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) -> int:
@@ -136,15 +157,31 @@ def _outer(
     _merge_all(tensor, 0, kept)
     split(tensor, 0, params.block_x)
     reorder(tensor, {1: 5, 2: 6})
-    return [
-        Role.grid,
-        Role.splits,
-        Role.serial,
-        Role.unroll,
-        Role.block_y,
-        Role.block_x,
-        Role.vector,
-    ]
+    return list(OUTER)
+
+
+def _tiled(tensor: TensorView, keeps: int, params: ReductionParams, count: Symbol) -> None:
+    """`[K grid_x, R grid_y, R serial, R rows, K columns]`: what a block loads at a time."""
+    _merge_all(tensor, keeps, len(tensor.loop))
+    split(tensor, keeps, params.unroll * params.block_y)
+    _split_over_blocks(tensor, keeps, count)
+    _merge_all(tensor, 0, keeps)
+    split(tensor, 0, params.block_x * params.vector)
+    reorder(tensor, {1: 4})
+
+
+def _tiles(fusion: Fusion, caches: tuple[Cached, ...], reference: TensorView) -> list[TensorView]:
+    """A tile of each input that is reduced, loaded as the reference's last two loops walk it."""
+    after = after_reduction(fusion)
+    loads = [c for c in caches if c.load and id(c.register) not in after]
+    return [through_tiles(cached, reference, 2, LoadStoreOpType.tma) for cached in loads]
+
+
+def _within_tile(tensor: TensorView, params: ReductionParams) -> list[Role]:
+    """`[.., R unroll, R block_y, K block_x, K vector]`: how threads take a tile apart."""
+    split(tensor, 4, params.vector)
+    split(tensor, 3, params.block_y)
+    return list(OUTER)
 
 
 def _split_over_blocks(tensor: TensorView, position: int, count: Symbol) -> None:
@@ -176,8 +213,12 @@ def _spread(
     caches: tuple[Cached, ...],
     params: ReductionParams,
     partials: list[TensorView],
+    tiles: list[TensorView],
 ) -> None:
-    """Give the other tensors the loops of the first partial reduction, and inline everything."""
+    """Give the other tensors the loops of the first partial reduction, and inline everything.
+
+    Tiles have their own already.
+    """
     reference = partials[0]
     results = {
         id(out)
@@ -185,7 +226,8 @@ def _spread(
         if isinstance(op, Reduction | Welford)
         for out in op.outputs
     }
-    others = [t for t in fusion.tensors if t not in fusion.input_tensors and id(t) not in results]
+    apart = {*results, *map(id, tiles), *map(id, fusion.input_tensors)}
+    others = [t for t in fusion.tensors if id(t) not in apart]
     after = after_reduction(fusion)
     aside = only_after(fusion, after)
     if others:
@@ -194,6 +236,9 @@ def _spread(
             epilogue = next(t for t in others if id(t) in after)
             transform_like(epilogue, aside)
         parallelize_like(reference, selected_tensors=others)
+    for tile in tiles:
+        for position in (0, 1):
+            parallelize(tile, position, PARALLEL[OUTER[position]])
     for cached in caches:
         if cached.name in params.vectorized:
             parallelize(cached.copy, -1, ParallelType.vectorize)
@@ -202,6 +247,8 @@ def _spread(
     inline_most(fusion, [t for t in fusion.tensors if t not in fusion.input_tensors])
     if any(isinstance(t.definition, Welford) for t in partials):
         _keep_vectors_apart(reference, [t for t in others if id(t) not in after])
+    if tiles:
+        return
     for register in loads:
         register.streaming = True
     inline_at(reference, serial + 1, best_effort=True, selected_tensors=loads)

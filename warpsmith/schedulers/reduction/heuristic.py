@@ -42,6 +42,16 @@ ENOUGH_BLOCKS_PER_SM = 8
 MOST_BLOCKS_PER_SM = 16
 """Blocks of one multiprocessor that registers are bounded for; it holds 32 at most."""
 
+RING_STAGES = 4
+RING_BLOCK = (16, 16, 4)
+"""Slots of a ring of tiles, and (block_x, block_y, unroll) of a tile: 64 rows of 256 bytes."""
+
+RING_ROWS, RING_BYTES = 2048, 100_000_000
+"""Columns that are shorter, or fewer bytes in all, are loaded by the threads."""
+
+TALL_ROWS = 65536
+"""Columns of more elements, shared by blocks, are reduced by larger blocks."""
+
 MOST_ROWS_APART = 65535
 """Most blocks along grid y and z, thus most groups of rows whose splits come first."""
 
@@ -60,6 +70,7 @@ class ReductionParams:
         blocks_per_sm: blocks that a multiprocessor holds at once.
         splits_first: blocks that share a result are neighbours in the order in which they start.
         vectorized: names of the global tensors accessed in vectors.
+        ring: slots through which tiles are loaded ahead; 0 where threads load for themselves.
     """
 
     inner: bool
@@ -71,6 +82,7 @@ class ReductionParams:
     blocks_per_sm: int
     splits_first: bool
     vectorized: tuple[str, ...]
+    ring: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +140,9 @@ def choose(
     """Block shape and unrolling.
 
     Inner reductions look at the row's length, and at whether its groups of rows are more than
-    `MOST_ROWS_APART`; outer ones at the columns, and at whether they are longer than `FEW_ROWS`. So
-    a new row count changes nothing but on which side of those it lies.
+    `MOST_ROWS_APART`; outer ones at the columns, and at whether they are longer than `FEW_ROWS`,
+    `TALL_ROWS` and what makes a ring pay. So a new row count changes nothing but on which side of
+    those it lies.
     """
     shape = shape_of(fusion, domains, caches)
     vector = shape.run.vector(problem)
@@ -155,11 +168,56 @@ def choose(
         splits_first=False,
         vectorized=shape.run.vectorized(problem, vector),
     )
+    if not ring_refusal(fusion, domains, caches, problem):
+        block_x, block_y, unroll = RING_BLOCK
+        params = replace(params, ring=RING_STAGES, block_x=block_x, block_y=block_y, unroll=unroll)
     return replace(
         params,
         blocks_per_sm=_blocks_per_sm(fusion, shape, params, problem),
         splits_first=_splits_first(shape, params, problem),
     )
+
+
+def ring_refusal(
+    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+) -> str:
+    """Why tiles are not loaded ahead through shared memory; empty where they are.
+
+    The TMA unit loads them, so they are boxes of the inputs, in rows of whole 16 bytes.
+    """
+    shape = shape_of(fusion, domains, caches)
+    if problem.rings == "never":
+        return "the knob `rings` says never"
+    if shape.inner:
+        return "rows are reduced, which threads load as fast by themselves"
+    reduced = [axis for axis in shape.axes if axis.is_reduction]
+    if shape.run.start or len(shape.run.axes) + len(reduced) != len(shape.axes):
+        return "the kept dimensions are not one contiguous run"
+    after = after_reduction(fusion)
+    for cached in caches:
+        if not cached.load or id(cached.register) in after:
+            continue
+        memory = cached.memory
+        dims = [axis for axis in memory.shape_axes if not axis.is_broadcast]
+        if cached not in shape.run.walkers or len(dims) != len(shape.axes):
+            return f"{memory.name} lacks a dimension, or does not walk the columns"
+        if False in memory.contiguity or not problem.aligned(memory, 16 // memory.dtype.size):
+            return f"{memory.name} is not contiguous, or not aligned to 16 bytes"
+    width = RING_BLOCK[0] * shape.run.vector(problem)
+    if problem.size(shape.kept) % width:
+        return f"the columns are not a multiple of a tile's {width}"
+    return "" if problem.rings == "prefer" else _ring_is_slower(shape, width, problem)
+
+
+def _ring_is_slower(shape: Shape, width: int, problem: Problem) -> str:
+    """Why threads that load for themselves are as fast, or faster (docs/lessons/rings.md)."""
+    columns, rows = problem.size(shape.kept), problem.size(shape.reduced)
+    loads = [cached.memory.dtype.size for cached in shape.run.walkers if cached.load]
+    if columns // width < problem.target.sm_count:
+        return "columns are too few to give every multiprocessor a tile without splitting them"
+    if rows < RING_ROWS or rows * columns * sum(loads) < RING_BYTES:
+        return f"less than {RING_ROWS} rows, or than {RING_BYTES // 10**6} MB, are loaded"
+    return ""
 
 
 def _groups(shape: Shape, params: ReductionParams, problem: Problem) -> int:
@@ -178,13 +236,13 @@ def _passes(shape: Shape, params: ReductionParams, problem: Problem) -> int:
 def _blocks_per_sm(fusion: Fusion, shape: Shape, params: ReductionParams, problem: Problem) -> int:
     """Blocks that the registers are to leave room for.
 
-    Tall blocks of an outer reduction have a multiprocessor each where there are enough of them, and
-    a fusion of several reductions needs the registers of several.
+    Tall blocks of an outer reduction have a multiprocessor each, and a fusion of several reductions
+    needs the registers of several.
     """
     reduced = reductions(fusion)
     threads = params.block_x * params.block_y
     if not shape.inner and problem.size(shape.reduced) > FEW_ROWS:
-        return 2 if _groups(shape, params, problem) > problem.target.sm_count else 1
+        return 2 if threads <= 256 else 1
     joins = shape.inner and isinstance(reduced[0].definition, Welford) and threads > 256
     blocks = (512 if joins else 1024) // threads // len(reduced)
     return max(1, min(blocks, MOST_BLOCKS_PER_SM))
@@ -214,15 +272,20 @@ def _inner_block(vectors: int, welford: bool) -> tuple[int, int, int, int]:
 
 
 def _outer_block(vectors: int, rows: int, sms: int) -> tuple[int, int, int]:
-    """(block_x, block_y, unroll) for so many vectors of columns; tall if rows are many, and half as
-    tall where columns alone give every multiprocessor a block and more.
+    """(block_x, block_y, unroll) for so many vectors of columns.
+
+    Blocks are narrow where that gives every multiprocessor columns of its own, so that none are
+    split; else tall if rows are many. Where there are columns for more, 256 threads suffice.
     """
     lanes = _power_of_two_above(vectors)
     if rows <= FEW_ROWS:
         return min(256, lanes), 1, 4
-    block_x = min(16, lanes)
-    threads = 256 if vectors > block_x * sms else 512
-    return block_x, threads // block_x, 8
+    widest = min(16, lanes)
+    whole = next((x for x in (16, 8, 4) if x <= widest and 2 * vectors > x * sms), None)
+    if whole is None:
+        return widest, (512 if rows > TALL_ROWS else 256) // widest, 8
+    many = vectors > whole * sms
+    return whole, 256 // whole if many else min(64, 512 // whole), 8
 
 
 def splits(shape: Shape, params: ReductionParams, problem: Problem) -> int:
