@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
+from _pytest.mark.structures import ParameterSet
 
 from tests.support.memory import NUMPY_TYPES
 from warpsmith import (
@@ -22,6 +24,11 @@ from warpsmith.lower.pipeline import lower
 
 SCHEDULES = 4
 """Orders of warps and copies under which every kernel of these tests must be clean."""
+
+
+def rarely(*values: object) -> ParameterSet:
+    """Values of a test's parameters that only a long run of the tests takes."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 @dataclass(frozen=True)
