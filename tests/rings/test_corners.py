@@ -10,7 +10,9 @@ import pytest
 from tests.support.ring_cases import CASES, Case
 from tests.support.ring_loads import INTO_SHARED, Kind, Ring, bind_last, split_threads
 from warpsmith import DataType, FusionDefinition, MemoryType, ParallelType
+from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.tensor import TensorView
+from warpsmith.lower.pipeline import lower
 
 Array = np.ndarray
 
@@ -154,3 +156,25 @@ def test_an_input_that_two_rings_of_loops_after_each_other_bring(kind: Kind) -> 
     data = random_array(5, 300)
     wanted = data - data.astype(np.float64).sum(1, keepdims=True)
     np.testing.assert_allclose(run_clean(fd, [data]), wanted, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(("tile", "by_tensor_map"), [(16, False), (32, True)])
+def test_boxes_in_a_slot_that_are_shorter_than_their_alignment(
+    tile: int, by_tensor_map: bool
+) -> None:
+    """The second of two boxes of 64 bytes would lie where no tensor copy can write."""
+    with FusionDefinition() as fd:
+        x, y = doubled()(fd)
+        fd.add_output(y)
+    ring = Ring(Kind.tma, 4, 2)
+    load = ring.load(x)
+    y.split(0, tile)
+    y.split(0, 2)
+    fd.sched.transform_like(y)
+    fd.sched.inline_at(y, 1, selected_tensors=[load])
+    ring.bind(load, tile)
+    split_threads(16, y)
+    text = cuda_text(lower(fd.fusion, "test", DataType.Int32))
+    assert ("ws_tensor_load(T2" in text) is by_tensor_map
+    data = random_array(777)
+    np.testing.assert_array_equal(run_clean(fd, [data]), 2 * data)

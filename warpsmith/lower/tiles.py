@@ -27,6 +27,11 @@ MAX_STEP = 8
 """Dimensions of a tensor map, elements that its box spans along each, and how far apart those that
 it takes may lie (CUDA driver API)."""
 
+TENSOR_START = 128
+BULK_START = 16
+"""Bytes that a copy's place in shared memory is a multiple of, with a tensor map and without (PTX
+ISA, "cp.async.bulk")."""
+
 
 class TileCopies:
     """Makes the tile copies of one kernel."""
@@ -119,12 +124,18 @@ class TileCopies:
                 remedy="bind one loop to tma, or copy by LoadStoreOpType.tma",
             )
         made, granule = self._places.made, self._places.rings.granule(output)
+        start = TENSOR_START if copy.how is LoadStoreOpType.tma else BULK_START
         needed, row = self._needed(copy, size), integers.mul(fastest.size, size)
         if fastest.stride != integers.ONE or fastest.step > 1:
             why = f"neighbours in {memory.name}'s fastest dimension are not adjacent in memory"
             granule = size
         elif needed is None:
             why = f"tiles of {memory.name} do not start and end at multiples of 16 bytes"
+            granule = size
+        elif not integers.divides(start // size, copy.index, self._places.facts):
+            why = (
+                f"tiles lie in {copy.shared.name} at places that are not multiples of {start} bytes"
+            )
             granule = size
         else:
             why = f"addresses in {memory.name} are multiples of {granule} bytes, and TMA takes 16"
