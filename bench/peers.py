@@ -8,6 +8,7 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import Any, Literal
 
+from bench import rings
 from bench.problem import Builder, Problem, Tensors
 
 Peers = Literal["auto", "none", "fast"]
@@ -31,6 +32,8 @@ def installed(name: str) -> bool:
 
 def contenders(problem: Problem, peers: Peers) -> dict[str, Builder]:
     """Implementations of a problem by name, warpsmith first."""
+    if problem.suite == rings.SUITE:
+        return rings.choices(problem)
     chosen: dict[str, Builder] = {"warpsmith": _warpsmith(problem)}
     if peers == "none":
         return chosen

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import pointwise, reduction
+from bench import pointwise, reduction, rings
 from bench.measure import ContextLost, Setting, measure, setting_here
 from bench.peers import Peers
 from bench.problem import Problem
@@ -19,11 +19,12 @@ from warpsmith.errors import ArgumentError, DeviceError
 if TYPE_CHECKING:
     from rich.console import Console
 
-SUITES = ("pointwise", "reduction", "compile", "host", "sim")
+SUITES = ("pointwise", "reduction", "rings", "compile", "host", "sim")
 PEERS = ("auto", "none", "fast")
 _PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "pointwise": pointwise.problems,
     "reduction": reduction.problems,
+    "rings": rings.problems,
 }
 
 

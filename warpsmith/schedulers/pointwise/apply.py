@@ -77,6 +77,9 @@ def _flat(
     transform_like(output)
     parallelize_like(output)
     _vectorize(caches, params)
+    for cached in run.walkers:
+        once = sum(not a.is_broadcast for a in cached.memory.shape_axes) == len(run.axes)
+        cached.register.streaming = params.streaming and cached.load and once
     _inline(fusion, output, [c.register for c in caches if c.load])
 
 
