@@ -31,6 +31,21 @@ def cut_inside_memory() -> FusionDefinition:
     return fd
 
 
+def stored_over_the_next_part() -> FusionDefinition:
+    """Boxes of 24 in parts of 64: the third one of each part reaches into the next part."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], True)
+        y = fd.ops.add(x, x)
+        fd.add_output(y)
+        stored(y, TMA)
+        y.split(0, 64)
+        y.split(1, 24)
+        fd.sched.transform_like(y)
+        fd.sched.inline_at(y, 2)
+        y.axis(-1).parallelize(ParallelType.tma)
+    return fd
+
+
 def stepping(carrier: LoadStoreOpType, rows: int, parts: int) -> FusionDefinition:
     """Tiles take every so many-th element of the slower dimension, or of the only one."""
     with FusionDefinition() as fd:
@@ -135,6 +150,12 @@ REFUSED: list[tuple[str, Callable[[], FusionDefinition], str, str]] = [
         cut_inside_memory,
         "the tile of T2 may end at lt(add(mul(i1, 24), lane0), 64)",
         "split by factors that divide, or copy by LoadStoreOpType.tma",
+    ),
+    (
+        "WS0257",
+        stored_over_the_next_part,
+        "the tile of T1 may end at lt(add(mul(i1, 24), lane0), 64), and stores can only be cut",
+        "split by factors that divide",
     ),
     (
         "WS0258",

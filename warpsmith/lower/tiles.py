@@ -172,7 +172,7 @@ class _Tile:
     """Dimensions of a tile, slowest first, and the loops that walk it, fastest first.
 
     `fastest` are those among them that walk the fastest dimension. `ends` are the conditions under
-    which an element is not behind that dimension's end.
+    which an element is not behind a dimension's end.
     """
 
     dims: tuple[TileDim, ...]
@@ -209,7 +209,7 @@ class _Tile:
             found.append(TileDim(box, first, dim.extent, dim.stride, step))
             fastest_first += [lane for _, lane in walked]
         fastest = _whole(parts[-1])
-        ends = (fastest, parts[-1][0])
+        ends = [dim for part in parts for dim in (_whole(part), part[0])]
         return _Tile(
             dims=tuple(reversed(found)),
             lanes_fastest_first=tuple(fastest_first),
@@ -286,18 +286,24 @@ def _touches(expr: Expr, lanes: list[Symbol]) -> bool:
 
 
 def _inside(output: TensorView, tile: _Tile, bounds: list[Expr]) -> Expr:
-    """Elements of the tile's fastest dimension that are inside, given what bounds its loops."""
+    """Elements of the tile's fastest dimension that are inside, given what bounds its loops.
+
+    A box that is loaded may reach beyond its part of a dimension: nobody reads what is there. One
+    that is stored may not, for the elements there belong to other tiles.
+    """
     fastest = tile.dims[-1]
-    mine = [b for b in bounds if tile.lanes_fastest_first and _touches(b, [*tile.fastest])]
-    if not mine:
-        return integers.index(fastest.box)
-    if output.copied_by is LoadStoreOpType.bulk and not {*mine} <= {*tile.ends}:
+    bulk = output.copied_by is LoadStoreOpType.bulk
+    elsewhere = [bound for bound in bounds if bound not in tile.ends]
+    if elsewhere and (bulk or output.is_output):
         raise ScheduleError(
-            f"the tile of {output.name} may end at {' and at '.join(map(repr, mine))}, and a bulk "
-            f"copy can only be cut short at the end of memory ({fastest.size!r})",
+            f"the tile of {output.name} may end at {' and at '.join(map(repr, elsewhere))}, and "
+            f"{'bulk copies' if bulk else 'stores'} can only be cut short where memory ends",
             code="WS0257",
-            remedy="split by factors that divide, or copy by LoadStoreOpType.tma",
+            remedy="split by factors that divide"
+            + ("" if output.is_output else ", or copy by LoadStoreOpType.tma"),
         )
+    if not any(_touches(bound, [*tile.fastest]) for bound in bounds):
+        return integers.index(fastest.box)
     return integers.minimum(integers.sub(fastest.size, fastest.first), fastest.box)
 
 
