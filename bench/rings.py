@@ -33,10 +33,11 @@ def _scheduled(problem: Problem, rings: str) -> Builder:
     def build(inputs: Tensors) -> Callable[[], Any]:
         import warpsmith
         from warpsmith import knobs
+        from warpsmith.engine.executable import Executable
 
-        fused = warpsmith.fuse(problem.fused)
         with knobs.scope(rings=rings):
-            fused(*inputs)  # what is chosen now stays for these shapes
-        return lambda: fused(*inputs)
+            lowered = warpsmith.fuse(problem.fused).lower(*inputs)
+            ready = Executable(lowered.fusion).prepared(inputs)
+        return lambda: ready(inputs)
 
     return build

@@ -196,10 +196,10 @@ def current() -> Knobs:
     return _SCOPED.get() or Knobs.from_environment(os.environ)
 
 
-def scoped_device() -> Device | None:
-    """The device that a scope asks for, None outside of scopes; cheap enough for every call."""
+def scoped_plan() -> tuple[Device, Rings] | None:
+    """What a scope asks for that calls are planned by, None outside; cheap, for every call."""
     scoped = _SCOPED.get()
-    return None if scoped is None else scoped.device
+    return None if scoped is None else (scoped.device, scoped.rings)
 
 
 @contextmanager

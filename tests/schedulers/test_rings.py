@@ -11,6 +11,7 @@ import pytest
 
 import warpsmith
 from warpsmith import knobs, ops
+from warpsmith.engine.executable import Executable
 from warpsmith.engine.lowered import Compiled
 from warpsmith.errors import KnobError
 
@@ -118,3 +119,14 @@ def test_explain_says_why_not() -> None:
     assert "columns are too few" in compiled(total, x, rings="auto").explain()
     assert "no ring" not in compiled(total, x, rings="prefer").explain()
     assert "as fast, or faster" in compiled(lambda x: x + 1, x, rings="auto").explain()
+
+
+def test_each_scope_gets_what_it_asks_for() -> None:
+    """A plan that was made in one scope is not the plan of another."""
+    x = normal(4096)
+    lowered = warpsmith.fuse(lambda x: x + 1).lower(x)
+    executable = Executable(lowered.fusion)
+    for rings, expected in (("never", "ring=0"), ("prefer", "ring=4"), ("never", "ring=4")):
+        with knobs.scope(rings=rings):
+            np.testing.assert_array_equal(executable.run([x])[0], x + 1)
+            assert expected in executable.explain()  # of the last plan that was made

@@ -57,7 +57,7 @@ class Executable:
 
         Outputs that alias an input are written into it and left out of the list.
         """
-        key = (signature(inputs, self._sizes), knob_module.scoped_device())
+        key = (signature(inputs, self._sizes), knob_module.scoped_plan())
         ready = self._ready.get(key)
         if ready is None:
             ready = self._ready[key] = self._prepare(inputs)
@@ -70,7 +70,7 @@ class Executable:
         """
         if self._sizes:
             return self.run
-        key = (signature(inputs), knob_module.scoped_device())
+        key = (signature(inputs), knob_module.scoped_plan())
         ready = self._ready.get(key)
         if ready is None:
             ready = self._ready[key] = self._prepare(inputs)

@@ -23,7 +23,7 @@ from warpsmith.frontends.tensor import Tensor
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
-from warpsmith.knobs import scoped_device
+from warpsmith.knobs import scoped_plan
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.values import Deferred
 from warpsmith.runtime import arrays
@@ -99,7 +99,7 @@ class Fused:
         else:
             values, names = args, ()
         try:
-            key = (_exact(values), names, scoped_device())
+            key = (_exact(values), names, scoped_plan())
             route = self._known.get(key)
         except (_Unusual, TypeError):  # TypeError: it has no hash, and the slow way refuses it
             return self._run_slowly(args, kwargs)
