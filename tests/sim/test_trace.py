@@ -72,6 +72,30 @@ def test_copies_begin_before_they_land_and_complete_a_phase(ring: Events) -> Non
     assert {e["args"]["bytes"] for e in begins.values()} == {4096}
 
 
+def test_arrivals_fill_phases_and_nobody_finds_a_phase_over_before_it_is(ring: Events) -> None:
+    def place(event: dict[str, Any]) -> tuple[int, str, int]:
+        return event["pid"], event["args"]["mbarrier"], event["args"]["phase"]
+
+    over = {
+        (e["pid"], e["name"].split()[1], int(e["name"].split()[3])): e["ts"]
+        for e in ring
+        if e.get("cat") == "phase" and e["name"].startswith("mbarrier")
+    }
+    arrivals = [e for e in ring if e.get("cat") == "arrival"]
+    found = [e for e in ring if e.get("cat") == "over" and e["args"]["phase"] >= 0]
+    assert {place(e) for e in arrivals} == over.keys()
+    assert all(e["ts"] <= over[place(e)] for e in arrivals)
+    assert all(e["ts"] >= over[place(e)] for e in found)
+    assert {e["tid"] for e in found} <= set(range(read_spec("ws_ring")["block"][0] // 32))
+
+
+def test_a_wait_ends_where_a_phase_is_found_over(ring: Events) -> None:
+    found = {(e["pid"], e["tid"], e["ts"]) for e in ring if e.get("cat") == "over"}
+    waits = [e for e in ring if e.get("cat") == "wait" and "mbarrier" in e["name"]]
+    assert waits
+    assert all((e["pid"], e["tid"], e["ts"] + e["dur"]) in found for e in waits)
+
+
 def test_a_deadlock_shows_who_waits_for_ever(tmp_path: Path) -> None:
     bug = next(bug for bug in BUGS if bug.name == "ring/silent_warp")
     events = trace_of(bug.ptx(), next(iter(bug.specs())), tmp_path)

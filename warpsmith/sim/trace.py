@@ -1,7 +1,8 @@
 """A timeline of one schedule, as the trace JSON that ui.perfetto.dev and chrome://tracing show.
 
 A process a CTA and a track a warp: spans of instructions between waits, and the waits themselves,
-named by what they wait for. Copies in flight and completed phases have tracks of their own. One
+named by what they wait for, and marks where a warp arrives at an mbarrier or finds a phase of it
+over, waiting or not. Copies in flight and completed phases have tracks of their own. One
 microsecond of the viewer is one cycle of the timing model: the machine's warps jump to the end of
 a wait, so the picture tells what waits for what, not how fast an H200 is.
 """
@@ -33,6 +34,8 @@ class Event(IntEnum):
     COPY = 3
     PHASE = 4
     GENERATION = 5
+    ARRIVAL = 6
+    OVER = 7
 
 
 def write_trace(path: Path, launch: Launch, outcome: Outcome, schedule: str) -> None:
@@ -75,11 +78,13 @@ def trace_events(launch: Launch, outcome: Outcome) -> Iterator[dict[str, Any]]:
 
 
 def _warp(launch: Launch, rows: Any, cta: int, warp: int, end: int) -> Iterator[dict[str, Any]]:
-    """Waits of a warp, and spans of instructions between them."""
+    """Waits of a warp, spans of instructions between them, and what it does at mbarriers."""
     code = launch.program.instructions
     since, line = 0, code[0].place.line if code else 0
     for row in rows:
         kind = row["kind"]
+        if kind in (Event.ARRIVAL, Event.OVER):
+            yield _mark(launch, row, cta, warp)
         if kind not in (Event.WAIT, Event.STUCK, Event.EXIT):
             continue
         begin, until = int(row["begin"]), int(row["end"])
@@ -96,6 +101,34 @@ def _warp(launch: Launch, rows: Any, cta: int, warp: int, end: int) -> Iterator[
         wait = _span(cta, warp, begin, until, name, "wait")
         yield wait | {"args": {**_where(here), "instructions_before": int(row["executed"])}}
         since, line = until, here.place.line
+
+
+def _mark(launch: Launch, row: Any, cta: int, warp: int) -> dict[str, Any]:
+    """An arrival of a warp at an mbarrier, or that it knows of a phase."""
+    address, phase = f"0x{int(row['barrier']):x}", int(row["phase"])
+    barrier = f"mbarrier {address}"
+    if row["kind"] == Event.ARRIVAL:
+        owner = int(row["number"])
+        where = "" if owner == cta else f" of CTA {owner}"
+        name, category = f"arrives at {barrier}{where} phase {phase}", "arrival"
+    elif phase < 0:
+        name, category = f"finds {barrier} fresh", "over"
+    else:
+        name, category = f"finds {barrier} phase {phase} over", "over"
+    return {
+        "name": name,
+        "cat": category,
+        "ph": "i",
+        "s": "t",
+        "pid": cta,
+        "tid": warp,
+        "ts": int(row["end"]),
+        "args": {
+            **_where(launch.program.instructions[row["pc"]]),
+            "mbarrier": address,
+            "phase": phase,
+        },
+    }
 
 
 def _awaited(instruction: Instruction, row: Any) -> str:

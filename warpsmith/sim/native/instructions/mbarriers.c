@@ -292,6 +292,7 @@ static void arrive(warp *w, const insn *in, u32 mask) {
         mbarrier *b = c ? usable(w, c, address, lane, pc) : NULL;
         if (!b) continue;
         join_arrival(w, in, together, c, b);
+        trace_arrival(w, pc, c->index, b, together);
         FOR_LANES(other, together) {
             arrive_once(w, in, (u32)other, c, b);
             if (!(in->flags & FLAG_NOCOMPLETE)) complete_if_done(w->m, c, b);
@@ -332,7 +333,10 @@ static bool is_done(const insn *in, const mbarrier *b, u64 operand) {
 
 static void observe(warp *w, const insn *in, u32 lanes, cta *c, mbarrier *b) {
     u32 lane = (u32)first_lane(lanes), known = known_phase(w, lane, c->index, b->agent);
-    if (b->phase == b->first_phase) return; /* parity 1 of a fresh barrier: nothing happened */
+    if (b->phase == b->first_phase) { /* parity 1 of a fresh barrier: nothing happened */
+        trace_over(w, pc_of(w, in), b);
+        return;
+    }
     u32 floor = known > b->first_phase ? known : b->first_phase;
     if (in->flags & FLAG_PARITY && b->phase > floor + 1)
         at_barrier(report(w->m, FINDING_PHASE_SKIPPED, w, (i32)lane, pc_of(w, in),
@@ -357,6 +361,7 @@ static void observe(warp *w, const insn *in, u32 lanes, cta *c, mbarrier *b) {
     }
     b->observed = b->phase;
     if (b->done_cycle > w->cycle) w->cycle = b->done_cycle;
+    trace_over(w, pc_of(w, in), b);
 }
 
 static step wait(warp *w, split *s, const insn *in, u32 mask) {

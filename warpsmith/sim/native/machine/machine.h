@@ -20,6 +20,8 @@ void trace_wait(const warp *w, const split *s, u64 begin); /* it is over */
 void trace_exit(const warp *w, i32 pc);
 void trace_landing(machine *m, const effect *e);
 void trace_phase(machine *m, u32 cta_index, const mbarrier *b);
+void trace_arrival(const warp *w, i32 pc, u32 cta_index, const mbarrier *b, u32 lanes);
+void trace_over(const warp *w, i32 pc, const mbarrier *b);
 void trace_generation(machine *m, u32 cta_index, u32 id, const named_barrier *b);
 void trace_finish(machine *m);
 

@@ -238,7 +238,9 @@ typedef enum {
     EVENT_EXIT,
     EVENT_COPY, /* issued at `begin`, landed at `end`: `value` bytes */
     EVENT_PHASE, /* of an mbarrier: complete */
-    EVENT_GENERATION /* of a named barrier: complete */
+    EVENT_GENERATION, /* of a named barrier: complete */
+    EVENT_ARRIVAL, /* a warp arrives at an mbarrier: `value` lanes, in `phase`, of CTA `number` */
+    EVENT_OVER /* a warp learns that a phase of an mbarrier is over, whether it waited or not */
 } event_kind;
 
 /* One event of a timeline, as warpsmith/sim/records.py reads it; times in cycles. */

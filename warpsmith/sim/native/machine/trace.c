@@ -56,6 +56,21 @@ void trace_phase(machine *m, u32 cta_index, const mbarrier *b) {
                  b->phase - b->first_phase - 1);
 }
 
+void trace_arrival(const warp *w, i32 pc, u32 cta_index, const mbarrier *b, u32 lanes) {
+    trace_event *e =
+        event_new(w->m, EVENT_ARRIVAL, w->cta->index, (i32)w->index, pc, w->cycle, w->cycle);
+    if (!e) return;
+    name_barrier(e, b->address, b->phase - b->first_phase);
+    e->value = (u64)__builtin_popcount(lanes);
+    e->number = cta_index;
+}
+
+/* Its last phase; -1 where the barrier is fresh, as waits with parity 1 may find it. */
+void trace_over(const warp *w, i32 pc, const mbarrier *b) {
+    name_barrier(event_new(w->m, EVENT_OVER, w->cta->index, (i32)w->index, pc, w->cycle, w->cycle),
+                 b->address, b->phase - b->first_phase - 1);
+}
+
 void trace_generation(machine *m, u32 cta_index, u32 id, const named_barrier *b) {
     name_barrier(event_new(m, EVENT_GENERATION, cta_index, -1, -1, b->cycle, b->cycle), id,
                  b->generation - 1);
