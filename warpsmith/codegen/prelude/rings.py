@@ -58,10 +58,8 @@ __device__ __forceinline__ void ws_barrier_wait(long long* barrier, int parity) 
                      " selp.u32 %0, 1, 0, p; }"
                      : "=r"(done) : "r"(ws_address(barrier)), "r"(parity) : "memory");
 }
-// One arrival for all threads of a warp, after what they read. The TMA unit writes there next: by
-// the fence, what each thread read through the generic proxy comes before that.
+// One arrival for all threads of a warp, after what they read.
 __device__ __forceinline__ void ws_barrier_release(long long* barrier) {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
     if (ws_thread() % 32 == 0)
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"

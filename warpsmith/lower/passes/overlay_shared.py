@@ -18,6 +18,10 @@ from warpsmith.kernel.rings import (
 from warpsmith.kernel.traversal import barriers, read, walk, written
 
 
+LEAST_SAVED = 1024
+"""Bytes for which threads meet once more. A block's share is handed out in units of 128."""
+
+
 def overlay_shared(kernel: Kernel) -> Kernel:
     """Place buffers by their lifetimes, counted in statements of the kernel's outermost list.
 
@@ -49,7 +53,9 @@ def overlay_shared(kernel: Kernel) -> Kernel:
         for new in placed
         if old.life.last < new.life.first and old.meets(new)
     ]
-    if not taken:
+    apart = sum(life.bytes for life in lives)
+    together = max(place.offset + place.life.bytes for place in placed)
+    if not taken or apart - together < LEAST_SAVED:
         return kernel
     late = {new.life.buffer.name for _, new in taken}
     body: list[Statement] = []

@@ -10,7 +10,17 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, For, If, Statement
-from warpsmith.kernel.rings import ELECTED, Advance, Await, Cursor, Expect, Release, Slots, TileCopy
+from warpsmith.kernel.rings import (
+    ELECTED,
+    Advance,
+    Await,
+    Cursor,
+    Expect,
+    FenceProxy,
+    Release,
+    Slots,
+    TileCopy,
+)
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.tiles import bytes_of
 from warpsmith.lower.turning.parts import (
@@ -53,8 +63,8 @@ class LoadRing:
         slot, phase = _place(self._fill, self.empty)
         copies = unwrapped(in_slots(fills, self._offsets(slot)))
         asked: list[Statement] = []
-        if self.empty:
-            asked.append(Await(self.empty, slot, integers.sub(1, phase)))
+        if self.empty:  # the fence: what threads read there comes before what the unit writes
+            asked += [Await(self.empty, slot, integers.sub(1, phase)), FenceProxy()]
         asked += _armed(copies, self.full, slot)
         advance = [Advance(self._fill)] if self.empty else []
         return [If(ELECTED, tuple(asked)), *advance]
