@@ -178,3 +178,25 @@ def test_boxes_in_a_slot_that_are_shorter_than_their_alignment(
     assert ("ws_tensor_load(T2" in text) is by_tensor_map
     data = random_array(777)
     np.testing.assert_array_equal(run_clean(fd, [data]), 2 * data)
+
+
+def test_register_rings_of_stages_that_do_not_divide_each_other() -> None:
+    """The loop is written out until both slots are known: no register is indexed at run time."""
+    with FusionDefinition() as fd:
+        x, y = (fd.define_tensor([-1], True, DataType.Float) for _ in range(2))
+        z = fd.ops.add(x, y)
+        fd.add_output(z)
+        caches = [x.cache_after(), y.cache_after()]
+        z.split(-1, 64)
+        fd.sched.transform_like(z)
+        z.axis(-1).parallelize(ParallelType.block_x)
+        fd.sched.parallelize_like(z)
+        fd.sched.inline_at(z, 1)
+        for stages, cache in enumerate(caches, 2):
+            cache.circular_buffer(stages)
+    generator = np.random.default_rng(7)
+    for extent in (1, 64, 1000, 3001):
+        inputs = [generator.standard_normal(extent).astype(np.float32) for _ in range(2)]
+        np.testing.assert_array_equal(fd.manual_execute(inputs)[0], inputs[0] + inputs[1])
+    text = cuda_text(lower(fd.fusion, "k", DataType.Int32))
+    assert "i0s = 0; i0s < 6" in text

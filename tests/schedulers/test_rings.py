@@ -103,6 +103,8 @@ def test_the_automatic_choice_is_the_measured_one() -> None:
     assert ring_of(total, np.empty((2048, 16384), np.float32), rings="auto") > 0
     assert ring_of(total, np.empty((1024, 16384), np.float32), rings="auto") == 0
     assert ring_of(total, np.empty((4096, 8192), np.float32), rings="auto") == 0
+    assert ring_of(total, np.empty((16384, 16384), BF16), rings="auto") > 0
+    assert ring_of(total, np.empty((8192, 16384), BF16), rings="auto") == 0
 
 
 def test_other_words_are_refused() -> None:

@@ -18,6 +18,8 @@ from warpsmith.kernel.nodes import (
     WelfordMerge,
     WelfordStep,
 )
+from warpsmith.kernel.ring_printer import ring_text
+from warpsmith.kernel.rings import Drain, Fill
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -32,6 +34,10 @@ def kernel_text(kernel: Kernel) -> str:
     lines += [f"  scalar {s.name}: {s.dtype.value}" for s in kernel.scalars]
     lines += [f"  derive {s.name} = {value!r}" for s, value in kernel.derived]
     lines += [f"  shared {b.name}: {b.dtype.value}[{b.size!r}]" for b in kernel.shared]
+    lines += [
+        f"  map    {m.name} of {m.tensor}: sizes {m.sizes!r}, box {m.box}, swizzle {m.swizzle}"
+        for m in kernel.tensor_maps
+    ]
     lines += [f"  needs  {expr!r} % {divisor} == 0" for expr, divisor in kernel.requirements]
     lines += [f"  needs  {name} aligned to {size} bytes" for name, size in kernel.alignments]
     for statement in kernel.body:
@@ -42,11 +48,19 @@ def kernel_text(kernel: Kernel) -> str:
 def _statement(statement: Statement, depth: int) -> list[str]:
     indent = "  " * depth
     match statement:
-        case For(symbol=symbol, extent=extent, body=body, unroll=unroll):
-            head = f"{indent}for {symbol.name} < {extent!r}{' unrolled' if unroll else ''}:"
+        case For(symbol=symbol, extent=extent, body=body, unroll=unroll, turns=turns):
+            how = " unrolled" if unroll else ""
+            how += f" turns {', '.join(turns)}" if turns else ""
+            head = f"{indent}for {symbol.name} < {extent!r}{how}:"
             return [head, *(line for s in body for line in _statement(s, depth + 1))]
         case If(condition=condition, body=body):
             head = f"{indent}if {condition!r}:"
+            return [head, *(line for s in body for line in _statement(s, depth + 1))]
+        case Fill(buffer=b, slots=slots, body=body):
+            head = f"{indent}fill {b.name}, {slots.stages} slots, {slots.prefetch} ahead:"
+            return [head, *(line for s in body for line in _statement(s, depth + 1))]
+        case Drain(buffer=b, body=body):
+            head = f"{indent}drain {b.name}:"
             return [head, *(line for s in body for line in _statement(s, depth + 1))]
     return [indent + _simple(statement)]
 
@@ -74,4 +88,4 @@ def _simple(statement: Statement) -> str:
             return f"synchronize  ({why})"
         case Comment(text=text):
             return f"# {text}"
-    return type(statement).__name__
+    return ring_text(statement)

@@ -17,7 +17,6 @@ from warpsmith.kernel.rings import (
 )
 from warpsmith.kernel.traversal import barriers, read, walk, written
 
-
 LEAST_SAVED = 1024
 """Bytes for which threads meet once more. A block's share is handed out in units of 128."""
 

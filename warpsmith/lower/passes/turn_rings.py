@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -136,7 +137,7 @@ class _Turner:
         turned = replace(loop, body=tuple(body), turns=())
         prologue = self._prologue(loop, loads, copies)
         if any(ring.in_registers for ring in copies):
-            stages = max(ring.slots.stages for ring in copies if ring.in_registers)
+            stages = math.lcm(*(ring.slots.stages for ring in copies if ring.in_registers))
             return [*prologue, *_unrolled(turned, stages)]
         return [*prologue, turned]
 
@@ -305,7 +306,7 @@ def _filled_now(ring: CopyRing, rest: Statements, inside: bool) -> Statements:
 
 
 def _unrolled(loop: For, stages: int) -> list[Statement]:
-    """The loop with as many iterations written out as it takes to know every slot."""
+    """The loop with as many iterations written out as it takes to know every ring's slot."""
     known = integers.constant(loop.extent)
     if known is not None and known <= UNROLL_LIMIT:
         return [replace(loop, unroll=True)]

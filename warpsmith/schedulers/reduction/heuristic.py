@@ -49,6 +49,9 @@ RING_BLOCK = (16, 16, 4)
 RING_ROWS, RING_BYTES = 2048, 100_000_000
 """Columns that are shorter, or fewer bytes in all, are loaded by the threads."""
 
+RING_TALL_ROWS = 16384
+"""Columns of so many elements are loaded ahead even where a few multiprocessors get none."""
+
 TALL_ROWS = 65536
 """Columns of more elements, shared by blocks, are reduced by larger blocks."""
 
@@ -213,7 +216,8 @@ def _ring_is_slower(shape: Shape, width: int, problem: Problem) -> str:
     """Why threads that load for themselves are as fast, or faster (docs/lessons/rings.md)."""
     columns, rows = problem.size(shape.kept), problem.size(shape.reduced)
     loads = [cached.memory.dtype.size for cached in shape.run.walkers if cached.load]
-    if columns // width < problem.target.sm_count:
+    groups, sms = columns // width, problem.target.sm_count
+    if 2 * groups <= sms or (groups < sms and rows < RING_TALL_ROWS):
         return "columns are too few to give every multiprocessor a tile without splitting them"
     if rows < RING_ROWS or rows * columns * sum(loads) < RING_BYTES:
         return f"less than {RING_ROWS} rows, or than {RING_BYTES // 10**6} MB, are loaded"

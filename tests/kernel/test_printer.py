@@ -1,0 +1,72 @@
+"""The Kernel form as text: rings have words at every stage."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
+from warpsmith.kernel import rings
+from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.printer import kernel_text
+from warpsmith.lower.pipeline import lower
+
+
+def through_slots(load: LoadStoreOpType) -> FusionDefinition:
+    """A copy through three slots on the way in and two on the way out."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], True, DataType.Float)
+        y = fd.ops.exp(x)
+        fd.add_output(y)
+        cache = x.cache_after(op_type=load)
+        staged = y.cache_before(op_type=LoadStoreOpType.bulk)
+        for tensor in (cache, staged):
+            tensor.set_memory_type(MemoryType.shared)
+        y.split(-1, 64)
+        fd.sched.transform_like(y)
+        fd.sched.inline_at(y, 1)
+        cache.circular_buffer(3)
+        staged.circular_buffer(2)
+        y.axis(-1).parallelize(ParallelType.tma)
+        if load.is_tma:
+            cache.axis(-1).parallelize(ParallelType.tma)
+        else:
+            cache.axis(-1).parallelize(ParallelType.block_x)
+        staged.axis(-1).parallelize(ParallelType.block_x)
+    return fd
+
+
+def texts(load: LoadStoreOpType) -> dict[str, str]:
+    """The text after every stage."""
+    seen: dict[str, str] = {}
+    fusion = through_slots(load).fusion
+    lower(
+        fusion, "k", DataType.Int32, lambda stage, kernel: seen.update({stage: kernel_text(kernel)})
+    )
+    return seen
+
+
+@pytest.mark.parametrize("load", [LoadStoreOpType.tma, LoadStoreOpType.cp_async])
+def test_no_statement_is_printed_by_the_name_of_its_class(load: LoadStoreOpType) -> None:
+    names = {
+        name
+        for name, value in inspect.getmembers(rings, inspect.isclass)
+        if issubclass(value, Statement) and value is not Statement
+    }
+    for stage, text in texts(load).items():
+        bare = [line for line in text.splitlines() if line.strip() in names]
+        assert not bare, (stage, bare)
+
+
+def test_what_guards_a_slot_is_said() -> None:
+    seen = texts(LoadStoreOpType.tma)
+    assert "turns T2, T3:" in seen["build"].replace("T3, T2", "T2, T3")
+    assert "fill T2, 3 slots, 2 ahead:" in seen["build"]
+    last = seen["collect_maps"]
+    assert "map    T0_map0 of T0: sizes (T0_size0,), box (64,), swizzle 0" in last
+    assert "arrive and expect 256 bytes at ring0_full[ring0_fill_slot]" in last
+    assert "await ring0_full[ring0_use_slot] parity ring0_use_phase" in last
+    assert "release ring0_empty[ring0_use_slot]" in last
+    assert "by tma at ring0_full[ring0_fill_slot]" in last
+    assert "await bulk copies but 0 groups" in last

@@ -1,0 +1,59 @@
+"""Statements about rings as readable text."""
+
+from __future__ import annotations
+
+from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.rings import (
+    Advance,
+    Await,
+    AwaitCopies,
+    Begin,
+    Commit,
+    Expect,
+    FenceProxy,
+    InitBarriers,
+    InvalidateBarriers,
+    Release,
+    TileCopy,
+)
+
+
+def ring_text(statement: Statement) -> str:
+    """One statement of `kernel/rings.py`; the name of its class where it has no words."""
+    match statement:
+        case TileCopy():
+            return _tile(statement)
+        case Begin(cursor=cursor):
+            return f"begin {cursor.name}, {cursor.stages} slots"
+        case Advance(cursor=cursor):
+            return f"advance {cursor.name}"
+        case InitBarriers(arrivals=arrivals):
+            counts = ((b.name, "one a warp" if n is None else n) for b, n in arrivals)
+            return f"initialize {', '.join(f'{name} ({count})' for name, count in counts)}"
+        case InvalidateBarriers(barriers=barriers):
+            return f"invalidate {', '.join(b.name for b in barriers)}"
+        case Expect(barrier=b, slot=slot, bytes=amount, arrives=arrives):
+            return (
+                f"{'arrive and ' if arrives else ''}expect {amount!r} bytes at {b.name}[{slot!r}]"
+            )
+        case Await(barrier=b, slot=slot, parity=parity):
+            return f"await {b.name}[{slot!r}] parity {parity!r}"
+        case Release(barrier=b, slot=slot):
+            return f"release {b.name}[{slot!r}]"
+        case FenceProxy():
+            return "fence for the TMA unit"
+        case Commit(bulk=bulk):
+            return f"commit {'bulk ' if bulk else ''}copies"
+        case AwaitCopies(bulk=bulk, pending=pending):
+            return f"await {'bulk ' if bulk else ''}copies but {pending} groups"
+    return type(statement).__name__
+
+
+def _tile(copy: TileCopy) -> str:
+    box = ", ".join(
+        f"{d.first!r} +{d.box}{f' by {d.step}' if d.step > 1 else ''}" for d in copy.dims
+    )
+    memory, shared = f"{copy.memory.name}[{box}]", f"{copy.shared.name}[{copy.index!r} ..]"
+    target, source = (memory, shared) if copy.stores else (shared, memory)
+    counted = f" at {copy.barrier[0].name}[{copy.barrier[1]!r}]" if copy.barrier else ""
+    return f"{target} = {source} by {copy.how.value}{counted}"
