@@ -143,18 +143,14 @@ def _largest(fusion: Fusion, allocations: Sequence[Allocation], values: Mapping[
     """Elements that the largest array spans in memory, and the largest loop that covers one."""
     sizes = [_product(allocation.shape) for allocation in allocations]
     numbers = dict(values)
-    for tensor in fusion.tensors:
-        if tensor in fusion.input_tensors or tensor.has_reduction:
+    for tensor in fusion.input_tensors:
+        shape = [evaluate(a.extent, numbers) for a in tensor.shape_axes]
+        steps = [values.get(f"{tensor.name}_stride{d}", 0) for d in range(len(shape))]
+        last = sum((extent - 1) * step for extent, step in zip(shape, steps, strict=True))
+        sizes += [_product(shape), last + 1]
+    for tensor in fusion.computed:
+        if tensor.has_reduction:
             sizes.append(_product([evaluate(a.extent, numbers) for a in tensor.root]))
-        if tensor in fusion.input_tensors:
-            shape = [evaluate(a.extent, numbers) for a in tensor.shape_axes]
-            sizes.append(
-                1
-                + sum(
-                    (extent - 1) * values.get(f"{tensor.name}_stride{d}", 0)
-                    for d, extent in enumerate(shape)
-                )
-            )
     return max(sizes, default=1)
 
 

@@ -127,7 +127,7 @@ def plan(fusion: Fusion, *, scheduled: bool) -> tuple[PlannedSegment, ...]:
     better = copy.deepcopy(fusion)
     rewrite(better)
     segments = segment(better)
-    return tuple(PlannedSegment(part, select(part.fusion)) for part in segments)
+    return tuple(PlannedSegment(part, select(part.fusion, part.refusals)) for part in segments)
 
 
 def index_type_for(largest: int) -> DataType:

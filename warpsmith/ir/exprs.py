@@ -8,7 +8,9 @@ are `Move`s.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.scalar import Expr
@@ -165,39 +167,38 @@ Operation = Pointwise | Move | Reduction | Welford | Full | Iota
 
 def tensor_inputs(operation: Operation) -> tuple[TensorView, ...]:
     """The tensors that an operation reads, each once."""
-    found: list[TensorView] = []
-    for value in operation.inputs:
-        if isinstance(value, TensorView) and value not in found:
-            found.append(value)
-    return tuple(found)
+    found = {id(value): value for value in operation.inputs if isinstance(value, TensorView)}
+    return tuple(found.values())
+
+
+def with_values(
+    operation: Operation, inputs: Sequence[Value], outputs: Sequence[TensorView]
+) -> Operation:
+    """The operation on other values, as many as its own, in the same order."""
+    given: tuple[Any, ...] = tuple(inputs)
+    output = outputs[0]
+    match operation:
+        case Pointwise(op=op):
+            return Pointwise(op, given, output)
+        case Move(kind=kind, origin=origin, arguments=arguments):
+            return Move(kind, given[0], output, origin, arguments)
+        case Reduction(op=op):
+            return Reduction(op, given[0], output)
+        case Welford():
+            return Welford(given, *outputs)
+        case Full():
+            return Full(given[0], output)
+        case Iota():
+            return Iota(given[0], given[1], output)
 
 
 def replace_tensor(operation: Operation, old: TensorView, new: TensorView) -> Operation:
     """The operation with one input tensor replaced, same output."""
-    if isinstance(operation, Pointwise):
-        inputs = tuple(new if value is old else value for value in operation.inputs)
-        return Pointwise(operation.op, inputs, operation.output)
-    if isinstance(operation, Move):
-        return Move(operation.kind, new, operation.output, operation.origin, operation.arguments)
-    if isinstance(operation, Reduction):
-        return Reduction(operation.op, new, operation.output)
-    if isinstance(operation, Welford):
-        sources = tuple(new if value is old else value for value in operation.sources)
-        return Welford(sources, operation.mean, operation.m2, operation.count)
-    return operation
+    inputs = [new if value is old else value for value in operation.inputs]
+    return with_values(operation, inputs, operation.outputs)
 
 
 def replace_output(operation: Operation, old: TensorView, new: TensorView) -> Operation:
     """The operation writing to another tensor with the same axes."""
-    if isinstance(operation, Pointwise):
-        return Pointwise(operation.op, operation.inputs, new)
-    if isinstance(operation, Move):
-        return Move(operation.kind, operation.source, new, operation.origin, operation.arguments)
-    if isinstance(operation, Reduction):
-        return Reduction(operation.op, operation.source, new)
-    if isinstance(operation, Welford):
-        named = [new if out is old else out for out in operation.outputs]
-        return Welford(operation.sources, *named)
-    if isinstance(operation, Full):
-        return Full(operation.value, new)
-    return Iota(operation.start, operation.step, new)
+    outputs = [new if output is old else output for output in operation.outputs]
+    return with_values(operation, operation.inputs, outputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Operation, Value, tensor_inputs
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.twins import Twins
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,11 +84,7 @@ class Fusion:
         return f"T{self._count}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Fusion:
-        """A copy with tensors, axes and operations of its own.
-
-        Operations are copied in their order, so that each finds its producers copied: copying
-        from a result backwards would recurse as deep as the program is long.
-        """
+        """A copy with tensors, axes and operations of its own."""
         twin = memo[id(self)] = Fusion.__new__(type(self))
         twin._tensor_type, twin._count, twin._scalars = (
             self._tensor_type,
@@ -98,9 +94,15 @@ class Fusion:
         twin.divisors = self.divisors
         twin.blocks_per_sm = self.blocks_per_sm
         twin.launch_symbols = list(self.launch_symbols)
-        twin.inputs = copy.deepcopy(self.inputs, memo)
-        twin.operations = [copy.deepcopy(operation, memo) for operation in self.operations]
-        twin.outputs = copy.deepcopy(self.outputs, memo)
+        twins = Twins(memo)
+        twin.inputs = [
+            twins.tensor(value) if isinstance(value, TensorView) else value for value in self.inputs
+        ]
+        twin.operations = list(map(twins.operation, self.operations))
+        twin.outputs = [
+            Output(twins.tensor(o.value), None if o.alias_of is None else twins.tensor(o.alias_of))
+            for o in self.outputs
+        ]
         return twin
 
     def fresh_scalar(self) -> str:
@@ -142,12 +144,16 @@ class Fusion:
     @property
     def tensors(self) -> tuple[TensorView, ...]:
         """Every tensor, inputs first, then in definition order."""
-        defined = [output for operation in self.operations for output in operation.outputs]
-        return (*self.input_tensors, *defined)
+        return (*self.input_tensors, *self.computed)
+
+    @property
+    def computed(self) -> tuple[TensorView, ...]:
+        """Every tensor that an operation defines, in definition order."""
+        return tuple([output for operation in self.operations for output in operation.outputs])
 
     def uses(self, tensor: TensorView) -> tuple[Operation, ...]:
         """Operations that read a tensor, in order."""
-        return tuple(op for op in self.operations if tensor in tensor_inputs(op))
+        return tuple(op for op in self.operations if any(value is tensor for value in op.inputs))
 
     def consumers(self, tensor: TensorView) -> tuple[TensorView, ...]:
         return tuple(out for op in self.uses(tensor) for out in op.outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from warpsmith.ir.copies import CircularBuffer, LoadStoreOpType
-from warpsmith.ir.domains import IterDomain, MemoryType, Transform
+from warpsmith.ir.domains import IterDomain, IterType, MemoryType, Transform
 from warpsmith.ir.dtypes import DataType
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class TensorView:
     @property
     def shape_axes(self) -> tuple[IterDomain, ...]:
         """Logical axes without reductions: the tensor's dimensions."""
-        return tuple(axis for axis in self.logical if not axis.is_reduction)
+        return tuple([axis for axis in self.logical if axis.kind is not IterType.reduction])
 
     @property
     def rank(self) -> int:
@@ -112,7 +112,7 @@ class TensorView:
 
     @property
     def is_input(self) -> bool:
-        return self in self.fusion.inputs
+        return any(value is self for value in self.fusion.inputs)
 
     @property
     def is_output(self) -> bool:

@@ -9,21 +9,31 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.exprs import Move, Operation, Reduction, Welford, tensor_inputs
 from warpsmith.ir.fusion import Fusion, Output
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedulers.select import can_schedule, refusals
+from warpsmith.schedulers.select import Refusals, refusals
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Segment:
     """One kernel's share: a fusion whose inputs and outputs carry the whole's tensor names."""
 
     fusion: Fusion
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+
+    @cached_property
+    def refusals(self) -> Refusals:
+        """What each scheduler says of it; it is cut until one takes it."""
+        return refusals(self.fusion)
+
+    @property
+    def can_be_scheduled(self) -> bool:
+        return any(not reason for _, reason in self.refusals)
 
 
 def segment(fusion: Fusion) -> tuple[Segment, ...]:
@@ -34,7 +44,7 @@ def segment(fusion: Fusion) -> tuple[Segment, ...]:
     """
     fusion.check_not_empty()
     whole = _extract(fusion, [o.value for o in fusion.outputs], frozenset())
-    if can_schedule(whole.fusion):
+    if whole.can_be_scheduled:
         return (whole,)
     live = whole.fusion
     cuts = _enough_cuts(live)
@@ -53,7 +63,7 @@ def _enough_cuts(fusion: Fusion) -> frozenset[int]:
         found = frozenset(
             id(output)
             for sink in _sinks(fusion, cuts)
-            if not can_schedule(_extract(fusion, [sink], cuts).fusion)
+            if not _extract(fusion, [sink], cuts).can_be_scheduled
             for operation in _slice(fusion, [sink], cuts)
             if isinstance(operation, Reduction | Welford)
             for output in operation.outputs
@@ -111,7 +121,7 @@ def _merge_sinks(
         for group in reversed(groups):
             if needed & {id(t) for t in group}:
                 break
-            if can_schedule(_extract(fusion, [*group, sink], cuts).fusion):
+            if _extract(fusion, [*group, sink], cuts).can_be_scheduled:
                 home = group
         if home is None:
             _check(fusion, sink, cuts)
@@ -122,9 +132,9 @@ def _merge_sinks(
 
 
 def _check(fusion: Fusion, sink: TensorView, cuts: frozenset[int]) -> None:
-    alone = _extract(fusion, [sink], cuts).fusion
-    if not can_schedule(alone):
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals(alone))
+    alone = _extract(fusion, [sink], cuts)
+    if not alone.can_be_scheduled:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in alone.refusals)
         raise SchedulerRefusal(
             f"no scheduler can compute {sink.name} ({reasons})",
             remedy="split the program into several fusions, or schedule it by hand",

@@ -23,6 +23,9 @@ from warpsmith.schedulers.reduction.recompute import recompute_after
 
 Params = PointwiseParams | ReductionParams
 
+Refusals = tuple[tuple[str, str], ...]
+"""By name, why a scheduler cannot take a fusion; an empty reason means that it can."""
+
 SCHEDULERS = (
     ("pointwise", pointwise_can.refusal, pointwise.__doc__),
     ("reduction", reduction_can.refusal, reduction.__doc__),
@@ -38,7 +41,7 @@ class Candidate:
     caches: tuple[Cached, ...]
     domains: DomainMap
     scheduler: str
-    refusals: tuple[tuple[str, str], ...]
+    refusals: Refusals
 
     def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
         """The schedule's parameters, and the values of its launch symbols."""
@@ -67,18 +70,17 @@ class Candidate:
         return fusion
 
 
-def refusals(fusion: Fusion) -> tuple[tuple[str, str], ...]:
-    """Why each scheduler cannot take the fusion; an empty reason means that it can."""
+def refusals(fusion: Fusion) -> Refusals:
+    """What each scheduler says of the fusion."""
     return tuple((name, refusal(fusion)) for name, refusal, _ in SCHEDULERS)
 
 
-def can_schedule(fusion: Fusion) -> bool:
-    return any(not reason for _, reason in refusals(fusion))
+def select(fusion: Fusion, reasons: Refusals | None = None) -> Candidate:
+    """Prepare a copy of the fusion for the first scheduler that takes it.
 
-
-def select(fusion: Fusion) -> Candidate:
-    """Prepare a copy of the fusion for the first scheduler that takes it."""
-    reasons = refusals(fusion)
+    `reasons` are the fusion's `refusals`, where they are known.
+    """
+    reasons = refusals(fusion) if reasons is None else reasons
     taken = next((name for name, reason in reasons if not reason), None)
     if taken is None:
         listing = "; ".join(f"{name}: {reason}" for name, reason in reasons)

@@ -202,7 +202,7 @@ def _vectorize(caches: tuple[Cached, ...], params: PointwiseParams) -> None:
 
 def _inline(fusion: Fusion, output: TensorView, early: list[TensorView]) -> None:
     """Everything goes as deep as it can, but `early` tensors are whole before the first use."""
-    others = [t for t in fusion.tensors if t not in fusion.input_tensors and t not in early]
-    inline_most(fusion, others)
+    chosen = set(map(id, early))
+    inline_most(fusion, [t for t in fusion.computed if id(t) not in chosen])
     if early:
         inline_at(output, 1, best_effort=True, selected_tensors=early)

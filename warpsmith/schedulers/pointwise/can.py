@@ -22,7 +22,8 @@ def refusal(fusion: Fusion) -> str:
 
 def cached_map(fusion: Fusion) -> DomainMap:
     """The groups of axes that there will be once the inputs have caches."""
-    return DomainMap(fusion, through_inputs=uses_agree(fusion))
+    shared = DomainMap(fusion, through_inputs=True)
+    return DomainMap(fusion) if self_mapped(fusion, shared) else shared
 
 
 def uses_agree(fusion: Fusion) -> bool:
@@ -46,24 +47,17 @@ def covers(fusion: Fusion, domains: DomainMap, tensor: TensorView) -> bool:
     """Whether the indices of `tensor` determine those of every tensor of the fusion."""
     known = {domains.group(axis): integers.ZERO for axis in tensor.logical}
     derivation = Derivation(domains, known)
-    inputs = set(map(id, fusion.input_tensors))
     return all(
         axis.is_broadcast or derivation.reaches(domains.group(axis))
-        for other in fusion.tensors
-        if id(other) not in inputs
+        for other in fusion.computed
         for axis in (*other.root, *other.logical)
     )
 
 
 def self_mapped(fusion: Fusion, domains: DomainMap) -> str:
     """Names a tensor two of whose dimensions must be one loop, which no loop nest can compute."""
-    for tensor in fusion.tensors:
-        if tensor in fusion.input_tensors:
-            continue
-        groups = [domains.group(axis) for axis in tensor.logical]
-        concrete = [
-            g for g, axis in zip(groups, tensor.logical, strict=True) if not axis.is_broadcast
-        ]
+    for tensor in fusion.computed:
+        concrete = [domains.group(axis) for axis in tensor.logical if not axis.is_broadcast]
         if len(set(concrete)) != len(concrete):
             return f"two dimensions of {tensor.name} come from one dimension of its inputs"
     return ""

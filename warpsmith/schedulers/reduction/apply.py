@@ -226,8 +226,8 @@ def _spread(
         if isinstance(op, Reduction | Welford)
         for out in op.outputs
     }
-    apart = {*results, *map(id, tiles), *map(id, fusion.input_tensors)}
-    others = [t for t in fusion.tensors if id(t) not in apart]
+    apart = {*results, *map(id, tiles)}
+    others = [t for t in fusion.computed if id(t) not in apart]
     after = after_reduction(fusion)
     aside = only_after(fusion, after)
     if others:
@@ -244,7 +244,7 @@ def _spread(
             parallelize(cached.copy, -1, ParallelType.vectorize)
     serial = next(p for p, axis in enumerate(reference.loop) if axis.is_reduction)
     loads = [c.register for c in caches if c.load and id(c.register) not in after]
-    inline_most(fusion, [t for t in fusion.tensors if t not in fusion.input_tensors])
+    inline_most(fusion, fusion.computed)
     if any(isinstance(t.definition, Welford) for t in partials):
         _keep_vectors_apart(reference, [t for t in others if id(t) not in after])
     if tiles:

@@ -75,10 +75,7 @@ def _uncovered(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
     own = (axis for axis in first.logical if not axis.is_broadcast)
     known = {domains.group(axis): integers.ZERO for axis in own}
     derivation = Derivation(domains, known)
-    inputs = set(map(id, fusion.input_tensors))
-    for tensor in fusion.tensors:
-        if id(tensor) in inputs:
-            continue
+    for tensor in fusion.computed:
         for axis in (*tensor.root, *tensor.logical):
             if not axis.is_broadcast and not derivation.reaches(domains.group(axis)):
                 return f"{tensor.name} has a dimension that {first.name} neither keeps nor reduces"

@@ -6,12 +6,11 @@ computed twice: after the reduction it is small, since no reduced dimension is l
 
 from __future__ import annotations
 
-import copy
-
 from warpsmith.ir.exprs import Operation, Reduction, Welford, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.twins import Twins
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.reduction.can import after_reduction
 
@@ -60,10 +59,10 @@ def _twin(fusion: Fusion, tensor: TensorView, twins: dict[int, TensorView]) -> T
         return tensor
     found = twins.get(id(tensor))
     if found is None:
-        memo: dict[int, object] = {id(fusion): fusion}
+        known: dict[int, object] = {id(fusion): fusion}
         for source in tensor_inputs(definition):
-            memo[id(source)] = _twin(fusion, source, twins)
-        operation: Operation = copy.deepcopy(definition, memo)
+            known[id(source)] = _twin(fusion, source, twins)
+        operation = Twins(known).operation(definition)
         found = operation.outputs[0]
         found.number = fusion.register(found)
         fusion.insert_after(definition, operation)
@@ -88,7 +87,7 @@ def only_after(fusion: Fusion, after: set[int]) -> list[TensorView]:
 def _walks_reduced(fusion: Fusion) -> set[int]:
     """Identities of the tensors with a dimension that is reduced somewhere."""
     domains = DomainMap(fusion)
-    axes = {id(t): (*t.root, *t.logical) for t in fusion.tensors if not t.is_input}
+    axes = {id(t): (*t.root, *t.logical) for t in fusion.computed}
     gone = {domains.group(a) for group in axes.values() for a in group if a.is_reduction}
     return {
         key

@@ -1,0 +1,75 @@
+"""Copies of the parts of a fusion, each made once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warpsmith.ir.domains import IterDomain, Merge, Split, Transform
+from warpsmith.ir.exprs import Operation, with_values
+from warpsmith.ir.tensor import TensorView
+
+
+class Twins:
+    """Twins of axes, transforms, tensors and operations, made when they are asked for.
+
+    Scalar expressions are their own twins: they are immutable.
+
+    Args:
+        known: by identity of the original, the twins that there are, that of its fusion among
+            them; those that are made are added. It is what `copy.deepcopy` calls a memo.
+    """
+
+    def __init__(self, known: dict[int, Any]) -> None:
+        self._known = known
+
+    def operation(self, operation: Operation) -> Operation:
+        """The operation on the twins of its tensors; it defines those of its outputs."""
+        inputs = [self.tensor(v) if isinstance(v, TensorView) else v for v in operation.inputs]
+        outputs = [self.tensor(output) for output in operation.outputs]
+        twin = self._known[id(operation)] = with_values(operation, inputs, outputs)
+        for output in outputs:
+            output.definition = twin
+        return twin
+
+    def tensor(self, tensor: TensorView) -> TensorView:
+        """A tensor of the same name, without a definition until its operation has a twin."""
+        found: TensorView | None = self._known.get(id(tensor))
+        if found is not None:
+            return found
+        twin = self._known[id(tensor)] = object.__new__(type(tensor))
+        for name in TensorView.__slots__:
+            setattr(twin, name, getattr(tensor, name))
+        twin.fusion = self._known[id(tensor.fusion)]
+        twin.definition = None
+        twin.root = self._axes(tensor.root)
+        twin.logical = twin.root if tensor.logical is tensor.root else self._axes(tensor.logical)
+        twin.loop = list(map(self.axis, tensor.loop))
+        twin.transforms = list(map(self._transform, tensor.transforms))
+        twin.allocation = None if tensor.allocation is None else self._axes(tensor.allocation)
+        return twin
+
+    def axis(self, axis: IterDomain) -> IterDomain:
+        found: IterDomain | None = self._known.get(id(axis))
+        if found is not None:
+            return found
+        origin = None if axis.clone_of is None else self.axis(axis.clone_of)
+        twin = IterDomain(axis.extent, axis.kind, clone_of=origin, parallel=axis.parallel)
+        self._known[id(axis)] = twin
+        return twin
+
+    def _axes(self, axes: tuple[IterDomain, ...]) -> tuple[IterDomain, ...]:
+        return tuple(map(self.axis, axes))
+
+    def _transform(self, transform: Transform) -> Transform:
+        """Tensors may share a transform, as they share its axes."""
+        found: Transform | None = self._known.get(id(transform))
+        if found is not None:
+            return found
+        twin: Transform
+        axis, outer, inner = map(self.axis, (transform.axis, transform.outer, transform.inner))
+        if isinstance(transform, Split):
+            twin = Split(axis, outer, inner, transform.factor, transform.inner_split)
+        else:
+            twin = Merge(outer, inner, axis)
+        self._known[id(transform)] = twin
+        return twin
