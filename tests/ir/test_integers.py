@@ -102,6 +102,20 @@ def test_bounds_hold(pair: Pair, at: dict[str, int]) -> None:
 
 
 @ONE_RUN
+def bare(expr: Expr) -> Expr:
+    """The same expression, of which nothing is kept yet."""
+    if isinstance(expr, Apply):
+        return Apply(expr.op, tuple(map(bare, expr.args)), expr.dtype)
+    return expr
+
+
+@ONE_RUN
+@given(EXPRESSIONS)
+def test_kept_polynomial_is_that_of_the_arguments(pair: Pair) -> None:
+    kept, anew = integers.polynomial(pair.expr), integers.polynomial(bare(pair.expr))
+    assert list(kept.items()) == list(anew.items())
+
+
 @given(EXPRESSIONS, EXPRESSIONS, values())
 def test_proven_less_is_less(a: Pair, b: Pair, at: dict[str, int]) -> None:
     if integers.provably_less(a.expr, b.expr):

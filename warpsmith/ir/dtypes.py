@@ -17,6 +17,9 @@ class DataType(Enum):
     Bool = "bool"
     Index = "index"  # integer of the width that a kernel's addresses need; never a tensor's type
 
+    # Every expression is hashed with its type, and Enum's own hash is a Python function.
+    __hash__ = object.__hash__
+
     @property
     def size(self) -> int:
         """Bytes of one element."""

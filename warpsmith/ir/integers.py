@@ -1,24 +1,31 @@
 """Index arithmetic that simplifies as it is built.
 
 Every sum is kept as a polynomial: a map from a monomial (a sorted tuple of non-constant factors) to
-its integer coefficient. Division and remainder take whole multiples of the divisor out of it. The
-rules are listed where they stand; each is an identity on non-negative integers.
+its integer coefficient, which nobody changes once it is made. Division and remainder take whole
+multiples of the divisor out of it. The rules are listed where they stand; each is an identity on
+non-negative integers.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from functools import reduce
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 
 Monomial = tuple[Expr, ...]
 Polynomial = dict[Monomial, int]
+Facts = frozenset[tuple[Expr, int]]
+"""Pairs (expression, divisor): the expression is a multiple of the divisor."""
 
 ZERO = Const(0)
 ONE = Const(1)
 TRUE = Const(True, DataType.Bool)
 FALSE = Const(False, DataType.Bool)
+
+_UNIT: Polynomial = {(): 1}
 
 
 def index(value: Expr | int) -> Expr:
@@ -35,21 +42,31 @@ def polynomial(expr: Expr) -> Polynomial:
     """The sum of monomials that `expr` is."""
     if isinstance(expr, Const):
         return {(): int(expr.value)} if expr.value else {}
-    if isinstance(expr, Apply) and expr.op == "add":
-        total: Polynomial = {}
-        for arg in expr.args:
-            for monomial, coefficient in polynomial(arg).items():
-                total[monomial] = total.get(monomial, 0) + coefficient
-        return {m: c for m, c in total.items() if c}
-    if isinstance(expr, Apply) and expr.op == "mul":
-        product: Polynomial = {(): 1}
-        for arg in expr.args:
-            product = _times(product, polynomial(arg))
-        return product
+    if isinstance(expr, Apply) and expr.op in ("add", "mul"):
+        if expr.polynomial is None:
+            parts = map(polynomial, expr.args)
+            expr.polynomial = _sum(parts) if expr.op == "add" else _product(parts)
+        return expr.polynomial
     return {(expr,): 1}
 
 
+def _sum(terms: Iterable[Polynomial]) -> Polynomial:
+    total: Polynomial = {}
+    for term in terms:
+        for monomial, coefficient in term.items():
+            total[monomial] = total.get(monomial, 0) + coefficient
+    return {m: c for m, c in total.items() if c}
+
+
+def _product(factors: Iterable[Polynomial]) -> Polynomial:
+    return reduce(_times, factors, _UNIT)
+
+
 def _times(a: Polynomial, b: Polynomial) -> Polynomial:
+    if a == _UNIT:
+        return b
+    if b == _UNIT:
+        return a
     total: Polynomial = {}
     for m, c in a.items():
         for n, d in b.items():
@@ -60,23 +77,29 @@ def _times(a: Polynomial, b: Polynomial) -> Polynomial:
 
 def expression(poly: Polynomial) -> Expr:
     """The expression of a polynomial: products in the order in which they were met."""
-    terms: list[Expr] = []
-    for monomial, coefficient in poly.items():
-        factors: tuple[Expr, ...] = monomial
-        if coefficient != 1 or not monomial:
-            factors = (*monomial, Const(coefficient))
-        terms.append(factors[0] if len(factors) == 1 else Apply("mul", factors, DataType.Index))
+    terms = [_term(monomial, coefficient) for monomial, coefficient in poly.items()]
     if not terms:
         return ZERO
-    return terms[0] if len(terms) == 1 else Apply("add", tuple(terms), DataType.Index)
+    if len(terms) == 1:
+        return terms[0]
+    made = Apply("add", tuple(terms), DataType.Index)
+    made.polynomial = poly
+    return made
+
+
+def _term(monomial: Monomial, coefficient: int) -> Expr:
+    factors: tuple[Expr, ...] = monomial
+    if coefficient != 1 or not monomial:
+        factors = (*monomial, Const(coefficient))
+    if len(factors) == 1:
+        return factors[0]
+    made = Apply("mul", factors, DataType.Index)
+    made.polynomial = {monomial: coefficient}
+    return made
 
 
 def add(*terms: Expr | int) -> Expr:
-    total: Polynomial = {}
-    for term in terms:
-        for monomial, coefficient in polynomial(index(term)).items():
-            total[monomial] = total.get(monomial, 0) + coefficient
-    return expression(_rejoin({m: c for m, c in total.items() if c}))
+    return expression(_rejoin(_sum(polynomial(index(term)) for term in terms)))
 
 
 def sub(a: Expr | int, b: Expr | int) -> Expr:
@@ -84,14 +107,13 @@ def sub(a: Expr | int, b: Expr | int) -> Expr:
 
 
 def mul(*factors: Expr | int) -> Expr:
-    product: Polynomial = {(): 1}
-    for factor in factors:
-        product = _times(product, polynomial(index(factor)))
-    return expression(_rejoin(product))
+    return expression(_rejoin(_product(polynomial(index(factor)) for factor in factors)))
 
 
 def _rejoin(poly: Polynomial) -> Polynomial:
     """Rule: `c * d * (x / d) + c * (x % d) = c * x`, for constant and symbolic `d`."""
+    if len(poly) == 1:
+        return poly
     for monomial, coefficient in poly.items():
         for position, factor in enumerate(monomial):
             if not (isinstance(factor, Apply) and factor.op == "mod"):
@@ -253,13 +275,17 @@ def lower_bound(expr: Expr) -> float:
     return -math.inf
 
 
+_BOUNDED = ("add", "mul", "mod", "floordiv", "minimum", "maximum")
+"""Operations whose upper bound may follow from those of their arguments."""
+
+
 def upper_bound(expr: Expr) -> float:
     """A number that `expr` never exceeds; inf when nothing is known."""
     if isinstance(expr, Const):
         return float(expr.value)
     if isinstance(expr, Symbol):
         return upper_bound(expr.extent) - 1 if expr.extent is not None else math.inf
-    if isinstance(expr, Apply):
+    if isinstance(expr, Apply) and expr.op in _BOUNDED:
         bounds = [upper_bound(arg) for arg in expr.args]
         if expr.op == "add":
             return sum(bounds)
@@ -298,24 +324,26 @@ def provably_less(a: Expr, b: Expr) -> bool:
 
 def _mixed_radix_less(a: Expr, b: Expr) -> bool:
     """Peel `i` off `a = i * d + j` with `b = extent(i) * d` and `j < d`."""
-    poly = polynomial(a)
+    poly, whole = polynomial(a), polynomial(b)
     for monomial, coefficient in poly.items():
         for factor in monomial:
             if not (isinstance(factor, Symbol) and factor.extent is not None):
                 continue
             others = list(monomial)
             others.remove(factor)
-            radix = expression({tuple(others): coefficient})
-            if mul(radix, factor.extent) != b:
+            step = {tuple(others): coefficient}
+            product = _rejoin(_times(step, polynomial(factor.extent)))
+            if product != whole or expression(product) != b:  # seldom equal, quickly compared
                 continue
+            radix = expression(step)
             rest = expression({m: c for m, c in poly.items() if m != monomial})
             if rest == ZERO or (lower_bound(rest) >= 0 and provably_less(rest, radix)):
                 return True
     return False
 
 
-def divides(d: Expr | int, a: Expr | int, facts: frozenset[tuple[Expr, int]] = frozenset()) -> bool:
-    """Whether `a` is provably a multiple of `d`; `facts` are pairs (expression, divisor)."""
+def divides(d: Expr | int, a: Expr | int, facts: Facts = frozenset()) -> bool:
+    """Whether `a` is provably a multiple of `d`."""
     d, a = index(d), index(a)
     if d == ONE or a == ZERO:
         return True
@@ -333,9 +361,7 @@ def divides(d: Expr | int, a: Expr | int, facts: frozenset[tuple[Expr, int]] = f
     )
 
 
-def _monomial_divisible(
-    monomial: Monomial, coefficient: int, d: int, facts: frozenset[tuple[Expr, int]]
-) -> bool:
+def _monomial_divisible(monomial: Monomial, coefficient: int, d: int, facts: Facts) -> bool:
     """`d` divides a product when the divisors known of its factors multiply to a multiple of it."""
     known = coefficient
     for factor in monomial:

@@ -151,14 +151,19 @@ class Apply(Expr):
 
     Integer operations made by `ir/integers.py`: `add mul floordiv mod ceildiv minimum maximum xor`,
     and `lt le eq logical_and logical_or` for predicates.
+
+    Attributes:
+        polynomial: the sum that the node is, once `ir/integers.py` has worked it out; like the
+            hash, it is kept because shared nodes are asked again and again.
     """
 
-    __slots__ = ("_args", "op")
+    __slots__ = ("_args", "op", "polynomial")
 
     def __init__(self, op: str, args: tuple[Expr, ...], dtype: DataType) -> None:
         self.op = op
         self._args = args
         self.dtype = dtype
+        self.polynomial: dict[tuple[Expr, ...], int] | None = None
         self._hash = hash((Apply, op, args, dtype))
 
     @property

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.integers import Facts
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-
-Facts = frozenset[tuple[Expr, int]]
 
 
 class Vectorizer:
