@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from functools import cached_property
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import Split, Transform
+from warpsmith.ir.integers import Facts
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
 
@@ -26,9 +28,10 @@ class Derivation:
 
     def __init__(self, domains: DomainMap, known: Mapping[Group, Expr]) -> None:
         self._domains = domains
+        self._known = known
         self._index: dict[Group, Expr] = dict(known)
-        self._by: dict[Group, Transform] = {}
-        self._search(known)
+        self._inside: dict[Group, Expr] = {}
+        self._inexact: dict[tuple[Group, Facts], tuple[Group, ...]] = {}
 
     def reaches(self, group: Group) -> bool:
         return group in self._index or group in self._by
@@ -40,20 +43,32 @@ class Derivation:
             known = self._index[group] = self._build(group, self._by[group])
         return known
 
-    def _search(self, known: Mapping[Group, Expr]) -> None:
-        reached = set(known)
-        queue = deque(known)
+    def inside(self, group: Group) -> Expr:
+        """Predicate under which a group's index lies inside its extent."""
+        known = self._inside.get(group)
+        if known is None:
+            known = integers.less(self.index(group), self._domains.extent(group))
+            self._inside[group] = known
+        return known
+
+    @cached_property
+    def _by(self) -> dict[Group, Transform]:
+        """Which transform computes each group; what is asked is often known without."""
+        by: dict[Group, Transform] = {}
+        reached = set(self._known)
+        queue = deque(self._known)
         while queue:
             group = queue.popleft()
             for transform in self._domains.touching(group):
                 for target in self._given(transform, reached):
                     reached.add(target)
-                    self._by[target] = transform
+                    by[target] = transform
                     queue.append(target)
+        return by
 
     def _given(self, transform: Transform, reached: set[Group]) -> list[Group]:
         """Groups of a transform that the reached ones determine and that are not reached yet."""
-        whole, outer, inner = self._groups(transform)
+        whole, outer, inner = self._domains.sides(transform)
         new: list[Group] = []
         if whole in reached:
             new = [g for g in (outer, inner) if g not in reached]
@@ -61,12 +76,8 @@ class Derivation:
             new = [whole]
         return new
 
-    def _groups(self, transform: Transform) -> tuple[Group, Group, Group]:
-        find = self._domains.group
-        return find(transform.axis), find(transform.outer), find(transform.inner)
-
     def _build(self, group: Group, transform: Transform) -> Expr:
-        whole, outer, inner = self._groups(transform)
+        whole, outer, inner = self._domains.sides(transform)
         radix = self._domains.extent(inner)
         if group == whole:
             return integers.add(integers.mul(self.index(outer), radix), self.index(inner))
@@ -74,21 +85,26 @@ class Derivation:
             return integers.floordiv(self.index(whole), radix)
         return integers.mod(self.index(whole), radix)
 
-    def inexact_splits(self, group: Group, facts: frozenset[tuple[Expr, int]]) -> tuple[Group, ...]:
+    def inexact_splits(self, group: Group, facts: Facts) -> tuple[Group, ...]:
         """Groups on the way to `group` whose index may run past their extent.
 
         Those are the inputs of splits that are not known to divide, met while going from parts to
         the whole. A predicate `index < extent` on each makes `group`'s index valid. A predicate on
         the whole of a split implies the one on its outer part, which is left out.
         """
-        found: list[Group] = []
-        self._collect_inexact(group, facts, found, set())
-        return tuple(found)
+        if group in self._known:
+            return ()
+        known = self._inexact.get((group, facts))
+        if known is None:
+            found: list[Group] = []
+            self._collect_inexact(group, facts, found, set())
+            known = self._inexact[group, facts] = tuple(found)
+        return known
 
     def _collect_inexact(
         self,
         group: Group,
-        facts: frozenset[tuple[Expr, int]],
+        facts: Facts,
         found: list[Group],
         seen: set[Group],
     ) -> None:
@@ -96,7 +112,7 @@ class Derivation:
             return
         seen.add(group)
         transform = self._by[group]
-        whole, outer, inner = self._groups(transform)
+        whole, outer, inner = self._domains.sides(transform)
         if group != whole:
             self._collect_inexact(whole, facts, found, seen)
             return
@@ -116,7 +132,7 @@ class Derivation:
             transform = self._by.get(group)
             if transform is None:
                 return
-            whole, outer, _ = self._groups(transform)
+            whole, outer, _ = self._domains.sides(transform)
             if whole != group:
                 return
             group = outer

@@ -28,21 +28,20 @@ class DomainMap:
     """
 
     def __init__(self, fusion: Fusion, *, through_inputs: bool = False) -> None:
-        self._axes: list[IterDomain] = []
-        self._number: dict[int, int] = {}
-        self._parent: list[int] = []
         self._transforms: list[Transform] = []
         self._derived: set[int] = set()
         self._collect(fusion)
         self._pair(fusion, set() if through_inputs else set(map(id, fusion.input_tensors)))
         self._close()
+        self._group = {axis: self._find(number) for axis, number in self._number.items()}
+        self._sides: dict[int, tuple[Group, Group, Group]] = {}
         self._extent: dict[Group, Expr] = {}
         self._lifted: dict[Group, list[Transform]] | None = None
         self._members: dict[Group, list[IterDomain]] | None = None
 
     def group(self, axis: IterDomain) -> Group:
         """Representative of the axis's group."""
-        return self._find(self._number[id(axis)])
+        return self._group[id(axis)]
 
     def knows(self, axis: IterDomain) -> bool:
         return id(axis) in self._number
@@ -63,22 +62,23 @@ class DomainMap:
             self._lifted = {}
             seen: set[tuple[int, ...]] = set()
             for transform in self._transforms:
-                key = self._sides(transform)
+                sides = self.sides(transform)
+                key = (isinstance(transform, Split), *sides)
                 if key in seen:
                     continue
                 seen.add(key)
-                for member in set(key[1:]):
+                for member in set(sides):
                     self._lifted.setdefault(member, []).append(transform)
         return self._lifted.get(group, [])
 
-    def _sides(self, transform: Transform) -> tuple[int, ...]:
-        kind = 0 if isinstance(transform, Split) else 1
-        return (
-            kind,
-            self.group(transform.axis),
-            self.group(transform.outer),
-            self.group(transform.inner),
-        )
+    def sides(self, transform: Transform) -> tuple[Group, Group, Group]:
+        """Groups of a transform's whole, outer and inner axis."""
+        found = self._sides.get(id(transform))
+        if found is None:
+            whole, outer, inner = transform.axis, transform.outer, transform.inner
+            found = self.group(whole), self.group(outer), self.group(inner)
+            self._sides[id(transform)] = found
+        return found
 
     def extent_of(self, axis: IterDomain) -> Expr:
         """Iterations of an axis's group."""
@@ -112,11 +112,9 @@ class DomainMap:
             return transform.factor
         return integers.ceildiv(self.extent(self.group(transform.axis)), transform.factor)
 
-    def _add(self, axis: IterDomain) -> None:
-        if id(axis) not in self._number:
-            self._number[id(axis)] = len(self._axes)
-            self._parent.append(len(self._axes))
-            self._axes.append(axis)
+    def _joined(self, axis: IterDomain) -> Group:
+        """Representative of the axis's group as far as it has been joined."""
+        return self._find(self._number[id(axis)])
 
     def _find(self, number: int) -> int:
         parent = self._parent
@@ -126,23 +124,25 @@ class DomainMap:
         return number
 
     def _union(self, a: IterDomain, b: IterDomain) -> bool:
-        x, y = self._find(self._number[id(a)]), self._find(self._number[id(b)])
+        x, y = self._joined(a), self._joined(b)
         if x == y:
             return False
         self._parent[max(x, y)] = min(x, y)
         return True
 
     def _collect(self, fusion: Fusion) -> None:
+        met: list[IterDomain] = []
         for tensor in fusion.tensors:
-            for axis in (*tensor.root, *tensor.logical, *tensor.loop, *(tensor.allocation or ())):
-                self._add(axis)
+            met += (*tensor.root, *tensor.logical, *tensor.loop, *(tensor.allocation or ()))
             for transform in tensor.transforms:
-                for axis in (transform.axis, transform.outer, transform.inner):
-                    self._add(axis)
+                met += (transform.axis, transform.outer, transform.inner)
                 self._transforms.append(transform)
-                self._derived.update(id(axis) for axis in transform.results)
+                self._derived.update(map(id, transform.results))
+        self._axes = list({id(axis): axis for axis in met}.values())
+        self._number = {id(axis): number for number, axis in enumerate(self._axes)}
+        self._parent = list(range(len(self._axes)))
         clones: dict[int, IterDomain] = {}
-        for axis in list(self._axes):
+        for axis in self._axes:
             if axis.clone_of is None:
                 continue
             if id(axis.clone_of) in self._number:
@@ -174,7 +174,7 @@ class DomainMap:
         """Join each broadcast group with the one concrete group that it meets, if only one."""
         targets: dict[int, set[int]] = {}
         for narrow, wide in widened:
-            targets.setdefault(self.group(narrow), set()).add(self.group(wide))
+            targets.setdefault(self._joined(narrow), set()).add(self._joined(wide))
         for narrow_group, wide_groups in targets.items():
             if len({self._find(g) for g in wide_groups}) == 1:
                 self._parent[self._find(narrow_group)] = self._find(next(iter(wide_groups)))
@@ -189,12 +189,12 @@ class DomainMap:
                 if isinstance(transform, Split):
                     key: tuple[object, ...] = (
                         "split",
-                        self.group(transform.axis),
+                        self._joined(transform.axis),
                         transform.factor,
                         transform.inner_split,
                     )
                 else:
-                    key = ("merge", self.group(transform.outer), self.group(transform.inner))
+                    key = ("merge", self._joined(transform.outer), self._joined(transform.inner))
                 twin = seen.setdefault(key, transform)
                 if twin is not transform:
                     for a, b in zip(twin.results, transform.results, strict=True):

@@ -10,6 +10,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType
 from warpsmith.ir.exprs import Operation
+from warpsmith.ir.integers import Facts
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
@@ -19,6 +20,15 @@ from warpsmith.lower.threads import Threads
 def stride_symbol(tensor: TensorView, dimension: int) -> Symbol:
     """Run-time stride of a dimension, in elements."""
     return Symbol(f"{tensor.name}_stride{dimension}", low=0)
+
+
+def stride_symbols(tensor: TensorView) -> tuple[Symbol, ...]:
+    """The run-time strides of a global tensor."""
+    return tuple(
+        stride_symbol(tensor, dimension)
+        for dimension, axis in enumerate(tensor.shape_axes)
+        if not tensor.contiguity[dimension] and not axis.is_broadcast
+    )
 
 
 def strides(tensor: TensorView, extents: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -53,21 +63,17 @@ class Access:
 
     Args:
         operation: its loops are those of its first output.
-        indices: value of each loop axis, outermost first.
+        derivation: from the values of its loop axes.
     """
 
     def __init__(
-        self, domains: DomainMap, threads: Threads, operation: Operation, indices: list[Expr]
+        self, domains: DomainMap, threads: Threads, operation: Operation, derivation: Derivation
     ) -> None:
         self._domains = domains
         self._threads = threads
         self.output = operation.outputs[0]
         self._operation = operation
-        known = {
-            domains.group(axis): index
-            for axis, index in zip(self.output.loop, indices, strict=True)
-        }
-        self._derivation = Derivation(domains, known)
+        self._derivation = derivation
 
     def axis(self, axis: IterDomain) -> Expr:
         """Index of an axis; a broadcast axis that nothing widens has only index 0."""
@@ -134,21 +140,21 @@ class Access:
             index = integers.add(integers.mul(index, extent), self.axis(axis))
         return index
 
-    def bounds(self, axes: tuple[IterDomain, ...], facts: frozenset[tuple[Expr, int]]) -> Expr:
+    def bounds(self, axes: tuple[IterDomain, ...], facts: Facts) -> Expr:
         """Predicate under which indices of `axes`, and threads, lie inside their extents."""
         return integers.conjunction(self.inside(axes, facts), self.thread_bounds())
 
-    def inside(self, axes: tuple[IterDomain, ...], facts: frozenset[tuple[Expr, int]]) -> Expr:
+    def inside(self, axes: tuple[IterDomain, ...], facts: Facts) -> Expr:
         """Predicate under which the indices of `axes` lie inside their extents."""
         return integers.conjunction(
             *(
-                integers.less(self._derivation.index(group), self._domains.extent(group))
+                self._derivation.inside(group)
                 for axis in axes
                 for group in self._inexact(axis, facts)
             )
         )
 
-    def _inexact(self, axis: IterDomain, facts: frozenset[tuple[Expr, int]]) -> tuple[Group, ...]:
+    def _inexact(self, axis: IterDomain, facts: Facts) -> tuple[Group, ...]:
         return self._derivation.inexact_splits(self._domains.group(axis), facts)
 
     def thread_bounds(self) -> Expr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.domains import Merge
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 
@@ -14,12 +14,17 @@ def independent_axes(fusion: Fusion, domains: DomainMap) -> dict[int, frozenset[
     iteration.
     """
     result: dict[int, frozenset[int]] = {}
+    connected: dict[Group, set[Group]] = {}
     for tensor in fusion.tensors:
         own = {
             domains.group(axis) for axis in (*tensor.root, *tensor.logical) if not axis.is_broadcast
         }
+        loops = {id(axis): domains.group(axis) for axis in tensor.loop}
+        for group in loops.values():
+            if group not in connected:
+                connected[group] = _connected(domains, group)
         result[id(tensor)] = frozenset(
-            id(axis) for axis in tensor.loop if not _connected(domains, axis) & own
+            axis for axis, group in loops.items() if connected[group].isdisjoint(own)
         )
     return result
 
@@ -45,24 +50,25 @@ def origins(domains: DomainMap, group: Group, own: set[Group]) -> set[Group]:
     return found
 
 
-def _connected(domains: DomainMap, axis: IterDomain) -> set[int]:
-    """Groups that the axis is made from, and groups made from it."""
-    found: set[int] = set()
+def _connected(domains: DomainMap, group: Group) -> set[Group]:
+    """The group, those that it is made from, and those made from it."""
+    found: set[Group] = set()
     for upwards in (True, False):
-        stack = [domains.group(axis)]
-        seen: set[int] = set()
+        stack = [group]
+        seen: set[Group] = set()
         while stack:
-            group = stack.pop()
-            if group in seen:
+            current = stack.pop()
+            if current in seen:
                 continue
-            seen.add(group)
-            for transform in domains.touching(group):
-                results = {domains.group(a) for a in transform.results}
-                whole = {transform.axis, transform.outer, transform.inner}
-                sources = {domains.group(a) for a in whole - set(transform.results)}
-                if upwards and group in results:
+            seen.add(current)
+            for transform in domains.touching(current):
+                whole, outer, inner = domains.sides(transform)
+                sources, results = [whole], [outer, inner]
+                if isinstance(transform, Merge):
+                    sources, results = results, sources
+                if upwards and current in results:
                     stack += sources
-                elif not upwards and group in sources:
+                elif not upwards and current in sources:
                     stack += results
         found |= seen
     return found

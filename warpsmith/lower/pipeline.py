@@ -14,7 +14,7 @@ from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, Kernel
 from warpsmith.kernel.rings import ELECTED
 from warpsmith.kernel.traversal import defined, expressions, walk
-from warpsmith.lower.access import strides
+from warpsmith.lower.access import stride_symbols
 from warpsmith.lower.capacity import check_shared
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.nests import Nests
@@ -124,8 +124,8 @@ def _parameter_names(fusion: Fusion) -> frozenset[str]:
     """Names of the run-time scalars that a launch knows."""
     found = {symbol.name for symbol in (*fusion.input_scalars, *fusion.launch_symbols)}
     for tensor in fusion.tensors:
-        extents = [axis.extent for axis in (*tensor.root, *tensor.logical)]
-        for expr in (*extents, *strides(tensor, [a.extent for a in tensor.shape_axes])):
+        extents = {axis.extent for axis in (*tensor.root, *tensor.logical)}
+        for expr in (*extents, *stride_symbols(tensor)):
             found |= {node.name for node in expr.walk() if isinstance(node, Symbol)}
     return frozenset(found)
 

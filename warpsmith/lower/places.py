@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Operation, Reduction, Value, Welford
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Element
@@ -70,6 +71,8 @@ class Places:
         self.rings = Rings(fusion, domains, granules)
         self.layouts: dict[int, tuple[IterDomain, ...]] = {}
         self._buffers: dict[int, Buffer] = {}
+        # Operations that share their loops, as most of a kernel do, share what follows from them.
+        self._derivations: dict[tuple[tuple[Group, Expr], ...], Derivation] = {}
         for tensor in fusion.tensors:
             self._place(tensor)
 
@@ -98,7 +101,12 @@ class Places:
 
     def access(self, operation: Operation, indices: list[Expr]) -> Access:
         """Indices of an operation's tensors, given all its loop indices."""
-        return Access(self.domains, self.threads, operation, indices)
+        loops = zip(operation.outputs[0].loop, indices, strict=True)
+        known = {self.domains.group(axis): index for axis, index in loops}
+        key = tuple(known.items())
+        if key not in self._derivations:
+            self._derivations[key] = Derivation(self.domains, known)
+        return Access(self.domains, self.threads, operation, self._derivations[key])
 
     def extent(self, axis: IterDomain) -> Expr:
         return self.domains.extent(self.domains.group(axis))
