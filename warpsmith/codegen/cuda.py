@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.codegen.prelude.vector import LoadHint
 from warpsmith.codegen.rings import RingText
@@ -40,9 +42,25 @@ REDUCERS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """CUDA C++ of a kernel whose name is still open; it includes nothing."""
+
+    before_name: str
+    after_name: str
+
+    def named(self, name: str) -> str:
+        return f"{self.before_name}{name}{self.after_name}"
+
+
+def printed(kernel: Kernel) -> Printed:
+    """CUDA C++ of a kernel, for any name."""
+    return _Printer(kernel).printed()
+
+
 def cuda_text(kernel: Kernel) -> str:
-    """CUDA C++ of a kernel; it includes nothing."""
-    return _Printer(kernel).text()
+    """CUDA C++ of a kernel under its own name."""
+    return printed(kernel).named(kernel.name)
 
 
 def shared_layout(kernel: Kernel) -> tuple[tuple[Buffer, Expr], ...]:
@@ -92,21 +110,22 @@ class _Printer:
         self._depth = 1
         self._temporaries = 0
 
-    def text(self) -> str:
+    def printed(self) -> Printed:
         self._thread_indices()
         self._elected()
         self._shared()
         for statement in self._kernel.body:
             self._statement(statement)
-        signature = self._signature()
+        start, parameters = self._signature()
         body = "\n".join(self._lines)
         prelude = prelude_text(self._value.pieces)
         notes = "".join(f"// {note}\n" for note in self._kernel.notes)
-        return f"{prelude}\n{notes}{signature} {{\n{body}\n}}\n"
+        return Printed(f"{prelude}\n{notes}{start}", f"{parameters} {{\n{body}\n}}\n")
 
     # --- frame ---------------------------------------------------------------------------------
 
-    def _signature(self) -> str:
+    def _signature(self) -> tuple[str, str]:
+        """What stands before the kernel's name, and its parameters."""
         kernel = self._kernel
         parameters = []
         for buffer in kernel.parameters:
@@ -121,7 +140,7 @@ class _Printer:
         blocks = f", {kernel.launch.blocks_per_sm}" if kernel.launch.blocks_per_sm else ""
         bound = f" __launch_bounds__({threads}{blocks})" if threads else ""
         listing = ",\n    ".join(parameters)
-        return f'extern "C" __global__ void{bound} {kernel.name}(\n    {listing})'
+        return f'extern "C" __global__ void{bound} ', f"(\n    {listing})"
 
     def _thread_indices(self) -> None:
         kernel = self._kernel

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsmith.codegen.cuda import cuda_text, shared_bytes
+from warpsmith.codegen.cuda import printed, shared_bytes
 from warpsmith.errors import DeviceError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -119,9 +119,10 @@ def compile_fusion(
             dumps.append((stage, kernel_text(kernel)))
 
     kernel = replace(lower(fusion, kind, index_type, observe, granules), notes=notes)
-    digest = hashlib.sha256(cuda_text(kernel).encode()).hexdigest()[:10]
+    cuda = printed(kernel)
+    digest = hashlib.sha256(cuda.named(kind).encode()).hexdigest()[:10]
     kernel = replace(kernel, name=f"{kind}_{digest}")
-    text = _overridden(kernel.name, cuda_text(kernel), knobs)
+    text = _overridden(kernel.name, cuda.named(kernel.name), knobs)
     if "all" in knobs.dump or "cuda" in knobs.dump:
         dumps.append(("cuda", text))
     _write_dumps(kernel.name, dumps, knobs.dump_dir)

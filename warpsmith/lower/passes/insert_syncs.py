@@ -34,8 +34,10 @@ def insert_syncs(kernel: Kernel) -> Kernel:
         for i: { T1[..] = T0[..];  __syncthreads();  T2 = T1[..];  __syncthreads(); }
 
     The scratch of `Reduce` is ordered by the reduction itself, and what a ring guards by the ring:
-    they take no part.
+    they take no part. Without shared memory there is nothing to order.
     """
+    if not kernel.shared:
+        return kernel
     body = _order(kernel.body)
     return kernel if body == kernel.body else replace(kernel, body=body)
 
