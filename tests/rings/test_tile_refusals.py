@@ -183,8 +183,8 @@ REFUSED: list[tuple[str, Callable[[], FusionDefinition], str, str]] = [
     ),
     (
         "WS0258",
-        lambda: stepping(TMA, 480, 60),
-        "box [60, 16] of T2 spans 473 elements of a dimension, and a box 256 at most",
+        lambda: stepping(TMA, 258, 86),
+        "box [86, 16] of T2 spans 258 elements of a dimension, and a box 256 at most",
         "split loops by 256 or less before binding them to tma",
     ),
     (

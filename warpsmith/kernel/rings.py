@@ -12,7 +12,7 @@ from typing import ClassVar
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.tiles import TensorMap, TileDim
 
@@ -77,6 +77,17 @@ class TileCopy(Statement):
     def start(self) -> Expr:
         """Index in memory of the box's first element."""
         return integers.add(*(integers.mul(dim.first, dim.stride) for dim in self.dims))
+
+    @property
+    def bytes(self) -> Expr:
+        """Bytes that the TMA unit moves, and that the barrier of a load counts."""
+        size = self.memory.dtype.size
+        if self.how is LoadStoreOpType.tma:
+            return integers.index(self.elements * size)
+        amount = integers.mul(self.inside, size)
+        if self.condition == integers.TRUE:
+            return amount
+        return Apply("where", (self.condition, amount, integers.ZERO), amount.dtype)
 
     def tensor_map(self, name: str) -> TensorMap:
         """The map by which the TMA unit finds the box."""

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from operator import itemgetter
+from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Operation, tensor_inputs
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import TileDim, TileNeeds
-from warpsmith.lower.access import MemoryDim
+from warpsmith.lower.boxes import MAX_RANK, Box, length, without
 from warpsmith.lower.places import Places, constant_of
 from warpsmith.lower.predicates import Predicates
 
-MAX_RANK = 5
 MAX_BOX = 256
 MAX_STEP = 8
-"""Dimensions of a tensor map, elements that its box spans along each, and how far apart those that
-it takes may lie (CUDA driver API)."""
+"""Elements that the box of a tensor map spans along each dimension, and how far apart those that it
+takes may lie (CUDA driver API)."""
 
 TENSOR_START = 128
 BULK_START = 16
@@ -66,13 +62,13 @@ class TileCopies:
             order = [d for d in source.memory_order() if not source.shape_axes[d].is_broadcast]
         ranks = {d: rank for rank, d in enumerate(sorted(order))}
         in_order = [dims[ranks[d]] for d in order]
-        tile = _Tile.of(output, in_order, lanes)
+        tile = Box.of(output, in_order, lanes)
         self._check_packed(output, shared, place, tile)
         condition = self._predicates.of_tile(start, operation)
         bounds = integers.conjuncts(self._predicates.of_tile(access, operation))
         copy = TileCopy(
             shared=self._places.buffer(shared),
-            index=_without(place, lanes),
+            index=without(place, lanes),
             memory=self._places.buffer(memory),
             dims=tile.dims,
             inside=_inside(output, tile, [b for b in bounds if _touches(b, lanes)]),
@@ -91,16 +87,14 @@ class TileCopies:
             for number, extent in enumerate(extents)
         ]
 
-    def _check_packed(
-        self, output: TensorView, shared: TensorView, place: Expr, tile: _Tile
-    ) -> None:
+    def _check_packed(self, output: TensorView, shared: TensorView, place: Expr, tile: Box) -> None:
         """The tile fills consecutive elements of shared memory, in memory's order."""
         expected: Expr = integers.ZERO
         step = 1
         for lane in tile.lanes_fastest_first:
             expected = integers.add(expected, integers.mul(lane, step))
-            step *= _length(lane)
-        start = _without(place, list(tile.lanes_fastest_first))
+            step *= length(lane)
+        start = without(place, list(tile.lanes_fastest_first))
         if integers.sub(integers.sub(place, start), expected) != integers.ZERO:
             raise ScheduleError(
                 f"the tile of {output.name} does not lie in {shared.name} as it lies in memory "
@@ -167,125 +161,11 @@ class TileCopies:
         return unknown
 
 
-@dataclass(frozen=True, slots=True)
-class _Tile:
-    """Dimensions of a tile, slowest first, and the loops that walk it, fastest first.
-
-    `fastest` are those among them that walk the fastest dimension. `ends` are the conditions under
-    which an element is not behind a dimension's end.
-    """
-
-    dims: tuple[TileDim, ...]
-    lanes_fastest_first: tuple[Symbol, ...]
-    fastest: tuple[Symbol, ...]
-    ends: tuple[Expr, ...]
-
-    @staticmethod
-    def of(output: TensorView, dims: list[MemoryDim], lanes: list[Symbol]) -> _Tile:
-        """The tile that `lanes` walk through memory dimensions, given slowest first.
-
-        Raises:
-            ScheduleError: it is no box.
-        """
-        parts = _joined([[dim] for dim in dims or [_ONE_ELEMENT]], lanes)
-        found: list[TileDim] = []
-        fastest_first: list[Symbol] = []
-        for dim in map(_whole, reversed(parts)):
-            steps = _steps(dim.index, lanes)
-            walked = sorted(
-                ((step, lane) for lane, step in (steps or {}).items()), key=itemgetter(0)
-            )
-            if steps is None or not _is_chain(walked):
-                raise ScheduleError(
-                    f"the tma loops of {output.name} walk no box of memory: one of its dimensions "
-                    f"has the index {dim.index!r}",
-                    code="WS0299",
-                    remedy="bind loops that are split off whole dimensions, or off merged "
-                    "contiguous ones",
-                )
-            box = math.prod(_length(lane) for _, lane in walked)
-            step = walked[0][0] if walked else 1
-            first = _without(dim.index, lanes)
-            found.append(TileDim(box, first, dim.extent, dim.stride, step))
-            fastest_first += [lane for _, lane in walked]
-        fastest = _whole(parts[-1])
-        ends = [dim for part in parts for dim in (_whole(part), part[0])]
-        return _Tile(
-            dims=tuple(reversed(found)),
-            lanes_fastest_first=tuple(fastest_first),
-            fastest=tuple(_steps(fastest.index, lanes) or ()),
-            ends=tuple(integers.less(dim.index, dim.extent) for dim in ends),
-        )
-
-
-_ONE_ELEMENT = MemoryDim(integers.ZERO, integers.ONE, integers.ONE)
-"""What is left of a tensor all of whose dimensions are broadcast."""
-
-
-def _joined(parts: list[list[MemoryDim]], lanes: list[Symbol]) -> list[list[MemoryDim]]:
-    """Contiguous neighbours together where a loop walks through both, or where there are too many.
-
-    Every list holds what is one dimension then, slowest first.
-    """
-    while True:
-        dims = [_whole(part) for part in parts]
-        crossed = [p for p, d in enumerate(dims) if _steps(d.index, lanes) is None]
-        if not crossed and len(dims) > MAX_RANK:
-            crossed = [
-                p + 1
-                for p, (a, b) in enumerate(pairwise(dims))
-                if not _steps(a.index, lanes) and not _steps(b.index, lanes)
-            ]
-        pairs = [(p - 1, p) for p in crossed if p > 0] + [(p, p + 1) for p in crossed]
-        pairs.sort(key=lambda pair: not {*pair} <= {*crossed})  # one loop walks through both
-        inside = [(p, q) for p, q in pairs if q < len(dims)]
-        joined = next((p for p, q in inside if _contiguous(dims[p], dims[q])), None)
-        if joined is None:
-            return parts
-        parts[joined : joined + 2] = [parts[joined] + parts[joined + 1]]
-
-
-def _whole(part: list[MemoryDim]) -> MemoryDim:
-    """Contiguous dimensions as one, given slowest first."""
-    whole, *rest = part
-    for fast in rest:
-        index = integers.add(integers.mul(whole.index, fast.extent), fast.index)
-        whole = MemoryDim(index, integers.mul(whole.extent, fast.extent), fast.stride)
-    return whole
-
-
-def _contiguous(slow: MemoryDim, fast: MemoryDim) -> bool:
-    return slow.stride == integers.mul(fast.extent, fast.stride)
-
-
-def _steps(index: Expr, lanes: list[Symbol]) -> dict[Symbol, int] | None:
-    """By how much the index grows with each loop that it depends on; None where not linearly."""
-    found: dict[Symbol, int] = {}
-    for monomial, coefficient in integers.polynomial(index).items():
-        used = [lane for lane in lanes if any(lane in factor.walk() for factor in monomial)]
-        if not used:
-            continue
-        if len(monomial) != 1 or (monomial[0] is not used[0] and monomial[0] != used[0]):
-            return None
-        found[used[0]] = coefficient
-    return found
-
-
-def _length(lane: Symbol) -> int:
-    assert lane.extent is not None
-    return constant_of(lane.extent)
-
-
-def _is_chain(walked: list[tuple[int, Symbol]]) -> bool:
-    """Whether loops, by growing step, continue each other: together they are one longer loop."""
-    return all(b_step == a_step * _length(a) for (a_step, a), (b_step, _) in pairwise(walked))
-
-
 def _touches(expr: Expr, lanes: list[Symbol]) -> bool:
     return any(node in lanes for node in expr.walk())
 
 
-def _inside(output: TensorView, tile: _Tile, bounds: list[Expr]) -> Expr:
+def _inside(output: TensorView, tile: Box, bounds: list[Expr]) -> Expr:
     """Elements of the tile's fastest dimension that are inside, given what bounds its loops.
 
     A box that is loaded may reach beyond its part of a dimension: nobody reads what is there. One
@@ -305,13 +185,6 @@ def _inside(output: TensorView, tile: _Tile, bounds: list[Expr]) -> Expr:
     if not any(_touches(bound, [*tile.fastest]) for bound in bounds):
         return integers.index(fastest.box)
     return integers.minimum(integers.sub(fastest.size, fastest.first), fastest.box)
-
-
-def _without(index: Expr, lanes: list[Symbol]) -> Expr:
-    """The index where all of these loops are at 0."""
-    terms = integers.polynomial(index).items()
-    kept = {m: c for m, c in terms if not any(lane in f.walk() for f in m for lane in lanes)}
-    return integers.expression(kept)
 
 
 def _check_box(copy: TileCopy, output: TensorView, size: int) -> None:
@@ -351,8 +224,8 @@ def _check_box(copy: TileCopy, output: TensorView, size: int) -> None:
 
 
 def _span(dim: TileDim) -> int:
-    """Elements of a dimension from the box's first to its last."""
-    return (dim.box - 1) * dim.step + 1
+    """Elements of a dimension that the driver counts for the box."""
+    return dim.box * dim.step
 
 
 def _by_threads(copy: TileCopy, size: int, granule: int) -> TileCopy:
@@ -374,14 +247,3 @@ def is_tile(output: TensorView, depth: int) -> bool:
     """Whether the loops from `depth` on are the tile of a copy by the TMA unit."""
     rest = output.loop[depth:]
     return output.copied_by.is_tma and all(a.parallel is ParallelType.tma for a in rest)
-
-
-def bytes_of(copy: TileCopy) -> Expr:
-    """Bytes that a copy by the TMA unit moves, and that its barrier counts."""
-    size = copy.memory.dtype.size
-    if copy.how is LoadStoreOpType.tma:
-        return integers.index(copy.elements * size)
-    amount = integers.mul(copy.inside, size)
-    if copy.condition == integers.TRUE:
-        return amount
-    return Apply("where", (copy.condition, amount, integers.ZERO), amount.dtype)

@@ -22,7 +22,6 @@ from warpsmith.kernel.rings import (
     TileCopy,
 )
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.tiles import bytes_of
 from warpsmith.lower.turning.parts import (
     Statements,
     first_and_last,
@@ -116,7 +115,7 @@ def _total(statements: Statements) -> Expr | None:
             amount = integers.mul(amount, statement.extent)
         else:
             assert isinstance(statement, TileCopy)
-            amount = bytes_of(statement)
+            amount = statement.bytes
         total = integers.add(total, amount)
     return total
 
@@ -131,7 +130,7 @@ def _counted(statement: Statement, barrier: Buffer, slot: Expr, announce: bool) 
         return (replace(statement, body=body),)
     assert isinstance(statement, TileCopy)
     copy = replace(statement, barrier=(barrier, slot))
-    return (Expect(barrier, slot, bytes_of(copy), arrives=False), copy) if announce else (copy,)
+    return (Expect(barrier, slot, copy.bytes, arrives=False), copy) if announce else (copy,)
 
 
 def loads_by_tma(statements: Statements) -> bool:

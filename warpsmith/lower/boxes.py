@@ -1,0 +1,140 @@
+"""Which box of memory the loops of a tile walk."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import itemgetter
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.tensor import TensorView
+from warpsmith.kernel.tiles import TileDim
+from warpsmith.lower.access import MemoryDim
+from warpsmith.lower.places import constant_of
+
+MAX_RANK = 5
+"""Dimensions of a tensor map (CUDA driver API)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Dimensions of a tile, slowest first, and the loops that walk it, fastest first.
+
+    `fastest` are those among them that walk the fastest dimension. `ends` are the conditions under
+    which an element is not behind a dimension's end.
+    """
+
+    dims: tuple[TileDim, ...]
+    lanes_fastest_first: tuple[Symbol, ...]
+    fastest: tuple[Symbol, ...]
+    ends: tuple[Expr, ...]
+
+    @staticmethod
+    def of(output: TensorView, dims: list[MemoryDim], lanes: list[Symbol]) -> Box:
+        """The tile that `lanes` walk through memory dimensions, given slowest first.
+
+        Raises:
+            ScheduleError: it is no box.
+        """
+        parts = _joined([[dim] for dim in dims or [_ONE_ELEMENT]], lanes)
+        found: list[TileDim] = []
+        fastest_first: list[Symbol] = []
+        for dim in map(_whole, reversed(parts)):
+            steps = _steps(dim.index, lanes)
+            walked = sorted(
+                ((step, lane) for lane, step in (steps or {}).items()), key=itemgetter(0)
+            )
+            if steps is None or not _is_chain(walked):
+                raise ScheduleError(
+                    f"the tma loops of {output.name} walk no box of memory: one of its dimensions "
+                    f"has the index {dim.index!r}",
+                    code="WS0299",
+                    remedy="bind loops that are split off whole dimensions, or off merged "
+                    "contiguous ones",
+                )
+            box = math.prod(length(lane) for _, lane in walked)
+            step = walked[0][0] if walked else 1
+            first = without(dim.index, lanes)
+            found.append(TileDim(box, first, dim.extent, dim.stride, step))
+            fastest_first += [lane for _, lane in walked]
+        fastest = _whole(parts[-1])
+        ends = [dim for part in parts for dim in (_whole(part), part[0])]
+        return Box(
+            dims=tuple(reversed(found)),
+            lanes_fastest_first=tuple(fastest_first),
+            fastest=tuple(_steps(fastest.index, lanes) or ()),
+            ends=tuple(integers.less(dim.index, dim.extent) for dim in ends),
+        )
+
+
+_ONE_ELEMENT = MemoryDim(integers.ZERO, integers.ONE, integers.ONE)
+"""What is left of a tensor all of whose dimensions are broadcast."""
+
+
+def _joined(parts: list[list[MemoryDim]], lanes: list[Symbol]) -> list[list[MemoryDim]]:
+    """Contiguous neighbours together where a loop walks through both, or where there are too many.
+
+    Every list holds what is one dimension then, slowest first.
+    """
+    while True:
+        dims = [_whole(part) for part in parts]
+        crossed = [p for p, d in enumerate(dims) if _steps(d.index, lanes) is None]
+        if not crossed and len(dims) > MAX_RANK:
+            crossed = [
+                p + 1
+                for p, (a, b) in enumerate(pairwise(dims))
+                if not _steps(a.index, lanes) and not _steps(b.index, lanes)
+            ]
+        pairs = [(p - 1, p) for p in crossed if p > 0] + [(p, p + 1) for p in crossed]
+        pairs.sort(key=lambda pair: not {*pair} <= {*crossed})  # one loop walks through both
+        inside = [(p, q) for p, q in pairs if q < len(dims)]
+        joined = next((p for p, q in inside if _contiguous(dims[p], dims[q])), None)
+        if joined is None:
+            return parts
+        parts[joined : joined + 2] = [parts[joined] + parts[joined + 1]]
+
+
+def _whole(part: list[MemoryDim]) -> MemoryDim:
+    """Contiguous dimensions as one, given slowest first."""
+    whole, *rest = part
+    for fast in rest:
+        index = integers.add(integers.mul(whole.index, fast.extent), fast.index)
+        whole = MemoryDim(index, integers.mul(whole.extent, fast.extent), fast.stride)
+    return whole
+
+
+def _contiguous(slow: MemoryDim, fast: MemoryDim) -> bool:
+    return slow.stride == integers.mul(fast.extent, fast.stride)
+
+
+def _steps(index: Expr, lanes: list[Symbol]) -> dict[Symbol, int] | None:
+    """By how much the index grows with each loop that it depends on; None where not linearly."""
+    found: dict[Symbol, int] = {}
+    for monomial, coefficient in integers.polynomial(index).items():
+        used = [lane for lane in lanes if any(lane in factor.walk() for factor in monomial)]
+        if not used:
+            continue
+        if len(monomial) != 1 or (monomial[0] is not used[0] and monomial[0] != used[0]):
+            return None
+        found[used[0]] = coefficient
+    return found
+
+
+def length(lane: Symbol) -> int:
+    assert lane.extent is not None
+    return constant_of(lane.extent)
+
+
+def _is_chain(walked: list[tuple[int, Symbol]]) -> bool:
+    """Whether loops, by growing step, continue each other: together they are one longer loop."""
+    return all(b_step == a_step * length(a) for (a_step, a), (b_step, _) in pairwise(walked))
+
+
+def without(index: Expr, lanes: list[Symbol]) -> Expr:
+    """The index where all of these loops are at 0."""
+    terms = integers.polynomial(index).items()
+    kept = {m: c for m, c in terms if not any(lane in f.walk() for f in m for lane in lanes)}
+    return integers.expression(kept)
