@@ -80,9 +80,9 @@ REFUSED: dict[str, tuple[dict[str, Any], type[WarpsmithError], str]] = {
         r"WS0604.*T3 have 144 bytes.*make rows of 128 bytes, or do not swizzle",
     ),
     "size": (
-        {"sizes": (100, 2**32 + 1, 6)},
+        {"sizes": (100, 2**31 + 1, 6)},
         ArgumentError,
-        r"WS0323.*dimension 1.*of T3,.*has 4294967297 elements, and must have 1 to 2\*\*32; pass a",
+        r"WS0323.*dimension 1.*of T3,.*has 2147483649 elements, and must have 1 to 2\*\*31; pass a",
     ),
     "negative size": ({"sizes": (-1, 70, 6)}, ArgumentError, r"WS0323.*has -1 elements"),
     "stride of 200 bytes": (

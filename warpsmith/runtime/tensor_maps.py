@@ -28,7 +28,7 @@ _TYPES: Final = {
 """By our names: the end of the name in CUtensorMapDataType, and bytes of an element."""
 
 _MAX_RANK: Final = 5
-_MAX_SIZE: Final = 2**32
+_MAX_SIZE: Final = 2**31  # the driver takes twice as many, but coordinates are 32-bit, signed
 _STRIDE_END: Final = 2**40
 _MAX_SPAN: Final = 256
 _MAX_STEP: Final = 8
@@ -215,7 +215,7 @@ class TiledMap:
             if not 1 <= size <= _MAX_SIZE:
                 raise ArgumentError(
                     f"dimension {dimension} (0 is the fastest) of {self.tensor}, as the TMA unit "
-                    f"sees it, has {size} elements, and must have 1 to 2**32",
+                    f"sees it, has {size} elements, and must have 1 to 2**31",
                     code="WS0323",
                     remedy="pass a smaller tensor, or copy it without tma",
                 )
