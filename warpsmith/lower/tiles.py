@@ -173,7 +173,8 @@ def _inside(output: TensorView, tile: Box, bounds: list[Expr]) -> Expr:
     """
     fastest = tile.dims[-1]
     bulk = output.copied_by is LoadStoreOpType.bulk
-    elsewhere = [bound for bound in bounds if bound not in tile.ends]
+    walked = [bound for bound in bounds if _touches(bound, [*tile.lanes_fastest_first])]
+    elsewhere = [bound for bound in walked if bound not in tile.ends]
     if elsewhere and (bulk or output.is_output):
         raise ScheduleError(
             f"the tile of {output.name} may end at {' and at '.join(map(repr, elsewhere))}, and "

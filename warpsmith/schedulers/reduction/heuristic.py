@@ -246,7 +246,7 @@ def _blocks_per_sm(fusion: Fusion, shape: Shape, params: ReductionParams, proble
     reduced = reductions(fusion)
     threads = params.block_x * params.block_y
     if not shape.inner and problem.size(shape.reduced) > FEW_ROWS:
-        return 2 if threads <= 256 else 1
+        return 2 if threads <= 256 and len(reduced) == 1 else 1
     joins = shape.inner and isinstance(reduced[0].definition, Welford) and threads > 256
     blocks = (512 if joins else 1024) // threads // len(reduced)
     return max(1, min(blocks, MOST_BLOCKS_PER_SM))
