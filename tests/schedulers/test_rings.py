@@ -132,3 +132,11 @@ def test_each_scope_gets_what_it_asks_for() -> None:
         with knobs.scope(rings=rings):
             np.testing.assert_array_equal(executable.run([x])[0], x + 1)
             assert expected in executable.explain()  # of the last plan that was made
+
+
+def test_variances_of_very_many_columns_have_no_ring() -> None:
+    def variance(x: Any) -> Any:
+        return ops.var_mean(x, [0])
+
+    assert ring_of(variance, np.empty((2048, 16384), np.float32), rings="auto") > 0
+    assert ring_of(variance, np.empty((2048, 32768), np.float32), rings="auto") == 0

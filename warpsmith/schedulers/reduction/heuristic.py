@@ -209,16 +209,21 @@ def ring_refusal(
     width = RING_BLOCK[0] * shape.run.vector(problem)
     if problem.size(shape.kept) % width:
         return f"the columns are not a multiple of a tile's {width}"
-    return "" if problem.rings == "prefer" else _ring_is_slower(shape, width, problem)
+    if problem.rings == "prefer":
+        return ""
+    welford = any(isinstance(op, Welford) for op in fusion.operations)
+    return _ring_is_slower(shape, width, problem, welford)
 
 
-def _ring_is_slower(shape: Shape, width: int, problem: Problem) -> str:
+def _ring_is_slower(shape: Shape, width: int, problem: Problem, welford: bool) -> str:
     """Why threads that load for themselves are as fast, or faster (docs/lessons/rings.md)."""
     columns, rows = problem.size(shape.kept), problem.size(shape.reduced)
     loads = [cached.memory.dtype.size for cached in shape.run.walkers if cached.load]
     groups, sms = columns // width, problem.target.sm_count
     if 2 * groups <= sms or (groups < sms and rows < RING_TALL_ROWS):
         return "columns are too few to give every multiprocessor a tile without splitting them"
+    if welford and groups > 2 * sms:
+        return "variances of so many columns come in turns, which a ring slows down"
     if rows < RING_ROWS or rows * columns * sum(loads) < RING_BYTES:
         return f"less than {RING_ROWS} rows, or than {RING_BYTES // 10**6} MB, are loaded"
     return ""
