@@ -11,10 +11,12 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Buffer, Kernel, Statement
 from warpsmith.kernel.rings import (
     Advance,
+    Arrive,
     Await,
     AwaitCopies,
     Begin,
     Commit,
+    Cursor,
     Expect,
     FenceProxy,
     InitBarriers,
@@ -35,14 +37,12 @@ class RingText:
     def lines(self, statement: Statement) -> list[str]:
         value = self._value
         match statement:
-            case Begin(cursor=cursor):
-                return [f"int {', '.join(f'{s.name} = 0' for s in cursor.symbols)};"]
-            case Advance(cursor=cursor):
-                flip = f"{cursor.phase.name} ^= 1;"
-                if cursor.stages == 1:
-                    return [flip]
-                slot = value(cursor.slot)
-                return [f"if (++{slot} == {cursor.stages}) {{ {slot} = 0; {flip} }}"]
+            case Begin(cursor=cursor, slot=start):
+                starts = {cursor.slot: value(start)}
+                text = ", ".join(f"{s.name} = {starts.get(s, '0')}" for s in cursor.symbols)
+                return [f"int {text};"]
+            case Advance(cursor=cursor, by=by):
+                return [self._advance(cursor, by)]
             case InitBarriers():
                 return self._init(statement)
             case InvalidateBarriers(barriers=barriers):
@@ -56,6 +56,8 @@ class RingText:
                 return [f"ws_barrier_wait({self._barrier(barrier, slot)}, {value(parity)});"]
             case Release(barrier=barrier, slot=slot):
                 return [f"ws_barrier_release({self._barrier(barrier, slot)});"]
+            case Arrive(barrier=barrier, slot=slot):
+                return [f"ws_barrier_arrive({self._barrier(barrier, slot)});"]
             case FenceProxy():
                 value.pieces.add("bulk_groups")
                 return ["ws_fence_async();"]
@@ -73,6 +75,16 @@ class RingText:
                 return self._by_threads(statement)
         raise InternalError(f"{type(statement).__name__} has no CUDA text")
 
+    def _advance(self, cursor: Cursor, by: int) -> str:
+        flip = f"{cursor.phase.name} ^= 1;"
+        if by == cursor.stages:
+            return flip
+        slot = self._value(cursor.slot)
+        if by == 1:
+            return f"if (++{slot} == {cursor.stages}) {{ {slot} = 0; {flip} }}"
+        wrapped = f"{slot} -= {cursor.stages}; {flip}"
+        return f"if (({slot} += {by}) >= {cursor.stages}) {{ {wrapped} }}"
+
     def _barrier(self, barrier: Buffer, slot: Expr) -> str:
         self._value.pieces.add("barrier")
         return barrier.name if slot == integers.ZERO else f"{barrier.name} + {self._value(slot)}"
@@ -81,7 +93,7 @@ class RingText:
         self._value.pieces |= {"barrier", "elect"}
         lines = ["if (elected) {"]
         for barrier, arrivals in statement.arrivals:
-            count = "(ws_threads() + 31) / 32" if arrivals is None else str(arrivals)
+            count = "(ws_threads() + 31) / 32" if arrivals is None else self._value(arrivals)
             stages = self._value(barrier.size)
             lines.append(f"  ws_barrier_init({barrier.name}, {stages}, {count});")
         return [*lines, "  ws_barriers_ready();", "}"]

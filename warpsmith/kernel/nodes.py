@@ -8,12 +8,15 @@ CUDA. Statements that every thread of the block must reach together say so (`col
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.tiles import TensorMap, TileNeeds
+
+if TYPE_CHECKING:
+    from warpsmith.kernel.rings import Ring
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +217,7 @@ class Reduce(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Synchronize(Statement):
-    """All threads of the block meet: `__syncthreads();`"""
+    """All threads of the block meet; within the body of a role, those of its group."""
 
     collective: ClassVar[bool] = True
     why: str = ""
@@ -269,6 +272,7 @@ class Kernel:
         tensor_maps: what launches encode for the TMA unit.
         tile_needs: what launches check before the TMA unit may copy a tensor.
         left_to_threads: tensors that were to be copied by TMA and are not, each with the reason.
+        rings: circular buffers that barriers of their own guard.
         exchanged: names of the buffers of which some thread reads what another one wrote.
         scalars: sizes, strides, user's scalars and launch symbols that the body uses.
         shared: shared buffers, in dynamic shared memory.
@@ -295,4 +299,5 @@ class Kernel:
     offsets: tuple[tuple[str, int], ...] = ()
     exchanged: frozenset[str] = frozenset()
     left_to_threads: tuple[tuple[str, str], ...] = ()
+    rings: tuple[Ring, ...] = ()
     notes: tuple[str, ...] = field(default=())

@@ -20,6 +20,7 @@ from warpsmith.kernel.nodes import (
 )
 from warpsmith.kernel.ring_printer import ring_text
 from warpsmith.kernel.rings import Drain, Fill
+from warpsmith.kernel.roles import Branch, Role, Turn
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -37,6 +38,11 @@ def kernel_text(kernel: Kernel) -> str:
     lines += [
         f"  map    {m.name} of {m.tensor}: sizes {m.sizes!r}, box {m.box}, swizzle {m.swizzle}"
         for m in kernel.tensor_maps
+    ]
+    lines += [
+        f"  ring   {r.name}: {r.stages} slots of {', '.join(name for name, _ in r.buffers)}"
+        f"{f', {r.producer} to ' + ', '.join(r.consumers) if r.producer else ''}"
+        for r in kernel.rings
     ]
     lines += [f"  needs  {expr!r} % {divisor} == 0" for expr, divisor in kernel.requirements]
     lines += [f"  needs  {name} aligned to {size} bytes" for name, size in kernel.alignments]
@@ -62,7 +68,27 @@ def _statement(statement: Statement, depth: int) -> list[str]:
         case Drain(buffer=b, body=body):
             head = f"{indent}drain {b.name}:"
             return [head, *(line for s in body for line in _statement(s, depth + 1))]
+        case Turn(buffers=buffers, body=body):
+            head = f"{indent}one slot of {', '.join(b.name for b in buffers)}:"
+            return [head, *(line for s in body for line in _statement(s, depth + 1))]
+        case Branch(role=role, body=body):
+            head = f"{indent}role {role_text(role)}:"
+            return [head, *(line for s in body for line in _statement(s, depth + 1))]
     return [indent + _simple(statement)]
+
+
+def role_text(role: Role) -> str:
+    """`compute, warps from 4, 128 x 2 x 1 threads, 2 groups along block_y, barrier 1`."""
+    block = " x ".join(map(repr, role.block))
+    parts = [role.name, f"warps from {role.first_warp}"]
+    parts.append("one elected thread" if role.single else f"{block} threads")
+    if role.groups_along is not None:
+        parts.append(f"{role.groups} groups along {role.groups_along.name}")
+    if role.barrier:
+        parts.append(f"barrier {role.barrier}")
+    if role.registers is not None:
+        parts.append(f"{role.registers} registers")
+    return ", ".join(parts)
 
 
 def _simple(statement: Statement) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from warpsmith.ir import integers
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import (
     Advance,
+    Arrive,
     Await,
     AwaitCopies,
     Begin,
@@ -16,6 +18,7 @@ from warpsmith.kernel.rings import (
     Release,
     TileCopy,
 )
+from warpsmith.kernel.roles import Skip
 
 
 def ring_text(statement: Statement) -> str:
@@ -23,10 +26,11 @@ def ring_text(statement: Statement) -> str:
     match statement:
         case TileCopy():
             return _tile(statement)
-        case Begin(cursor=cursor):
-            return f"begin {cursor.name}, {cursor.stages} slots"
-        case Advance(cursor=cursor):
-            return f"advance {cursor.name}"
+        case Begin(cursor=cursor, slot=slot):
+            start = "" if slot == integers.ZERO else f", from slot {slot!r}"
+            return f"begin {cursor.name}, {cursor.stages} slots{start}"
+        case Advance(cursor=cursor, by=by):
+            return f"advance {cursor.name}{f' by {by}' if by > 1 else ''}"
         case InitBarriers(arrivals=arrivals):
             counts = ((b.name, "one a warp" if n is None else n) for b, n in arrivals)
             return f"initialize {', '.join(f'{name} ({count})' for name, count in counts)}"
@@ -40,6 +44,10 @@ def ring_text(statement: Statement) -> str:
             return f"await {b.name}[{slot!r}] parity {parity!r}"
         case Release(barrier=b, slot=slot):
             return f"release {b.name}[{slot!r}]"
+        case Arrive(barrier=b, slot=slot):
+            return f"arrive at {b.name}[{slot!r}]"
+        case Skip(buffers=buffers):
+            return f"skip the other groups' slots of {', '.join(b.name for b in buffers)}"
         case FenceProxy():
             return "fence for the TMA unit"
         case Commit(bulk=bulk):

@@ -152,16 +152,45 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Begin(Statement):
-    """A cursor comes into being at slot 0, phase 0."""
+    """A cursor comes into being, in phase 0."""
 
     cursor: Cursor
+    slot: Expr = integers.ZERO
 
 
 @dataclass(frozen=True, slots=True)
 class Advance(Statement):
-    """`if (++slot == stages) { slot = 0; phase ^= 1; }`"""
+    """`slot += by; if (slot >= stages) { slot -= stages; phase ^= 1; }`, with `by <= stages`."""
 
     cursor: Cursor
+    by: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A circular buffer between roles, or between the loads and uses of one.
+
+    Attributes:
+        buffers: what a slot holds: names, and elements of one slot.
+        full: a barrier a slot, whose phases end when the slot is filled.
+        empty: a barrier a slot, whose phases end when its users are done; None for a slot that is
+            filled once.
+        producer, consumers: names of roles; empty in a kernel without roles.
+        groups: of the consumer that take turns, each with slots of its own.
+        share: slots that one of these groups uses before the next one's.
+        where: the line of Python that asked for the ring, as `file.py:12`; empty if unknown.
+    """
+
+    name: str
+    stages: int
+    buffers: tuple[tuple[str, int], ...]
+    full: Buffer
+    empty: Buffer | None
+    producer: str = ""
+    consumers: tuple[str, ...] = ("",)
+    groups: int = 1
+    share: int = 1
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +198,11 @@ class InitBarriers(Statement):
     """The elected thread initializes mbarriers, for itself and for the TMA unit; no barrier.
 
     Attributes:
-        arrivals: that complete a phase of each barrier of a buffer; None is one for each warp.
+        arrivals: that complete a phase of each barrier of a buffer; None is one for each warp of
+            the block.
     """
 
-    arrivals: tuple[tuple[Buffer, int | None], ...]
+    arrivals: tuple[tuple[Buffer, Expr | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +233,17 @@ class Await(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Release(Statement):
-    """Each warp arrives once all its threads are done with a slot."""
+    """Each warp arrives, through one thread, once all its threads are done with a slot."""
 
     collective: ClassVar[bool] = True
+
+    barrier: Buffer
+    slot: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive(Statement):
+    """This thread alone arrives: `mbarrier.arrive`."""
 
     barrier: Buffer
     slot: Expr

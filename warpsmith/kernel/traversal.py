@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
 from warpsmith.kernel.nodes import (
     Accumulate,
@@ -22,16 +23,22 @@ from warpsmith.kernel.nodes import (
 )
 from warpsmith.kernel.rings import (
     Advance,
+    Arrive,
     Await,
     Begin,
     Drain,
     Expect,
     Fill,
+    InitBarriers,
     Release,
     TileCopy,
 )
+from warpsmith.kernel.roles import Branch, Turn
 
-_PARENTS = For | If | Fill | Drain
+_PARENTS = For | If | Fill | Drain | Branch | Turn
+
+THREADS = tuple(Symbol(kind.name) for kind in BLOCK_TYPES)
+"""Indices of a thread in its block, which every role counts for itself."""
 
 
 def children(statement: Statement) -> tuple[Statement, ...]:
@@ -72,8 +79,10 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
             return (slot, amount)
         case Await(slot=slot, parity=parity):
             return (slot, parity)
-        case Release(slot=slot):
+        case Release(slot=slot) | Arrive(slot=slot) | Begin(slot=slot):
             return (slot,)
+        case InitBarriers(arrivals=arrivals):
+            return tuple(count for _, count in arrivals if count is not None)
     return ()
 
 
@@ -87,7 +96,7 @@ def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statem
             return For(symbol, new(extent), inner, unroll, turns)
         case If(condition=condition, body=body, uniform=uniform):
             return If(new(condition), tuple(map_expressions(s, new) for s in body), uniform)
-        case Fill(body=body) | Drain(body=body):
+        case Fill(body=body) | Drain(body=body) | Branch(body=body) | Turn(body=body):
             return replace(statement, body=tuple(map_expressions(s, new) for s in body))
         case Store(buffer=buffer, index=index, value=value):
             return Store(buffer, new(index), new(value))
@@ -128,8 +137,11 @@ def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statem
             return replace(statement, slot=new(statement.slot), bytes=new(statement.bytes))
         case Await():
             return replace(statement, slot=new(statement.slot), parity=new(statement.parity))
-        case Release():
+        case Release() | Arrive() | Begin():
             return replace(statement, slot=new(statement.slot))
+        case InitBarriers(arrivals=arrivals):
+            counts = tuple((b, None if n is None else new(n)) for b, n in arrivals)
+            return replace(statement, arrivals=counts)
     return statement
 
 
@@ -155,6 +167,8 @@ def defined(statement: Statement) -> tuple[Symbol, ...]:
             return (last,)
         case Begin(cursor=cursor) | Advance(cursor=cursor):
             return cursor.symbols
+        case Branch():
+            return THREADS
     return ()
 
 
@@ -180,7 +194,9 @@ def written(statement: Statement) -> tuple[Buffer, ...]:
 def barriers(statement: Statement) -> tuple[Buffer, ...]:
     """Barriers that a statement itself arms, waits at or arrives at."""
     match statement:
-        case Expect(barrier=barrier) | Await(barrier=barrier) | Release(barrier=barrier):
+        case Expect(barrier=barrier) | Await(barrier=barrier):
+            return (barrier,)
+        case Release(barrier=barrier) | Arrive(barrier=barrier):
             return (barrier,)
         case TileCopy(barrier=(barrier, _)):
             return (barrier,)

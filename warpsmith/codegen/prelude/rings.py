@@ -58,12 +58,14 @@ __device__ __forceinline__ void ws_barrier_wait(long long* barrier, int parity) 
                      " selp.u32 %0, 1, 0, p; }"
                      : "=r"(done) : "r"(ws_address(barrier)), "r"(parity) : "memory");
 }
-// One arrival for all threads of a warp, after what they read.
+__device__ __forceinline__ void ws_barrier_arrive(long long* barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+                 :: "r"(ws_address(barrier)) : "memory");
+}
+// One arrival for all threads of a warp, after what they did to a slot.
 __device__ __forceinline__ void ws_barrier_release(long long* barrier) {
     __syncwarp();
-    if (ws_thread() % 32 == 0)
-        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-                     :: "r"(ws_address(barrier)) : "memory");
+    if (ws_thread() % 32 == 0) ws_barrier_arrive(barrier);
 }
 """
 

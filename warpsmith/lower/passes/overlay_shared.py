@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
+from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Buffer, If, Kernel, Statement, Synchronize
 from warpsmith.kernel.rings import (
     ELECTED,
@@ -77,7 +78,7 @@ class _Life:
     buffer: Buffer
     first: int
     last: int
-    arrivals: int | None = 0
+    arrivals: Expr | None = integers.ZERO
 
     @property
     def bytes(self) -> int:
@@ -110,7 +111,7 @@ def _lifetimes(kernel: Kernel) -> list[_Life]:
             for buffer in (*read(inner), *written(inner), *barriers(inner)):
                 seen.setdefault(buffer.name, []).append(position)
     lives = [
-        _Life(b, min(seen[b.name]), max(seen[b.name]), arrivals.get(b.name, 0))
+        _Life(b, min(seen[b.name]), max(seen[b.name]), arrivals.get(b.name, integers.ZERO))
         for b in kernel.shared
         if b.guarded and b.name in seen
     ]
@@ -145,8 +146,10 @@ def _handover(kernel: Kernel, olds: list[_Place], news: list[_Place]) -> list[St
         result.append(If(ELECTED, (AwaitCopies(bulk=True),)))
     if olds:
         result += [FenceProxy(), Synchronize(f"{names} give up their memory")]
-    gone = dict.fromkeys(old.life.buffer for old in olds if old.life.arrivals != 0)
-    fresh = {new.life.buffer: new.life.arrivals for new in news if new.life.arrivals != 0}
+    gone = dict.fromkeys(old.life.buffer for old in olds if old.life.arrivals != integers.ZERO)
+    fresh = {
+        new.life.buffer: new.life.arrivals for new in news if new.life.arrivals != integers.ZERO
+    }
     if gone:
         result.append(InvalidateBarriers(tuple(gone)))
         if not fresh:

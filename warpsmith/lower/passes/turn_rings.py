@@ -16,6 +16,7 @@ from warpsmith.kernel.rings import (
     Begin,
     Cursor,
     InitBarriers,
+    Ring,
     Slots,
     TileCopy,
 )
@@ -70,7 +71,8 @@ def turn_rings(kernel: Kernel) -> Kernel:
     if any(isinstance(s, TileCopy) and s.stores and s.how.is_tma for s in walk(body)):
         body = (*body, If(ELECTED, (AwaitCopies(bulk=True),)))
     shared = (*kernel.shared, *(barrier for barrier, _ in turner.barriers))
-    return replace(kernel, body=(*start, *body), shared=shared)
+    rings = tuple(turner.rings)
+    return replace(kernel, body=(*start, *body), shared=shared, rings=rings)
 
 
 @dataclass(slots=True)
@@ -80,12 +82,14 @@ class _Turner:
     Attributes:
         exchanged: buffers of which some thread reads what another one wrote.
         cursors, barriers: what the kernel starts with, each barrier with its arrivals.
+        rings: those with barriers of their own.
         used: rings so far.
     """
 
     exchanged: frozenset[str]
     cursors: list[Cursor] = field(default_factory=list)
-    barriers: list[tuple[Buffer, int | None]] = field(default_factory=list)
+    barriers: list[tuple[Buffer, Expr | None]] = field(default_factory=list)
+    rings: list[Ring] = field(default_factory=list)
     used: int = 0
 
     def statements(
@@ -232,11 +236,14 @@ class _Turner:
     # --- rings ---------------------------------------------------------------------------------
 
     def _load_ring(self, slots: Slots, elements: dict[str, int], *, again: bool) -> LoadRing:
-        ring = LoadRing(self._name(), slots, elements, again)
+        name = self._name()
+        ring = LoadRing(name, slots, elements, again)
         self.cursors += ring.cursors
-        self.barriers.append((ring.full, 1))
+        self.barriers.append((ring.full, integers.ONE))
         if ring.empty is not None:
             self.barriers.append((ring.empty, None))
+        described = Ring(name, slots.stages, tuple(elements.items()), ring.full, ring.empty)
+        self.rings.append(described)
         return ring
 
     def _copy_ring(

@@ -1,0 +1,103 @@
+"""Warp specialization in the Kernel form: roles, their bodies, and the turns of rings between them.
+
+A kernel whose body holds `Branch`es starts with what all threads do together; then each warp runs
+the body of its own role, and nothing follows. Producer roles in which the TMA unit does all the work
+need one thread: they are single warps, packed into padded warp groups at the start of the block.
+Roles of many threads follow, each from a multiple of 32 threads on.
+
+Lowering makes `Turn` and `Skip` where a role fills or uses a slot of a ring that it shares with
+another role; `lower/passes/turn_roles.py` replaces them by waits, arrivals and cursors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsmith.ir import integers
+from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.nodes import Buffer, Statement
+
+WARP = 32
+WARP_GROUP = 4
+"""Warps that allot registers, and multiply matrices, together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A set of warps that run one body.
+
+    Attributes:
+        first_warp: of the block.
+        block: threads along x, y, z, of all groups together.
+        groups_along: the axis whose threads are groups that do not meet: each runs the body for
+            itself, with cursors and a named barrier of its own. They are numbered by that axis,
+            which then is the slowest of the role's threads. None where all threads are one group.
+        single: one elected thread of the one warp runs the body.
+        barrier: id of the first group's named barrier; the next groups have the next ones. 0 where
+            the threads of the role never meet.
+        registers: a thread may have after `setmaxnreg`; None leaves what the launch gives.
+    """
+
+    name: str
+    first_warp: int
+    block: tuple[Expr, Expr, Expr]
+    groups_along: ParallelType | None = None
+    single: bool = False
+    barrier: int = 0
+    registers: int | None = None
+
+    @property
+    def threads(self) -> Expr:
+        """Of all groups together."""
+        return integers.mul(*self.block)
+
+    @property
+    def groups(self) -> int:
+        """Groups that do not meet."""
+        if self.groups_along is None:
+            return 1
+        count = integers.constant(self.block[BLOCK_TYPES.index(self.groups_along)])
+        assert count is not None
+        return count
+
+    @property
+    def group_block(self) -> tuple[Expr, Expr, Expr]:
+        """Threads along x, y, z of one group."""
+        x, y, z = (
+            integers.ONE if kind is self.groups_along else extent
+            for kind, extent in zip(BLOCK_TYPES, self.block, strict=True)
+        )
+        return x, y, z
+
+    @property
+    def group_threads(self) -> Expr:
+        return integers.mul(*self.group_block)
+
+    @property
+    def group_warps(self) -> Expr:
+        """Warps of one group; the last may be cut short where there is one group only."""
+        return integers.ceildiv(self.group_threads, WARP)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Statement):
+    """What the warps of one role do. Those of a kernel follow each other and end its body."""
+
+    role: Role
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Statement):
+    """Statements of a role within which it fills, or uses, one slot of each of these buffers."""
+
+    buffers: tuple[Buffer, ...]
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skip(Statement):
+    """The end of a group's share of these buffers: the next slots belong to the other groups."""
+
+    buffers: tuple[Buffer, ...]
