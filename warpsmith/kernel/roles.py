@@ -1,9 +1,9 @@
 """Warp specialization in the Kernel form: roles, their bodies, and the turns of rings between them.
 
 A kernel whose body holds `Branch`es starts with what all threads do together; then each warp runs
-the body of its own role, and nothing follows. Producer roles in which the TMA unit does all the work
-need one thread: they are single warps, packed into padded warp groups at the start of the block.
-Roles of many threads follow, each from a multiple of 32 threads on.
+the body of its own role, and nothing follows. Producer roles in which the TMA unit does all the
+work need one thread: they are single warps, packed into padded warp groups at the start of the
+block. Roles of many threads follow, each from a multiple of 32 threads on.
 
 Lowering makes `Turn` and `Skip` where a role fills or uses a slot of a ring that it shares with
 another role; `lower/passes/turn_roles.py` replaces them by waits, arrivals and cursors.
