@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -47,8 +47,10 @@ class CircularBuffer:
         stages: slots, 2 or more.
         prefetch: iterations that loads are ahead of their use, 0 to stages - 1.
         ring: tensors of one loop with equal stages and prefetch share barriers if this is equal.
+        where: the line of Python that asked for the slots, as `model.py:12`; empty if unknown.
     """
 
     stages: int
     prefetch: int
     ring: str = ""
+    where: str = field(default="", compare=False)

@@ -6,6 +6,7 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir.copies import CircularBuffer
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.callers import caller_line
 from warpsmith.schedule.carriers import copied_source
 
 
@@ -39,7 +40,7 @@ def circular_buffer(
     _check_stages(tensor, number_of_stages)
     prefetch = _prefetch(tensor, number_of_stages, prefetch_distance)
     _check_copy(tensor)
-    tensor.buffering = CircularBuffer(number_of_stages, prefetch, ring)
+    tensor.buffering = CircularBuffer(number_of_stages, prefetch, ring, caller_line())
     return tensor
 
 
