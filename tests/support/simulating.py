@@ -50,7 +50,11 @@ def takes_part(kernel: Kernel) -> bool:
 
 
 def simulated(
-    kernel: Kernel, values: Mapping[str, float], memory: Mapping[str, Contents]
+    kernel: Kernel,
+    values: Mapping[str, float],
+    memory: Mapping[str, Contents],
+    *,
+    schedules: int = SCHEDULES,
 ) -> dict[str, np.ndarray]:
     """What the kernel's PTX leaves in global memory, by name; it must be clean.
 
@@ -90,7 +94,7 @@ def simulated(
         buffers=tuple(buffers),
         parameters=parameter_bytes(program, formats_of(kernel), given),
     )
-    report = simulate(launch, count=SCHEDULES)
+    report = simulate(launch, count=schedules)
     assert report.verdict == "clean", f"{report}\n{cuda_text(kernel)}"
     return {name: array for name, array in report.arrays.items() if name in memory}
 
