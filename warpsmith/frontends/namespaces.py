@@ -9,10 +9,10 @@ from typing import Any
 from warpsmith import ops
 from warpsmith.errors import DefinitionError
 from warpsmith.ir.domains import MemoryType, ParallelType
-from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.fusion import Fusion, Registers
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.liveness import remove_dead
-from warpsmith.schedule import inline, propagate, rings, transforms
+from warpsmith.schedule import inline, propagate, rings, roles, transforms
 
 _FROM_NOTHING = ("full", "iota", "ones", "zeros")
 
@@ -93,6 +93,43 @@ class Schedule:
         prefetch_distance: int | None = None,
         *,
         ring: str = "",
+        role: str = "",
+        stage_slice_position: int | None = None,
     ) -> None:
         """Load a tensor through slots, ahead of its readers: the stages less one by default."""
-        rings.circular_buffer(tv, number_of_stages, prefetch_distance, ring=ring)
+        rings.circular_buffer(
+            tv,
+            number_of_stages,
+            prefetch_distance,
+            ring=ring,
+            role=role,
+            stage_slice_position=stage_slice_position,
+        )
+
+    def set_role(self, tv: TensorView, role: str) -> None:
+        """Have warps of their own run the definition of a tensor."""
+        roles.set_role(tv, role)
+
+    def warp_specialize(
+        self,
+        tv: TensorView,
+        number_of_stages: int,
+        prefetch_distance: int,
+        parallel_type: ParallelType,
+        num_registers: tuple[int, int] | None = None,
+        *,
+        stage_slice_position: int | None = None,
+    ) -> None:
+        """Load a tensor through slots by warps of their own: one role for all that say so."""
+        rings.warp_specialize(
+            tv,
+            number_of_stages,
+            prefetch_distance,
+            parallel_type,
+            num_registers,
+            stage_slice_position=stage_slice_position,
+        )
+
+    def set_registers(self, registers: Registers) -> None:
+        """Say how many registers the threads of each role may have."""
+        roles.set_registers(self._fusion, registers)

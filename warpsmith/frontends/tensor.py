@@ -13,7 +13,7 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.shape import Extents
 from warpsmith.ops.values import Scalar
-from warpsmith.schedule import caches, carriers, rings, transforms
+from warpsmith.schedule import caches, carriers, rings, roles, transforms
 
 
 class Tensor(Operators, TensorView):
@@ -120,13 +120,33 @@ class Tensor(Operators, TensorView):
         """Permute 16-byte chunks in shared memory as TMA does: rows of 32, 64, 128 bytes; 0: no."""
         transforms.set_swizzle(self, row_bytes)
 
-    def circular_buffer(self, stages: int, prefetch: int | None = None, *, ring: str = "") -> None:
+    def circular_buffer(
+        self,
+        stages: int,
+        prefetch: int | None = None,
+        *,
+        ring: str = "",
+        role: str = "",
+        stage_slice_position: int | None = None,
+    ) -> None:
         """Load the tensor through `stages` slots, `prefetch` iterations ahead of its readers.
 
         By default `stages - 1` ahead; negative values count from `stages`. Tensors of one loop
-        whose stages, prefetch and `ring` are equal share their barriers.
+        whose stages, prefetch and `ring` are equal share their barriers. With a `role`, warps of
+        their own fill the slots; a slot is what the loops from `stage_slice_position` on walk.
         """
-        rings.circular_buffer(self, stages, prefetch, ring=ring)
+        rings.circular_buffer(
+            self,
+            stages,
+            prefetch,
+            ring=ring,
+            role=role,
+            stage_slice_position=stage_slice_position,
+        )
+
+    def set_role(self, role: str) -> None:
+        """Have warps of their own run the definition of this tensor."""
+        roles.set_role(self, role)
 
     def split(self, axis: int, factor: int | Expr, inner_split: bool = True) -> Tensor:
         """Divide a loop; `factor` is the extent of the inner part, or of the outer one."""

@@ -47,10 +47,12 @@ class CircularBuffer:
         stages: slots, 2 or more.
         prefetch: iterations that loads are ahead of their use, 0 to stages - 1.
         ring: tensors of one loop with equal stages and prefetch share barriers if this is equal.
+        slice_position: loops of the tensor that stand outside a slot; None lets its inlining say.
         where: the line of Python that asked for the slots, as `model.py:12`; empty if unknown.
     """
 
     stages: int
     prefetch: int
     ring: str = ""
+    slice_position: int | None = None
     where: str = field(default="", compare=False)

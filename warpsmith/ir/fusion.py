@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from warpsmith.errors import DefinitionError
-from warpsmith.ir.domains import IterDomain, Transform
+from warpsmith.ir.domains import IterDomain, ParallelType, Transform
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Operation, Value, tensor_inputs
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ir.twins import Twins
+
+
+Registers = Literal["auto", "off"] | tuple[int, int] | Mapping[str, int]
+"""Registers of a thread in each role: derived from the code, as the launch gives them, a pair of
+producers' and others', or one number for each role that is named."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +43,9 @@ class Fusion:
         divisors: (expression, divisor) facts that a launch must check; lowering relies on them.
         blocks_per_sm: blocks that a multiprocessor is to hold at once, which bounds the registers;
             0 leaves it to the compiler.
+        registers: of the roles, where tensors name any.
+        groups_along: the one axis of the block along which groups of warps may take turns; None
+            allows any.
     """
 
     def __init__(self, tensor_type: type[TensorView] = TensorView) -> None:
@@ -48,6 +56,8 @@ class Fusion:
         self.launch_symbols: list[Symbol] = []
         self.divisors: frozenset[tuple[Expr, int]] = frozenset()
         self.blocks_per_sm = 0
+        self.registers: Registers = "auto"
+        self.groups_along: ParallelType | None = None
         self._count = 0
         self._scalars = 0
 
@@ -93,6 +103,7 @@ class Fusion:
         )
         twin.divisors = self.divisors
         twin.blocks_per_sm = self.blocks_per_sm
+        twin.registers, twin.groups_along = self.registers, self.groups_along
         twin.launch_symbols = list(self.launch_symbols)
         twins = Twins(memo)
         twin.inputs = [

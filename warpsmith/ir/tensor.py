@@ -37,6 +37,7 @@ class TensorView:
         swizzle: bytes of the rows in which its shared memory permutes 16-byte chunks as TMA does:
             32, 64 or 128; 0 for none.
         compute_at: how many outer loops it shares with its consumers.
+        role: the warps that run its definition; empty where its consumers decide.
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class TensorView:
         "memory",
         "number",
         "padding",
+        "role",
         "root",
         "streaming",
         "stride_order",
@@ -90,6 +92,7 @@ class TensorView:
         self.swizzle = 0
         self.allocation: tuple[IterDomain, ...] | None = None
         self.compute_at = 0
+        self.role = ""
         self.definition: Operation | None = None
         self.implicit_cast = False
 

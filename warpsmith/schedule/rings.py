@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.copies import CircularBuffer
-from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.callers import caller_line
 from warpsmith.schedule.carriers import copied_source
+from warpsmith.schedule.roles import LOAD, check_slice, set_registers, set_role
 
 
 def circular_buffer(
@@ -16,6 +17,8 @@ def circular_buffer(
     prefetch_distance: int | None = None,
     *,
     ring: str = "",
+    role: str = "",
+    stage_slice_position: int | None = None,
 ) -> TensorView:
     """Keep several iterations of a tensor in memory, so that its copy runs ahead of its readers.
 
@@ -31,16 +34,27 @@ def circular_buffer(
             stages: -1 is the default, too.
         ring: tensors that one loop turns, with equal stages and prefetch, share their barriers if
             they name the same ring.
+        role: warps of their own that fill the slots, by a name that the tensors of one role share;
+            the readers' warps then wait for slots, not for each other. They run ahead as far as
+            slots are free, whatever the prefetch.
+        stage_slice_position: with roles, how many of the tensor's loops stand outside a slot: a
+            slot is what the loops from there on walk. By default those inside the turning loop.
 
     Raises:
-        ScheduleError: WS0280 to WS0284. Lowering refuses what only the finished schedule shows: no
+        ScheduleError: WS0280 to WS0284, and WS0240 to WS0244 for roles and slices. Lowering refuses what only the finished schedule shows: no
             loop that could turn the slots, or more shared memory than a block has.
     """
     _check_place(tensor)
     _check_stages(tensor, number_of_stages)
     prefetch = _prefetch(tensor, number_of_stages, prefetch_distance)
-    _check_copy(tensor)
-    tensor.buffering = CircularBuffer(number_of_stages, prefetch, ring, caller_line())
+    if not role and not tensor.role:
+        _check_copy(tensor)
+    check_slice(tensor, stage_slice_position)
+    if role:
+        set_role(tensor, role)
+    tensor.buffering = CircularBuffer(
+        number_of_stages, prefetch, ring, stage_slice_position, caller_line()
+    )
     return tensor
 
 
@@ -108,3 +122,51 @@ def _is_stored_by_tma(tensor: TensorView) -> bool:
         and bool(readers)
         and all(reader.is_output and reader.copied_by.is_tma for reader in readers)
     )
+
+
+def warp_specialize(
+    tensor: TensorView,
+    number_of_stages: int,
+    prefetch_distance: int,
+    parallel_type: ParallelType,
+    num_registers: tuple[int, int] | None = None,
+    *,
+    stage_slice_position: int | None = None,
+) -> TensorView:
+    """Have the role `load` fill the slots of a tensor; nvFuser's name for it.
+
+    Args:
+        tensor, number_of_stages, prefetch_distance, stage_slice_position: as in `circular_buffer`.
+        parallel_type: block_x, block_y or block_z: the axis along which groups of warps may take
+            turns. The role's warps are beside those that the axes of the block make up.
+        num_registers: of a thread of the role `load`, and of the others; derived if absent.
+
+    Raises:
+        ScheduleError: WS0250 for another axis than block_x, block_y and block_z, or than the one
+            given before; as `circular_buffer` and `set_registers`.
+    """
+    fusion = tensor.fusion
+    if parallel_type not in BLOCK_TYPES:
+        raise ScheduleError(
+            f"{parallel_type!r} is no axis of the block",
+            code="WS0250",
+            remedy="use ParallelType.block_x, block_y or block_z",
+        )
+    if fusion.groups_along not in (None, parallel_type):
+        raise ScheduleError(
+            f"{tensor.name} is specialized along {parallel_type.name}, and another tensor of the "
+            f"fusion along {fusion.groups_along.name}",
+            code="WS0250",
+            remedy="use one axis for all",
+        )
+    circular_buffer(
+        tensor,
+        number_of_stages,
+        prefetch_distance,
+        role=LOAD,
+        stage_slice_position=stage_slice_position,
+    )
+    fusion.groups_along = parallel_type
+    if num_registers is not None:
+        set_registers(fusion, num_registers)
+    return tensor

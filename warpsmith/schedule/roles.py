@@ -1,0 +1,105 @@
+"""Roles: which warps run the definition of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.fusion import Fusion, Registers
+from warpsmith.ir.tensor import TensorView
+
+COMPUTE = "compute"
+"""The role of what names none, and is not needed by one role alone."""
+
+
+LOAD = "load"
+"""The role that `warp_specialize` gives a tensor."""
+
+
+def set_role(tensor: TensorView, role: str) -> TensorView:
+    """Have a tensor defined by warps of their own.
+
+    Tensors of one role are lowered together, to loops of their own. What another role reads of them
+    goes through a ring in shared memory. A tensor in registers, if it names no role, is in that of
+    its readers; all else that names none is in the role `compute`.
+
+    Args:
+        tensor: no input of the fusion. An output that TMA copies from shared memory, in a role of
+            its own, makes a store role.
+        role: a name, such as `load_a`: letters, digits and underscores.
+
+    Raises:
+        ScheduleError: WS0240 for a name that is none, or an input; WS0242 where the tensor already
+            has another role.
+    """
+    if not isinstance(role, str) or not role.isidentifier():
+        raise ScheduleError(
+            f"role {role!r} of {tensor.name} is no name",
+            code="WS0240",
+            remedy="use letters, digits and underscores, as in `load_a`",
+        )
+    if tensor.is_input:
+        raise ScheduleError(
+            f"{tensor.name} is an input of the fusion, which no role defines",
+            code="WS0240",
+            remedy=f"give its cache the role: {tensor.name}.cache_after()",
+        )
+    if tensor.role and tensor.role != role:
+        raise ScheduleError(
+            f"{tensor.name} is in role `{tensor.role}`, and cannot be in role `{role}` too",
+            code="WS0242",
+            remedy=f"name one role, or let `{role}` have a copy of its own: cache_after()",
+        )
+    tensor.role = role
+    return tensor
+
+
+def check_slice(tensor: TensorView, position: object) -> None:
+    """Refuse a slice position that lies outside the tensor's loops, or inside a copy by TMA."""
+    if position is None:
+        return
+    if not isinstance(position, int) or isinstance(position, bool) or position < 0:
+        raise ScheduleError(
+            f"slice position {position!r} of {tensor.name}: it is a number of loops, 0 or more",
+            code="WS0243",
+            remedy=f"use 1 to {len(tensor.loop) - 1}, or None",
+        )
+    if position >= len(tensor.loop):
+        raise ScheduleError(
+            f"slice position {position} of {tensor.name}, which has {len(tensor.loop)} loops: a "
+            "slot would hold none of them",
+            code="WS0243",
+            remedy=f"use 1 to {len(tensor.loop) - 1}, or None",
+        )
+    outside = [axis for axis in tensor.loop[:position] if axis.parallel is ParallelType.tma]
+    if outside:
+        raise ScheduleError(
+            f"slice position {position} of {tensor.name} is right of {outside[0]!r}, which is "
+            "bound to tma: one copy cannot fill several slots",
+            code="WS0244",
+            remedy="put the position left of the loops bound to tma, or bind fewer",
+        )
+
+
+def set_registers(fusion: Fusion, registers: Registers) -> None:
+    """Say how many registers the threads of each role may have (`setmaxnreg`).
+
+    Args:
+        registers: `auto` derives them from what each role needs; `off` leaves all threads what the
+            launch gives; a pair is for the roles of single warps, and for the others; a mapping
+            names roles, and leaves the others to be derived.
+
+    Raises:
+        ScheduleError: WS0239 for numbers that are no multiples of 8 from 24 to 248.
+    """
+    if registers not in ("auto", "off"):
+        given = registers.values() if isinstance(registers, Mapping) else registers
+        for number in given:
+            if not isinstance(number, int) or number % 8 or not 24 <= number <= 248:
+                raise ScheduleError(
+                    f"{number!r} registers: a role has a multiple of 8, from 24 to 248",
+                    code="WS0239",
+                    remedy="round up to the next multiple of 8, or use 'auto'",
+                )
+    fusion.registers = registers
