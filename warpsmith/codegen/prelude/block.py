@@ -1,4 +1,4 @@
-"""Reductions across the threads of a warp and of a block."""
+"""Reductions across the threads of a warp, and of a block or a group of a role."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ __device__ __forceinline__ void ws_warp_reduce(
 """
 
 # Sizes of the shared-memory stage, chosen so that no thread reads a long row alone:
-# up to 8 partials each thread combines for itself (saves a barrier), up to 32 a team of lanes
+# up to 8 partials each thread combines for itself (saves a barrier), up to 32 a crew of lanes
 # combines for all, and more are halved first.
 _BLOCK_REDUCE = """
 // Which bits of a lane's number count along each axis of the block. Bits above a ragged extent
@@ -67,14 +67,22 @@ __device__ __forceinline__ ws_lane_bits ws_lane_bits_of(int bx, int by, int bz) 
     if (bz % (32 / (bx * by)) == 0) return {x, xy & ~x, 31 & ~xy};
     return {x, xy & ~x, ws_power_of_two(bz) ? (bx * by * bz - 1) & ~xy : 0};
 }
-// Combines the values of all threads of the block that agree on the axes that are not reduced;
-// every thread gets the result. All threads of the block must call it. The order of combining is
-// fixed. `scratch` has block_reduce_scratch(...) elements; the next call may have the same ones
-// without a barrier between, and any other use of them needs a barrier.
-template <class Op, int N, bool RX, bool RY, bool RZ, class T>
+// All threads of the block: a team says where a thread stands in it, and how its threads meet.
+struct ws_whole_block {
+    __device__ __forceinline__ int tx() const { return threadIdx.x; }
+    __device__ __forceinline__ int ty() const { return threadIdx.y; }
+    __device__ __forceinline__ int tz() const { return threadIdx.z; }
+    __device__ __forceinline__ void meet() const { __syncthreads(); }
+    __device__ __forceinline__ bool meet_any(bool mine) const { return __syncthreads_or(mine); }
+};
+// Combines the values of all threads of the team that agree on the axes that are not reduced;
+// every thread gets the result. All threads of the team must call it. The order of combining is
+// fixed. `scratch` has block_reduce_scratch(...) elements; the team's next call may have the same
+// ones without a barrier between, and any other use of them needs a barrier.
+template <class Op, int N, bool RX, bool RY, bool RZ, class T, class Team = ws_whole_block>
 __device__ __forceinline__ void ws_block_reduce(
-    T (&values)[N], T* scratch, int bx, int by, int bz) {
-    const int tx = threadIdx.x, ty = threadIdx.y, tz = threadIdx.z;
+    T (&values)[N], T* scratch, int bx, int by, int bz, Team team = {}) {
+    const int tx = team.tx(), ty = team.ty(), tz = team.tz();
     const int threads = bx * by * bz, thread = tx + bx * (ty + by * tz), lane = thread & 31;
     const ws_lane_bits axes = ws_lane_bits_of(bx, by, bz);
     const int bits = (RX ? axes.x : 0) | (RY ? axes.y : 0) | (RZ ? axes.z : 0);
@@ -94,12 +102,12 @@ __device__ __forceinline__ void ws_block_reduce(
     const int key = (RX ? 0 : tx) + kx * ((RY ? 0 : ty) + ky * (RZ ? 0 : tz));
     const bool leads = (lane & bits) == 0;
 
-    __syncthreads();  // a previous call may still be reading scratch
+    team.meet();  // a previous call may still be reading scratch
     if (leads) {
         #pragma unroll
         for (int n = 0; n < N; ++n) scratch[(n * parts + part) * kept + key] = values[n];
     }
-    __syncthreads();
+    team.meet();
     if (bits == 31) {  // one partial result a warp: every warp combines them again by itself
         int width = 1;
         while (width < parts) width *= 2;
@@ -121,28 +129,28 @@ __device__ __forceinline__ void ws_block_reduce(
                 *slot = Op::combine(*slot, slot[half * kept]);
             }
         }
-        __syncthreads();
+        team.meet();
         live = half;
     }
     if (live * N > 8) {
         // As many neighbouring lanes for each result as there are threads.
-        int team = 1;
+        int crew = 1;
         if (ragged == 0)
-            while (team < 32 && team < live && 2 * team * kept * N <= threads) team *= 2;
-        const int member = thread & (team - 1);
-        for (int first = 0; first < kept * N; first += threads / team) {
-            const int output = first + thread / team, n = output / kept;
+            while (crew < 32 && crew < live && 2 * crew * kept * N <= threads) crew *= 2;
+        const int member = thread & (crew - 1);
+        for (int first = 0; first < kept * N; first += threads / crew) {
+            const int output = first + thread / crew, n = output / kept;
             T* column = scratch + n * parts * kept + (output - n * kept);
             T total[1] = {Op::template identity<T>()};
             if (output < kept * N && member < live) {
                 total[0] = column[member * kept];
-                for (int p = member + team; p < live; p += team)
+                for (int p = member + crew; p < live; p += crew)
                     total[0] = Op::combine(total[0], column[p * kept]);
             }
-            if (team > 1) ws_warp_reduce<Op>(total, team - 1, 0xffffffffu, lane);
+            if (crew > 1) ws_warp_reduce<Op>(total, crew - 1, 0xffffffffu, lane);
             if (output < kept * N && member == 0) *column = total[0];
         }
-        __syncthreads();
+        team.meet();
         live = 1;
     }
     #pragma unroll

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpsmith.codegen.prelude.piece import Piece
 
-# Thread 0's atomic operation releases and acquires for the whole block: the barriers before and
+# Thread 0's atomic operation releases and acquires for the whole team: the barriers before and
 # after it make the other threads' writes and reads part of the chain that it orders. A fence beside
 # it would be a second one.
 _GRID_REDUCE = """
@@ -38,19 +38,19 @@ __device__ __forceinline__ bool ws_arrives_last(unsigned* counter, int splits) {
         : "=r"(before) : "l"(counter), "r"((unsigned)splits - 1u) : "memory");
     return before == (unsigned)splits - 1u;
 }
-// Combines what `splits` blocks hold, of which this is number `split`. Values come from
+// Combines what teams of `splits` blocks hold, of which this is number `split`. Values come from
 // ws_block_reduce over the same axes: threads that differ only there hold the same. Returns true
-// in the block that arrives last, whose threads then all have the result, and false in the others.
+// in the team that arrives last, whose threads then all have the result, and false in the others.
 // The order of combining is that of `split`, whoever arrives last.
 // `workspace` has grid_workspace_elements(...) elements; `semaphore` has one word a segment, 0
 // before the launch and 0 again after it. Each call of a kernel needs a workspace and semaphores
-// of its own. All threads of the block must call it; `splits` is the same for all.
-template <class Op, int N, bool RX, bool RY, bool RZ, class T>
+// of its own. All threads of the team must call it; `splits` is the same for all.
+template <class Op, int N, bool RX, bool RY, bool RZ, class T, class Team = ws_whole_block>
 __device__ __forceinline__ bool ws_grid_reduce(
     T (&values)[N], T* workspace, unsigned* semaphore, T* scratch, int split, int splits,
-    long long segment, int bx, int by, int bz) {
+    long long segment, int bx, int by, int bz, Team team = {}) {
     if (splits == 1) return true;
-    const int tx = threadIdx.x, ty = threadIdx.y, tz = threadIdx.z;
+    const int tx = team.tx(), ty = team.ty(), tz = team.tz();
     const int rx = RX ? bx : 1, ry = RY ? by : 1, rz = RZ ? bz : 1;
     const int parts = rx * ry * rz;
     const int part = (RX ? tx : 0) + rx * ((RY ? ty : 0) + ry * (RZ ? tz : 0));
@@ -71,9 +71,9 @@ __device__ __forceinline__ bool ws_grid_reduce(
         for (int i = 0; i < accesses; ++i)
             partials[((long long)split * accesses + i) * kept] = mine.accessed[i];
     }
-    __syncthreads();
+    team.meet();
     const bool last = (tx | ty | tz) == 0 && ws_arrives_last(semaphore + segment, splits);
-    if (!__syncthreads_or(last)) return false;
+    if (!team.meet_any(last)) return false;
     #pragma unroll
     for (int n = 0; n < N; ++n) values[n] = Op::template identity<T>();
     #pragma unroll 4
@@ -85,7 +85,7 @@ __device__ __forceinline__ bool ws_grid_reduce(
         #pragma unroll
         for (int n = 0; n < N; ++n) values[n] = Op::combine(values[n], theirs.values[n]);
     }
-    ws_block_reduce<Op, N, RX, RY, RZ>(values, scratch, bx, by, bz);
+    ws_block_reduce<Op, N, RX, RY, RZ>(values, scratch, bx, by, bz, team);
     return true;
 }
 """
