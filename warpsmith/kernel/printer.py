@@ -68,8 +68,8 @@ def _statement(statement: Statement, depth: int) -> list[str]:
         case Drain(buffer=b, body=body):
             head = f"{indent}drain {b.name}:"
             return [head, *(line for s in body for line in _statement(s, depth + 1))]
-        case Turn(buffers=buffers, body=body):
-            head = f"{indent}one slot of {', '.join(b.name for b in buffers)}:"
+        case Turn(passages=passages, body=body):
+            head = f"{indent}one slot of {', '.join(p.buffer.name for p in passages)}:"
             return [head, *(line for s in body for line in _statement(s, depth + 1))]
         case Branch(role=role, body=body):
             head = f"{indent}role {role_text(role)}:"

@@ -46,8 +46,8 @@ def ring_text(statement: Statement) -> str:
             return f"release {b.name}[{slot!r}]"
         case Arrive(barrier=b, slot=slot):
             return f"arrive at {b.name}[{slot!r}]"
-        case Skip(buffers=buffers):
-            return f"skip the other groups' slots of {', '.join(b.name for b in buffers)}"
+        case Skip(passages=passages):
+            return f"skip the other groups' slots of {', '.join(p.buffer.name for p in passages)}"
         case FenceProxy():
             return "fence for the TMA unit"
         case Commit(bulk=bulk):

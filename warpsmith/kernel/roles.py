@@ -89,15 +89,41 @@ class Branch(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn(Statement):
-    """Statements of a role within which it fills, or uses, one slot of each of these buffers."""
+class Passage:
+    """A buffer whose slots one role fills and others use.
 
-    buffers: tuple[Buffer, ...]
+    Attributes:
+        elements: of one slot.
+        producer, consumers: names of roles.
+        groups: of a role that take turns, each filling or using slots of its own; 1 for none.
+        share: slots that one of these groups has before the next one's.
+        in_turn: the roles whose groups they are.
+        ring: buffers that are filled and used together share barriers if this is equal.
+        where: the line of Python that asked for the slots, as `model.py:12`; empty if unknown.
+    """
+
+    buffer: Buffer
+    elements: int
+    stages: int
+    producer: str
+    consumers: tuple[str, ...]
+    groups: int = 1
+    share: int = 1
+    in_turn: tuple[str, ...] = ()
+    ring: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Statement):
+    """Statements of a role within which it fills, or uses, one slot of each passage."""
+
+    passages: tuple[Passage, ...]
     body: tuple[Statement, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Skip(Statement):
-    """The end of a group's share of these buffers: the next slots belong to the other groups."""
+    """The end of a group's share of passages: the next slots belong to the other groups."""
 
-    buffers: tuple[Buffer, ...]
+    passages: tuple[Passage, ...]

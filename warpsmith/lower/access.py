@@ -204,19 +204,25 @@ class Access:
 
 
 def layout_of(
-    domains: DomainMap, tensor: TensorView, start: int, skipped: frozenset[int]
+    domains: DomainMap,
+    tensor: TensorView,
+    start: int,
+    skipped: frozenset[int],
+    *,
+    outside: bool = True,
 ) -> tuple[IterDomain, ...]:
     """Axes that a local or shared buffer must hold: its loops from `start` on.
 
     Grid axes, reductions, axes in `skipped` and extent-1 axes need no room; block axes need none
-    in registers, but always in shared memory, which all threads of a block share.
+    in registers, but always in shared memory, which all threads of a block share: those outside
+    `start`, too, unless each of its slots is one group's.
     """
     if tensor.allocation is not None:
         return tensor.allocation
     shared = tensor.memory is MemoryType.shared
-    outside = [a for a in tensor.loop[:start] if shared and a.parallel.is_block]
+    around = [a for a in tensor.loop[:start] if shared and outside and a.parallel.is_block]
     axes = []
-    for axis in (*outside, *tensor.loop[start:]):
+    for axis in (*around, *tensor.loop[start:]):
         if axis.parallel.is_grid or axis.is_reduction or id(axis) in skipped:
             continue
         if axis.parallel.is_block and tensor.memory is MemoryType.local:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from warpsmith.errors import InternalError
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
@@ -17,17 +15,14 @@ from warpsmith.ir.exprs import (
     Welford,
     tensor_inputs,
 )
-from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Declare, Statement, Store
 from warpsmith.kernel.rings import Drain, Fill
 from warpsmith.lower.access import Access
-from warpsmith.lower.places import Made, Places, is_parallel
+from warpsmith.lower.places import Places, is_parallel
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.reductions import Reductions
-from warpsmith.lower.threads import Threads
 from warpsmith.lower.tiles import TileCopies, is_tile
 from warpsmith.lower.vector_copies import VectorCopies
 from warpsmith.lower.vectors import Vectorizer
@@ -36,24 +31,12 @@ from warpsmith.lower.vectors import Vectorizer
 class Leaves:
     """Makes declarations and statements for the operations of one kernel."""
 
-    def __init__(
-        self,
-        fusion: Fusion,
-        domains: DomainMap,
-        threads: Threads,
-        vectors: Vectorizer,
-        granules: Mapping[str, int] | None = None,
-    ) -> None:
-        self._places = Places(fusion, domains, threads, granules)
+    def __init__(self, places: Places, vectors: Vectorizer) -> None:
+        self._places = places
         self._predicates = Predicates(self._places)
         self._reductions = Reductions(self._places, self._predicates)
         self._vector_copies = VectorCopies(self._places, self._predicates, vectors)
         self._tiles = TileCopies(self._places, self._predicates)
-
-    @property
-    def made(self) -> Made:
-        """Buffers and requirements that came up besides the tensors' own."""
-        return self._places.made
 
     def buffer(self, tensor: TensorView) -> Buffer:
         return self._places.buffer(tensor)

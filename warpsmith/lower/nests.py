@@ -7,15 +7,18 @@ happens one level deeper. An operation without loops left is a statement, made b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.exprs import Operation, tensor_inputs
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.nodes import For, Statement
+from warpsmith.kernel.roles import Skip, Turn
 from warpsmith.lower.leaves import Leaves
+from warpsmith.lower.passages import Passages
 from warpsmith.lower.threads import Threads
 
 UNROLL_LIMIT = 64
@@ -23,19 +26,31 @@ UNROLL_LIMIT = 64
 
 
 class Nests:
-    """Builds the body of one kernel."""
+    """Builds the body of a kernel, or of one role of it.
+
+    Args:
+        passages: how operations come by slots that pass between roles; None without roles.
+        prefix: of the names of loops.
+    """
 
     def __init__(
-        self, fusion: Fusion, domains: DomainMap, threads: Threads, leaves: Leaves
+        self,
+        domains: DomainMap,
+        threads: Threads,
+        leaves: Leaves,
+        passages: Passages | None = None,
+        prefix: str = "i",
     ) -> None:
-        self._fusion = fusion
         self._domains = domains
         self._threads = threads
         self._leaves = leaves
+        self._passages = passages
+        self._prefix = prefix
         self._loops = 0
 
-    def build(self) -> tuple[Statement, ...]:
-        return tuple(self._level(list(self._fusion.operations), 0, {}))
+    def build(self, operations: Sequence[Operation]) -> tuple[Statement, ...]:
+        """The loops and statements of operations, given in definition order."""
+        return tuple(self._level(list(operations), 0, {}))
 
     def _level(
         self,
@@ -49,7 +64,19 @@ class Nests:
             for operation in nest:
                 statements += self._leaves.declare(operation, depth)
             statements += self._nest(nest, depth, indices)
-        return statements
+        return statements if self._passages is None else self._turned(operations, depth, statements)
+
+    def _turned(
+        self, operations: list[Operation], depth: int, statements: list[Statement]
+    ) -> list[Statement]:
+        """The statements of a level, marked where a slot is filled or used inside them."""
+        assert self._passages is not None
+        here = dict.fromkeys(p for op in operations for p in self._passages.at(op, depth))
+        ends = dict.fromkeys(p for op in operations for p in self._passages.shares_end(op, depth))
+        result: list[Statement] = statements
+        if here:
+            result = [Turn(tuple(here), tuple(statements))]
+        return [*result, Skip(tuple(ends))] if ends else result
 
     def _nest(
         self, nest: list[Operation], depth: int, indices: dict[int, list[Expr]]
@@ -61,7 +88,7 @@ class Nests:
         if any(depth >= len(op.outputs[0].loop) for op in nest):
             raise InternalError(f"{first.outputs[0].name}: loops end inside a shared nest")
         axes = [op.outputs[0].loop[depth] for op in nest]
-        if all(self._leaves.skips(op, a) for op, a in zip(nest, axes, strict=True)):
+        if all(self._skips(op, a, depth) for op, a in zip(nest, axes, strict=True)):
             return self._inside(nest, depth, opened, integers.ZERO)
         parallel = self._parallel_type(nest, axes)
         extent = self._domains.extent(self._domains.group(axes[0]))
@@ -69,13 +96,20 @@ class Nests:
             return self._inside(nest, depth, opened, integers.ZERO)
         if parallel.is_thread:
             return self._inside(nest, depth, opened, self._threads.symbols[parallel])
-        symbol = Symbol(f"i{self._loops}", extent=extent)
+        symbol = Symbol(f"{self._prefix}{self._loops}", extent=extent)
         self._loops += 1
         body = self._inside(nest, depth, opened, symbol)
         turns = tuple(name for op in nest for name in self._leaves.turns(op, depth))
-        short = isinstance(extent, Const) and int(extent.value) <= UNROLL_LIMIT and not turns
+        numbers = self._passages is not None and any(self._passages.keeps(op, depth) for op in nest)
+        known = isinstance(extent, Const) and int(extent.value) <= UNROLL_LIMIT
+        short = known and not turns and not numbers
         unroll = short or parallel is ParallelType.unroll
         return [For(symbol, extent, tuple(body), unroll, turns)]
+
+    def _skips(self, operation: Operation, axis: IterDomain, depth: int) -> bool:
+        """Whether one iteration of an operation's loop does for all."""
+        numbers = self._passages is not None and self._passages.keeps(operation, depth)
+        return not numbers and self._leaves.skips(operation, axis)
 
     def _inside(
         self,

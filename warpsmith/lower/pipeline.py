@@ -11,8 +11,9 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.nodes import Buffer, Kernel
+from warpsmith.kernel.nodes import Buffer, Kernel, Statement
 from warpsmith.kernel.rings import ELECTED
+from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import defined, expressions, walk
 from warpsmith.lower.access import stride_symbols
 from warpsmith.lower.capacity import check_shared
@@ -27,6 +28,10 @@ from warpsmith.lower.passes.multiply_divisions import multiply_divisions
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.passes.turn_rings import turn_rings
+from warpsmith.lower.passes.turn_roles import turn_roles
+from warpsmith.lower.places import Places
+from warpsmith.lower.roles import Roles
+from warpsmith.lower.specialize import block_of, branches
 from warpsmith.lower.threads import find_threads
 from warpsmith.lower.vectors import Vectorizer
 
@@ -41,7 +46,10 @@ class Stage:
 
 
 STAGES = (
-    Stage("turn_rings", turn_rings, "first: loads change places, and barriers follow the places"),
+    Stage(
+        "turn_roles", turn_roles, "first: what passes between roles is no ring of theirs any more"
+    ),
+    Stage("turn_rings", turn_rings, "loads change places, and barriers follow the places"),
     Stage("insert_syncs", insert_syncs, "needs the final order of statements, which nests fix"),
     Stage("overlay_shared", overlay_shared, "after barriers, some of which it adds"),
     Stage("split_full_passes", split_full_passes, "after barriers, which no copied loop may hold"),
@@ -96,27 +104,37 @@ def build(
 ) -> Kernel:
     """The first Kernel form of a fusion: nests and statements, no barriers yet."""
     domains = DomainMap(fusion)
-    threads = find_threads(fusion, domains)
+    roles = Roles(fusion)
+    threads = find_threads(fusion.operations, domains)
     vectors = Vectorizer(fusion.divisors, _parameter_names(fusion))
-    leaves = Leaves(fusion, domains, threads, vectors, granules)
-    body = Nests(fusion, domains, threads, leaves).build()
+    places = Places(fusion, domains, threads, granules, roles)
+    body: tuple[Statement, ...]
+    if roles.names:
+        body = branches(fusion, places, roles, vectors)
+        block = block_of([s.role for s in body if isinstance(s, Branch)])
+        launch = replace(threads.launch(), block=block)
+    else:
+        leaves = Leaves(places, vectors)
+        body = Nests(domains, threads, leaves).build(fusion.operations)
+        launch = threads.launch()
+    made = places.made
     outputs = [output.value for output in fusion.outputs]
     tensors = dict.fromkeys((*fusion.input_tensors, *outputs))
-    parameters = (*map(leaves.buffer, tensors), *leaves.made.workspaces.values())
-    shared = tuple(leaves.made.shared.values())
+    parameters = (*map(places.buffer, tensors), *made.workspaces.values())
+    shared = tuple(made.shared.values())
     return Kernel(
         name=name,
         parameters=parameters,
         scalars=(),
         shared=shared,
         body=body,
-        launch=replace(threads.launch(), blocks_per_sm=fusion.blocks_per_sm),
+        launch=replace(launch, blocks_per_sm=fusion.blocks_per_sm),
         index_type=index_type,
         requirements=tuple({**dict.fromkeys(fusion.divisors), **vectors.requirements}),
-        alignments=tuple(leaves.made.alignments.items()),
-        tile_needs=tuple(leaves.made.needs.values()),
-        exchanged=frozenset(leaves.made.exchanged),
-        left_to_threads=tuple(leaves.made.left_to_threads.items()),
+        alignments=tuple(made.alignments.items()),
+        tile_needs=tuple(made.needs.values()),
+        exchanged=frozenset(made.exchanged),
+        left_to_threads=tuple(made.left_to_threads.items()),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 
 from warpsmith.errors import InternalError, ScheduleError
@@ -21,6 +22,7 @@ from warpsmith.kernel.tiles import TileNeeds
 from warpsmith.lower.access import Access, layout_of, size_of
 from warpsmith.lower.independence import independent_axes
 from warpsmith.lower.rings import Rings
+from warpsmith.lower.roles import Roles
 from warpsmith.lower.threads import Threads
 
 
@@ -60,6 +62,7 @@ class Places:
         domains: DomainMap,
         threads: Threads,
         granules: Mapping[str, int] | None = None,
+        roles: Roles | None = None,
     ) -> None:
         self.domains = domains
         self.threads = threads
@@ -68,7 +71,7 @@ class Places:
         self.outputs = {id(output.value) for output in fusion.outputs}
         self.unused = independent_axes(fusion, domains)
         self.made = Made()
-        self.rings = Rings(fusion, domains, granules)
+        self.rings = Rings(fusion, domains, granules, roles)
         self.layouts: dict[int, tuple[IterDomain, ...]] = {}
         self._buffers: dict[int, Buffer] = {}
         # Operations that share their loops, as most of a kernel do, share what follows from them.
@@ -84,13 +87,23 @@ class Places:
             buffer = Buffer(tensor.name, tensor.dtype, MemoryType.global_, size, written)
         else:
             start = self.rings.slot_start(tensor)
-            layout = layout_of(self.domains, tensor, start, self.unused[id(tensor)])
+            outside = not self.rings.crosses(tensor)
+            layout = layout_of(
+                self.domains, tensor, start, self.unused[id(tensor)], outside=outside
+            )
             if _is_shared_count(tensor) and layout and layout[-1] is tensor.loop[-1]:
                 layout = layout[:-1]
             size = size_of(self.domains, tensor, layout)
             buffer = self.rings.buffer(tensor, size)
             self.layouts[id(tensor)] = layout
         self._buffers[id(tensor)] = buffer
+
+    def in_role(self, threads: Threads) -> Places:
+        """The same places as the threads of one role reach them."""
+        view = copy(self)
+        view.threads = threads
+        view._derivations = {}
+        return view
 
     def buffer(self, tensor: TensorView) -> Buffer:
         return self._buffers[id(tensor)]

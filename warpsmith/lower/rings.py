@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
-from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
@@ -15,6 +15,7 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.rings import Slots
+from warpsmith.lower.roles import Roles
 
 
 class Rings:
@@ -26,11 +27,20 @@ class Rings:
     """
 
     def __init__(
-        self, fusion: Fusion, domains: DomainMap, granules: Mapping[str, int] | None = None
+        self,
+        fusion: Fusion,
+        domains: DomainMap,
+        granules: Mapping[str, int] | None = None,
+        roles: Roles | None = None,
     ) -> None:
         self._domains = domains
         self._granules = granules or {}
-        self._axes = {id(t): self._find_axis(t) for t in fusion.tensors if t.buffering}
+        self._roles = roles or Roles(fusion)
+        self._axes = {
+            id(t): self._find_axis(t)
+            for t in fusion.tensors
+            if t.buffering and not self._roles.crosses(t)
+        }
         self._drained = {
             id(t): [c for c in fusion.consumers(t) if c.copied_by.is_tma and c.is_output]
             for t in fusion.tensors
@@ -38,22 +48,32 @@ class Rings:
         for tensor in fusion.tensors:
             self._check(fusion, tensor)
 
+    def crosses(self, tensor: TensorView) -> bool:
+        """Whether the tensor passes from one role to others."""
+        return self._roles.crosses(tensor)
+
     def axis(self, tensor: TensorView) -> int | None:
         """Position of the loop that turns the tensor's circular buffer; None without one."""
         return self._axes.get(id(tensor))
 
     def home(self, tensor: TensorView) -> int:
         """How many loops are open where the tensor's memory comes into being."""
+        if self.crosses(tensor):
+            return self.slot_start(tensor)
         axis = self.axis(tensor)
         return tensor.compute_at if axis is None else axis
 
     def slot_start(self, tensor: TensorView) -> int:
         """The first of the loops that one slot holds."""
+        if self.crosses(tensor):
+            return slice_start(tensor)
         axis = self.axis(tensor)
         return tensor.compute_at if axis is None else axis + 1
 
     def is_filled(self, tensor: TensorView) -> bool:
         """Whether what loads the tensor fills a slot, for which its readers wait."""
+        if self.crosses(tensor):
+            return True
         loaded = tensor.copied_by is not LoadStoreOpType.set and not tensor.is_output
         return loaded or (self.axis(tensor) is not None and not self.is_drained(tensor))
 
@@ -134,6 +154,8 @@ class Rings:
                 code="WS0293",
                 remedy=f"call {tensor.name}.set_memory_type(MemoryType.shared)",
             )
+        if self.crosses(tensor):
+            return
         others = [c.name for c in fusion.consumers(tensor) if c not in self._drained[id(tensor)]]
         if others or tensor.copied_by is not LoadStoreOpType.set:
             why = f"also read by {', '.join(others)}" if others else "itself loaded by TMA"
@@ -171,3 +193,23 @@ def _alignment(tensor: TensorView, drained: bool) -> int:
     if tensor.swizzle:
         return 8 * tensor.swizzle
     return 128 if drained or tensor.copied_by.is_tma else 16
+
+
+def slice_start(tensor: TensorView) -> int:
+    """The first of the loops that one slot holds, for a tensor that passes between roles.
+
+    It is what the schedule says; or what stands inside the innermost serial loop that is shared
+    with readers; or what stands inside all loops before those that a copy, or threads, walk.
+    """
+    if tensor.buffering is not None and tensor.buffering.slice_position is not None:
+        return tensor.buffering.slice_position
+    shared = tensor.loop[: tensor.compute_at]
+    for position in reversed(range(len(shared))):
+        if _turns(shared[position]):
+            return position + 1
+    inner = [p for p, axis in enumerate(tensor.loop) if not (_turns(axis) or axis.parallel.is_grid)]
+    return min(inner, default=len(tensor.loop))
+
+
+def _turns(axis: IterDomain) -> bool:
+    return axis.parallel is ParallelType.serial and not axis.is_broadcast

@@ -41,8 +41,9 @@ def circular_buffer(
             slot is what the loops from there on walk. By default those inside the turning loop.
 
     Raises:
-        ScheduleError: WS0280 to WS0284, and WS0240 to WS0244 for roles and slices. Lowering refuses what only the finished schedule shows: no
-            loop that could turn the slots, or more shared memory than a block has.
+        ScheduleError: WS0280 to WS0284, and WS0240 to WS0244 for roles and slices. Lowering
+            refuses what only the finished schedule shows: no loop that could turn the slots, or
+            more shared memory than a block has.
     """
     _check_place(tensor)
     _check_stages(tensor, number_of_stages)

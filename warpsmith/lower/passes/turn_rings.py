@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Expr, Symbol
@@ -15,11 +16,14 @@ from warpsmith.kernel.rings import (
     AwaitCopies,
     Begin,
     Cursor,
+    Drain,
+    Fill,
     InitBarriers,
     Ring,
     Slots,
     TileCopy,
 )
+from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import replace_symbols, walk
 from warpsmith.lower.turning.copies import CopyRing, awaited, committed, cooperates
 from warpsmith.lower.turning.loads import LoadRing, at_most, loads_by_tma
@@ -33,6 +37,8 @@ from warpsmith.lower.turning.parts import (
     without_fills,
 )
 from warpsmith.lower.turning.stores import StoreRing, stores_by_tma
+
+_READY = "barriers are ready"
 
 UNROLL_LIMIT = 64
 """Loops of so many iterations are unrolled whole where they turn a ring in registers."""
@@ -61,18 +67,51 @@ def turn_rings(kernel: Kernel) -> Kernel:
     prefetch fills no more than it uses, so that at the end of every loop all that was asked for has
     been waited for.
     """
-    turner = _Turner(kernel.exchanged)
-    body = turner.statements(kernel.body, frozenset(), inside=False)
+    turner = _Turner(kernel.exchanged, used=len(kernel.rings))
+    if any(isinstance(s, Branch) for s in kernel.body):
+        body = tuple(_branch(s, turner) if isinstance(s, Branch) else s for s in kernel.body)
+    else:
+        body = _whole(kernel.body, turner)
     if not turner.used:
         return kernel
-    start: list[Statement] = [Begin(cursor) for cursor in turner.cursors]
-    if turner.barriers:
-        start += [InitBarriers(tuple(turner.barriers)), Synchronize("barriers are ready")]
-    if any(isinstance(s, TileCopy) and s.stores and s.how.is_tma for s in walk(body)):
-        body = (*body, If(ELECTED, (AwaitCopies(bulk=True),)))
+    start: list[Statement] = []
+    ready = body[:2] if body and isinstance(body[0], InitBarriers) else ()
+    counts = [*(s.arrivals for s in ready[:1] if isinstance(s, InitBarriers)), turner.barriers]
+    if any(counts):
+        start = [InitBarriers(tuple(c for each in counts for c in each)), Synchronize(_READY)]
     shared = (*kernel.shared, *(barrier for barrier, _ in turner.barriers))
-    rings = tuple(turner.rings)
-    return replace(kernel, body=(*start, *body), shared=shared, rings=rings)
+    rings = (*kernel.rings, *turner.rings)
+    return replace(kernel, body=(*start, *body[len(ready) :]), shared=shared, rings=rings)
+
+
+def _whole(statements: Statements, turner: _Turner) -> Statements:
+    """A body with its rings turned, from the start of their cursors to the end of its stores."""
+    body = turner.statements(statements, frozenset(), inside=False)
+    start = [Begin(cursor) for cursor in turner.taken_cursors()]
+    drains = tuple(s for s in walk(statements) if isinstance(s, Drain))
+    if any(isinstance(s, TileCopy) and s.how.is_tma for s in walk(drains)):
+        body = (*body, If(ELECTED, (AwaitCopies(bulk=True),)))
+    return (*start, *body)
+
+
+def _branch(branch: Branch, turner: _Turner) -> Branch:
+    """The same for one role, whose warps are those that release a slot."""
+    role = branch.role
+    turner.warps = integers.mul(role.group_warps, role.groups)
+    own = [s.buffer.name for s in walk(branch.body) if isinstance(s, Fill | Drain)]
+    shared = [
+        s.buffer.name
+        for s in walk(branch.body)
+        if isinstance(s, Fill | Drain) and s.buffer.memory is MemoryType.shared
+    ]
+    if shared and role.groups > 1:
+        raise ScheduleError(
+            f"{shared[0]} is filled by role `{role.name}` itself, whose {role.groups} groups take "
+            "turns and do not meet",
+            code="WS0255",
+            remedy=f"let another role fill {shared[0]}: circular_buffer(..., role=...)",
+        )
+    return replace(branch, body=_whole(branch.body, turner)) if own else branch
 
 
 @dataclass(slots=True)
@@ -84,6 +123,7 @@ class _Turner:
         cursors, barriers: what the kernel starts with, each barrier with its arrivals.
         rings: those with barriers of their own.
         used: rings so far.
+        warps: that release a slot; None for all of the block.
     """
 
     exchanged: frozenset[str]
@@ -91,6 +131,12 @@ class _Turner:
     barriers: list[tuple[Buffer, Expr | None]] = field(default_factory=list)
     rings: list[Ring] = field(default_factory=list)
     used: int = 0
+    warps: Expr | None = None
+
+    def taken_cursors(self) -> list[Cursor]:
+        """The cursors since the last time."""
+        taken, self.cursors = self.cursors, []
+        return taken
 
     def statements(
         self, statements: Statements, claimed: frozenset[str], *, inside: bool
@@ -241,7 +287,7 @@ class _Turner:
         self.cursors += ring.cursors
         self.barriers.append((ring.full, integers.ONE))
         if ring.empty is not None:
-            self.barriers.append((ring.empty, None))
+            self.barriers.append((ring.empty, self.warps))
         described = Ring(name, slots.stages, tuple(elements.items()), ring.full, ring.empty)
         self.rings.append(described)
         return ring

@@ -40,7 +40,7 @@ class CopyRing:
         self._fills = fills
         self.in_registers = memory is MemoryType.local
         self.exchanged = exchanged and not self.in_registers
-        self.asynchronous = any(map(_is_asynchronous, walk(fills)))
+        self.asynchronous = any(map(is_asynchronous, walk(fills)))
         self._fill = Cursor(f"{name}_fill", slots.stages)
         self._use = Cursor(f"{name}_use", slots.stages)
 
@@ -70,7 +70,8 @@ class CopyRing:
         return {name: integers.mul(slot, size) for name, size in self._elements.items()}
 
 
-def _is_asynchronous(statement: Statement) -> bool:
+def is_asynchronous(statement: Statement) -> bool:
+    """Whether a statement copies by `cp.async`."""
     if isinstance(statement, TileCopy):
         return statement.how is LoadStoreOpType.cp_async
     return isinstance(statement, CopyVector) and statement.asynchronous

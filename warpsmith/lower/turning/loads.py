@@ -49,8 +49,8 @@ class LoadRing:
         self.slots = slots
         self.names: Collection[str] = elements.keys()
         self._elements = elements
-        self.full = _barriers(f"{name}_full", stages)
-        self.empty = _barriers(f"{name}_empty", stages) if again else None
+        self.full = barriers(f"{name}_full", stages)
+        self.empty = barriers(f"{name}_empty", stages) if again else None
         self._fill, self._use = Cursor(f"{name}_fill", stages), Cursor(f"{name}_use", stages)
 
     @property
@@ -64,7 +64,7 @@ class LoadRing:
         asked: list[Statement] = []
         if self.empty:  # the fence: what threads read there comes before what the unit writes
             asked += [Await(self.empty, slot, integers.sub(1, phase)), FenceProxy()]
-        asked += _armed(copies, self.full, slot)
+        asked += armed(copies, self.full, slot)
         advance = [Advance(self._fill)] if self.empty else []
         return [If(ELECTED, tuple(asked)), *advance]
 
@@ -84,7 +84,8 @@ class LoadRing:
         return {name: integers.mul(slot, size) for name, size in self._elements.items()}
 
 
-def _barriers(name: str, stages: int) -> Buffer:
+def barriers(name: str, stages: int) -> Buffer:
+    """Memory of a barrier for each slot."""
     size = integers.index(stages)
     return Buffer(name, DataType.Int, MemoryType.shared, size, guarded=True, alignment=8)
 
@@ -93,7 +94,7 @@ def _place(cursor: Cursor, again: Buffer | None) -> tuple[Expr, Expr]:
     return (cursor.slot, cursor.phase) if again else (integers.ZERO, integers.ZERO)
 
 
-def _armed(copies: Statements, barrier: Buffer, slot: Expr) -> Statements:
+def armed(copies: Statements, barrier: Buffer, slot: Expr) -> Statements:
     """Copies that count at the barrier, with what announces their bytes."""
     total = _total(copies)
     counted = tuple(_counted(s, barrier, slot, announce=total is None) for s in copies)

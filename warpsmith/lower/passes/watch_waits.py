@@ -1,0 +1,69 @@
+"""Give every wait for a barrier an end, and a number by which it tells what it waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from itertools import count
+
+from warpsmith.errors import InternalError
+from warpsmith.kernel.nodes import For, If, Kernel, Statement
+from warpsmith.kernel.rings import Await, Ring
+from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.waits import WaitSite, WatchedAwait
+
+
+def watch_waits(kernel: Kernel, limit: int) -> Kernel:
+    """Replace waits by waits that are given up after `limit` nanoseconds.
+
+    Before, in the body of the role `compute`::
+
+        await ring0_full[slot] parity phase
+
+    After, with `site` = (0, "compute", "ring0", ("T1",), full, "model.py:12")::
+
+        await ring0_full[slot] parity phase, at most limit, else report site
+
+    Raises InternalError for a wait for a barrier that belongs to no ring.
+    """
+    rings = {b.name: ring for ring in kernel.rings for b in (ring.full, ring.empty) if b}
+    body = _watched(kernel.body, "", _Sites(rings, limit, count()))
+    return kernel if body == kernel.body else replace(kernel, body=body)
+
+
+class _Sites:
+    """Numbers the waits of one kernel."""
+
+    def __init__(self, rings: dict[str, Ring], limit: int, numbers: Iterator[int]) -> None:
+        self._rings = rings
+        self._limit = limit
+        self._numbers = numbers
+
+    def watched(self, wait: Await, role: str) -> WatchedAwait:
+        ring = self._rings.get(wait.barrier.name)
+        if ring is None:
+            raise InternalError(f"{wait.barrier.name} is waited for and belongs to no ring")
+        site = WaitSite(
+            number=next(self._numbers),
+            role=role,
+            ring=ring.name,
+            buffers=tuple(name for name, _ in ring.buffers),
+            full=wait.barrier == ring.full,
+            where=ring.where,
+        )
+        given = {each.name: getattr(wait, each.name) for each in fields(Await)}
+        return WatchedAwait(**given, site=site, limit=self._limit)
+
+
+def _watched(statements: tuple[Statement, ...], role: str, sites: _Sites) -> tuple[Statement, ...]:
+    result: list[Statement] = []
+    for statement in statements:
+        match statement:
+            case Await():
+                statement = sites.watched(statement, role)
+            case Branch(role=own, body=body):
+                statement = replace(statement, body=_watched(body, own.name, sites))
+            case For(body=body) | If(body=body):
+                statement = replace(statement, body=_watched(body, role, sites))
+        result.append(statement)
+    return tuple(result)

@@ -1,0 +1,155 @@
+"""The bodies of roles: each is lowered from its own operations, with loops of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.rings import TileCopy
+from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch, Role, Turn
+from warpsmith.kernel.traversal import walk
+from warpsmith.lower.leaves import Leaves
+from warpsmith.lower.nests import Nests
+from warpsmith.lower.passages import Passages
+from warpsmith.lower.places import Places
+from warpsmith.lower.roles import Roles
+from warpsmith.lower.threads import Threads, find_role_threads
+from warpsmith.lower.vectors import Vectorizer
+
+BARRIERS = 16
+"""Named barriers of a block (PTX ISA, "bar"). The first is the whole block's."""
+
+
+def branches(
+    fusion: Fusion, places: Places, roles: Roles, vectors: Vectorizer
+) -> tuple[Statement, ...]:
+    """A branch for each role, producers first.
+
+    Raises:
+        ScheduleError: WS0249 where a role uses a slot in several places, WS0253 where its threads
+            cannot be laid out, WS0254 where named barriers run out.
+    """
+    passages = Passages(fusion, places, roles)
+    found: list[Branch] = []
+    for name in roles.names:
+        operations = roles.operations(name)
+        threads = find_role_threads(operations, places.threads, places.domains)
+        leaves = Leaves(places.in_role(threads), vectors)
+        nests = Nests(places.domains, threads, leaves, passages, f"{name}_i")
+        body = nests.build(operations)
+        by_tma = all(op.outputs[0].copied_by.is_tma for op in operations)
+        role = _role(name, threads, passages.groups_along(name), by_tma, body)
+        found.append(Branch(role, body))
+    _check_turns(found)
+    return _laid_out(found)
+
+
+def block_of(roles: Iterable[Role]) -> tuple[Expr, Expr, Expr]:
+    """Threads of the block along x, y, z: all lie along x."""
+    end: Expr = integers.ZERO
+    for role in roles:
+        if role.single:
+            groups = role.first_warp // WARP_GROUP + 1
+            end = integers.index(groups * WARP_GROUP * WARP)
+        else:
+            end = integers.add(role.first_warp * WARP, role.threads)
+    return end, integers.ONE, integers.ONE
+
+
+def _role(
+    name: str,
+    threads: Threads,
+    groups_along: ParallelType | None,
+    by_tma: bool,
+    body: Sequence[Statement],
+) -> Role:
+    """The role with its threads, not yet placed among the others."""
+    tiles = [s for s in walk(tuple(body)) if isinstance(s, TileCopy)]
+    x, y, z = (threads.extents.get(kind, integers.ONE) for kind in BLOCK_TYPES)
+    if by_tma and all(tile.how.is_tma for tile in tiles):
+        return Role(name, 0, (x, y, z), single=True)
+    if by_tma:  # what TMA cannot copy, a warp group copies
+        return Role(name, 0, (integers.index(WARP_GROUP * WARP), y, z))
+    return Role(name, 0, (x, y, z), groups_along)
+
+
+def _laid_out(found: Sequence[Branch]) -> tuple[Statement, ...]:
+    """Single warps first, then the roles of many threads, with their named barriers."""
+    single = [branch for branch in found if branch.role.single]
+    many = sorted(
+        (branch for branch in found if not branch.role.single),
+        key=lambda branch: not _is_whole(branch.role),
+    )
+    placed: list[Branch] = []
+    for warp, branch in enumerate(single):
+        placed.append(replace(branch, role=replace(branch.role, first_warp=warp)))
+    first = WARP_GROUP * -(-len(single) // WARP_GROUP)
+    barrier = 1
+    for position, branch in enumerate(many):
+        role = replace(branch.role, first_warp=first, barrier=barrier)
+        _check_groups(role)
+        placed.append(replace(branch, role=role))
+        threads = integers.constant(role.threads)
+        if position < len(many) - 1:
+            if threads is None or threads % WARP:
+                raise ScheduleError(
+                    f"role `{role.name}` has {role.threads!r} threads, and so has "
+                    f"`{many[-1].role.name}`: of several roles of many threads only one may have "
+                    "other than whole warps, known when the kernel is compiled",
+                    code="WS0253",
+                    remedy=f"bind a multiple of {WARP} iterations to the block",
+                )
+            warps = threads // WARP
+            first += WARP_GROUP * -(-warps // WARP_GROUP)
+        barrier += role.groups
+    if barrier > BARRIERS:
+        groups = ", ".join(f"`{b.role.name}` {b.role.groups}" for b in many)
+        raise ScheduleError(
+            f"the groups of roles ({groups}) need {barrier - 1} named barriers, and a block has "
+            f"{BARRIERS - 1} besides its own",
+            code="WS0254",
+            remedy="use fewer groups or roles",
+        )
+    return tuple(placed)
+
+
+def _is_whole(role: Role) -> bool:
+    """Whether the role's threads are whole warps, as many as is known."""
+    threads = integers.constant(role.threads)
+    return threads is not None and threads % WARP == 0
+
+
+def _check_groups(role: Role) -> None:
+    threads = integers.constant(role.group_threads)
+    if role.groups > 1 and (threads is None or threads % WARP):
+        raise ScheduleError(
+            f"{role.groups} groups of role `{role.name}` take turns, each of "
+            f"{role.group_threads!r} threads, which are not whole warps",
+            code="WS0253",
+            remedy=f"bind a multiple of {WARP} iterations to the other axes of the block",
+        )
+
+
+def _check_turns(found: Sequence[Branch]) -> None:
+    """Each role fills, or uses, a slot in one place of its body."""
+    for branch in found:
+        seen: set[str] = set()
+        for statement in walk(branch.body):
+            if not isinstance(statement, Turn):
+                continue
+            for passage in statement.passages:
+                name = passage.buffer.name
+                if name in seen:
+                    raise ScheduleError(
+                        f"role `{branch.role.name}` comes by the slots of {name} in loops that "
+                        "follow each other: the first would use up what the second waits for",
+                        code="WS0249",
+                        remedy=f"inline what reads {name} so that one loop does, or load it twice",
+                    )
+                seen.add(name)
