@@ -1,0 +1,1 @@
+"""Synchronization as objects: what roles and rings promise each other, and whether they keep it."""
