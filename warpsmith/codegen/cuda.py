@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from warpsmith.codegen.lines import each_lane
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.codegen.prelude.vector import LoadHint
+from warpsmith.codegen.reductions import ReductionText
 from warpsmith.codegen.rings import RingText
+from warpsmith.codegen.roles import (
+    Bundle,
+    asks_for_one,
+    bounds,
+    branches_of,
+    bundles,
+    conditions,
+    entry_registers,
+    register_line,
+    warps_of,
+)
+from warpsmith.codegen.teams import Team, group_of, thread_lines, together, whole_block
 from warpsmith.codegen.values import ValueText, is_scalar
 from warpsmith.ir import integers
-from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType, ParallelType
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import (
     Accumulate,
     Buffer,
@@ -26,20 +42,12 @@ from warpsmith.kernel.nodes import (
     Statement,
     Store,
     Synchronize,
-    WelfordBatch,
     WelfordMerge,
     WelfordStep,
 )
 from warpsmith.kernel.rings import ELECTED, InitBarriers
+from warpsmith.kernel.roles import WARP, Branch
 from warpsmith.kernel.traversal import walk
-
-REDUCERS = {
-    "sum": "ws_sum",
-    "prod": "ws_prod",
-    "max": "ws_max",
-    "min": "ws_min",
-    "welford": "ws_welford_combine",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +114,20 @@ class _Printer:
         self._kernel = kernel
         self._value = ValueText(kernel.index_type)
         self._rings = RingText(kernel, self._value)
+        self._reductions = ReductionText(kernel, self._value)
+        self._branches = branches_of(kernel)
         self._lines: list[str] = []
         self._depth = 1
-        self._temporaries = 0
 
     def printed(self) -> Printed:
         self._thread_indices()
         self._elected()
         self._shared()
-        for statement in self._kernel.body:
-            self._statement(statement)
+        team = whole_block(self._kernel, self._value)
+        for statement in self._kernel.body[: len(self._kernel.body) - len(self._branches)]:
+            self._statement(statement, team)
+        if self._branches:
+            self._dispatch()
         start, parameters = self._signature()
         body = "\n".join(self._lines)
         prelude = prelude_text(self._value.pieces)
@@ -136,24 +148,30 @@ class _Printer:
             self._value.pieces.add("tensor")
             parameters.append(f"const __grid_constant__ ws_tensor_map {tensor_map.name}")
         parameters += [f"const {self._value.type_name(s.dtype)} {s.name}" for s in kernel.scalars]
-        threads = integers.constant(integers.mul(*kernel.launch.block))
-        blocks = f", {kernel.launch.blocks_per_sm}" if kernel.launch.blocks_per_sm else ""
-        bound = f" __launch_bounds__({threads}{blocks})" if threads else ""
+        threads, blocks = bounds(kernel)
+        at_once = f", {blocks}" if blocks else ""
+        bound = f" __launch_bounds__({threads}{at_once})" if threads else ""
         listing = ",\n    ".join(parameters)
         return f'extern "C" __global__ void{bound} ', f"(\n    {listing})"
 
     def _thread_indices(self) -> None:
         kernel = self._kernel
         kind = self._value.type_name(DataType.Index)
-        dims = zip(
-            (*GRID_TYPES, *BLOCK_TYPES), (*kernel.launch.grid, *kernel.launch.block), strict=True
-        )
+        dims = [*zip(GRID_TYPES, kernel.launch.grid, strict=True)]
+        if not self._branches:  # each role counts its own threads
+            dims += zip(BLOCK_TYPES, kernel.launch.block, strict=True)
         for axis, extent in dims:
             if extent != integers.ONE:
                 self._line(f"const {kind} {axis.name} = {axis.value};")
 
     def _elected(self) -> None:
-        """Choose, once, the thread that asks for copies."""
+        """Choose, once, the thread that asks for copies; with roles, one of each warp."""
+        if self._branches:
+            self._value.pieces.add("roles")
+            self._line("const int warp = ws_warp();")
+            self._line("const bool elected_lane = ws_elect_lane();")
+            self._line(f"const bool {ELECTED.name} = elected_lane && warp == 0;")
+            return
         conditions = (s.condition for s in walk(self._kernel.body) if isinstance(s, If))
         barriers = any(isinstance(s, InitBarriers) for s in self._kernel.body)
         if barriers or any(condition == ELECTED for condition in conditions):
@@ -173,17 +191,70 @@ class _Printer:
     def _line(self, text: str) -> None:
         self._lines.append("  " * self._depth + text)
 
-    def _block(self, head: str, body: tuple[Statement, ...]) -> None:
-        self._line(head + " {")
+    def _all(self, lines: list[str]) -> None:
+        for line in lines:
+            self._line(line)
+
+    def _block(self, head: str, body: tuple[Statement, ...], team: Team | None) -> None:
+        with self._braces(head + " {"):
+            for statement in body:
+                self._statement(statement, team)
+
+    @contextmanager
+    def _braces(self, head: str) -> Iterator[None]:
+        self._line(head)
         self._depth += 1
-        for statement in body:
-            self._statement(statement)
+        yield
         self._depth -= 1
         self._line("}")
 
+    # --- roles ---------------------------------------------------------------------------------
+
+    def _dispatch(self) -> None:
+        """Each warp group first changes its registers, as one; then each warp goes to its role."""
+        threads, blocks = bounds(self._kernel)
+        warps = None if threads is None else -(-threads // WARP)
+        found = bundles(self._branches, warps)
+        ranges = tuple((bundle.start, bundle.end) for bundle in found)
+        chained = ""
+        for bundle, condition in zip(found, conditions(ranges, 0, warps), strict=True):
+            with self._braces(f"{chained}{f'if ({condition}) ' if condition else ''}{{"):
+                if bundle.registers is not None and threads is not None:
+                    self._value.pieces.add("registers")
+                    entry = entry_registers(threads, blocks)
+                    self._line(register_line(bundle.registers, entry))
+                self._bundle(bundle)
+            chained = "else "
+
+    def _bundle(self, bundle: Bundle) -> None:
+        chained = ""
+        tests = conditions(warps_of(bundle.branches), bundle.start, bundle.end)
+        for branch, condition in zip(bundle.branches, tests, strict=True):
+            self._line(f"// {branch.role.name}")
+            if condition or chained:
+                with self._braces(f"{chained}{f'if ({condition}) ' if condition else ''}{{"):
+                    self._branch(branch)
+            else:
+                self._branch(branch)
+            chained = "else "
+
+    def _branch(self, branch: Branch) -> None:
+        role = branch.role
+        if role.single:
+            self._block("if (elected_lane)", branch.body, None)
+            return
+        kind = self._value.type_name(DataType.Index)
+        self._all(thread_lines(role, self._value, kind))
+        if asks_for_one(branch.body):
+            first = f"warp - group * {self._value(role.group_warps)}" if role.groups > 1 else "warp"
+            self._line(f"const bool {ELECTED.name} = elected_lane && {first} == {role.first_warp};")
+        team = group_of(role, self._value)
+        for statement in branch.body:
+            self._statement(statement, team)
+
     # --- statements ----------------------------------------------------------------------------
 
-    def _statement(self, statement: Statement) -> None:
+    def _statement(self, statement: Statement, team: Team | None) -> None:
         value = self._value
         match statement:
             case Declare(buffer=buffer):
@@ -197,32 +268,23 @@ class _Printer:
                 self._line("#pragma unroll" if unroll else "#pragma unroll 1")
                 kind, name = value.type_name(DataType.Index), symbol.name
                 bound = value.operand(extent)
-                self._block(f"for ({kind} {name} = 0; {name} < {bound}; ++{name})", body)
+                self._block(f"for ({kind} {name} = 0; {name} < {bound}; ++{name})", body, team)
             case If(condition=condition, body=body):
-                self._block(f"if ({value(condition)})", body)
+                self._block(f"if ({value(condition)})", body, team)
             case Store(buffer=buffer, index=index, value=expr):
                 self._line(f"{value.place(buffer, index)} = {value(expr)};")
             case CopyVector():
                 self._copy(statement)
-            case Accumulate(op=op, buffer=buffer, index=index, value=expr):
-                value.pieces.add("reduce_ops")
-                place = value.place(buffer, index)
-                kind = value.type_name(buffer.dtype)
-                term = value(expr)
-                self._line(f"{place} = {REDUCERS[op]}::combine<{kind}>({place}, {term});")
-            case WelfordStep():
-                self._welford_step(statement)
-            case WelfordMerge():
-                self._welford_merge(statement)
-            case Reduce():
-                self._reduce(statement)
+            case Accumulate() | WelfordStep() | WelfordMerge() | Reduce():
+                self._all(self._reductions.lines(statement, team))
             case Synchronize(why=why):
-                self._line(f"__syncthreads();{f'  // {why}' if why else ''}")
+                value.pieces |= together(team, statement).pieces
+                meeting = together(team, statement).meeting
+                self._line(f"{meeting}{f'  // {why}' if why else ''}")
             case Comment(text=text):
                 self._line(f"// {text}")
             case _:
-                for line in self._rings.lines(statement):
-                    self._line(line)
+                self._all(self._rings.lines(statement, team))
 
     def _copy(self, copy: CopyVector) -> None:
         """A register array moves to or from memory as one vector."""
@@ -241,12 +303,12 @@ class _Printer:
         if self._is_local(copy.source):
             self._line(f"{vector} v;")
             source = value.place(copy.source, copy.source_index, "k")
-            self._each_lane(copy.width, f"v[k] = {source};")
+            self._all(each_lane(copy.width, f"v[k] = {source};"))
         else:
             self._line(f"const {vector} v = {self._fetch(copy, vector)};")
         if self._is_local(copy.target):
             target = value.place(copy.target, copy.target_index, "k")
-            self._each_lane(copy.width, f"{target} = v[k];")
+            self._all(each_lane(copy.width, f"{target} = v[k];"))
         else:
             place = f"{copy.target.name} + {value.operand(copy.target_index)}"
             shared = copy.target.memory is MemoryType.shared
@@ -264,149 +326,5 @@ class _Printer:
             hint = LoadHint.NC_NO_ALLOCATE if copy.streaming else LoadHint.NC
         return f"ws_load<{kind}, {copy.width}, {hint.value}>({place})"
 
-    def _each_lane(self, width: int, text: str) -> None:
-        self._line("#pragma unroll")
-        self._line(f"for (int k = 0; k < {width}; ++k) {text}")
-
     def _is_local(self, buffer: Buffer) -> bool:
         return buffer.memory is MemoryType.local
-
-    def _welford_step(self, step: WelfordStep) -> None:
-        """All values of a step meet one count, so one reciprocal serves them."""
-        value = self._value
-        value.pieces.add("welford_batch" if step.joined or step.batch else "welford")
-        kind = value.type_name(step.mean.dtype)
-        width = len(step.values)
-        self._line("{")
-        self._depth += 1
-        self._line(f"const {kind} x[{width}] = {{{', '.join(map(value, step.values))}}};")
-        if step.batch is not None:
-            self._welford_batch(step, step.batch, kind)
-        elif step.joined:
-            places = (value.place(b, step.index) for b in (step.mean, step.m2))
-            count = value.place(step.count, step.count_index)
-            self._line(f"ws_welford_join(x, {', '.join(places)}, {count});")
-        else:
-            self._welford_lanes(step, kind)
-        self._depth -= 1
-        self._line("}")
-
-    def _welford_lanes(self, step: WelfordStep, kind: str) -> None:
-        """Each value updates a mean and m2 of its own."""
-        count = self._value.place(step.count, step.count_index)
-        mean, m2 = (self._value.place(b, step.index, "k") for b in (step.mean, step.m2))
-        self._line(f"{count} += 1;")
-        self._line(f"const {kind} weight = ws_reciprocal_of_count({count});")
-        self._each_lane(
-            len(step.values),
-            f"{{ const {kind} delta = x[k] - {mean}; {mean} += delta * weight; "
-            f"{m2} += delta * (x[k] - {mean}); }}",
-        )
-
-    def _welford_batch(self, step: WelfordStep, batch: WelfordBatch, kind: str) -> None:
-        """The first step of a batch opens it, each collects, and the last one closes it."""
-        value, width = self._value, len(step.values)
-        triples, lane = (1, "0") if step.joined else (width, "k")
-        mean, m2 = (value.place(b, step.index, lane) for b in (step.mean, step.m2))
-        count = value.place(step.count, step.count_index)
-        shift, total, squares = (
-            value.place(b, integers.ZERO, lane) for b in (batch.shift, batch.sum, batch.squares)
-        )
-        number = value.operand(batch.step)
-        self._line(f"if ({number} == 0) {{")
-        start = f"ws_welford_shift(x, {mean}, {count})" if step.joined else mean
-        self._each_lane(triples, f"{{ {shift} = {start}; {total} = {squares} = 0; }}")
-        self._line("}")
-        self._each_lane(width, f"ws_welford_collect(x[k], {shift}, {total}, {squares});")
-        self._line(f"if ({number} == {batch.steps - 1}) {{")
-        self._line(f"{count} += {batch.steps * (width if step.joined else 1)};")
-        self._line(f"const {kind} weight = ws_reciprocal_of_count({count});")
-        self._each_lane(
-            triples, f"ws_welford_close({shift}, {total}, {squares}, weight, {mean}, {m2});"
-        )
-        self._line("}")
-
-    def _welford_merge(self, merge: WelfordMerge) -> None:
-        value = self._value
-        value.pieces.add("reduce_ops")
-        kind = f"ws_welford<{value.type_name(merge.mean.dtype)}>"
-        running = [value.place(b, merge.index) for b in (merge.mean, merge.m2, merge.count)]
-        part = ", ".join(map(value, merge.part))
-        self._line("{")
-        self._depth += 1
-        self._line(
-            f"const {kind} w = {REDUCERS['welford']}::combine("
-            f"{kind}{{{', '.join(running)}}}, {kind}{{{part}}});"
-        )
-        members = ("mean", "m2", "count")
-        stores = (f"{name} = w.{m};" for name, m in zip(running, members, strict=True))
-        self._line(" ".join(stores))
-        self._depth -= 1
-        self._line("}")
-
-    def _reduce(self, reduce: Reduce) -> None:
-        """Pack the values, combine them, unpack them."""
-        value = self._value
-        value.pieces |= {"reduce_ops", "block_reduce"}
-        welford = reduce.op == "welford"
-        element = value.type_name(reduce.buffers[0].dtype)
-        kind = f"ws_welford<{element}>" if welford else element
-        name = f"r{self._temporaries}"
-        self._temporaries += 1
-        if reduce.last is not None:
-            self._line(f"bool {reduce.last.name};")
-        self._line("{")
-        self._depth += 1
-        self._line(f"{kind} {name}[{reduce.elements}];")
-        members = ("mean", "m2", "count") if welford else ("",)
-        places = [
-            (
-                f"{name}[k].{member}" if member else f"{name}[k]",
-                value.place(buffer, reduce.index, "k"),
-            )
-            for member, buffer in zip(members, reduce.buffers, strict=True)
-        ]
-        self._each_lane(reduce.elements, "{ " + " ".join(f"{v} = {b};" for v, b in places) + " }")
-        template = f"{REDUCERS[reduce.op]}, {reduce.elements}, " + ", ".join(
-            "true" if axis in reduce.block_axes else "false" for axis in BLOCK_TYPES
-        )
-        dims = ", ".join(self._block_dim(axis) for axis in BLOCK_TYPES)
-        scratch = f"({kind}*){reduce.scratch.name}"
-        if reduce.block_axes:
-            self._line(f"ws_block_reduce<{template}>({name}, {scratch}, {dims});")
-        if reduce.last is not None:
-            value.pieces.add("grid_reduce")
-            assert reduce.workspace is not None
-            assert reduce.semaphore is not None
-            split, splits = self._linear(reduce.grid_axes)
-            segment, _ = self._linear(tuple(a for a in GRID_TYPES if a not in reduce.grid_axes))
-            self._line(
-                f"{reduce.last.name} = ws_grid_reduce<{template}>({name}, "
-                f"({kind}*){reduce.workspace.name}, (unsigned*){reduce.semaphore.name}, {scratch}, "
-                f"{split}, {splits}, {segment}, {dims});"
-            )
-        self._each_lane(reduce.elements, "{ " + " ".join(f"{b} = {v};" for v, b in places) + " }")
-        self._depth -= 1
-        self._line("}")
-
-    def _block_dim(self, axis: ParallelType) -> str:
-        extent = self._kernel.launch.block[BLOCK_TYPES.index(axis)]
-        if isinstance(extent, Const):
-            return self._value(extent)
-        return f"(int)blockDim.{axis.name[-1]}"
-
-    def _linear(self, axes: tuple[ParallelType, ...]) -> tuple[str, str]:
-        """Row-major index over some grid axes, and their number; unused axes are left out."""
-        used = [a for a in axes if self._kernel.launch.grid[GRID_TYPES.index(a)] != integers.ONE]
-        if not used:
-            return "0", "1"
-        index = ""
-        for axis in reversed(used):
-            letter = axis.name[-1]
-            index = (
-                f"({index} * gridDim.{letter} + blockIdx.{letter})"
-                if index
-                else (f"blockIdx.{letter}")
-            )
-        count = " * ".join(f"gridDim.{axis.name[-1]}" for axis in used)
-        return f"(int)({index})", f"(int)({count})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpsmith.codegen.teams import Team, together
 from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
@@ -34,7 +35,7 @@ class RingText:
         self._value = value
         self._maps = {_key(tensor_map): tensor_map.name for tensor_map in kernel.tensor_maps}
 
-    def lines(self, statement: Statement) -> list[str]:
+    def lines(self, statement: Statement, team: Team | None) -> list[str]:
         value = self._value
         match statement:
             case Begin(cursor=cursor, slot=start):
@@ -55,7 +56,8 @@ class RingText:
             case Await(barrier=barrier, slot=slot, parity=parity):
                 return [f"ws_barrier_wait({self._barrier(barrier, slot)}, {value(parity)});"]
             case Release(barrier=barrier, slot=slot):
-                return [f"ws_barrier_release({self._barrier(barrier, slot)});"]
+                thread = together(team, statement).release
+                return [f"ws_barrier_release({self._barrier(barrier, slot)}{thread});"]
             case Arrive(barrier=barrier, slot=slot):
                 return [f"ws_barrier_arrive({self._barrier(barrier, slot)});"]
             case FenceProxy():
@@ -72,7 +74,7 @@ class RingText:
             case TileCopy(how=LoadStoreOpType.bulk):
                 return self._guarded(statement, self._bulk(statement))
             case TileCopy():
-                return self._by_threads(statement)
+                return self._by_threads(statement, together(team, statement))
         raise InternalError(f"{type(statement).__name__} has no CUDA text")
 
     def _advance(self, cursor: Cursor, by: int) -> str:
@@ -130,7 +132,7 @@ class RingText:
         barrier = self._barrier(*copy.barrier)
         return f"ws_bulk_load({self._shared(copy)}, {memory}, {amount}, {barrier});"
 
-    def _by_threads(self, copy: TileCopy) -> list[str]:
+    def _by_threads(self, copy: TileCopy, team: Team) -> list[str]:
         """Pieces of the box in turn over all threads, each where it is inside."""
         value = self._value
         value.pieces |= {"address", "cp_async"}
@@ -138,8 +140,8 @@ class RingText:
         size = copy.memory.dtype.size
         step = copy.width // size
         lines = [
-            f"for (int piece = ws_thread(); piece < {copy.elements // step}; "
-            "piece += ws_threads()) {",
+            f"for (int piece = {team.thread}; piece < {copy.elements // step}; "
+            f"piece += {team.threads}) {{",
             "  int left = piece;",
         ]
         indices = []

@@ -14,6 +14,7 @@ from warpsmith.codegen.prelude.math import MATH
 from warpsmith.codegen.prelude.piece import Piece
 from warpsmith.codegen.prelude.reduce import REDUCE
 from warpsmith.codegen.prelude.rings import RINGS
+from warpsmith.codegen.prelude.roles import ROLES
 from warpsmith.codegen.prelude.storage import STORAGE
 from warpsmith.codegen.prelude.vector import VECTOR, LoadHint, StoreHint
 from warpsmith.errors import InternalError
@@ -24,7 +25,10 @@ from warpsmith.kernel.scratch import (
 )
 
 PIECES: Mapping[str, Piece] = MappingProxyType(
-    {piece.name: piece for piece in (*VECTOR, *STORAGE, *MATH, *REDUCE, *BLOCK, *GRID, *RINGS)}
+    {
+        piece.name: piece
+        for piece in (*VECTOR, *STORAGE, *MATH, *REDUCE, *BLOCK, *GRID, *RINGS, *ROLES)
+    }
 )
 
 

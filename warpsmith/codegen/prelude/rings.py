@@ -62,10 +62,14 @@ __device__ __forceinline__ void ws_barrier_arrive(long long* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
                  :: "r"(ws_address(barrier)) : "memory");
 }
-// One arrival for all threads of a warp, after what they did to a slot.
-__device__ __forceinline__ void ws_barrier_release(long long* barrier) {
+// One arrival for all threads of a warp, after what they did to a slot; `thread` counts threads
+// from the start of some warp.
+__device__ __forceinline__ void ws_barrier_release(long long* barrier, int thread) {
     __syncwarp();
-    if (ws_thread() % 32 == 0) ws_barrier_arrive(barrier);
+    if (thread % 32 == 0) ws_barrier_arrive(barrier);
+}
+__device__ __forceinline__ void ws_barrier_release(long long* barrier) {
+    ws_barrier_release(barrier, ws_thread());
 }
 """
 

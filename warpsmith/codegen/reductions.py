@@ -1,0 +1,211 @@
+"""Statements that accumulate and reduce, as CUDA text."""
+
+from __future__ import annotations
+
+from warpsmith.codegen.lines import block, each_lane
+from warpsmith.codegen.teams import Team, together
+from warpsmith.codegen.values import ValueText
+from warpsmith.errors import InternalError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
+from warpsmith.kernel.nodes import (
+    Accumulate,
+    Kernel,
+    Reduce,
+    Statement,
+    WelfordBatch,
+    WelfordMerge,
+    WelfordStep,
+)
+
+REDUCERS = {
+    "sum": "ws_sum",
+    "prod": "ws_prod",
+    "max": "ws_max",
+    "min": "ws_min",
+    "welford": "ws_welford_combine",
+}
+
+
+class ReductionText:
+    """Prints them, a list of lines each; nested lines are indented by two spaces."""
+
+    def __init__(self, kernel: Kernel, value: ValueText) -> None:
+        self._kernel = kernel
+        self._value = value
+        self._temporaries = 0
+
+    def lines(self, statement: Statement, team: Team | None) -> list[str]:
+        value = self._value
+        match statement:
+            case Accumulate(op=op, buffer=buffer, index=index, value=expr):
+                value.pieces.add("reduce_ops")
+                place = value.place(buffer, index)
+                kind = value.type_name(buffer.dtype)
+                term = value(expr)
+                return [f"{place} = {REDUCERS[op]}::combine<{kind}>({place}, {term});"]
+            case WelfordStep():
+                return self._welford_step(statement)
+            case WelfordMerge():
+                return self._welford_merge(statement)
+            case Reduce():
+                return self._reduce(statement, together(team, statement))
+        raise InternalError(f"{type(statement).__name__} reduces nothing")
+
+    # --- one thread ----------------------------------------------------------------------------
+
+    def _welford_step(self, step: WelfordStep) -> list[str]:
+        """All values of a step meet one count, so one reciprocal serves them."""
+        value = self._value
+        value.pieces.add("welford_batch" if step.joined or step.batch else "welford")
+        kind = value.type_name(step.mean.dtype)
+        width = len(step.values)
+        lines = [f"const {kind} x[{width}] = {{{', '.join(map(value, step.values))}}};"]
+        if step.batch is not None:
+            lines += self._welford_batch(step, step.batch, kind)
+        elif step.joined:
+            places = (value.place(b, step.index) for b in (step.mean, step.m2))
+            count = value.place(step.count, step.count_index)
+            lines.append(f"ws_welford_join(x, {', '.join(places)}, {count});")
+        else:
+            lines += self._welford_lanes(step, kind)
+        return block(lines)
+
+    def _welford_lanes(self, step: WelfordStep, kind: str) -> list[str]:
+        """Each value updates a mean and m2 of its own."""
+        count = self._value.place(step.count, step.count_index)
+        mean, m2 = (self._value.place(b, step.index, "k") for b in (step.mean, step.m2))
+        return [
+            f"{count} += 1;",
+            f"const {kind} weight = ws_reciprocal_of_count({count});",
+            *each_lane(
+                len(step.values),
+                f"{{ const {kind} delta = x[k] - {mean}; {mean} += delta * weight; "
+                f"{m2} += delta * (x[k] - {mean}); }}",
+            ),
+        ]
+
+    def _welford_batch(self, step: WelfordStep, batch: WelfordBatch, kind: str) -> list[str]:
+        """The first step of a batch opens it, each collects, and the last one closes it."""
+        value, width = self._value, len(step.values)
+        triples, lane = (1, "0") if step.joined else (width, "k")
+        mean, m2 = (value.place(b, step.index, lane) for b in (step.mean, step.m2))
+        count = value.place(step.count, step.count_index)
+        shift, total, squares = (
+            value.place(b, integers.ZERO, lane) for b in (batch.shift, batch.sum, batch.squares)
+        )
+        number = value.operand(batch.step)
+        start = f"ws_welford_shift(x, {mean}, {count})" if step.joined else mean
+        return [
+            f"if ({number} == 0) {{",
+            *each_lane(triples, f"{{ {shift} = {start}; {total} = {squares} = 0; }}"),
+            "}",
+            *each_lane(width, f"ws_welford_collect(x[k], {shift}, {total}, {squares});"),
+            f"if ({number} == {batch.steps - 1}) {{",
+            f"{count} += {batch.steps * (width if step.joined else 1)};",
+            f"const {kind} weight = ws_reciprocal_of_count({count});",
+            *each_lane(
+                triples, f"ws_welford_close({shift}, {total}, {squares}, weight, {mean}, {m2});"
+            ),
+            "}",
+        ]
+
+    def _welford_merge(self, merge: WelfordMerge) -> list[str]:
+        value = self._value
+        value.pieces.add("reduce_ops")
+        kind = f"ws_welford<{value.type_name(merge.mean.dtype)}>"
+        running = [value.place(b, merge.index) for b in (merge.mean, merge.m2, merge.count)]
+        part = ", ".join(map(value, merge.part))
+        members = ("mean", "m2", "count")
+        stores = (f"{name} = w.{m};" for name, m in zip(running, members, strict=True))
+        combined = (
+            f"const {kind} w = {REDUCERS['welford']}::combine("
+            f"{kind}{{{', '.join(running)}}}, {kind}{{{part}}});"
+        )
+        return block([combined, " ".join(stores)])
+
+    # --- many threads --------------------------------------------------------------------------
+
+    def _reduce(self, reduce: Reduce, team: Team) -> list[str]:
+        """Pack the values, combine them, unpack them."""
+        value = self._value
+        value.pieces |= {"reduce_ops", "block_reduce"} | (team.pieces if team.place else set())
+        if team.apart in reduce.block_axes:
+            raise InternalError(f"{reduce.buffers[0].name} is reduced across groups of a role")
+        welford = reduce.op == "welford"
+        element = value.type_name(reduce.buffers[0].dtype)
+        kind = f"ws_welford<{element}>" if welford else element
+        name = f"r{self._temporaries}"
+        self._temporaries += 1
+        members = ("mean", "m2", "count") if welford else ("",)
+        places = [
+            (
+                f"{name}[k].{member}" if member else f"{name}[k]",
+                value.place(buffer, reduce.index, "k"),
+            )
+            for member, buffer in zip(members, reduce.buffers, strict=True)
+        ]
+        packed = "{ " + " ".join(f"{v} = {b};" for v, b in places) + " }"
+        unpacked = "{ " + " ".join(f"{b} = {v};" for v, b in places) + " }"
+        template = f"{REDUCERS[reduce.op]}, {reduce.elements}, " + ", ".join(
+            "true" if axis in reduce.block_axes else "false" for axis in BLOCK_TYPES
+        )
+        scratch = f"({kind}*){self._scratch(reduce, team)}"
+        who = ", ".join((*team.dims, *((team.place,) if team.place else ())))
+        lines = [f"{kind} {name}[{reduce.elements}];", *each_lane(reduce.elements, packed)]
+        if reduce.block_axes:
+            lines.append(f"ws_block_reduce<{template}>({name}, {scratch}, {who});")
+        if reduce.last is not None:
+            lines.append(self._across_blocks(reduce, team, template, name, kind, scratch, who))
+        lines += each_lane(reduce.elements, unpacked)
+        flag = [f"bool {reduce.last.name};"] if reduce.last is not None else []
+        return [*flag, *block(lines)]
+
+    def _scratch(self, reduce: Reduce, team: Team) -> str:
+        """Where the group's part of the scratch starts."""
+        name = reduce.scratch.name
+        if not team.group:
+            return name
+        part = self._value.operand(integers.floordiv(reduce.scratch.size, team.groups))
+        return f"({name} + {team.group} * {part})"
+
+    def _across_blocks(
+        self,
+        reduce: Reduce,
+        team: Team,
+        template: str,
+        name: str,
+        kind: str,
+        scratch: str,
+        who: str,
+    ) -> str:
+        """Each group of a role is a segment of its own, besides those of the grid."""
+        assert reduce.last is not None
+        assert reduce.workspace is not None
+        assert reduce.semaphore is not None
+        self._value.pieces.add("grid_reduce")
+        split, splits = self._linear(reduce.grid_axes)
+        segment, _ = self._linear(tuple(a for a in GRID_TYPES if a not in reduce.grid_axes))
+        if team.group:
+            segment = f"{segment} * {team.groups} + {team.group}"
+        return (
+            f"{reduce.last.name} = ws_grid_reduce<{template}>({name}, "
+            f"({kind}*){reduce.workspace.name}, (unsigned*){reduce.semaphore.name}, {scratch}, "
+            f"{split}, {splits}, {segment}, {who});"
+        )
+
+    def _linear(self, axes: tuple[ParallelType, ...]) -> tuple[str, str]:
+        """Row-major index over some grid axes, and their number; unused axes are left out."""
+        used = [a for a in axes if self._kernel.launch.grid[GRID_TYPES.index(a)] != integers.ONE]
+        if not used:
+            return "0", "1"
+        index = ""
+        for axis in reversed(used):
+            letter = axis.name[-1]
+            index = (
+                f"({index} * gridDim.{letter} + blockIdx.{letter})"
+                if index
+                else (f"blockIdx.{letter}")
+            )
+        count = " * ".join(f"gridDim.{axis.name[-1]}" for axis in used)
+        return f"(int)({index})", f"(int)({count})"

@@ -1,0 +1,145 @@
+"""Which warps run which role: an if-else tree over the number of a warp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warpsmith.errors import InternalError
+from warpsmith.ir import integers
+from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.rings import ELECTED
+from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch
+from warpsmith.kernel.traversal import expressions, walk
+
+REGISTERS = 65536
+"""Of 32 bits, in a multiprocessor."""
+MOST_REGISTERS = 255
+"""That a thread may have."""
+GRANULE = 8
+"""Registers of a thread are handed out in multiples of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Warp groups that belong together: those of one role, or one that several roles share.
+
+    Attributes:
+        start, end: its warps, multiples of a warp group's, but for the end of a block that is cut
+            short; None where the end is not known before the launch.
+        branches: in the order of their warps.
+    """
+
+    start: int
+    end: int | None
+    branches: tuple[Branch, ...]
+
+    @property
+    def registers(self) -> int | None:
+        """That each of its threads asks for."""
+        asked = {b.role.registers for b in self.branches if b.role.registers is not None}
+        if len(asked) > 1:
+            names = ", ".join(branch.role.name for branch in self.branches)
+            raise InternalError(f"{names} share a warp group, and have different registers")
+        return asked.pop() if asked else None
+
+
+def branches_of(kernel: Kernel) -> tuple[Branch, ...]:
+    """The bodies of the kernel's roles, which end its own; none without roles."""
+    found = tuple(s for s in kernel.body if isinstance(s, Branch))
+    if found and kernel.body[-len(found) :] != found:
+        raise InternalError(f"{kernel.name}: statements follow the branch of a role")
+    if sum(isinstance(s, Branch) for s in walk(kernel.body)) != len(found):
+        raise InternalError(f"{kernel.name}: the branch of a role stands inside a statement")
+    return found
+
+
+def bundles(branches: tuple[Branch, ...], warps: int | None) -> tuple[Bundle, ...]:
+    """The branches by the warp groups that they have, in the order of warps.
+
+    Args:
+        warps: of the block, if known.
+    """
+    result: list[Bundle] = []
+    for branch in sorted(branches, key=lambda b: b.role.first_warp):
+        start, last = _warps(branch)
+        begin = start // WARP_GROUP * WARP_GROUP
+        end = None if last is None else -(-last // WARP_GROUP) * WARP_GROUP
+        if end is not None and warps is not None:
+            end = min(end, warps)
+        before = result[-1] if result else None
+        if before is not None:
+            taken = _warps(before.branches[-1])[1]
+            if taken is None or taken > start:
+                other = before.branches[-1].role.name
+                raise InternalError(f"{other} and {branch.role.name} have warp {start} in common")
+        if before is not None and before.end is not None and before.end > begin:
+            result[-1] = Bundle(before.start, end, (*before.branches, branch))
+        else:
+            result.append(Bundle(begin, end, (branch,)))
+    return tuple(result)
+
+
+def conditions(
+    ranges: tuple[tuple[int, int | None], ...], start: int, end: int | None
+) -> Iterator[str]:
+    """What tells these ranges of warps from each other, tested in order, among start .. end - 1.
+
+    Empty where all warps that are left belong to the range.
+    """
+    for first, last in ranges:
+        if first == start and (last is None or last == end):
+            yield ""
+        elif last == first + 1:
+            yield f"warp == {first}"
+        else:
+            below = [] if last is None else [f"warp < {last}"]
+            yield " && ".join([*([f"warp >= {first}"] if first > start else []), *below])
+        start = start if last is None else last
+
+
+def warps_of(branches: tuple[Branch, ...]) -> tuple[tuple[int, int | None], ...]:
+    """The first warp of each branch, and the one after its last."""
+    return tuple(map(_warps, branches))
+
+
+def _warps(branch: Branch) -> tuple[int, int | None]:
+    role = branch.role
+    if role.single:
+        return role.first_warp, role.first_warp + 1
+    threads = integers.constant(role.threads)
+    return role.first_warp, None if threads is None else role.first_warp + -(-threads // WARP)
+
+
+def asks_for_one(statements: tuple[Statement, ...]) -> bool:
+    """Whether a statement is for the elected thread."""
+    return any(
+        node == ELECTED for s in walk(statements) for expr in expressions(s) for node in expr.walk()
+    )
+
+
+def entry_registers(threads: int, blocks: int) -> int:
+    """Registers of each thread at the start of a kernel bound to so many threads and blocks."""
+    return min(REGISTERS // blocks // threads // GRANULE * GRANULE, MOST_REGISTERS)
+
+
+def bounds(kernel: Kernel) -> tuple[int | None, int]:
+    """Threads of a block, if known, and blocks of a multiprocessor; 0 leaves these to ptxas.
+
+    Without both of them ptxas ignores `setmaxnreg`.
+    """
+    threads = integers.constant(integers.mul(*kernel.launch.block))
+    blocks = kernel.launch.blocks_per_sm
+    if not any(branch.role.registers is not None for branch in branches_of(kernel)):
+        return threads, blocks
+    if threads is None or threads % (WARP_GROUP * WARP):
+        raise InternalError(
+            f"{kernel.name}: roles have registers, and a block is not made of whole warp groups"
+        )
+    return threads, max(blocks, 1)
+
+
+def register_line(registers: int, entry: int) -> str:
+    """The statement by which a warp group gives registers away, or asks for more."""
+    call = "ws_fewer_registers" if registers <= entry else "ws_more_registers"
+    return f"{call}<{registers}>();"

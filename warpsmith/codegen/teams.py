@@ -1,0 +1,138 @@
+"""How CUDA text names the threads that run a body, and how they meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsmith.codegen.values import ValueText
+from warpsmith.errors import InternalError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
+from warpsmith.ir.scalar import Const, Expr
+from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.rings import Release
+from warpsmith.kernel.roles import WARP, Role
+
+BARRIERS = 16
+"""Of a block; number 0 is that of all its threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """Threads that run a body together: those of a block, or of one group of a role.
+
+    Attributes:
+        thread: number of a thread, x fastest.
+        threads: how many there are.
+        dims: how many there are along x, y, z.
+        meeting: the statement by which they meet.
+        place: the prelude's object that says so to reductions; empty for the whole block.
+        pieces: of the prelude that these need.
+        group, groups: number of this group among those of its role, which reduce apart.
+        apart: the axis along which groups are numbered.
+    """
+
+    thread: str
+    threads: str
+    dims: tuple[str, str, str]
+    meeting: str
+    place: str = ""
+    pieces: frozenset[str] = frozenset()
+    group: str = ""
+    groups: int = 1
+    apart: ParallelType | None = None
+
+    @property
+    def release(self) -> str:
+        """What `ws_barrier_release` takes besides the barrier."""
+        return f", {self.thread}" if self.pieces else ""
+
+
+def whole_block(kernel: Kernel, value: ValueText) -> Team:
+    """All threads of the kernel's block."""
+    x, y, z = (
+        value(extent) if isinstance(extent, Const) else f"(int)blockDim.{kind.name[-1]}"
+        for kind, extent in zip(BLOCK_TYPES, kernel.launch.block, strict=True)
+    )
+    return Team("ws_thread()", "ws_threads()", (x, y, z), "__syncthreads();")
+
+
+def group_of(role: Role, value: ValueText) -> Team:
+    """The threads of this thread's group, by the variables of `thread_lines`."""
+    if not 0 <= role.barrier <= BARRIERS - role.groups:
+        raise InternalError(
+            f"{role.name} has {role.groups} groups, whose barriers from {role.barrier} on are not "
+            f"all among the {BARRIERS} of a block"
+        )
+    x, y, z = (_int(value, extent) for extent in role.group_block)
+    places = ", ".join(
+        "0" if extent == integers.ONE else f"(int){kind.name}"
+        for kind, extent in zip(BLOCK_TYPES, role.group_block, strict=True)
+    )
+    barrier = f"{role.barrier} + group" if role.groups > 1 else str(role.barrier)
+    threads = _int(value, integers.mul(role.group_warps, WARP))
+    meets = role.barrier > 0
+    return Team(
+        thread="thread",
+        threads=_int(value, role.group_threads),
+        dims=(x, y, z),
+        meeting=f"ws_meet({barrier}, {threads});" if meets else "",
+        place=f"ws_role_group{{{places}, {barrier}, {threads}}}" if meets else "",
+        pieces=frozenset({"meet"}),
+        group="group" if role.groups > 1 else "",
+        groups=role.groups,
+        apart=role.groups_along,
+    )
+
+
+def together(team: Team | None, statement: Statement) -> Team:
+    """The team that a statement is for; the one thread of a single role is none."""
+    what = type(statement).__name__
+    if team is None:
+        raise InternalError(f"{what} is for many threads, and stands in a role of one")
+    if statement.collective and not team.meeting and not isinstance(statement, Release):
+        raise InternalError(f"{what} stands in a role whose threads have no barrier to meet at")
+    return team
+
+
+def thread_lines(role: Role, value: ValueText, kind: str) -> list[str]:
+    """Declares `thread`, and `group` where there are several, and block_x, block_y, block_z.
+
+    Args:
+        kind: C++ type of indices.
+    """
+    start = role.first_warp * WARP
+    lines: list[str] = []
+    thread = f"threadIdx.x - {start}" if start else "threadIdx.x"
+    if role.groups > 1:
+        threads = integers.constant(role.group_threads)
+        if threads is None or threads % WARP:
+            raise InternalError(f"groups of {role.name} are not made of whole warps")
+        warp = f"(warp - {role.first_warp})" if role.first_warp else "warp"
+        lines.append(f"const int group = {warp} / {threads // WARP};")
+        thread += f" - group * {threads}"
+    lines.append(f"const int thread = {thread};")
+    axes = [
+        (axis.name, extent)
+        for axis, extent in zip(BLOCK_TYPES, role.group_block, strict=True)
+        if extent != integers.ONE
+    ]
+    below: Expr = integers.ONE
+    for number, (name, extent) in enumerate(axes):
+        index = "thread" if number == 0 else f"(unsigned)thread / {_unsigned(value, below)}"
+        if number < len(axes) - 1:
+            index = f"(unsigned){index}" if number == 0 else index
+            index += f" % {_unsigned(value, extent)}"
+        lines.append(f"const {kind} {name} = {index};")
+        below = integers.mul(below, extent)
+    if role.groups > 1 and role.groups_along is not None:
+        lines.append(f"const {kind} {role.groups_along.name} = group;")
+    return lines
+
+
+def _int(value: ValueText, expr: Expr) -> str:
+    return value(expr) if isinstance(expr, Const) else f"(int){value.operand(expr)}"
+
+
+def _unsigned(value: ValueText, expr: Expr) -> str:
+    return f"{value(expr)}u" if isinstance(expr, Const) else f"(unsigned){value.operand(expr)}"
