@@ -199,7 +199,7 @@ class Access:
             if self._domains.extent(group) == integers.ONE:
                 continue
             known = self._derivation.reaches(group)
-            if not known or self.index(group) != self._threads.symbols[axis.parallel]:
+            if not known or self.index(group) != self._threads.symbols.get(axis.parallel):
                 yield axis
 
 
