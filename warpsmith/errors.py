@@ -63,6 +63,12 @@ class DeviceError(WarpsmithError):
     code = "WS0600"
 
 
+class HangError(DeviceError):
+    """A kernel waited longer than the watchdog allows; the context of its device is lost."""
+
+    code = "WS0620"
+
+
 class KnobError(WarpsmithError):
     """An option or environment variable has a value that it cannot have."""
 

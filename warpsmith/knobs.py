@@ -6,6 +6,7 @@ reads the environment.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -55,6 +56,16 @@ def _switch(value: object) -> bool:
     if isinstance(value, str) and value.strip().lower() in words:
         return words[value.strip().lower()]
     raise _Unfit("1, true, yes, on, 0, false, no, off")
+
+
+def _seconds(value: object) -> float:
+    try:
+        number = float(value) if isinstance(value, str | int | float) else math.nan
+    except ValueError:
+        number = math.nan
+    if isinstance(value, bool) or not 1e-9 <= number <= 1e6:
+        raise _Unfit("seconds, from 1e-9 to 1e6")
+    return number
 
 
 def _one_of(*allowed: str) -> Callable[[object], str]:
@@ -134,6 +145,21 @@ class Knobs:
         "that is faster, wherever it can be, or nowhere.",
         "`auto`",
     )
+    watchdog: bool = _knob(
+        _switch,
+        "switch",
+        False,
+        "Give up waits in kernels after `watchdog_seconds`, and raise what was waited for; every "
+        "launch is then waited for.",
+        "off",
+    )
+    watchdog_seconds: float = _knob(
+        _seconds,
+        "number",
+        2.0,
+        "How long one wait in a kernel may take where the watchdog is on.",
+        "2",
+    )
     logs: LogLevel = _knob(
         _one_of("off", "error", "warning", "info", "debug"),
         "`off`, `error`, `warning`, `info`, `debug`",
@@ -146,6 +172,11 @@ class Knobs:
         for declared in fields(self):
             value = _parsed(declared, getattr(self, declared.name), declared.name)
             object.__setattr__(self, declared.name, value)
+
+    @property
+    def wait_limit(self) -> int | None:
+        """Nanoseconds that a wait in a kernel may take; None where nobody watches."""
+        return round(self.watchdog_seconds * 1e9) if self.watchdog else None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Knobs:
@@ -196,10 +227,10 @@ def current() -> Knobs:
     return _SCOPED.get() or Knobs.from_environment(os.environ)
 
 
-def scoped_plan() -> tuple[Device, Rings] | None:
+def scoped_plan() -> tuple[Device, Rings, int | None] | None:
     """What a scope asks for that calls are planned by, None outside; cheap, for every call."""
     scoped = _SCOPED.get()
-    return None if scoped is None else (scoped.device, scoped.rings)
+    return None if scoped is None else (scoped.device, scoped.rings, scoped.wait_limit)
 
 
 @contextmanager

@@ -150,7 +150,7 @@ def test_a_launch_on_the_gpu_encodes_once_for_an_address(
         return f"{each.tensor} at {address:x}".encode().ljust(128, b".")
 
     monkeypatch.setattr(TiledMap, "encode", encode)
-    monkeypatch.setattr("warpsmith.engine.executable.LoadedKernel", Recorder)
+    monkeypatch.setattr("warpsmith.engine.watched.LoadedKernel", Recorder)
     (launch,) = mapped_kernel.call_plan(
         mapped_kernel.fusion(), values(19, 72, 80), tmp_path
     ).launches

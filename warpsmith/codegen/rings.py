@@ -26,6 +26,7 @@ from warpsmith.kernel.rings import (
     TileCopy,
 )
 from warpsmith.kernel.tiles import TensorMap
+from warpsmith.kernel.waits import WatchedAwait
 
 
 class RingText:
@@ -53,6 +54,10 @@ class RingText:
             case Expect(barrier=barrier, slot=slot, bytes=amount, arrives=arrives):
                 call = "ws_barrier_arrive_expect" if arrives else "ws_barrier_expect"
                 return [f"{call}({self._barrier(barrier, slot)}, {value(amount)});"]
+            case WatchedAwait(barrier=barrier, slot=slot, parity=parity, site=site, limit=limit):
+                value.pieces.add("watchdog")
+                waited = f"{self._barrier(barrier, slot)}, {value(parity)}"
+                return [f"ws_barrier_wait({waited}, {site.number}, {value(slot)}, {limit}ull);"]
             case Await(barrier=barrier, slot=slot, parity=parity):
                 return [f"ws_barrier_wait({self._barrier(barrier, slot)}, {value(parity)});"]
             case Release(barrier=barrier, slot=slot):

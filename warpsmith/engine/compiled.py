@@ -17,6 +17,7 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.knobs import Knobs
+from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.pipeline import lower
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Binary, Source
@@ -119,6 +120,8 @@ def compile_fusion(
             dumps.append((stage, kernel_text(kernel)))
 
     kernel = replace(lower(fusion, kind, index_type, observe, granules), notes=notes)
+    if knobs.wait_limit is not None:
+        kernel = watch_waits(kernel, knobs.wait_limit)
     cuda = printed(kernel)
     digest = hashlib.sha256(cuda.named(kind).encode()).hexdigest()[:10]
     kernel = replace(kernel, name=f"{kind}_{digest}")

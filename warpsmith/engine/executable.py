@@ -12,6 +12,7 @@ from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, Launch, plan_call
 from warpsmith.engine.plan import PlannedSegment, plan
 from warpsmith.engine.verification import Verification
+from warpsmith.engine.watched import ready_to_launch
 from warpsmith.errors import ArgumentError, DeviceError
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
@@ -19,7 +20,6 @@ from warpsmith.knobs import Knobs
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.runtime import arrays, driver
 from warpsmith.runtime.arguments import ArgumentBuffer
-from warpsmith.runtime.launch import LoadedKernel
 from warpsmith.runtime.memory import DeviceMemory
 from warpsmith.runtime.stream import current_stream
 from warpsmith.schedulers.problem import Target
@@ -254,8 +254,7 @@ class _Loaded:
 
     def __init__(self, launch: Launch, ordinal: int) -> None:
         self.launch = launch
-        compiled = launch.compiled
-        self.kernel = LoadedKernel(compiled.binary, compiled.name, ordinal)
+        self.kernel = ready_to_launch(launch.compiled, ordinal)
         self.arguments = ArgumentBuffer(launch.formats)
         # From the address of a tensor to its map. All else in a map is the same in every call.
         self._maps: tuple[tuple[str, Callable[[int], bytes]], ...] = tuple(

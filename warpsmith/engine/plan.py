@@ -24,8 +24,8 @@ INDEX_LIMIT = 2**31 - 2**25
 TMA_BYTES = 16
 """What sizes, strides and addresses of the TMA unit's copies are multiples of (PTX ISA)."""
 
-_Variant = tuple[Params | None, DataType, tuple[tuple[str, int], ...]]
-"""Parameters, index type, and tensors that are left to the threads with their granule."""
+_Variant = tuple[Params | None, DataType, tuple[tuple[str, int], ...], int | None]
+"""Parameters, index type, tensors left to the threads with their granule, and limit of waits."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class PlannedSegment:
         granules: tuple[tuple[str, int], ...],
         knobs: Knobs,
     ) -> CompiledKernel:
-        key = (params, index_type, granules)
+        key = (params, index_type, granules, knobs.wait_limit)
         compiled = self.kernels.get(key)
         if compiled is not None:
             return compiled

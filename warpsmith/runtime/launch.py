@@ -31,7 +31,7 @@ class LoadedKernel:
         self.ordinal = ordinal
         self._driver = initialized()
         self._context = ensure_context(ordinal)
-        module = check(self._driver.cuModuleLoadData(binary.cubin))
+        self.module = module = check(self._driver.cuModuleLoadData(binary.cubin))
         self._function = check(self._driver.cuModuleGetFunction(module, entry.encode()))
         check(self._driver.cuFuncLoad(self._function))
         self._shared_bytes_allowed = max(_SHARED_BYTES_UNASKED - binary.static_shared_bytes, 0)

@@ -73,6 +73,57 @@ __device__ __forceinline__ void ws_barrier_release(long long* barrier) {
 }
 """
 
+_WATCHDOG = """
+// What the first wait that is given up tells the host, in memory of the host.
+struct ws_watchdog_record {
+    unsigned long long waited;
+    int written, site, slot, parity, x, y, z, thread;
+};
+__device__ ws_watchdog_record* ws_watchdog;
+__device__ unsigned ws_watchdog_claimed;
+__device__ __forceinline__ unsigned long long ws_nanoseconds() {
+    unsigned long long time;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time) :: "memory");
+    return time;
+}
+// Ends the launch, with a record where the host asked for one; only the first call does anything.
+__device__ __forceinline__ void ws_hang(
+    int site, int slot, int parity, unsigned long long waited) {
+    if (atomicExch(&ws_watchdog_claimed, 1u)) return;
+    if (volatile ws_watchdog_record* record = ws_watchdog) {
+        record->waited = waited;
+        record->site = site;
+        record->slot = slot;
+        record->parity = parity;
+        record->x = blockIdx.x;
+        record->y = blockIdx.y;
+        record->z = blockIdx.z;
+        record->thread = ws_thread();
+        __threadfence_system();
+        record->written = 1;
+        __threadfence_system();
+    }
+    asm volatile("trap;");
+}
+__device__ __forceinline__ bool ws_barrier_over(long long* barrier, int parity) {
+    unsigned done;
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
+                 " selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done) : "r"(ws_address(barrier)), "r"(parity) : "memory");
+    return done;
+}
+// A wait that ends the launch after so many nanoseconds.
+__device__ __forceinline__ void ws_barrier_wait(
+    long long* barrier, int parity, int site, int slot, unsigned long long limit) {
+    if (ws_barrier_over(barrier, parity)) return;
+    const unsigned long long start = ws_nanoseconds();
+    while (!ws_barrier_over(barrier, parity)) {
+        const unsigned long long waited = ws_nanoseconds() - start;
+        if (waited > limit) ws_hang(site, slot, parity, waited);
+    }
+}
+"""
+
 _CP_ASYNC = """
 template <int Bytes>
 __device__ __forceinline__ void ws_cp_async(void* to, const void* from) {
@@ -156,6 +207,7 @@ RINGS = (
     Piece(name="address", needs=(), text=_ADDRESS),
     Piece(name="elect", needs=("address",), text=_ELECT),
     Piece(name="barrier", needs=("address",), text=_BARRIER),
+    Piece(name="watchdog", needs=("barrier",), text=_WATCHDOG),
     Piece(name="cp_async", needs=("address",), text=_CP_ASYNC),
     Piece(name="bulk", needs=("address",), text=_BULK),
     Piece(name="bulk_groups", needs=(), text=_BULK_GROUPS),

@@ -1,0 +1,44 @@
+"""Waits that end: each knows what it waits for, so that a kernel that hangs can say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.rings import Await
+from warpsmith.kernel.traversal import walk
+
+
+@dataclass(frozen=True, slots=True)
+class WaitSite:
+    """What one wait of a kernel is for.
+
+    Attributes:
+        number: of the site; the sites of a kernel have 0, 1, 2 and so on.
+        role: that waits; empty in a kernel without roles.
+        ring: whose slot is waited for.
+        buffers: names of what the slot holds.
+        full: whether the slot is to be filled; else it is to be free.
+        where: the line of Python that asked for the ring; empty if unknown.
+    """
+
+    number: int
+    role: str
+    ring: str
+    buffers: tuple[str, ...]
+    full: bool
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedAwait(Await):
+    """A wait that is given up after `limit` nanoseconds, reports, and traps."""
+
+    site: WaitSite
+    limit: int
+
+
+def wait_sites(statements: Iterable[Statement]) -> tuple[WaitSite, ...]:
+    """The sites of all watched waits, in the order of their numbers."""
+    return tuple(s.site for s in walk(tuple(statements)) if isinstance(s, WatchedAwait))
