@@ -7,7 +7,7 @@ They are what lowering makes of such programs, without the passes that only make
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -36,6 +36,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.nodes import For, If, Kernel, Statement, Store
 from warpsmith.kernel.rings import (
+    ELECTED,
     Advance,
     Arrive,
     Await,
@@ -177,10 +178,11 @@ def turns(
 
 
 def taking_turns(role: Role, ring: Channel, body: Callable[[Expr], Body]) -> Body:
-    """The groups of a role along y use `share` slots each, one group after the other."""
+    """The groups of a role use `share` slots each, one group after the other."""
+    assert role.groups_along is not None
     turn, part = Symbol("i2", low=0), Symbol("i3", low=0)
     groups, share = role.groups, ring.ring.share
-    count, group = steps(ring.tile), thread("y", role)
+    count, group = steps(ring.tile), thread(role.groups_along.name[-1], role)
     first = integers.mul(integers.add(integers.mul(turn, groups), group), share)
     step = integers.add(first, part)
     one = If(integers.less(step, count), body(step), uniform=True)
@@ -293,6 +295,27 @@ def copied_by_threads(
     return RoleCase(kernel, {"size": size}, {"T0": a}, {"T1": a * 2})
 
 
+def loaded_by_one_of_many(*, size: int = 3000, tile: int = 256, stages: int = 3) -> RoleCase:
+    """z = 2x, where a role of 64 threads loads: all wait for the slot, and one asks for copies."""
+    load, doubling = Role("load", 0, along(64)), Role("double", 4, along(128))
+    x, z = memory("T0"), memory("T1", written=True)
+    raw = channel("ring0", tile, stages, load, doubling)
+
+    def double(index: Expr, place: Expr) -> Statement:
+        return Store(z, place, times(element(raw, index), 2))
+
+    begin, loop = loader(load, raw, x).body
+    assert isinstance(loop, For)
+    *asked, advance = loop.body
+    branches = (
+        Branch(load, (begin, replace(loop, body=(If(ELECTED, tuple(asked)), advance)))),
+        Branch(doubling, _loop((raw,), raw.used(each_element(doubling, tile, double)), tile)),
+    )
+    kernel = kernel_of((x, z), (raw,), branches)
+    a = random(size, 0)
+    return RoleCase(kernel, {"size": size}, {"T0": a}, {"T1": a * 2})
+
+
 CASES: Mapping[str, Callable[[], RoleCase]] = MappingProxyType(
     {
         "streaming": streaming,
@@ -305,6 +328,7 @@ CASES: Mapping[str, Callable[[], RoleCase]] = MappingProxyType(
         "three groups": lambda: turns(groups=3, rounds=1),
         "chained": chained,
         "storing": storing,
+        "loaded by one of many": loaded_by_one_of_many,
         "copied by threads": copied_by_threads,
         "copied by cp.async": lambda: copied_by_threads(how=LoadStoreOpType.cp_async),
     }

@@ -120,9 +120,12 @@ def local(name: str, size: int = 1) -> Buffer:
     return Buffer(name, DataType.Float, MemoryType.local, Const(size))
 
 
-def thread(axis: str, role: Role) -> Symbol:
+def thread(axis: str, role: Role) -> Expr:
     """Index of a thread of the role along x, y or z."""
-    return Symbol(f"block_{axis}", low=0, extent=role.block["xyz".index(axis)])
+    extent = role.block["xyz".index(axis)]
+    if extent == integers.ONE:
+        return integers.ZERO
+    return Symbol(f"block_{axis}", low=0, extent=extent)
 
 
 def single(name: str, warp: int, registers: int | None = None) -> Role:

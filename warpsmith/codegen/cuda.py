@@ -18,8 +18,7 @@ from warpsmith.codegen.roles import (
     branches_of,
     bundles,
     conditions,
-    entry_registers,
-    register_line,
+    register_lines,
     warps_of,
 )
 from warpsmith.codegen.teams import Team, group_of, thread_lines, together, whole_block
@@ -212,17 +211,16 @@ class _Printer:
 
     def _dispatch(self) -> None:
         """Each warp group first changes its registers, as one; then each warp goes to its role."""
-        threads, blocks = bounds(self._kernel)
+        threads, _ = bounds(self._kernel)
         warps = None if threads is None else -(-threads // WARP)
         found = bundles(self._branches, warps)
         ranges = tuple((bundle.start, bundle.end) for bundle in found)
         chained = ""
         for bundle, condition in zip(found, conditions(ranges, 0, warps), strict=True):
             with self._braces(f"{chained}{f'if ({condition}) ' if condition else ''}{{"):
-                if bundle.registers is not None and threads is not None:
-                    self._value.pieces.add("registers")
-                    entry = entry_registers(threads, blocks)
-                    self._line(register_line(bundle.registers, entry))
+                lines = register_lines(bundle, self._kernel)
+                self._value.pieces |= {"registers"} if lines else set()
+                self._all(lines)
                 self._bundle(bundle)
             chained = "else "
 

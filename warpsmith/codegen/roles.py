@@ -11,13 +11,7 @@ from warpsmith.kernel.nodes import Kernel, Statement
 from warpsmith.kernel.rings import ELECTED
 from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch
 from warpsmith.kernel.traversal import expressions, walk
-
-REGISTERS = 65536
-"""Of 32 bits, in a multiprocessor."""
-MOST_REGISTERS = 255
-"""That a thread may have."""
-GRANULE = 8
-"""Registers of a thread are handed out in multiples of it."""
+from warpsmith.protocol.registers import change, entry_registers
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +112,6 @@ def asks_for_one(statements: tuple[Statement, ...]) -> bool:
     )
 
 
-def entry_registers(threads: int, blocks: int) -> int:
-    """Registers of each thread at the start of a kernel bound to so many threads and blocks."""
-    return min(REGISTERS // blocks // threads // GRANULE * GRANULE, MOST_REGISTERS)
-
-
 def bounds(kernel: Kernel) -> tuple[int | None, int]:
     """Threads of a block, if known, and blocks of a multiprocessor; 0 leaves these to ptxas.
 
@@ -139,7 +128,11 @@ def bounds(kernel: Kernel) -> tuple[int | None, int]:
     return threads, max(blocks, 1)
 
 
-def register_line(registers: int, entry: int) -> str:
-    """The statement by which a warp group gives registers away, or asks for more."""
-    call = "ws_fewer_registers" if registers <= entry else "ws_more_registers"
-    return f"{call}<{registers}>();"
+def register_lines(bundle: Bundle, kernel: Kernel) -> list[str]:
+    """The statement by which a warp group gives registers away, or asks for more, if it does."""
+    threads, blocks = bounds(kernel)
+    if bundle.registers is None or threads is None:
+        return []
+    direction = change(bundle.registers, entry_registers(threads, blocks))
+    calls = {"dec": "ws_fewer_registers", "inc": "ws_more_registers"}
+    return [f"{calls[direction]}<{bundle.registers}>();"] if direction else []
