@@ -83,3 +83,7 @@ class SimulationError(WarpsmithError):
 
 class InternalError(Exception):
     """warpsmith broke one of its own invariants; please report it with the dump."""
+
+
+class SpillWarning(UserWarning):
+    """A kernel keeps registers in memory, since a role needs more of them than it has."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsmith.codegen.cuda import printed, shared_bytes
+from warpsmith.codegen.cuda import Printed, printed, shared_bytes
+from warpsmith.engine.budgets import settle_registers, warn_of_spills
 from warpsmith.errors import DeviceError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -20,6 +21,7 @@ from warpsmith.knobs import Knobs
 from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.pipeline import lower
 from warpsmith.runtime.cache import CubinCache
+from warpsmith.runtime.nvrtc import check_remarks
 from warpsmith.runtime.source import Binary, Source
 
 if TYPE_CHECKING:
@@ -35,12 +37,14 @@ class CompiledKernel:
         cuda: the CUDA C++ that was compiled.
         binary: what NVRTC made, with registers and spills.
         shared: bytes of dynamic shared memory, over the launch's scalars.
+        budgets: what was decided on the registers of roles, and why; empty without roles.
     """
 
     kernel: Kernel
     cuda: str
     binary: Binary
     shared: Expr
+    budgets: str = ""
 
     @property
     def name(self) -> str:
@@ -112,6 +116,10 @@ def compile_fusion(
     """Lower a scheduled fusion and compile it for sm_90a.
 
     The kernel's name ends in a digest of its text, so equal programs share a name and a cubin.
+    Roles get their registers here, since these follow from what ptxas makes of each role's code.
+
+    Raises CompileError where ptxas ignores the roles' registers or serializes wgmma; warns where a
+    kernel with roles spills.
     """
     dumps: list[tuple[str, str]] = []
 
@@ -122,17 +130,28 @@ def compile_fusion(
     kernel = replace(lower(fusion, kind, index_type, observe, granules), notes=notes)
     if knobs.wait_limit is not None:
         kernel = watch_waits(kernel, knobs.wait_limit)
-    cuda = printed(kernel)
-    digest = hashlib.sha256(cuda.named(kind).encode()).hexdigest()[:10]
-    kernel = replace(kernel, name=f"{kind}_{digest}")
+    compile_ = partial(
+        CubinCache(knobs.cache_dir).get_or_compile, always_compile=knobs.always_compile
+    )
+    kernel, cuda = _named(kernel, kind)
+    settled = settle_registers(kernel, compile_)
+    if settled.kernel is not kernel:
+        kernel, cuda = _named(settled.kernel, kind)
     text = _overridden(kernel.name, cuda.named(kernel.name), knobs)
     if "all" in knobs.dump or "cuda" in knobs.dump:
         dumps.append(("cuda", text))
     _write_dumps(kernel.name, dumps, knobs.dump_dir)
-    cache = CubinCache(knobs.cache_dir)
-    source = Source(text=text, entry=kernel.name)
-    binary = cache.get_or_compile(source, always_compile=knobs.always_compile)
-    return CompiledKernel(kernel, text, binary, shared_bytes(kernel))
+    binary = compile_(Source(text=text, entry=kernel.name))
+    check_remarks(binary.log, kernel.name)
+    warn_of_spills(kernel, binary, compile_)
+    return CompiledKernel(kernel, text, binary, shared_bytes(kernel), settled.note)
+
+
+def _named(kernel: Kernel, kind: str) -> tuple[Kernel, Printed]:
+    """The kernel under the name that its text gives it, and the text."""
+    cuda = printed(kernel)
+    digest = hashlib.sha256(cuda.named(kind).encode()).hexdigest()[:10]
+    return replace(kernel, name=f"{kind}_{digest}"), cuda
 
 
 def _overridden(name: str, text: str, knobs: Knobs) -> str:

@@ -50,6 +50,8 @@ def _segment(
         f"  resources   {compiled.n_regs} registers, {compiled.n_spills} bytes spilled, "
         f"{compiled.kernel.index_type.value} indices"
     )
+    if compiled.budgets:
+        lines.append(f"  registers   {compiled.budgets}")
     for name, reason in compiled.kernel.left_to_threads:
         lines.append(f"  no TMA      {name} is copied by the threads: {reason}")
     needs = [f"{expr!r} % {d} == 0" for expr, d in compiled.kernel.requirements if d > 1]

@@ -242,6 +242,19 @@ class Launch:
     blocks_per_sm: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """What is wished of the registers of a kernel's roles; with neither, all are derived.
+
+    Attributes:
+        pair: registers of a thread in the warp groups of single warps, and in all others.
+        roles: registers of a thread in some roles, by name; those of the others are derived.
+    """
+
+    pair: tuple[int, int] | None = None
+    roles: tuple[tuple[str, int], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Reciprocal:
     """Numbers by which a launch replaces a division by `divisor`, for dividends below 2**31.
@@ -281,6 +294,7 @@ class Kernel:
         reciprocals: magic numbers among the scalars, with the divisors that they stand for.
         derived: (scalar, value) that the launch computes from scalars before it.
         alignments: (parameter name, bytes) that its address must be a multiple of.
+        budgets: what `engine/budgets.py` is to make the roles' registers of; None leaves them.
     """
 
     name: str
@@ -300,4 +314,5 @@ class Kernel:
     exchanged: frozenset[str] = frozenset()
     left_to_threads: tuple[tuple[str, str], ...] = ()
     rings: tuple[Ring, ...] = ()
+    budgets: Budgets | None = None
     notes: tuple[str, ...] = field(default=())

@@ -48,6 +48,47 @@ def compile_source(source: Source) -> Binary:
         nvrtc.nvrtcDestroyProgram(program)
 
 
+_SETMAXNREG = {
+    "C7504": "do not compile with -rdc=true",
+    "C7505": "do not compile with -G",
+    "C7507": "inline every function that the kernel calls",
+    "C7508": "bind the launch with __launch_bounds__(threads, blocks), both of them",
+}
+"""Why ptxas ignores `setmaxnreg`, and what helps."""
+
+_WGMMA = {
+    "C7511": "give the role that multiplies more registers, or smaller tiles",
+    "C7515": "define the accumulators by wgmma alone: let the first one not add (scale-d 0)",
+    "C7517": "await the group of the wgmma before its accumulators are used",
+    "C7519": "put wgmma.fence before the first wgmma of every group",
+}
+"""Remarks on wgmma whose reason is known, and what helps."""
+
+_REMARK = re.compile(r"^.*\((C75(?:0[4-9]|1[0-9]))\) *(.*)$", re.MULTILINE)
+
+
+def check_remarks(log: str, entry: str) -> None:
+    """Refuse a kernel of which ptxas says that it ignores `setmaxnreg` or serializes wgmma.
+
+    These are remarks C7504 to C7519; ptxas succeeds with them. A kernel that relies on register
+    budgets then spills, or waits for registers for ever; serialized products are several times
+    slower.
+
+    Raises CompileError WS0510 for `setmaxnreg`, WS0511 for wgmma, quoting every remark.
+    """
+    remarks = {match[0].strip(): match for match in _REMARK.finditer(log)}
+    if not remarks:
+        return
+    first = next(iter(remarks.values()))
+    ignored = "setmaxnreg" in first[2]
+    known = _SETMAXNREG if ignored else _WGMMA
+    raise CompileError(
+        f"ptxas says of kernel `{entry}`: " + "\n".join(remarks),
+        code="WS0510" if ignored else "WS0511",
+        remedy=known.get(first[1], "compile without what the remark names"),
+    )
+
+
 def nvrtc_version() -> tuple[int, int]:
     """Major and minor version of the NVRTC in use. Raises CompileError when there is none."""
     nvrtc = _nvrtc()
