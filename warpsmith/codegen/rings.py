@@ -22,6 +22,7 @@ from warpsmith.kernel.rings import (
     FenceProxy,
     InitBarriers,
     InvalidateBarriers,
+    Jump,
     Release,
     TileCopy,
 )
@@ -45,6 +46,8 @@ class RingText:
                 return [f"int {text};"]
             case Advance(cursor=cursor, by=by):
                 return [self._advance(cursor, by)]
+            case Jump(cursor=cursor, by=by):
+                return self._jump(cursor, by)
             case InitBarriers():
                 return self._init(statement)
             case InvalidateBarriers(barriers=barriers):
@@ -81,6 +84,18 @@ class RingText:
             case TileCopy():
                 return self._by_threads(statement, together(team, statement))
         raise InternalError(f"{type(statement).__name__} has no CUDA text")
+
+    def _jump(self, cursor: Cursor, by: Expr) -> list[str]:
+        slot, amount = self._value(cursor.slot), self._value(by)
+        if cursor.stages == 1:
+            return [f"{cursor.phase.name} ^= (int)({amount}) & 1;"]
+        return [
+            "{",
+            f"  const int to = {slot} + (int)({amount});",
+            f"  {slot} = to % {cursor.stages};",
+            f"  {cursor.phase.name} ^= to / {cursor.stages} & 1;",
+            "}",
+        ]
 
     def _advance(self, cursor: Cursor, by: int) -> str:
         flip = f"{cursor.phase.name} ^= 1;"

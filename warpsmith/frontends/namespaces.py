@@ -110,6 +110,10 @@ class Schedule:
         """Have warps of their own run the definition of a tensor."""
         roles.set_role(tv, role)
 
+    def order_groups(self, tv: TensorView, section: str) -> None:
+        """Have the groups of a role compute a tensor one after the other."""
+        roles.order_groups(tv, section)
+
     def warp_specialize(
         self,
         tv: TensorView,

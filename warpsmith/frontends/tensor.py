@@ -148,6 +148,10 @@ class Tensor(Operators, TensorView):
         """Have warps of their own run the definition of this tensor."""
         roles.set_role(self, role)
 
+    def order_groups(self, section: str) -> None:
+        """Have the groups of a role compute this tensor one after the other."""
+        roles.order_groups(self, section)
+
     def split(self, axis: int, factor: int | Expr, inner_split: bool = True) -> Tensor:
         """Divide a loop; `factor` is the extent of the inner part, or of the outer one."""
         transforms.split(self, axis, factor, inner_split)

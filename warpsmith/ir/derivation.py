@@ -36,6 +36,10 @@ class Derivation:
     def reaches(self, group: Group) -> bool:
         return group in self._index or group in self._by
 
+    def reached(self) -> tuple[Group, ...]:
+        """All groups whose index can be had."""
+        return (*self._known, *self._by)
+
     def index(self, group: Group) -> Expr:
         """Index expression of a group that `reaches` says can be had."""
         known = self._index.get(group)

@@ -14,7 +14,6 @@ from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ir.twins import Twins
 
-
 Registers = Literal["auto", "off"] | tuple[int, int] | Mapping[str, int]
 """Registers of a thread in each role: derived from the code, as the launch gives them, a pair of
 producers' and others', or one number for each role that is named."""

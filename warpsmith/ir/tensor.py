@@ -37,6 +37,7 @@ class TensorView:
         swizzle: bytes of the rows in which its shared memory permutes 16-byte chunks as TMA does:
             32, 64 or 128; 0 for none.
         compute_at: how many outer loops it shares with its consumers.
+        section: what groups of a role compute one after the other, by name; empty for no order.
         role: the warps that run its definition; empty where its consumers decide.
     """
 
@@ -57,6 +58,7 @@ class TensorView:
         "padding",
         "role",
         "root",
+        "section",
         "streaming",
         "stride_order",
         "swizzle",
@@ -93,6 +95,7 @@ class TensorView:
         self.allocation: tuple[IterDomain, ...] | None = None
         self.compute_at = 0
         self.role = ""
+        self.section = ""
         self.definition: Operation | None = None
         self.implicit_cast = False
 

@@ -20,7 +20,7 @@ from warpsmith.kernel.nodes import (
 )
 from warpsmith.kernel.ring_printer import ring_text
 from warpsmith.kernel.rings import Drain, Fill
-from warpsmith.kernel.roles import Branch, Role, Turn
+from warpsmith.kernel.roles import Branch, Role, Section, Turn
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -70,6 +70,9 @@ def _statement(statement: Statement, depth: int) -> list[str]:
             return [head, *(line for s in body for line in _statement(s, depth + 1))]
         case Turn(passages=passages, body=body):
             head = f"{indent}one slot of {', '.join(p.buffer.name for p in passages)}:"
+            return [head, *(line for s in body for line in _statement(s, depth + 1))]
+        case Section(name=name, body=body):
+            head = f"{indent}groups in turn, {name}:"
             return [head, *(line for s in body for line in _statement(s, depth + 1))]
         case Branch(role=role, body=body):
             head = f"{indent}role {role_text(role)}:"

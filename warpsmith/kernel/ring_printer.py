@@ -15,6 +15,7 @@ from warpsmith.kernel.rings import (
     FenceProxy,
     InitBarriers,
     InvalidateBarriers,
+    Jump,
     Release,
     TileCopy,
 )
@@ -31,6 +32,8 @@ def ring_text(statement: Statement) -> str:
             return f"begin {cursor.name}, {cursor.stages} slots{start}"
         case Advance(cursor=cursor, by=by):
             return f"advance {cursor.name}{f' by {by}' if by > 1 else ''}"
+        case Jump(cursor=cursor, by=by):
+            return f"advance {cursor.name} by {by!r}"
         case InitBarriers(arrivals=arrivals):
             counts = ((b.name, "one a warp" if n is None else n) for b, n in arrivals)
             return f"initialize {', '.join(f'{name} ({count})' for name, count in counts)}"

@@ -167,6 +167,14 @@ class Advance(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class Jump(Statement):
+    """The cursor moves on by any number of slots, known when the kernel runs."""
+
+    cursor: Cursor
+    by: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Ring:
     """A circular buffer between roles, or between the loads and uses of one.
 

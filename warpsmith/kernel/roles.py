@@ -98,6 +98,8 @@ class Passage:
         groups: of a role that take turns, each filling or using slots of its own; 1 for none.
         share: slots that one of these groups has before the next one's.
         in_turn: the roles whose groups they are.
+        owned: each slot is one group's, always. If not, groups use all slots, and only the order in
+            which they take turns tells them when.
         ring: buffers that are filled and used together share barriers if this is equal.
         where: the line of Python that asked for the slots, as `model.py:12`; empty if unknown.
     """
@@ -108,8 +110,9 @@ class Passage:
     producer: str
     consumers: tuple[str, ...]
     groups: int = 1
-    share: int = 1
+    share: Expr = integers.ONE
     in_turn: tuple[str, ...] = ()
+    owned: bool = True
     ring: str = ""
     where: str = ""
 
@@ -127,3 +130,11 @@ class Skip(Statement):
     """The end of a group's share of passages: the next slots belong to the other groups."""
 
     passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section(Statement):
+    """Statements that the groups of a role run one after the other, in the order of groups."""
+
+    name: str
+    body: tuple[Statement, ...]

@@ -30,12 +30,13 @@ from warpsmith.kernel.rings import (
     Expect,
     Fill,
     InitBarriers,
+    Jump,
     Release,
     TileCopy,
 )
-from warpsmith.kernel.roles import Branch, Turn
+from warpsmith.kernel.roles import Branch, Section, Turn
 
-_PARENTS = For | If | Fill | Drain | Branch | Turn
+_PARENTS = For | If | Fill | Drain | Branch | Turn | Section
 
 THREADS = tuple(Symbol(kind.name) for kind in BLOCK_TYPES)
 """Indices of a thread in its block, which every role counts for itself."""
@@ -81,6 +82,8 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
             return (slot, parity)
         case Release(slot=slot) | Arrive(slot=slot) | Begin(slot=slot):
             return (slot,)
+        case Jump(by=by):
+            return (by,)
         case InitBarriers(arrivals=arrivals):
             return tuple(count for _, count in arrivals if count is not None)
     return ()
@@ -96,8 +99,8 @@ def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statem
             return For(symbol, new(extent), inner, unroll, turns)
         case If(condition=condition, body=body, uniform=uniform):
             return If(new(condition), tuple(map_expressions(s, new) for s in body), uniform)
-        case Fill(body=body) | Drain(body=body) | Branch(body=body) | Turn(body=body):
-            return replace(statement, body=tuple(map_expressions(s, new) for s in body))
+        case Fill() | Drain() | Branch() | Turn() | Section():
+            return replace(statement, body=tuple(map_expressions(s, new) for s in statement.body))
         case Store(buffer=buffer, index=index, value=value):
             return Store(buffer, new(index), new(value))
         case Accumulate(op=op, buffer=buffer, index=index, value=value):
@@ -139,6 +142,8 @@ def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statem
             return replace(statement, slot=new(statement.slot), parity=new(statement.parity))
         case Release() | Arrive() | Begin():
             return replace(statement, slot=new(statement.slot))
+        case Jump():
+            return replace(statement, by=new(statement.by))
         case InitBarriers(arrivals=arrivals):
             counts = tuple((b, None if n is None else new(n)) for b, n in arrivals)
             return replace(statement, arrivals=counts)
@@ -165,7 +170,7 @@ def defined(statement: Statement) -> tuple[Symbol, ...]:
             return (symbol,)
         case Reduce(last=last) if last is not None:
             return (last,)
-        case Begin(cursor=cursor) | Advance(cursor=cursor):
+        case Begin(cursor=cursor) | Advance(cursor=cursor) | Jump(cursor=cursor):
             return cursor.symbols
         case Branch():
             return THREADS

@@ -15,10 +15,11 @@ from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.exprs import Operation, tensor_inputs
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Const, Expr, Symbol
-from warpsmith.kernel.nodes import For, Statement
-from warpsmith.kernel.roles import Skip, Turn
+from warpsmith.kernel.nodes import Declare, For, If, Statement
+from warpsmith.kernel.roles import Section, Skip, Turn
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.passages import Passages
+from warpsmith.lower.skips import Skips
 from warpsmith.lower.threads import Threads
 
 UNROLL_LIMIT = 64
@@ -30,6 +31,7 @@ class Nests:
 
     Args:
         passages: how operations come by slots that pass between roles; None without roles.
+        skips: which iterations the roles skip.
         prefix: of the names of loops.
     """
 
@@ -39,12 +41,14 @@ class Nests:
         threads: Threads,
         leaves: Leaves,
         passages: Passages | None = None,
+        skips: Skips | None = None,
         prefix: str = "i",
     ) -> None:
         self._domains = domains
         self._threads = threads
         self._leaves = leaves
         self._passages = passages
+        self._skips = skips
         self._prefix = prefix
         self._loops = 0
 
@@ -59,12 +63,40 @@ class Nests:
         indices: dict[int, list[Expr]],
     ) -> list[Statement]:
         """Statements of operations whose first `depth` loops are already open."""
-        statements: list[Statement] = []
+        parts: list[tuple[list[Operation], list[Statement]]] = []
         for nest in self._nests(operations, depth):
+            statements: list[Statement] = []
             for operation in nest:
                 statements += self._leaves.declare(operation, depth)
-            statements += self._nest(nest, depth, indices)
-        return statements if self._passages is None else self._turned(operations, depth, statements)
+            parts.append((nest, [*statements, *self._nest(nest, depth, indices)]))
+        if self._passages is None:
+            return [s for _, part in parts for s in part]
+        return self._turned(operations, depth, self._in_sections(parts, depth))
+
+    def _in_sections(
+        self, parts: list[tuple[list[Operation], list[Statement]]], depth: int
+    ) -> list[Statement]:
+        """The statements of a level, with what groups run one after the other in sections."""
+        assert self._passages is not None
+        named = [
+            dict.fromkeys(s for op in nest for s in self._passages.sections_at(op, depth))
+            for nest, _ in parts
+        ]
+        result: list[Statement] = []
+        position = 0
+        while position < len(parts):
+            name = next(iter(named[position]), "")
+            end = position + 1
+            if name:
+                end = 1 + max(p for p, names in enumerate(named) if name in names)
+                inside = [s for _, part in parts[position:end] for s in part]
+                declared = [s for s in inside if isinstance(s, Declare)]
+                rest = tuple(s for s in inside if not isinstance(s, Declare))
+                result += [*declared, Section(name, rest)]
+            else:
+                result += parts[position][1]
+            position = end
+        return result
 
     def _turned(
         self, operations: list[Operation], depth: int, statements: list[Statement]
@@ -88,7 +120,7 @@ class Nests:
         if any(depth >= len(op.outputs[0].loop) for op in nest):
             raise InternalError(f"{first.outputs[0].name}: loops end inside a shared nest")
         axes = [op.outputs[0].loop[depth] for op in nest]
-        if all(self._skips(op, a, depth) for op, a in zip(nest, axes, strict=True)):
+        if all(self._skips_loop(op, a, depth) for op, a in zip(nest, axes, strict=True)):
             return self._inside(nest, depth, opened, integers.ZERO)
         parallel = self._parallel_type(nest, axes)
         extent = self._domains.extent(self._domains.group(axes[0]))
@@ -106,7 +138,7 @@ class Nests:
         unroll = short or parallel is ParallelType.unroll
         return [For(symbol, extent, tuple(body), unroll, turns)]
 
-    def _skips(self, operation: Operation, axis: IterDomain, depth: int) -> bool:
+    def _skips_loop(self, operation: Operation, axis: IterDomain, depth: int) -> bool:
         """Whether one iteration of an operation's loop does for all."""
         numbers = self._passages is not None and self._passages.keeps(operation, depth)
         return not numbers and self._leaves.skips(operation, axis)
@@ -119,7 +151,13 @@ class Nests:
         index: Expr,
     ) -> list[Statement]:
         deeper = {key: [*values, index] for key, values in indices.items()}
-        return self._level(nest, depth + 1, deeper)
+        body = self._level(nest, depth + 1, deeper)
+        if self._skips is None:
+            return body
+        condition = self._skips.condition(nest[0], deeper[id(nest[0])])
+        if condition == integers.TRUE:
+            return body
+        return [If(condition, tuple(body), uniform=True)]
 
     def _parallel_type(self, nest: list[Operation], axes: list[IterDomain]) -> ParallelType:
         kinds = {axis.parallel for axis in axes}

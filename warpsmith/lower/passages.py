@@ -32,14 +32,16 @@ class Walk:
         depth: loops that are open where it fills or uses one.
         groups_along: the axis of the block along which groups of its role take turns.
         share: slots that a group has in a row.
+        ordered: groups come by them one after the other, in a section of their role.
         share_depth: loops that are open where a group's share ends.
     """
 
     depth: int
     groups_along: ParallelType | None = None
     groups: int = 1
-    share: int = 1
+    share: Expr = integers.ONE
     share_depth: int = 0
+    ordered: bool = False
 
 
 class Passages:
@@ -70,6 +72,12 @@ class Passages:
         names = self._touched.get(id(operation), [])
         return [self._of[n] for n in names if self._walks[id(operation), n].depth == depth]
 
+    def depths(self, operation: Operation) -> list[int]:
+        """Loops that are open where the operation fills or uses slots."""
+        return [
+            self._walks[id(operation), name].depth for name in self._touched.get(id(operation), [])
+        ]
+
     def shares_end(self, operation: Operation, depth: int) -> list[Passage]:
         """Those of which a group's share of several slots ends with its first `depth` loops."""
         names = self._touched.get(id(operation), [])
@@ -77,13 +85,37 @@ class Passages:
         return [
             self._of[n]
             for n, walk in walks
-            if walk.groups_along is not None and walk.share > 1 and walk.share_depth == depth
+            if walk.groups_along is not None
+            and walk.share != integers.ONE
+            and walk.share_depth == depth
         ]
 
     def keeps(self, operation: Operation, depth: int) -> bool:
         """Whether the loop at `depth` numbers slots, so that it must run whatever it computes."""
         names = self._touched.get(id(operation), [])
         return any(depth < self._walks[id(operation), name].depth for name in names)
+
+    def sections_at(self, operation: Operation, depth: int) -> list[str]:
+        """Names of the sections of an operation where `depth` loops are open in which groups of
+        its role take turns.
+        """
+        section = operation.outputs[0].section
+        if not section:
+            return []
+        depths = {
+            self._walks[id(other), name].share_depth
+            for other in self._roles.operations(self._roles.of(operation))
+            for name in self._touched.get(id(other), [])
+            if self._walks[id(other), name].groups_along is not None
+        }
+        if not depths:
+            raise ScheduleError(
+                f"{operation.outputs[0].name} is in section `{section}`, and role "
+                f"`{self._roles.of(operation)}` has no groups that could follow each other",
+                code="WS0250",
+                remedy="have groups take turns on slots (stage_slice_position), or drop the order",
+            )
+        return [section] if depth == min(depths) else []
 
     def groups_along(self, role: str) -> ParallelType | None:
         """The axis along which groups of a role take turns."""
@@ -111,13 +143,15 @@ class Passages:
         check_slice(tensor, start if start < len(tensor.loop) else None)
         numbering = self._numbering(tensor, start)
         own = self._own_walk(tensor, numbering, start)
+        own = replace(own, ordered=bool(tensor.section))
         self._note(producer, tensor, own)
         walks = {self._roles.of(producer): own}
         for role, readers in self._roles.readers(tensor).items():
             for reader in readers:
                 walk = self._reading(tensor, numbering, reader, own)
+                walk = replace(walk, ordered=bool(reader.outputs[0].section))
                 known = walks.setdefault(role, walk)
-                if (known.groups_along, known.share) != (walk.groups_along, walk.share):
+                if known != replace(walk, depth=known.depth):
                     raise self._mixed(tensor, role)
                 self._note(reader, tensor, walk)
         self._of[tensor.name] = self._passage(tensor, walks)
@@ -137,11 +171,21 @@ class Passages:
         turns = {(walks[role].groups, walks[role].share) for role in in_turn}
         if len(turns) > 1:
             raise self._mixed(tensor, in_turn[0])
-        groups, share = turns.pop() if turns else (1, 1)
-        if slots.stages % (groups * share):
-            whole = groups * share
+        groups, share = turns.pop() if turns else (1, integers.ONE)
+        owned = not (in_turn and all(walks[role].ordered for role in in_turn))
+        run = integers.constant(share)
+        if owned and run is None:
             raise ScheduleError(
-                f"{groups} groups of role `{in_turn[0]}` take turns of {share} slots of "
+                f"groups of role `{in_turn[0]}` take turns of {share!r} slots of {tensor.name}, a "
+                "number that is not known when the kernel is compiled",
+                code="WS0248",
+                remedy="use constant extents there, or have the groups follow each other: "
+                "order_groups",
+            )
+        if owned and run is not None and slots.stages % (groups * run):
+            whole = groups * run
+            raise ScheduleError(
+                f"{groups} groups of role `{in_turn[0]}` take turns of {run} slots of "
                 f"{tensor.name}, which has {slots.stages}: a group would meet a slot at some of "
                 "its uses only, and could take a phase for one that is two behind",
                 code="WS0248",
@@ -158,6 +202,7 @@ class Passages:
             groups=groups,
             share=share,
             in_turn=tuple(in_turn),
+            owned=owned,
             ring=options.ring if options else "",
             where=options.where if options else "",
         )
@@ -207,15 +252,13 @@ class Passages:
             (a.parallel for a in loops if a.parallel.is_block and self._same(a, axis)), None
         )
         groups = integers.constant(self._places.extent(axis))
-        share = integers.constant(
-            integers.mul(*map(self._places.extent, numbering[place + 1 :]), integers.ONE)
-        )
-        if kind is None or groups is None or share is None:
+        share = integers.mul(*map(self._places.extent, numbering[place + 1 :]))
+        if kind is None or groups is None:
             raise ScheduleError(
                 f"groups of warps take turns on the slots of {tensor.name} along {axis!r}, and it "
-                "is not known when the kernel is compiled how many, or for how many slots",
+                "is not known when the kernel is compiled how many",
                 code="WS0250",
-                remedy="use constant extents for that loop and for those inside it",
+                remedy="use a constant extent for that loop",
             )
         if self._groups_along not in (None, kind):
             raise ScheduleError(

@@ -55,6 +55,31 @@ def set_role(tensor: TensorView, role: str) -> TensorView:
     return tensor
 
 
+def order_groups(tensor: TensorView, section: str) -> TensorView:
+    """Have the groups of a role compute a tensor one after the other.
+
+    A group starts what it computes of a section when the group before it is done with its own, and
+    hands on to the next one. So two or three groups can have the tensor cores, or the way to
+    memory, to themselves in turn (ping-pong), while the others do something else.
+
+    Args:
+        section: a name, which the tensors that are computed between the same two hand-offs share.
+
+    Raises:
+        ScheduleError: WS0240 for a name that is none, or an input; lowering refuses sections of
+            roles whose groups do not take turns (WS0250).
+    """
+    if not isinstance(section, str) or not section.isidentifier() or tensor.is_input:
+        raise ScheduleError(
+            f"section {section!r} of {tensor.name}: "
+            + ("an input is not computed" if tensor.is_input else "it is no name"),
+            code="WS0240",
+            remedy="name a computed tensor's section by letters, digits and underscores",
+        )
+    tensor.section = section
+    return tensor
+
+
 def check_slice(tensor: TensorView, position: object) -> None:
     """Refuse a slice position that lies outside the tensor's loops, or inside a copy by TMA."""
     if position is None:

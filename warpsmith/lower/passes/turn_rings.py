@@ -151,6 +151,9 @@ class _Turner:
                 names = claimed | set(statement.turns)
                 body = self.statements(statement.body, names, inside=True)
                 statement = replace(statement, body=body)
+            elif isinstance(statement, If) and statement.uniform:
+                body = self.statements(statement.body, claimed, inside=inside)
+                statement = replace(statement, body=body)
             if isinstance(statement, For) and statement.turns:
                 result += self._loop(statement)
             else:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from warpsmith.errors import InternalError
 from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
 from warpsmith.kernel.rings import Fill, InitBarriers
-from warpsmith.kernel.roles import Branch, Passage, Skip, Turn
+from warpsmith.kernel.roles import Branch, Passage, Section, Skip, Turn
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.turning.between import RoleRing
 from warpsmith.lower.turning.loads import loads_by_tma
+from warpsmith.lower.turning.orders import Orders
 from warpsmith.lower.turning.parts import Statements, only_fills
 
 
@@ -42,8 +43,10 @@ def turn_roles(kernel: Kernel) -> Kernel:
     if not found:
         return kernel
     rings = _rings(found)
-    body = [_branch(branch, rings) for branch in found]
+    orders = {b.role.name: Orders(b) for b in found}
+    body = [_branch(branch, rings, orders[branch.role.name]) for branch in found]
     counts = [count for ring in rings for count in ring.arrivals]
+    counts += [count for order in orders.values() for count in order.arrivals]
     start = (InitBarriers(tuple(counts)), Synchronize("barriers are ready")) if counts else ()
     return replace(
         kernel,
@@ -95,18 +98,19 @@ def _rings(found: list[Branch]) -> list[RoleRing]:
     ]
 
 
-def _branch(branch: Branch, rings: list[RoleRing]) -> Branch:
+def _branch(branch: Branch, rings: list[RoleRing], orders: Orders) -> Branch:
     role = branch.role.name
     mine = [r for r in rings if role in (r.passages[0].producer, *r.passages[0].consumers)]
-    body = _turned(branch.body, role, mine)
-    return replace(branch, body=(*(ring.begin(role) for ring in mine), *body))
+    body = _turned(branch.body, role, mine, orders)
+    begin = [s for ring in mine for s in ring.begin(role)]
+    return replace(branch, body=(*begin, *orders.begin(), *body))
 
 
-def _turned(statements: Statements, role: str, rings: list[RoleRing]) -> Statements:
+def _turned(statements: Statements, role: str, rings: list[RoleRing], orders: Orders) -> Statements:
     result: list[Statement] = []
     for statement in statements:
         if isinstance(statement, Turn):
-            body = _turned(statement.body, role, rings)
+            body = _turned(statement.body, role, rings, orders)
             here = _of(rings, statement.passages)
             fills = [ring for ring in here if ring.passages[0].producer == role]
             uses = [ring for ring in here if ring not in fills]
@@ -116,8 +120,11 @@ def _turned(statements: Statements, role: str, rings: list[RoleRing]) -> Stateme
         elif isinstance(statement, Skip):
             for ring in _of(rings, statement.passages):
                 result += ring.skip(role)
+        elif isinstance(statement, Section):
+            result += orders.ordered(statement.name, _turned(statement.body, role, rings, orders))
         elif isinstance(statement, For | If | Fill):
-            result.append(replace(statement, body=_turned(statement.body, role, rings)))
+            body = _turned(statement.body, role, rings, orders)
+            result.append(replace(statement, body=body))
         else:
             result.append(statement)
     return tuple(result)

@@ -21,6 +21,7 @@ from warpsmith.kernel.rings import (
     Drain,
     FenceProxy,
     Fill,
+    Jump,
     Release,
     Ring,
     TileCopy,
@@ -86,8 +87,8 @@ class RoleRing:
             empty=self.empty,
             producer=first.producer,
             consumers=first.consumers,
-            groups=first.groups,
-            share=first.share,
+            groups=first.groups if first.owned else 1,
+            share=integers.constant(first.share) or 1,
             where=first.where,
         )
 
@@ -95,14 +96,22 @@ class RoleRing:
         """The place in the ring that a role keeps."""
         return Cursor(f"{self.name}_{role}", self._first.stages)
 
-    def begin(self, role: str) -> Begin:
+    def begin(self, role: str) -> list[Statement]:
         """The cursor starts where the slots of the role's, or of its group's, first turn lie."""
-        return Begin(self.cursor(role), self._start(role))
+        start = self._start(role)
+        if self._first.owned or start == integers.ZERO:
+            return [Begin(self.cursor(role), start)]
+        return [Begin(self.cursor(role)), Jump(self.cursor(role), start)]
 
     def skip(self, role: str) -> list[Statement]:
         """Pass over the slots of the other groups."""
-        others = (self._first.groups - 1) * self._first.share
-        return [Advance(self.cursor(role), others)] if self._in_turn(role) else []
+        if not self._in_turn(role):
+            return []
+        others = integers.mul(self._first.groups - 1, self._first.share)
+        known = integers.constant(others)
+        if known is not None and known <= self._first.stages:
+            return [Advance(self.cursor(role), known)]
+        return [Jump(self.cursor(role), others)]
 
     def turned(self, role: str, statements: Statements) -> Statements:
         """A turn of a role with what orders it among the turns of the others."""
@@ -147,8 +156,11 @@ class RoleRing:
 
     def _advanced(self, role: str) -> Statements:
         """The next slot is the next one; or, where groups have one each in turn, some further."""
-        alone = self._in_turn(role) and self._first.share == 1
-        return (Advance(self.cursor(role), self._first.groups if alone else 1),)
+        alone = self._in_turn(role) and self._first.share == integers.ONE
+        step = self._first.groups if alone else 1
+        if step > self._first.stages:
+            return (Jump(self.cursor(role), integers.index(step)),)
+        return (Advance(self.cursor(role), step),)
 
     def _by_one(self, role: str, statements: Statements) -> Statements:
         return statements if self._roles[role].single else (If(ELECTED, statements),)

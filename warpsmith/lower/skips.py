@@ -1,0 +1,115 @@
+"""Iterations that lie outside as a whole: roles skip them, all of them alike.
+
+Where an extent is no multiple of what it is split by, the last iterations of a loop over the grid's
+strides may be behind its end for some blocks, or for some groups of warps. No role has anything to
+do there. A role that fills a slot and one that uses it must agree, so an iteration is skipped only
+where every operation that comes by slots can tell from the same loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from warpsmith.ir import integers
+from warpsmith.ir.derivation import Derivation
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.exprs import Operation
+from warpsmith.ir.mapping import Group
+from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.lower.passages import Passages
+from warpsmith.lower.places import Places
+
+
+class Skips:
+    """The bounds that decide whether an iteration is skipped.
+
+    Args:
+        operations: of all roles.
+    """
+
+    def __init__(self, places: Places, passages: Passages, operations: Iterable[Operation]) -> None:
+        self._places = places
+        self._wholes = self._agreed(passages, list(operations))
+
+    def condition(self, operation: Operation, indices: list[Expr]) -> Expr:
+        """What must hold of the last of these loop indices for there to be anything to do."""
+        loops = operation.outputs[0].loop[: len(indices)]
+        known = dict(zip(map(self._places.domains.group, loops), indices, strict=True))
+        new = self._bounds(loops) & self._wholes - self._bounds(loops[:-1])
+        derivation = Derivation(self._places.domains, known)
+        return integers.conjunction(*(derivation.inside(whole) for whole in sorted(new)))
+
+    def _agreed(self, passages: Passages, operations: list[Operation]) -> frozenset[Group]:
+        found: frozenset[Group] | None = None
+        for operation in operations:
+            loops = operation.outputs[0].loop
+            for depth in passages.depths(operation):
+                bounds = self._bounds(loops[:depth])
+                found = bounds if found is None else found & bounds
+        agreed = found or frozenset()
+        for operation in operations:
+            agreed -= self._turned_inside(operation)
+            if any(
+                p.in_turn
+                for depth in passages.depths(operation)
+                for p in passages.at(operation, depth)
+            ):
+                agreed = frozenset(w for w in agreed if self._ends(operation, w))
+        return agreed
+
+    def _turned_inside(self, operation: Operation) -> frozenset[Group]:
+        """Bounds that are known only inside a loop that turns a ring of the role's own."""
+        turned: frozenset[Group] = frozenset()
+        for output in operation.outputs:
+            axis = self._places.rings.axis(output)
+            if axis is not None:
+                turned |= self._bounds(output.loop) - self._bounds(output.loop[:axis])
+        return turned
+
+    def _bounds(self, loops: list[IterDomain]) -> frozenset[Group]:
+        """Wholes of splits that do not divide, whose index these loops give."""
+        domains = self._places.domains
+        known = {domains.group(axis): self._symbol(axis, p) for p, axis in enumerate(loops)}
+        derivation = Derivation(domains, known)
+        return frozenset(
+            whole
+            for group in derivation.reached()
+            for whole in derivation.inexact_splits(group, self._places.facts)
+        )
+
+    def _ends(self, operation: Operation, whole: Group) -> bool:
+        """Whether nothing comes after the first iteration that is skipped.
+
+        So it is where the index never falls from one iteration to the next. A group that skipped a
+        slot of its own in between would come by the next one too early.
+        """
+        loops = [a for a in operation.outputs[0].loop if self._places.extent(a) != integers.ONE]
+        domains = self._places.domains
+        known = {domains.group(axis): self._symbol(axis, p) for p, axis in enumerate(loops)}
+        derivation = Derivation(domains, known)
+        if not derivation.reaches(whole):
+            return False
+        index = integers.polynomial(derivation.index(whole))
+        symbols = {self._symbol(axis, position) for position, axis in enumerate(loops)}
+        if any(len(monomial) > 1 and symbols & set(monomial) for monomial in index):
+            return False
+        steps: list[tuple[int, Expr]] = []
+        for position, axis in enumerate(loops):
+            if axis.parallel.is_grid:
+                continue
+            coefficient = index.get((self._symbol(axis, position),), 0)
+            steps.append((coefficient, self._places.extent(axis)))
+        below = 0
+        for coefficient, extent in reversed(steps):
+            if coefficient and coefficient < below:
+                return False
+            if coefficient and not isinstance(extent, Const) and steps[0] != (coefficient, extent):
+                return False
+            below += coefficient * (int(extent.value) - 1) if isinstance(extent, Const) else 0
+        return True
+
+    def _symbol(self, axis: IterDomain, position: int) -> Expr:
+        extent = self._places.extent(axis)
+        if extent == integers.ONE:
+            return integers.ZERO
+        return Symbol(f"u{position}", low=0, extent=extent)
