@@ -17,6 +17,7 @@ from warpsmith.kernel.nodes import (
     WelfordBatch,
     WelfordStep,
 )
+from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import replace_symbols, walk
 
 
@@ -63,7 +64,7 @@ def _batch(
         if isinstance(statement, For):
             batched = _batch_unrolled if statement.unroll else _batch_rolled
             result += batched(statement, names, begun)
-        elif isinstance(statement, If):
+        elif isinstance(statement, If | Branch):
             result.append(replace(statement, body=_batch(statement.body, names, begun)))
         else:
             result.append(statement)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
@@ -12,6 +13,7 @@ from warpsmith.kernel.nodes import (
     Let,
     Statement,
 )
+from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import defined, walk
 
 
@@ -28,20 +30,42 @@ def derive_scalars(kernel: Kernel) -> Kernel:
     After, with `x0` among the parameters and `(x0, ceildiv(T0_size1, 8))` in `derived`::
 
         for i0 < x0: ...
+
+    What a role names before its loops is its own no more than what all threads name.
     """
     varying = {kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES)}
     varying |= {symbol.name for statement in walk(kernel.body) for symbol in defined(statement)}
+    lets = Counter(s.symbol.name for s in walk(kernel.body) if isinstance(s, Let))
+    own = frozenset(name for name, count in lets.items() if count > 1)
     derived: list[tuple[Symbol, Expr]] = []
+    body = _left(kernel.body, varying, own, derived)
+    return replace(kernel, body=body, derived=tuple(derived)) if derived else kernel
+
+
+def _left(
+    statements: tuple[Statement, ...],
+    varying: set[str],
+    own: frozenset[str],
+    derived: list[tuple[Symbol, Expr]],
+) -> tuple[Statement, ...]:
+    """The statements without what the launch computes, which goes to `derived`.
+
+    `own` names what several roles have, each with a value of its own.
+    """
     body: list[Statement] = []
-    for statement in kernel.body:
-        if isinstance(statement, Let) and _is_decided(statement, varying):
+    for statement in statements:
+        if isinstance(statement, Let) and _is_decided(statement, varying, own):
             derived.append((statement.symbol, statement.value))
             varying.discard(statement.symbol.name)
+        elif isinstance(statement, Branch):
+            body.append(replace(statement, body=_left(statement.body, varying, own, derived)))
         else:
             body.append(statement)
-    return replace(kernel, body=tuple(body), derived=tuple(derived)) if derived else kernel
+    return tuple(body)
 
 
-def _is_decided(let: Let, varying: set[str]) -> bool:
+def _is_decided(let: Let, varying: set[str], own: frozenset[str]) -> bool:
+    if let.symbol.name in own:
+        return False
     symbols = (node for node in let.value.walk() if isinstance(node, Symbol))
     return let.value.dtype is DataType.Index and all(s.name not in varying for s in symbols)

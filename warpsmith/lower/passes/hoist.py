@@ -14,6 +14,7 @@ from warpsmith.kernel.nodes import (
     Let,
     Statement,
 )
+from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import defined, expressions, map_expressions, walk
 
 COSTLY = ("floordiv", "mod", "ceildiv", "divide")
@@ -29,6 +30,9 @@ def hoist_indices(kernel: Kernel) -> Kernel:
     After::
 
         for i0: { const int x0 = (t + 256*i0) % N;  T1[i0] = T0[x0];  ... x0 ... }
+
+    Each role counts its own threads, so what depends on them stays in its branch; what depends on
+    sizes alone does not.
     """
     names = _Names()
     body = _hoist(kernel.body, frozenset(), names)
@@ -73,16 +77,15 @@ def _hoist(
         if isinstance(statement, For):
             body = _hoist(statement.body, scope | {statement.symbol.name}, names)
             statement = replace(statement, body=body)
-        elif isinstance(statement, If):
+        elif isinstance(statement, If | Branch):
             statement = replace(statement, body=_hoist(statement.body, scope, names))
         result.append(statement)
     return (*lets, *result)
 
 
 def _inner_symbols(statements: tuple[Statement, ...]) -> frozenset[str]:
-    """Names that get a value inside these statements: loops, reduction flags, places in rings."""
-    inner = (defined(s) for s in walk(statements) if not isinstance(s, Let))
-    return frozenset(symbol.name for symbols in inner for symbol in symbols)
+    """Names that get a value inside these statements: loops, flags, places in rings, and so on."""
+    return frozenset(symbol.name for s in walk(statements) for symbol in defined(s))
 
 
 def _collect(expr: Expr, inner: frozenset[str], found: dict[Expr, None]) -> None:

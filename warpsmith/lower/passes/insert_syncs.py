@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from warpsmith.errors import InternalError
 from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.nodes import (
     Buffer,
@@ -13,6 +14,7 @@ from warpsmith.kernel.nodes import (
     Statement,
     Synchronize,
 )
+from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import read, walk, written
 
 
@@ -35,9 +37,13 @@ def insert_syncs(kernel: Kernel) -> Kernel:
 
     The scratch of `Reduce` is ordered by the reduction itself, and what a ring guards by the ring:
     they take no part. Without shared memory there is nothing to order.
+
+    Each role's statements are ordered on their own, and its threads, not those of the block, meet.
+    Between roles only rings pass memory; the one thread of a single role meets nobody.
     """
     if not kernel.shared:
         return kernel
+    _check_apart(kernel)
     body = _order(kernel.body)
     return kernel if body == kernel.body else replace(kernel, body=body)
 
@@ -50,6 +56,9 @@ def _order(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
             statement = _order_loop(statement)
         elif isinstance(statement, If) and statement.uniform:
             statement = replace(statement, body=_order(statement.body))
+        elif isinstance(statement, Branch):
+            result.append(_order_branch(statement))
+            continue
         why = pending.needs(statement)
         if why:
             barrier = Synchronize(why)
@@ -72,6 +81,27 @@ def _order_loop(loop: For) -> For:
         if why:
             return replace(loop, body=(*body, Synchronize(why)))
     return replace(loop, body=body)
+
+
+def _order_branch(branch: Branch) -> Branch:
+    return branch if branch.role.single else replace(branch, body=_order(branch.body))
+
+
+def _check_apart(kernel: Kernel) -> None:
+    """No role touches shared memory that another one writes, rings aside."""
+    effects = [
+        (s.role.name, _names(written, s), _names(read, s))
+        for s in kernel.body
+        if isinstance(s, Branch)
+    ]
+    for writer, writes, _ in effects:
+        for other, others, reads in effects:
+            passed = writes & (others | reads) if other != writer else set()
+            if passed:
+                raise InternalError(
+                    f"{', '.join(sorted(passed))} passes from {writer} to {other}, and no ring "
+                    "guards it"
+                )
 
 
 class _Pending:

@@ -14,7 +14,7 @@ from warpsmith.kernel.nodes import (
     Kernel,
     Reciprocal,
 )
-from warpsmith.kernel.traversal import map_expressions, walk
+from warpsmith.kernel.traversal import defined, map_expressions, walk
 
 
 def multiply_divisions(kernel: Kernel) -> Kernel:
@@ -36,23 +36,25 @@ def multiply_divisions(kernel: Kernel) -> Kernel:
         return kernel
     varying = {kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES)}
     varying |= {s.symbol.name for s in walk(kernel.body) if isinstance(s, For)}
+    inner = varying | {symbol.name for s in walk(kernel.body) for symbol in defined(s)}
     made: dict[Expr, Reciprocal] = {}
 
     def rewrite(expr: Expr) -> Expr:
-        return _rewrite(expr, varying, made)
+        return _rewrite(expr, varying, inner, made)
 
     body = tuple(map_expressions(statement, rewrite) for statement in kernel.body)
     return replace(kernel, body=body, reciprocals=tuple(made.values())) if made else kernel
 
 
-def _rewrite(expr: Expr, varying: set[str], made: dict[Expr, Reciprocal]) -> Expr:
+def _rewrite(expr: Expr, varying: set[str], inner: set[str], made: dict[Expr, Reciprocal]) -> Expr:
+    """`varying` names what differs from thread to thread; `inner` what no launch knows."""
     if isinstance(expr, Element):
-        index = _rewrite(expr.index, varying, made)
+        index = _rewrite(expr.index, varying, inner, made)
         return expr if index is expr.index else Element(expr.buffer, index)
     if not isinstance(expr, Apply):
         return expr
-    args = tuple(_rewrite(arg, varying, made) for arg in expr.args)
-    if _is_division(expr) and _varies(expr.args[0], varying) and not _varies(args[1], varying):
+    args = tuple(_rewrite(arg, varying, inner, made) for arg in expr.args)
+    if _is_division(expr) and _varies(expr.args[0], varying) and not _varies(args[1], inner):
         dividend, divisor = args
         reciprocal = made.get(divisor)
         if reciprocal is None:

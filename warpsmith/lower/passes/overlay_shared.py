@@ -16,6 +16,7 @@ from warpsmith.kernel.rings import (
     InvalidateBarriers,
     TileCopy,
 )
+from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import barriers, read, walk, written
 
 LEAST_SAVED = 1024
@@ -41,8 +42,11 @@ def overlay_shared(kernel: Kernel) -> Kernel:
         for j: ...
 
     Scratch of reductions, and what no ring guards, keep bytes of their own: their barriers stand
-    already, and no meeting is added for them.
+    already, and no meeting is added for them. Roles run at the same time, and so all their buffers
+    are alive together.
     """
+    if any(isinstance(statement, Branch) for statement in kernel.body):
+        return kernel
     lives = _lifetimes(kernel)
     if not any(a.last < b.first for a in lives for b in lives):
         return kernel

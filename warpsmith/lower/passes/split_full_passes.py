@@ -15,7 +15,8 @@ from warpsmith.kernel.nodes import (
     Statement,
 )
 from warpsmith.kernel.rings import Release
-from warpsmith.kernel.traversal import children, replace_symbols, walk
+from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.traversal import children, defined, replace_symbols, walk
 
 
 def split_full_passes(kernel: Kernel) -> Kernel:
@@ -49,7 +50,7 @@ class _Names:
 def _split(statements: tuple[Statement, ...], names: _Names) -> tuple[Statement, ...]:
     result: list[Statement] = []
     for statement in statements:
-        if isinstance(statement, For | If):
+        if isinstance(statement, For | If | Branch):
             statement = replace(statement, body=_split(statement.body, names))
         result += _split_loop(statement, names) if isinstance(statement, For) else [statement]
     return tuple(result)
@@ -65,7 +66,7 @@ def _split_loop(loop: For, names: _Names) -> list[Statement]:
         if isinstance(s, If) and not s.uniform
         for c in integers.conjuncts(s.condition)
     )
-    bound = {s.symbol.name for s in inside if isinstance(s, For | Let)}
+    bound = {symbol.name for s in inside for symbol in defined(s)}
     rooms = {c: room for c in conditions if (room := _room(c, loop, bound)) is not None}
     if any(isinstance(s, Release) for s in inside):  # all threads of a warp, or none
         rooms = {c: room for c, room in rooms.items() if not any(map(_differs, room))}
@@ -101,7 +102,8 @@ def _split_loop(loop: For, names: _Names) -> list[Statement]:
 def _is_apart(statement: Statement) -> bool:
     """Whether a loop around the statement is not split: it meets, or is long itself.
 
-    Warps that release a slot do so one by one, in whichever of the two loops.
+    Warps that release a slot do so one by one, in whichever of the two loops; threads that wait,
+    arrive or move on in a ring do so for themselves.
     """
     if isinstance(statement, For):
         return not statement.unroll
