@@ -81,6 +81,47 @@ class SimulationError(WarpsmithError):
     code = "WS0800"
 
 
+class ProtocolError(WarpsmithError):
+    """The roles of a kernel do not keep what they promise each other; it is never launched.
+
+    Args:
+        rule: what must hold in every interleaving, in words.
+        ring: name of the ring, or of the buffer or barriers, that it is about; empty if none.
+        roles: names of the roles that take part.
+        slot, phase: of the ring, where one is meant.
+        run: the shortest run that goes wrong, a line a step.
+    """
+
+    code = "WS0900"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        rule: str,
+        ring: str = "",
+        roles: tuple[str, ...] = (),
+        slot: int | None = None,
+        phase: int | None = None,
+        run: tuple[str, ...] = (),
+        remedy: str = "",
+    ) -> None:
+        super().__init__(message, code=code, remedy=remedy)
+        self.rule = rule
+        self.ring = ring
+        self.roles = roles
+        self.slot = slot
+        self.phase = phase
+        self.run = run
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if not self.run:
+            return text
+        return "\n".join((f"{text}; the shortest run that goes wrong:", *self.run))
+
+
 class InternalError(Exception):
     """warpsmith broke one of its own invariants; please report it with the dump."""
 

@@ -1,0 +1,426 @@
+"""Statements of a kernel as what one kind of agent does: segments, conditions and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from warpsmith.errors import InternalError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import BLOCK_TYPES
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.nodes import (
+    Buffer,
+    For,
+    If,
+    Let,
+    Reduce,
+    Statement,
+    Synchronize,
+)
+from warpsmith.kernel.rings import (
+    ELECTED,
+    Advance,
+    Arrive,
+    Await,
+    AwaitCopies,
+    Begin,
+    Commit,
+    Expect,
+    FenceProxy,
+    InitBarriers,
+    InvalidateBarriers,
+    Jump,
+    Release,
+    TileCopy,
+)
+from warpsmith.kernel.traversal import children, walk
+from warpsmith.protocol.accesses import Access, Division, Way, accesses, synchronizes
+from warpsmith.protocol.rules import Break, Broken, Rule
+from warpsmith.protocol.scalars import Scalar, Scope, UnknownError, constant
+from warpsmith.protocol.skeleton import Kind, Step
+from warpsmith.protocol.walks import Condition, Leaf, Loop, Move, Node, Pool, Segment
+
+LANES = 32
+"""Threads of a warp, each of which does what no thread is elected for."""
+
+_THREADS = frozenset(kind.name for kind in BLOCK_TYPES)
+
+_KINDS = {Way.READ: Kind.READ, Way.WRITE: Kind.WRITE, Way.COPY: Kind.COPY}
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all bodies of a kernel have in common.
+
+    Attributes:
+        slots: of barriers: number of the first one, and how many, by name.
+        divisions: of buffers that hold data.
+        pool: of steps.
+        accesses: of statements without synchronization inside, by identity.
+    """
+
+    slots: dict[str, tuple[int, int]]
+    divisions: dict[str, Division]
+    pool: Pool = field(default_factory=Pool)
+    synchronizing: dict[int, bool] = field(default_factory=dict)
+    accesses: dict[int, tuple[Access, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """Who runs a body.
+
+    Attributes:
+        number: of the agent, for breaks.
+        role: its name; empty where all threads are meant.
+        group: its number among the groups of the role.
+        threads: of each warp that do what nobody is elected for; 1 in a single role.
+        elected: the warp has the elected thread.
+        meeting: number of the meeting that `Synchronize` means; None where there is none.
+        reduces: whether a reduction needs a meeting.
+    """
+
+    number: int
+    role: str
+    group: int
+    threads: int
+    elected: bool
+    meeting: int | None
+    reduces: frozenset[int] = frozenset()
+
+
+class Body:
+    """Makes statements ready to be walked.
+
+    Raises:
+        Broken: only some threads of a warp or group come by a barrier.
+    """
+
+    def __init__(self, shared: Shared, scope: Scope, runner: Runner) -> None:
+        self._shared = shared
+        self._scope = scope
+        self._runner = runner
+        self._threads = runner.threads
+        self._elected = False
+        self._names: set[str] = set()
+
+    def nodes(self, statements: Iterable[Statement]) -> tuple[Node, ...]:
+        """The statements, all but those that synchronization does not depend on."""
+        return self._sealed(self._list(tuple(statements)))
+
+    # --- structure -----------------------------------------------------------------------------
+
+    def _list(self, statements: Sequence[Statement]) -> list[Node]:
+        result: list[Node] = []
+        touched: dict[_Touch, Access] = {}
+        for statement in statements:
+            if not synchronizes(statement, self._shared.synchronizing):
+                if isinstance(statement, If) and statement.uniform:
+                    self._flush(result, touched)
+                    self._extend(result, self._condition(statement))
+                    continue
+                for access in self._data(statement):
+                    touched.setdefault((access.buffer.name, access.index, access.way), access)
+                continue
+            for access in accesses(statement):
+                touched.setdefault((access.buffer.name, access.index, access.way), access)
+            self._flush(result, touched)
+            if isinstance(statement, If):
+                self._extend(result, self._condition(statement))
+            elif isinstance(statement, For):
+                self._extend(result, self._loop(statement))
+            else:
+                self._extend(result, [Segment(list(self._leaves(statement)))])
+        self._flush(result, touched)
+        return result
+
+    def _extend(self, result: list[Node], nodes: Iterable[Node]) -> None:
+        """Append nodes; neighbouring segments become one."""
+        for node in nodes:
+            if isinstance(node, Segment) and result and isinstance(result[-1], Segment):
+                result[-1].items.extend(node.items)
+            elif not isinstance(node, Segment) or node.items:
+                result.append(node)
+
+    def _sealed(self, nodes: list[Node]) -> tuple[Node, ...]:
+        places = frozenset(cursor.name for cursor in self._scope.cursors.values())
+        for node in nodes:
+            if isinstance(node, Segment):
+                self._names |= node.seal(places)
+        return tuple(nodes)
+
+    def _data(self, statement: Statement) -> tuple[Access, ...]:
+        """What a statement without synchronization may touch, and those inside it."""
+        found = self._shared.accesses.get(id(statement))
+        if found is None:
+            inner = walk((statement,))
+            found = tuple(access for each in inner for access in accesses(each))
+            self._shared.accesses[id(statement)] = found
+        self._remember(statement)
+        return found
+
+    def _remember(self, statement: Statement) -> None:
+        if isinstance(statement, Let):
+            self._scope.lets[statement.symbol.name] = statement.value
+        for inner in children(statement):
+            self._remember(inner)
+
+    def _condition(self, statement: If) -> list[Node]:
+        elected = ELECTED in statement.condition.walk()
+        try:
+            holds = self._scope.scalar(statement.condition)
+        except UnknownError as error:
+            if not synchronizes(statement, self._shared.synchronizing):
+                return self._list(statement.body)
+            if statement.uniform and error.name not in _THREADS:
+                return self._list(statement.body)
+            self._parted(statement)
+        if holds.constant == 0:
+            return []
+        outside = self._threads, self._elected
+        if elected:
+            self._threads, self._elected = 1, True
+        body = self._list(statement.body)
+        self._threads, self._elected = outside
+        if holds.constant is not None:
+            return body
+        self._names |= holds.names
+        return [Condition(holds, self._sealed(body))] if body else []
+
+    def _loop(self, loop: For) -> list[Node]:
+        try:
+            extent = self._scope.scalar(loop.extent)
+        except UnknownError:
+            self._parted(loop)
+        if extent.constant == 0:
+            return []
+        index = loop.symbol.name
+        outside = self._names
+        self._names = set()
+        fresh = index not in self._scope.loops
+        self._scope.loops.add(index)
+        body = self._sealed(self._list(loop.body))
+        if fresh:
+            self._scope.loops.discard(index)
+        inside = self._names
+        self._names = outside | (inside - {index}) | extent.names
+        if not body:
+            return []
+        cursors = sorted({cursor.name for cursor in self._scope.cursors.values()} & _moved(body))
+        return [Loop(index, extent, body, tuple(cursors), index in inside)]
+
+    def _parted(self, statement: Statement) -> NoReturn:
+        """Some threads of a warp come by synchronization, and others do not."""
+        kinds = dict.fromkeys(type(s).__name__ for s in walk((statement,)) if self._steps(s))
+        raise Broken(
+            Break(
+                rule=Rule.MEETING,
+                got=f"{', '.join(kinds)} under a condition that parts threads of one warp",
+                wanted="all threads of a group come by, or the elected one alone",
+                roles=(self._runner.role,),
+            )
+        )
+
+    def _steps(self, statement: Statement) -> bool:
+        return not children(statement) and synchronizes(statement, self._shared.synchronizing)
+
+    # --- leaves --------------------------------------------------------------------------------
+
+    def _leaves(self, statement: Statement) -> Iterable[Leaf | Move]:
+        threads, step = self._threads, self._shared.pool.step
+        match statement:
+            case Begin(cursor=cursor, slot=slot):
+                self._scope.begin(cursor)
+                yield Move(cursor.name, self._scalar(slot), 2 * cursor.stages, starts=True)
+            case Advance(cursor=cursor, by=by):
+                yield Move(cursor.name, self._scalar(integers.index(by)), 2 * cursor.stages)
+            case Jump(cursor=cursor, by=by):
+                yield Move(cursor.name, self._scalar(by), 2 * cursor.stages)
+            case Await(barrier=barrier, slot=slot, parity=parity):
+                at = self._slot(barrier)
+                yield Leaf(
+                    (self._scalar(slot), self._scalar(parity)),
+                    lambda s, p: (step(Kind.AWAIT, at(s), p & 1),),
+                )
+            case Release(barrier=barrier, slot=slot):
+                if self._elected and self._runner.threads > 1:
+                    self._parted(statement)
+                yield self._arrival(barrier, slot, 1)
+            case Arrive(barrier=barrier, slot=slot):
+                yield self._arrival(barrier, slot, threads)
+            case Expect(barrier=barrier, slot=slot, bytes=amount, arrives=arrives):
+                at, times = self._slot(barrier), threads if arrives else 0
+                yield Leaf(
+                    (self._scalar(slot), self._scalar(amount)),
+                    lambda s, n: (step(Kind.EXPECT, at(s), n * threads, -1, times),),
+                )
+            case TileCopy(stores=False):
+                yield self._load(statement)
+            case TileCopy():
+                yield self._store(statement)
+            case FenceProxy():
+                yield Leaf((), lambda: (step(Kind.FENCE),))
+            case Commit(bulk=bulk):
+                yield Leaf((), lambda: (step(Kind.COMMIT, 0, int(bulk)),))
+            case AwaitCopies(bulk=bulk, pending=pending):
+                yield Leaf((), lambda: (step(Kind.JOIN, 0, int(bulk), -1, pending),))
+            case Synchronize() | Reduce():
+                yield from self._meeting(statement)
+            case InitBarriers(arrivals=arrivals):
+                names = [buffer.name for buffer, _ in arrivals]
+                yield from self._lives(Kind.BEGIN, names)
+            case InvalidateBarriers(barriers=barriers):
+                yield from self._lives(Kind.END, [buffer.name for buffer in barriers])
+            case _:
+                raise InternalError(f"{type(statement).__name__} has no step")
+
+    def _meeting(self, statement: Statement) -> Iterable[Leaf]:
+        if isinstance(statement, Reduce) and id(statement) not in self._runner.reduces:
+            return
+        if self._elected:
+            self._parted(statement)
+        meeting, step = self._runner.meeting, self._shared.pool.step
+        if meeting is None:
+            raise Broken(
+                Break(
+                    rule=Rule.MEETING,
+                    got=f"{type(statement).__name__} in a role of one thread, or one that has no "
+                    "named barrier",
+                    wanted="the barrier of the whole block is not used inside a role",
+                    roles=(self._runner.role,),
+                )
+            )
+        yield Leaf((), lambda: (step(Kind.MEET, meeting),))
+
+    def _lives(self, kind: Kind, names: Sequence[str]) -> Iterable[Leaf]:
+        """The elected thread begins or ends barriers."""
+        if self._runner.elected:
+            step = self._shared.pool.step
+            made = tuple(step(kind, *self._shared.slots[name]) for name in names)
+            yield Leaf((), lambda: made)
+
+    def _arrival(self, barrier: Buffer, slot: Expr, times: int) -> Leaf:
+        at, step = self._slot(barrier), self._shared.pool.step
+        return Leaf((self._scalar(slot),), lambda s: (step(Kind.ARRIVE, at(s), times),))
+
+    def _load(self, copy: TileCopy) -> Leaf:
+        step, threads = self._shared.pool.step, self._threads
+        if copy.barrier is None:
+            raise Broken(
+                Break(
+                    rule=Rule.UNAWAITED,
+                    got=f"a copy into {copy.shared.name} counts at no barrier",
+                    wanted="somebody can wait for it",
+                    roles=(self._runner.role,),
+                )
+            )
+        at = self._slot(copy.barrier[0])
+        index, places = self._places(copy.shared, copy.index)
+
+        def make(place: int, slot: int, amount: int) -> tuple[Step, ...]:
+            return tuple(
+                step(Kind.LOAD, number, 0 if n else amount * threads, at(slot))
+                for n, number in enumerate(places(place))
+            )
+
+        return Leaf((index, self._scalar(copy.barrier[1]), self._scalar(copy.bytes)), make)
+
+    def _store(self, copy: TileCopy) -> Leaf:
+        step = self._shared.pool.step
+        index, places = self._places(copy.shared, copy.index)
+        try:
+            asks = self._scope.scalar(copy.condition)
+        except UnknownError:
+            asks = constant(1)
+        return Leaf(
+            (index, asks),
+            lambda s, asked: tuple(step(Kind.STORE, p) for p in places(s)) if asked else (),
+        )
+
+    def _flush(self, result: list[Node], touched: dict[_Touch, Access]) -> None:
+        """What was touched since the last step becomes steps, each once, the reads first."""
+        ways = sorted(touched.values(), key=lambda access: access.way is not Way.READ)
+        touched.clear()
+        if not ways:
+            return
+        found = [(_KINDS[a.way], *self._places(a.buffer, a.index)) for a in ways]
+        step = self._shared.pool.step
+
+        def make(*indices: int) -> tuple[Step, ...]:
+            made = (
+                step(kind, place)
+                for (kind, _, places), index in zip(found, indices, strict=True)
+                for place in places(index)
+            )
+            return tuple(dict.fromkeys(made))
+
+        leaf = Leaf(tuple(index for _, index, _ in found), make)
+        self._extend(result, [Segment([leaf])])
+
+    # --- operands ------------------------------------------------------------------------------
+
+    def _scalar(self, expr: Expr) -> Scalar:
+        try:
+            return self._scope.scalar(expr)
+        except UnknownError as error:
+            raise Broken(
+                Break(
+                    rule=Rule.MEETING,
+                    got=f"{expr!r} depends on {error.name}, in which threads of a warp may differ",
+                    wanted="all threads of a warp agree on slots, parities and bytes",
+                    roles=(self._runner.role,),
+                )
+            ) from error
+
+    def _slot(self, barrier: Buffer) -> Callable[[int], int]:
+        """The number of a slot's barrier."""
+        first, stages = self._shared.slots[barrier.name]
+
+        def number(slot: int) -> int:
+            if 0 <= slot < stages:
+                return first + slot
+            raise Broken(
+                Break(
+                    rule=Rule.LIFETIME,
+                    got=f"slot {slot} of {barrier.name} is used, which has {stages}",
+                    roles=(self._runner.role,),
+                    barrier=first,
+                )
+            )
+
+        return number
+
+    def _places(self, buffer: Buffer, index: Expr) -> tuple[Scalar, _Places]:
+        """What gives the places that an access touches: those of the slot that it starts in."""
+        division = self._shared.divisions[buffer.name]
+        parts = division.parts
+        part = self._runner.group if parts > 1 else 0
+        whole = tuple(division.base + s * parts + part for s in range(division.stages))
+
+        def places(start: int) -> tuple[int, ...]:
+            slot = start // division.elements
+            return whole[slot : slot + 1] if 0 <= slot < division.stages else whole
+
+        if division.stages == 1:
+            return constant(0), places
+        try:
+            return self._scope.scalar(index, first=True), places
+        except UnknownError:
+            return constant(-1), places
+
+
+_Touch = tuple[str, Expr, Way]
+_Places = Callable[[int], tuple[int, ...]]
+
+
+def _moved(nodes: Iterable[Node]) -> frozenset[str]:
+    """Names of the cursors that nodes move."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, Segment):
+            found |= {item.name for item in node.items if isinstance(item, Move)}
+        else:
+            found |= _moved(node.body)
+    return frozenset(found)

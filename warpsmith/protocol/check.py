@@ -1,0 +1,251 @@
+"""The protocol check: whether the roles of a kernel keep what they promise each other.
+
+    verdict = check(kernel, {"T0_size0": 8192, "T0_size1": 4096})
+
+runs the synchronization of one block, and nothing else, and concludes about all interleavings; see
+`machine.py`. It takes milliseconds, since data is not touched and long loops are cut short where
+their state repeats (`repeats.py`). A kernel that fails must not be launched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+from warpsmith.errors import ProtocolError
+from warpsmith.ir.scalar import evaluate
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.protocol.extract import launch_values, skeleton_of
+from warpsmith.protocol.machine import Machine
+from warpsmith.protocol.memory import check_shared
+from warpsmith.protocol.repeats import LEAST, Repeats
+from warpsmith.protocol.report import Told, error_of, history_of
+from warpsmith.protocol.resources import check_resources
+from warpsmith.protocol.rules import Break, Broken
+from warpsmith.protocol.sizes import Block, blocks_of, shortened, sizes_for, symbols_of
+from warpsmith.protocol.skeleton import Skeleton
+
+SHORTEST = 40
+"""Iterations up to which shorter runs are sought that go wrong in the same way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingFacts:
+    """What the check found of one ring.
+
+    Attributes:
+        full, empty: arrivals that end a phase of each barrier; `empty` is 0 where there is none.
+        bytes: that the latest fill announced; 0 where threads fill the slots.
+        fills: slots that were filled in this block.
+    """
+
+    name: str
+    stages: int
+    producer: str
+    consumers: tuple[str, ...]
+    full: int
+    empty: int
+    bytes: int
+    fills: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A protocol that holds, and how it was found.
+
+    Attributes:
+        agents: warps, or representatives of equal warps.
+        steps: of all agents in the block's whole run.
+        taken: those that were run, not concluded.
+        phases: of all barriers together that were completed.
+        shared_bytes: of the block.
+    """
+
+    agents: int
+    steps: int
+    taken: int
+    phases: int
+    shared_bytes: int
+    rings: tuple[RingFacts, ...] = ()
+
+
+def check(kernel: Kernel, values: Mapping[str, int], *, block: Block = (0, 0, 0)) -> Verdict:
+    """Prove that one block of a launch synchronizes rightly, whatever the order of events.
+
+    Args:
+        kernel: lowered.
+        values: of sizes and whatever other scalars the launch gives; derived ones may be left out.
+        block: index in the grid.
+
+    Raises:
+        ProtocolError: with the rule that is broken, where, by whom, and the shortest run.
+    """
+    try:
+        return _verdict(kernel, values, block)
+    except Broken as broken:
+        found = broken.found
+    raise _explained(kernel, values, block, found)
+
+
+def check_any_sizes(kernel: Kernel, fixed: Mapping[str, int] | None = None) -> tuple[Verdict, ...]:
+    """Check with loops of 0, 1, S - 1, S, S + 1 and 2 S + 1 iterations, for the longest ring's S.
+
+    Sizes that the launch decides take the values that make loops so long; all of them together, and
+    each alone while the others make loops of S + 1. First and last blocks are checked.
+
+    Args:
+        fixed: values of scalars that are not to be changed, such as numbers of threads.
+
+    Raises:
+        ProtocolError: as `check` does.
+    """
+    given = dict(fixed or {})
+    names = tuple(name for name in symbols_of(kernel) if name not in given)
+    start = {**dict.fromkeys(names, 1), **given}
+    deepest = max((ring.stages for ring in kernel.rings), default=2)
+    verdicts: dict[tuple[tuple[str, int], ...], list[Verdict]] = {}
+    for values in _sizes(kernel, start, names, deepest):
+        key = tuple(sorted(values.items()))
+        if key not in verdicts:
+            blocks = blocks_of(kernel, values)
+            verdicts[key] = [check(kernel, values, block=block) for block in blocks]
+    return tuple(chain.from_iterable(verdicts.values()))
+
+
+def _sizes(
+    kernel: Kernel, start: dict[str, int], names: tuple[str, ...], deepest: int
+) -> Iterable[dict[str, int]]:
+    origin = (0, 0, 0)
+    middle = sizes_for(kernel, start, origin, names, deepest + 1)
+    if middle is None:
+        yield start
+        return
+    for count in (0, 1, deepest - 1, deepest, deepest + 1, 2 * deepest + 1):
+        together = sizes_for(kernel, start, origin, names, count)
+        assert together is not None
+        yield together
+        for name in names:
+            alone = sizes_for(kernel, middle, origin, (name,), count)
+            if alone is not None:
+                yield alone
+                if count:  # the last iteration has less to do
+                    yield {**alone, name: max(alone[name] - 1, 1)}
+
+
+def _verdict(kernel: Kernel, values: Mapping[str, int], block: Block) -> Verdict:
+    known = launch_values(kernel, values, block)
+    total = check_shared(kernel, known)
+    if any(evaluate(extent, known) < 1 for extent in kernel.launch.grid):
+        return Verdict(agents=0, steps=0, taken=0, phases=0, shared_bytes=total)
+    check_resources(kernel, known)
+    skeleton = skeleton_of(kernel, known)
+    machine, repeats = run(skeleton)
+    return Verdict(
+        agents=len(skeleton.agents),
+        steps=skeleton.steps,
+        taken=skeleton.steps - repeats.jumped,
+        phases=sum(barrier.done for barrier in machine.barriers),
+        shared_bytes=total,
+        rings=_facts(kernel, skeleton, machine),
+    )
+
+
+def run(skeleton: Skeleton) -> tuple[Machine, Repeats]:
+    """Run a skeleton to its end, without the parts that repeat.
+
+    Raises:
+        Broken: a rule is.
+    """
+    machine, repeats = Machine(skeleton), Repeats()
+    if skeleton.steps < LEAST:
+        while machine.round():
+            pass
+    else:
+        while machine.round():
+            repeats.look(machine)
+    machine.finish()
+    return machine, repeats
+
+
+def _facts(kernel: Kernel, skeleton: Skeleton, machine: Machine) -> tuple[RingFacts, ...]:
+    result = []
+    for ring in kernel.rings:
+        empty = ring.empty.name if ring.empty is not None else ""
+        full = [n for n, b in enumerate(skeleton.barriers) if b.name == ring.full.name]
+        counts = {slot.name: slot.count for slot in skeleton.barriers}
+        result.append(
+            RingFacts(
+                name=ring.name,
+                stages=ring.stages,
+                producer=ring.producer,
+                consumers=ring.consumers,
+                full=counts.get(ring.full.name, 0),
+                empty=counts.get(empty, 0),
+                bytes=max((machine.barriers[n].previous.expected for n in full), default=0),
+                fills=sum(machine.barriers[n].done for n in full),
+            )
+        )
+    return tuple(result)
+
+
+# --- explanations --------------------------------------------------------------------------------
+
+
+def _explained(
+    kernel: Kernel, values: Mapping[str, int], block: Block, found: Break
+) -> ProtocolError:
+    """The error, with the shortest run that breaks the same rule at the same place."""
+    own = _told(kernel, values, block)
+    if own is None or own.skeleton is None:
+        return error_of(kernel, Told(found) if own is None else own)
+    wanted = _kind(own)
+    for count in range(SHORTEST):
+        for short, sizes in _shorter(kernel, values, block, count):
+            told = _told(short, sizes, block)
+            if told is None or told.skeleton is None:
+                continue
+            if told.skeleton.steps < own.skeleton.steps and _kind(told) == wanted:
+                return error_of(kernel, told)
+    return error_of(kernel, own)
+
+
+def _shorter(
+    kernel: Kernel, values: Mapping[str, int], block: Block, count: int
+) -> Iterable[tuple[Kernel, Mapping[str, int]]]:
+    """The kernel in which no loop that sizes, or constants, decide runs more than so often."""
+    names = tuple(name for name in symbols_of(kernel) if name in values)
+    sizes = sizes_for(kernel, values, block, names, count)
+    if sizes is not None:
+        least = {name: min(size, values[name]) for name, size in sizes.items()}
+        yield kernel, least
+        yield shortened(kernel, count), least
+    yield shortened(kernel, count), values
+
+
+def _told(kernel: Kernel, values: Mapping[str, int], block: Block) -> Told | None:
+    """How a kernel breaks a rule; None if it does not."""
+    known = launch_values(kernel, values, block)
+    try:
+        check_shared(kernel, known)
+        check_resources(kernel, known)
+        skeleton = skeleton_of(kernel, known)
+    except Broken as broken:
+        return Told(broken.found)
+    run = history_of(skeleton)
+    if run is None:
+        return None
+    sizes = ", ".join(f"{name}={value}" for name, value in values.items())
+    where = f"block {block}{f' with {sizes}' if sizes else ''}:"
+    return Told(run[0], skeleton, run[1], where)
+
+
+def _kind(told: Told) -> tuple[object, ...]:
+    """What must be the same in a shorter run."""
+    found, skeleton = told.found, told.skeleton
+    if skeleton is None:
+        return (found.rule, found.got)
+    barrier = skeleton.barriers[found.barrier].name if found.barrier >= 0 else ""
+    place = skeleton.places[found.place].buffer if found.place >= 0 else ""
+    actor = skeleton.agents[found.actor].role if found.actor >= 0 else ""
+    return (found.rule, barrier, place, actor)

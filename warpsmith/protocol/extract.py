@@ -1,0 +1,248 @@
+"""The skeleton of a kernel's block, for given sizes and a given block of the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from warpsmith.ir import integers
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
+from warpsmith.ir.scalar import Expr, evaluate
+from warpsmith.kernel.nodes import Buffer, Kernel, Reciprocal, Reduce, Statement
+from warpsmith.kernel.rings import ELECTED, InitBarriers
+from warpsmith.kernel.roles import WARP, Branch, Role
+from warpsmith.kernel.scratch import block_reduce_scratch
+from warpsmith.kernel.traversal import barriers, walk
+from warpsmith.protocol.accesses import Division, divisions
+from warpsmith.protocol.bodies import LANES, Body, Runner, Shared
+from warpsmith.protocol.memory import offsets
+from warpsmith.protocol.rules import Break, Broken, Rule
+from warpsmith.protocol.scalars import Scope
+from warpsmith.protocol.skeleton import Agent, BarrierSlot, Meeting, Place, Skeleton, Step
+from warpsmith.protocol.walks import walked
+
+Extents = tuple[int, int, int]
+
+BLOCK = 0
+"""The meeting of all threads of the block."""
+
+
+def launch_values(kernel: Kernel, values: Mapping[str, int], block: Extents) -> dict[str, int]:
+    """All that a block knows at its start: sizes, what launches derive from them, its index."""
+    known = dict(values)
+    for reciprocal in kernel.reciprocals:
+        magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, known))
+        known |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
+    for symbol, value in kernel.derived:
+        known.setdefault(symbol.name, evaluate(value, known))
+    return known | {kind.name: place for kind, place in zip(GRID_TYPES, block, strict=True)}
+
+
+def skeleton_of(kernel: Kernel, known: Mapping[str, int]) -> Skeleton:
+    """What is left of a kernel's block when only its synchronization is looked at.
+
+    Args:
+        known: as `launch_values` gives.
+
+    Raises:
+        Broken: synchronization that only part of a warp or group would reach.
+    """
+    return _Extraction(kernel, known).skeleton()
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """Warps that run one body for themselves: a group of a role, or the whole block."""
+
+    role: Role | None
+    group: int
+    body: tuple[Statement, ...]
+    warps: int
+    extents: Extents
+
+    @property
+    def name(self) -> str:
+        """In messages."""
+        if self.role is None:
+            return "block"
+        return self.role.name if self.role.groups == 1 else f"{self.role.name}[{self.group}]"
+
+
+@dataclass(slots=True)
+class _Extraction:
+    kernel: Kernel
+    known: Mapping[str, int]
+    agents: list[Agent] = field(default_factory=list)
+    meetings: list[Meeting] = field(default_factory=list)
+
+    def skeleton(self) -> Skeleton:
+        slots, found = self._barriers()
+        shared = Shared(slots, divisions(self.kernel))
+        teams = teams_of(self.kernel, self.known)
+        members: list[tuple[int, ...]] = []
+        for number, team in enumerate(teams):
+            before = len(self.agents)
+            self._team(team, number + 1, shared)
+            members.append(tuple(range(before, len(self.agents))))
+        everyone = Meeting("the barrier of the whole block", tuple(range(len(self.agents))))
+        groups = [
+            Meeting(f"the barrier of {team.name}", ids)
+            for team, ids in zip(teams, members, strict=True)
+        ]
+        places = self._places(shared.divisions)
+        return Skeleton(tuple(self.agents), found, places, (everyone, *groups))
+
+    def _team(self, team: Team, meeting: int, shared: Shared) -> None:
+        """A team's agents: its first warp, the second, and the others."""
+        first = len(self.agents)
+        lists: dict[bool, list[Step]] = {}
+        for number, (label, weight) in enumerate(_labels(team)):
+            leads = number == 0
+            if leads not in lists:
+                lists[leads] = self._steps(team, meeting, shared, first + number, leads)
+            role = team.role.name if team.role else ""
+            name = f"{team.name}, {label}" if label else team.name
+            self.agents.append(Agent(name, role, lists[leads], weight))
+
+    def _steps(
+        self, team: Team, meeting: int, shared: Shared, number: int, leads: bool
+    ) -> list[Step]:
+        role, block = team.role, self.kernel.launch.block
+        scope = Scope({**self.known, ELECTED.name: int(number == 0)})
+        before = tuple(s for s in self.kernel.body if not isinstance(s, Branch))
+        extents = _evaluated(block, self.known)
+        start = Runner(
+            number=number,
+            role="",
+            group=0,
+            threads=LANES,
+            elected=number == 0,
+            meeting=BLOCK,
+            reduces=_meeting_reductions(before, extents),
+        )
+        if role is None:
+            scope = Scope({**scope.known, **_single_axes(extents)})
+        nodes = Body(shared, scope, start).nodes(before)
+        if role is not None:
+            single = role.single
+            axes = _single_axes(team.extents)
+            if role.groups_along is not None:
+                axes[role.groups_along.name] = team.group
+            known = {**self.known, **axes, ELECTED.name: int(leads or single)}
+            scope = Scope(known, scope.cursors, scope.lets)
+            runner = Runner(
+                number=number,
+                role=role.name,
+                group=team.group,
+                threads=1 if single else LANES,
+                elected=leads,
+                meeting=meeting if role.barrier and not single else None,
+                reduces=_meeting_reductions(team.body, team.extents),
+            )
+            nodes += Body(shared, scope, runner).nodes(team.body)
+        return walked(nodes)
+
+    def _barriers(self) -> tuple[dict[str, tuple[int, int]], tuple[BarrierSlot, ...]]:
+        """Numbers of barriers' slots by name, and the slots with their counts."""
+        values = dict(self.known)
+        warps = -(-evaluate(integers.mul(*self.kernel.launch.block), values) // WARP)
+        counts: dict[str, tuple[Buffer, int]] = {}
+        for statement in walk(self.kernel.body):
+            if isinstance(statement, InitBarriers):
+                for buffer, arrivals in statement.arrivals:
+                    number = warps if arrivals is None else evaluate(arrivals, values)
+                    counts[buffer.name] = (buffer, number)
+            for buffer in barriers(statement):
+                counts.setdefault(buffer.name, (buffer, 1))
+        slots: dict[str, tuple[int, int]] = {}
+        found: list[BarrierSlot] = []
+        for name, (buffer, count) in counts.items():
+            stages = evaluate(buffer.size, values)
+            slots[name] = (len(found), stages)
+            found += [BarrierSlot(name, slot, count, begun=False) for slot in range(stages)]
+            if not 1 <= count < 1 << 20:
+                raise Broken(
+                    Break(
+                        rule=Rule.ARRIVALS,
+                        got=f"{name} counts {count} arrivals a phase",
+                        wanted="an mbarrier counts 1 to 1048575",
+                        barrier=slots[name][0],
+                    )
+                )
+        return slots, tuple(found)
+
+    def _places(self, found: dict[str, Division]) -> tuple[Place, ...]:
+        """All places, in the order of their numbers, with those that share bytes."""
+        spans: list[tuple[int, int, str]] = []
+        given = dict(self.kernel.offsets)
+        starts = {buffer.name: start for buffer, start in offsets(self.kernel, self.known)}
+        sizes = {buffer.name: buffer.dtype.size for buffer in self.kernel.shared}
+        for name, division in found.items():
+            step = division.elements * sizes.get(name, 1)
+            for slot in range(division.stages):
+                for _ in range(division.parts):
+                    start = starts.get(name, 0) + slot * step
+                    spans.append((start, start + step, name if name in given else ""))
+        result: list[Place] = []
+        for name, division in found.items():
+            for number in range(division.stages * division.parts):
+                start, end, placed = spans[len(result)]
+                overlaps = tuple(
+                    other
+                    for other, (low, high, owner) in enumerate(spans)
+                    if placed and owner not in ("", placed) and low < end and start < high
+                )
+                slot = number // division.parts
+                result.append(Place(name, slot, division.private, division.by_tma, overlaps))
+        return tuple(result)
+
+
+def teams_of(kernel: Kernel, known: Mapping[str, int]) -> list[Team]:
+    """Everybody who runs a body for himself, in the order of warps."""
+    values = dict(known)
+    branches = [s for s in kernel.body if isinstance(s, Branch)]
+    if not branches:
+        extents = _evaluated(kernel.launch.block, known)
+        threads = extents[0] * extents[1] * extents[2]
+        return [Team(None, 0, (), -(-threads // WARP), extents)]
+    teams = []
+    for branch in sorted(branches, key=lambda b: b.role.first_warp):
+        role = branch.role
+        extents = _evaluated(role.group_block, known)
+        warps = 1 if role.single else evaluate(role.group_warps, values)
+        teams += [Team(role, group, branch.body, warps, extents) for group in range(role.groups)]
+    return teams
+
+
+def _labels(team: Team) -> list[tuple[str, int]]:
+    """Names of a team's representatives among its warps, and how many each stands for."""
+    if team.warps == 1:
+        return [("", 1)]
+    labels = [("warp 0", 1), ("warp 1", 1)]
+    if team.warps > 2:
+        others = f"warps 2 to {team.warps - 1}" if team.warps > 3 else "warp 2"
+        labels.append((others, team.warps - 2))
+    return labels
+
+
+def _single_axes(extents: Extents) -> dict[str, int]:
+    """The index along axes of one thread."""
+    return {kind.name: 0 for kind, extent in zip(BLOCK_TYPES, extents, strict=True) if extent == 1}
+
+
+def _evaluated(extents: tuple[Expr, Expr, Expr], known: Mapping[str, int]) -> Extents:
+    x, y, z = (evaluate(extent, dict(known)) for extent in extents)
+    return x, y, z
+
+
+def _meeting_reductions(statements: tuple[Statement, ...], extents: Extents) -> frozenset[int]:
+    """Reductions, by identity, that go through shared memory, between two meetings."""
+    found = set()
+    for statement in walk(statements):
+        if isinstance(statement, Reduce):
+            reduced = [kind in statement.block_axes for kind in BLOCK_TYPES]
+            x, y, z = reduced
+            needs = block_reduce_scratch(statement.elements, (x, y, z), extents)
+            if needs or statement.grid_axes:
+                found.add(id(statement))
+    return frozenset(found)

@@ -1,0 +1,614 @@
+"""Runs a skeleton once, and concludes about all interleavings.
+
+What an agent does next never depends on time: its steps are a list. So there is one partial order
+of steps, "comes before", as long as each wait passes at the same phase, and each arrival counts in
+the same phase, in every interleaving. One run shows the order, and vector clocks keep it. The rules
+that make it the only one are checked on the way, each for the first step that could break it:
+
+  BEHIND    who waits for phase k knows that phase k - 1 is over: else a run exists in which the
+            barrier still stands in phase k - 1, and "parity of k" was over before.
+  AHEAD     phase k + 1 ends after all waits for phase k have passed: one of its arrivals comes
+            after each of them. Else a run exists in which the waiter looks too late.
+  ARRIVALS  who arrives in phase k knows that phase k - 1 is over: else a run exists in which the
+            arrival counts in phase k - 1. The same goes for bytes and their announcement.
+
+A step comes before another one if the agent of the second knows of it. Copies land at any time
+between being asked for and the end of their phase, so nothing but a wait tells of them. Accesses of
+one place must be ordered, if one of them writes: then no run differs in what is read.
+
+As long as these rules hold, a wait that can pass stays so until it has passed; hence, if this run
+reaches the end, every run does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from warpsmith.protocol.rules import Break, Broken, Rule
+from warpsmith.protocol.skeleton import Kind, Skeleton, Step
+from warpsmith.protocol.states import PENDING, AgentState, BarrierState, Clock, Phase, PlaceState
+
+MOST_BYTES = (1 << 20) - 1
+"""That a phase of an mbarrier can count (PTX ISA, "mbarrier")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A step that was taken, with the stamp that it had, and the phase that it was about."""
+
+    agent: int
+    step: Step
+    stamp: int
+    phase: int | None = None
+
+
+class Machine:
+    """One run of a skeleton.
+
+    Args:
+        skeleton: what to run.
+        keep: remember every step, for `history`.
+
+    Attributes:
+        history: steps in the order of the run.
+    """
+
+    def __init__(self, skeleton: Skeleton, *, keep: bool = False) -> None:
+        count = len(skeleton.agents)
+        self.skeleton = skeleton
+        self.agents = [AgentState(a, n, count) for n, a in enumerate(skeleton.agents)]
+        self.barriers = [BarrierState(b.count, b.begun) for b in skeleton.barriers]
+        self.places = [PlaceState() for _ in skeleton.places]
+        self.met: list[set[int]] = [set() for _ in skeleton.meetings]
+        self.history: list[Past] = []
+        self._keep = keep
+
+    def round(self) -> bool:
+        """Let each agent run until it waits; whether any of them took a step.
+
+        Raises:
+            Broken: a rule is.
+        """
+        moved = False
+        for number, agent in enumerate(self.agents):
+            before = agent.at
+            self._run(number, agent)
+            moved = moved or agent.at != before
+        return moved
+
+    def finish(self) -> None:
+        """Check what must hold when nobody can take another step.
+
+        Raises:
+            Broken: somebody waits forever, or leaves something behind.
+        """
+        waiting = [n for n, agent in enumerate(self.agents) if agent.at < agent.end]
+        if waiting:
+            self._stuck(waiting)
+        for number, agent in enumerate(self.agents):
+            for bulk, name in ((1, "stores by the TMA unit"), (0, "cp.async copies")):
+                left = [*agent.open[bulk], *(p for g in agent.groups[bulk] for p in g)]
+                if left:
+                    verb = "committed" if agent.open[bulk] else "awaited"
+                    self._broken(
+                        number, Rule.GROUPS, f"{name} are not {verb} at the end", place=left[0]
+                    )
+        for number, barrier in enumerate(self.barriers):
+            if barrier.alive:
+                self._check_left(number, barrier)
+
+    def _phase(self, step: Step) -> int | None:
+        """The phase that a step at a barrier is about."""
+        if step.kind in (Kind.ARRIVE, Kind.EXPECT):
+            return self.barriers[step.place].done
+        if step.kind == Kind.LOAD:
+            return self.barriers[step.barrier].done
+        return self.barriers[step.place].done - 1 if step.kind == Kind.AWAIT else None
+
+    # --- steps ---------------------------------------------------------------------------------
+
+    def _run(self, number: int, agent: AgentState) -> None:
+        """Take steps until one waits or the list ends."""
+        steps, clock = agent.steps, agent.clock
+        barriers, places = self.barriers, self.places
+        while agent.at < agent.end:
+            step = steps[agent.at]
+            kind = step.kind
+            stamp = clock[number]
+            if self._keep:
+                past = Past(number, step, stamp, self._phase(step))
+            if kind == Kind.AWAIT:
+                if not self._await(number, agent, step, barriers[step.place]):
+                    return
+            elif kind == Kind.READ:
+                self._read(number, agent, step.place, places[step.place])
+            elif kind == Kind.ARRIVE:
+                barrier = barriers[step.place]
+                self._may_count(number, clock, step.place, barrier, "an arrival")
+                self._arrive(number, agent, step.place, barrier, step.amount * agent.weight)
+            elif kind == Kind.EXPECT:
+                self._expect(number, agent, step)
+            elif kind == Kind.LOAD:
+                self._load(number, agent, step)
+            elif kind == Kind.WRITE:
+                self._write(number, agent, step.place, stamp)
+            elif kind == Kind.MEET:
+                if not self._meet(number, step.place):
+                    return
+                continue
+            elif kind == Kind.JOIN:
+                self._awaited(number, agent, step)
+                agent.at += 1
+                if self._keep:
+                    self.history.append(past)
+                return  # a round ends here, too, so that loops without waits have several
+            else:
+                self._rare(number, agent, step)
+            agent.at += 1
+            if self._keep:
+                self.history.append(past)
+
+    def _await(self, number: int, agent: AgentState, step: Step, barrier: BarrierState) -> bool:
+        clock = agent.clock
+        if not barrier.alive or clock[barrier.begun[0]] < barrier.begun[1]:
+            self._not_alive(number, step.place)
+        if barrier.done & 1 == step.amount:
+            return False
+        if not barrier.older.known(clock):
+            self._behind(number, step, barrier)
+        phase = barrier.previous
+        stamp = clock[number]
+        if number not in phase.seen:
+            phase.seen[number] = stamp
+            if phase.clock:
+                clock[:] = map(max, clock, phase.clock)
+                agent.learned += 1
+        phase.waits[number] = stamp
+        return True
+
+    def _may_count(
+        self, number: int, clock: Clock, place: int, barrier: BarrierState, what: str
+    ) -> None:
+        """Whether what an agent does at a barrier can only count in the current phase."""
+        if not barrier.alive or clock[barrier.begun[0]] < barrier.begun[1]:
+            self._not_alive(number, place)
+        if not barrier.previous.known(clock):
+            past = barrier.previous
+            self._broken(
+                number,
+                Rule.ARRIVALS,
+                f"{what} meant for phase {barrier.done} may count in phase {barrier.done - 1}, "
+                "which need not be over",
+                f"phase {barrier.done - 1} has its {barrier.count} arrivals without it",
+                barrier=place,
+                phase=barrier.done,
+                others=tuple(a for a, s in past.arrivals.items() if clock[a] < s),
+            )
+
+    def _arrive(
+        self, number: int, agent: AgentState, place: int, barrier: BarrierState, times: int
+    ) -> None:
+        phase, clock = barrier.current, agent.clock
+        phase.arrived += times
+        if phase.arrived > barrier.count:
+            self._broken(
+                number,
+                Rule.ARRIVALS,
+                f"phase {barrier.done} gets {phase.arrived} arrivals or more",
+                f"its barrier counts {barrier.count}",
+                barrier=place,
+                phase=barrier.done,
+            )
+        self._join(number, agent, phase)
+        phase.arrivals[number] = clock[number] - 1
+        if phase.arrived == barrier.count:
+            self._complete(number, place, barrier)
+
+    def _join(self, number: int, agent: AgentState, phase: Phase) -> None:
+        """The phase ends after all that the agent has done so far."""
+        clock = agent.clock
+        phase.clock = list(map(max, phase.clock, clock)) if phase.clock else clock.copy()
+        phase.joined[number] = agent.learned
+        clock[number] += 1
+
+    def _expect(self, number: int, agent: AgentState, step: Step) -> None:
+        barrier = self.barriers[step.place]
+        self._may_count(number, agent.clock, step.place, barrier, "an announcement")
+        phase = barrier.current
+        phase.expected += step.amount * agent.weight
+        if phase.expected > MOST_BYTES:
+            self._bytes(number, step.place, f"more than the {MOST_BYTES} that a barrier can count")
+        if step.arrivals:
+            self._arrive(number, agent, step.place, barrier, step.arrivals * agent.weight)
+        else:
+            phase.announced[number] = agent.clock[number]
+
+    def _load(self, number: int, agent: AgentState, step: Step) -> None:
+        barrier, place = self.barriers[step.barrier], self.places[step.place]
+        clock = agent.clock
+        phase = barrier.current
+        if not barrier.previous.known(clock):
+            self._late_copy(number, step, barrier)
+        self._may_count(number, clock, step.barrier, barrier, "a copy")
+        if place.fill is not phase or place.filler != number:
+            self._free(number, step.place, by_tma=True)
+            place.filled = True
+            place.fill, place.filler = phase, number
+            place.filling = (step.barrier, barrier.done)
+            place.reads.clear()
+            place.writes.clear()
+            place.stores.clear()
+            place.fences.clear()
+        phase.copied += step.amount * agent.weight
+        if phase.joined.get(number) != agent.learned:
+            self._join(number, agent, phase)
+        if phase.arrived == barrier.count:
+            self._complete(number, step.barrier, barrier)
+
+    def _complete(self, number: int, place: int, barrier: BarrierState) -> None:
+        """All have arrived: the phase is over once its bytes are there."""
+        phase = barrier.current
+        if phase.copied < phase.expected:
+            return
+        if phase.copied > phase.expected:
+            self._bytes(number, place)
+        clock = phase.clock
+        for agent, stamp in phase.announced.items():
+            if clock[agent] < stamp:
+                self._bytes(agent, place, "bytes announced after the phase may be over")
+        for agent, stamp in barrier.previous.waits.items():
+            if clock[agent] < stamp:
+                self._ahead(number, place, barrier, agent)
+        barrier.older, barrier.previous, barrier.current = barrier.previous, phase, Phase()
+        barrier.done += 1
+
+    def _read(self, number: int, agent: AgentState, at: int, place: PlaceState) -> None:
+        clock = agent.clock
+        fill = place.fill
+        if not place.filled or (
+            fill is not None and number not in fill.seen and not fill.known(clock)
+        ):
+            self._unfilled(number, at)
+        if place.writes:
+            private = self.skeleton.places[at].private
+            for other, stamp in place.writes.items():
+                if clock[other] < stamp and (other == number or not private):
+                    self._unfilled(number, at, (other,))
+        place.reads[number] = clock[number]
+        if self.skeleton.places[at].by_tma:
+            agent.unfenced.add(at)
+            place.fences.pop(number, None)
+
+    def _write(self, number: int, agent: AgentState, at: int, stamp: int) -> None:
+        place = self.places[at]
+        self._free(number, at, by_tma=False)
+        place.filled = True
+        place.writes[number] = stamp
+        if self.skeleton.places[at].by_tma:
+            agent.unfenced.add(at)
+            place.fences.pop(number, None)
+
+    def _meet(self, number: int, meeting: int) -> bool:
+        """Whether the agent was the last to come; then all have gone on."""
+        met, names = self.met[meeting], self.skeleton.meetings[meeting]
+        met.add(number)
+        if len(met) < len(names.agents):
+            return False
+        together = [
+            max(column) for column in zip(*(self.agents[n].clock for n in met), strict=True)
+        ]
+        for other in names.agents:
+            agent = self.agents[other]
+            if self._keep:
+                self.history.append(Past(other, agent.steps[agent.at], agent.clock[other]))
+            agent.clock[:] = together
+            agent.clock[other] += 1
+            agent.learned += 1
+            agent.at += 1
+        met.clear()
+        return True
+
+    def _rare(self, number: int, agent: AgentState, step: Step) -> None:
+        clock = agent.clock
+        match step.kind:
+            case Kind.FENCE:
+                agent.fenced = clock.copy()
+                for at in agent.unfenced:
+                    self.places[at].fences[number] = clock[number]
+                agent.unfenced.clear()
+                clock[number] += 1
+            case Kind.STORE:
+                self._store(number, agent, step.place)
+            case Kind.COPY:
+                self._write(number, agent, step.place, PENDING)
+                copying = self.places[step.place].copying
+                copying[number] = copying.get(number, 0) + 1
+                agent.open[0].append(step.place)
+            case Kind.COMMIT:
+                agent.groups[step.amount].append(tuple(agent.open[step.amount]))
+                agent.open[step.amount].clear()
+            case Kind.BEGIN:
+                for at in range(step.place, step.place + step.amount):
+                    barrier = self.barriers[at]
+                    barrier.restart()
+                    barrier.alive, barrier.begun = True, (number, clock[number])
+            case Kind.END:
+                for at in range(step.place, step.place + step.amount):
+                    self._end(number, clock, at)
+
+    def _store(self, number: int, agent: AgentState, at: int) -> None:
+        """The TMA unit reads a place: all writes are known, and fenced by those who wrote."""
+        place, clock = self.places[at], agent.clock
+        if not place.filled or (place.fill is not None and not place.fill.known(clock)):
+            self._unfilled(number, at)
+        for other, stamp in place.writes.items():
+            if clock[other] < stamp:
+                self._unfilled(number, at, (other,))
+            if clock[other] < place.fences.get(other, PENDING):
+                self._unfenced(number, at, other, "writes, and the TMA unit reads it")
+        place.stores[number] = PENDING
+        place.storing[number] = place.storing.get(number, 0) + 1
+        agent.open[1].append(at)
+
+    def _awaited(self, number: int, agent: AgentState, step: Step) -> None:
+        """Groups are over, all but the latest few."""
+        bulk, stamp = step.amount, agent.clock[number]
+        groups = agent.groups[bulk]
+        while len(groups) > step.arrivals:
+            for at in groups.pop(0):
+                place = self.places[at]
+                pending = place.storing if bulk else place.copying
+                pending[number] -= 1
+                if not pending[number]:
+                    del pending[number]
+                    (place.stores if bulk else place.writes)[number] = stamp
+                if not bulk and self.skeleton.places[at].by_tma:
+                    agent.unfenced.add(at)
+
+    def _free(self, number: int, at: int, *, by_tma: bool) -> None:
+        """A place may be written: whoever used it, or one that overlaps it, is done."""
+        self._done_with(number, at, at, by_tma)
+        for other in self.skeleton.places[at].overlaps:
+            self._done_with(number, other, at, by_tma)
+
+    def _done_with(self, number: int, at: int, mine: int, by_tma: bool) -> None:
+        place, agent = self.places[at], self.agents[number]
+        clock, private = agent.clock, self.skeleton.places[at].private and not by_tma
+        if place.fill is not None and not place.fill.known(clock):
+            self._overwritten(number, mine, at, (place.filler,), "a copy that fills it")
+        for other, stamp in place.reads.items():
+            if clock[other] < stamp and not private:
+                self._overwritten(number, mine, at, (other,), "a read")
+        for other, stamp in place.stores.items():
+            if clock[other] < stamp:
+                self._overwritten(number, mine, at, (other,), "a store by the TMA unit")
+        if not by_tma and at == mine:
+            return
+        for other, stamp in place.writes.items():
+            if clock[other] < stamp:
+                self._overwritten(number, mine, at, (other,), "a write")
+        if by_tma:
+            for used in (place.reads, place.writes):
+                for other, stamp in used.items():
+                    fence = place.fences.get(other, PENDING)
+                    if agent.fenced[other] < stamp and clock[other] < fence:
+                        self._unfenced(number, mine, other, "uses, and the TMA unit writes it next")
+
+    def _end(self, number: int, clock: Clock, at: int) -> None:
+        barrier = self.barriers[at]
+        if not barrier.alive:
+            self._not_alive(number, at)
+        phase = barrier.previous
+        late = [a for a, s in phase.waits.items() if clock[a] < s]
+        late += [a for a, s in barrier.current.arrivals.items() if clock[a] < s]
+        if late or not phase.known(clock):
+            self._broken(
+                number,
+                Rule.LIFETIME,
+                "it is invalidated while it may be in use",
+                "all agents are done with it before",
+                barrier=at,
+                phase=barrier.done,
+                others=tuple(late),
+            )
+        self._check_left(at, barrier)
+        barrier.alive = False
+
+    def _check_left(self, number: int, barrier: BarrierState) -> None:
+        """Nothing may be left of a barrier's last phases when it ends."""
+        phase, last = barrier.current, barrier.previous
+        if phase.copied != phase.expected:
+            self._bytes(-1, number)
+        if phase.arrived:
+            self._broken(
+                -1,
+                Rule.ARRIVALS,
+                f"its last phase, {barrier.done}, gets {phase.arrived} arrivals",
+                f"its barrier counts {barrier.count}",
+                barrier=number,
+                phase=barrier.done,
+            )
+        if last.copied and not last.seen:
+            self._broken(
+                -1,
+                Rule.UNAWAITED,
+                f"nobody waits for the {last.copied} bytes of phase {barrier.done - 1}",
+                "a copy may land after the block has ended",
+                barrier=number,
+                phase=barrier.done - 1,
+                others=tuple(last.arrivals),
+            )
+
+    # --- breaks --------------------------------------------------------------------------------
+
+    def _broken(
+        self,
+        actor: int,
+        rule: Rule,
+        got: str,
+        wanted: str = "",
+        *,
+        others: tuple[int, ...] = (),
+        barrier: int = -1,
+        place: int = -1,
+        phase: int | None = None,
+        clock: Clock | None = None,
+    ) -> NoReturn:
+        if clock is None:
+            clock = self.agents[actor].clock if actor >= 0 else []
+        raise Broken(
+            Break(
+                rule=rule,
+                got=got,
+                wanted=wanted,
+                actor=actor,
+                others=others,
+                barrier=barrier,
+                place=place,
+                phase=phase,
+                clock=tuple(clock),
+            )
+        )
+
+    def _behind(self, number: int, step: Step, barrier: BarrierState) -> NoReturn:
+        phase = barrier.done - 1
+        self._broken(
+            number,
+            Rule.BEHIND,
+            f"the wait for phase {phase} (parity {step.amount}) may find the barrier still in "
+            f"phase {phase - 1}, and passes at once, since phase {phase - 2} had the same parity",
+            f"the waiter knows before that phase {phase - 1} is over",
+            barrier=step.place,
+            phase=phase,
+        )
+
+    def _ahead(self, number: int, at: int, barrier: BarrierState, late: int) -> NoReturn:
+        phase = barrier.done
+        self._broken(
+            number,
+            Rule.AHEAD,
+            f"phase {phase} may end before a waiter has seen that phase {phase - 1} is over",
+            "somebody arrives only after that wait",
+            others=(late,),
+            barrier=at,
+            phase=phase,
+            clock=barrier.current.clock,
+        )
+
+    def _bytes(self, number: int, at: int, why: str = "") -> NoReturn:
+        barrier = self.barriers[at]
+        phase = barrier.current
+        self._broken(
+            number,
+            Rule.BYTES,
+            why or f"phase {barrier.done} announces {phase.expected} bytes, copies {phase.copied}",
+            "both are equal",
+            barrier=at,
+            phase=barrier.done,
+            others=tuple(phase.arrivals),
+        )
+
+    def _late_copy(self, number: int, step: Step, barrier: BarrierState) -> NoReturn:
+        """A copy for which a phase has no room: it is over, as far as its asker knows."""
+        phase = barrier.previous
+        self._broken(
+            number,
+            Rule.BYTES,
+            f"phase {barrier.done - 1} announces {phase.expected} bytes, and is over when as many "
+            f"are there; a copy of {step.amount * self.agents[number].weight} more is asked for",
+            "both are equal",
+            barrier=step.barrier,
+            place=step.place,
+            phase=barrier.done - 1,
+        )
+
+    def _unfilled(self, number: int, at: int, others: tuple[int, ...] = ()) -> NoReturn:
+        place = self.places[at]
+        barrier, phase = place.filling if place.fill is not None else (-1, 0)
+        if not place.filled:
+            got = "it is read before anything fills it"
+        elif others:
+            got = "it is read before what another wrote must be there"
+        else:
+            got = f"it is read before the copy of phase {phase} must have landed"
+        self._broken(
+            number,
+            Rule.UNFILLED,
+            got,
+            "the reader waits for what fills it",
+            others=others or ((place.filler,) if place.filler >= 0 else ()),
+            barrier=barrier,
+            place=at,
+            phase=phase if barrier >= 0 else None,
+        )
+
+    def _overwritten(
+        self, number: int, mine: int, at: int, others: tuple[int, ...], by: str
+    ) -> NoReturn:
+        self._broken(
+            number,
+            Rule.OVERWRITTEN,
+            f"it is filled again while {by} may still be under way",
+            "who fills it waits for all users",
+            others=others,
+            place=mine if mine == at else at,
+        )
+
+    def _unfenced(self, number: int, at: int, other: int, what: str) -> NoReturn:
+        self._broken(
+            number,
+            Rule.PROXY,
+            f"no proxy fence stands between threads and the TMA unit: a thread {what}",
+            "fence.proxy.async, between the thread's access and that of the TMA unit",
+            others=(other,),
+            place=at,
+        )
+
+    def _not_alive(self, number: int, at: int) -> NoReturn:
+        barrier = self.barriers[at]
+        got = "it need not be initialized yet" if barrier.alive else "it is not initialized"
+        self._broken(
+            number,
+            Rule.LIFETIME,
+            f"{got} when it is used",
+            "all meet after the initialization, before the first use",
+            barrier=at,
+            phase=barrier.done,
+        )
+
+    def _stuck(self, waiting: list[int]) -> NoReturn:
+        """Nobody can go on. Bytes that do not add up are named before what they lead to."""
+        first: tuple[int, Step] | None = None
+        for number in waiting:
+            agent = self.agents[number]
+            step = agent.steps[agent.at]
+            if step.kind == Kind.AWAIT:
+                barrier = self.barriers[step.place]
+                phase = barrier.current
+                short = phase.arrived == barrier.count and phase.copied < phase.expected
+                if short or phase.copied > phase.expected:
+                    self._bytes(-1, step.place)
+                if first is None or phase.arrived:
+                    first = first if first and not phase.arrived else (number, step)
+        if first is None:
+            number = waiting[0]
+            step = self.agents[number].steps[self.agents[number].at]
+            name = self.skeleton.meetings[step.place].name
+            absent = set(self.skeleton.meetings[step.place].agents) - self.met[step.place]
+            self._broken(
+                -1,
+                Rule.DEADLOCK,
+                f"a barrier, {name}, is reached by some of its threads only",
+                others=(*waiting, *sorted(absent - set(waiting))),
+            )
+        barrier = self.barriers[first[1].place]
+        self._broken(
+            -1,
+            Rule.DEADLOCK,
+            f"a wait for phase {barrier.done} never ends: the phase has "
+            f"{barrier.current.arrived} of {barrier.count} arrivals, and nobody is left to arrive",
+            others=tuple(dict.fromkeys((first[0], *waiting))),
+            barrier=first[1].place,
+            phase=barrier.done,
+        )

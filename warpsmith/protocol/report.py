@@ -1,0 +1,271 @@
+"""What is wrong with a kernel, in words, with the shortest run that shows it.
+
+Every run in which an agent takes the step that breaks a rule has, before it, the steps that come
+before that step, and needs no others. So these, and the step, are the shortest run; a deadlock is
+reached by every run, and shown by what each agent did last and waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpsmith.errors import ProtocolError
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.rings import Ring
+from warpsmith.protocol.machine import Machine, Past
+from warpsmith.protocol.rules import Break, Broken, Rule
+from warpsmith.protocol.skeleton import Kind, Skeleton, Step
+
+MOST_LINES = 24
+"""Of a run; the middle of longer ones is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A break with the skeleton and run that show it.
+
+    Attributes:
+        where: sizes and block, in words.
+    """
+
+    found: Break
+    skeleton: Skeleton | None = None
+    history: Sequence[Past] = ()
+    where: str = ""
+
+
+def history_of(skeleton: Skeleton) -> tuple[Break, Sequence[Past]] | None:
+    """How a skeleton breaks a rule, and the steps until then; None if it does not."""
+    machine = Machine(skeleton, keep=True)
+    try:
+        while machine.round():
+            pass
+        machine.finish()
+    except Broken as broken:
+        return broken.found, machine.history + _last(machine, broken.found)
+    return None
+
+
+def error_of(kernel: Kernel, told: Told) -> ProtocolError:
+    """The error to raise."""
+    words = _Words(kernel, told)
+    found = told.found
+    ring = words.ring
+    about = words.about()
+    roles = words.roles()
+    who = f" ({'role' if len(roles) == 1 else 'roles'} {', '.join(roles)})" if roles else ""
+    message = f"{about}{who}: {found.got}; the rule is that {found.rule.words}"
+    if found.wanted and found.wanted != found.rule.words:
+        message += f" ({found.wanted})"
+    if ring is not None and ring.where:
+        message += f"; the ring is asked for at {ring.where}"
+    return ProtocolError(
+        message,
+        code=found.rule.code,
+        rule=found.rule.words,
+        ring=words.name,
+        roles=roles,
+        slot=words.slot,
+        phase=found.phase,
+        run=words.run(),
+        remedy=words.remedy(),
+    )
+
+
+def _last(machine: Machine, found: Break) -> list[Past]:
+    """The step at which a run stopped."""
+    if found.actor < 0:
+        return []
+    agent = machine.agents[found.actor]
+    if agent.at >= agent.end:
+        return []
+    return [Past(found.actor, agent.steps[agent.at], agent.clock[found.actor], found.phase)]
+
+
+class _Words:
+    """Names for the numbers of a break."""
+
+    def __init__(self, kernel: Kernel, told: Told) -> None:
+        self._kernel = kernel
+        self._told = told
+        self._skeleton = told.skeleton
+        found = told.found
+        buffer = ""
+        self.slot: int | None = None
+        if self._skeleton is not None and found.place >= 0:
+            place = self._skeleton.places[found.place]
+            buffer, self.slot = place.buffer, place.slot
+        elif self._skeleton is not None and found.barrier >= 0:
+            slot = self._skeleton.barriers[found.barrier]
+            buffer, self.slot = slot.name, slot.slot
+        self._buffer = buffer
+        self.ring = next((r for r in kernel.rings if buffer and buffer in _names(r)), None)
+        self.name = self.ring.name if self.ring is not None else buffer
+
+    def about(self) -> str:
+        """What the message is about."""
+        if not self._buffer:
+            return f"kernel {self._kernel.name}"
+        name = self._barrier_name(self._buffer)
+        if self.ring is not None and name == self._buffer:
+            name = f"{self.ring.name}, {name}"
+        return f"{name}[{self.slot}]"
+
+    def roles(self) -> tuple[str, ...]:
+        """Names of the roles that take part; none in a kernel without roles."""
+        found = self._told.found
+        names = list(found.roles)
+        if self._skeleton is not None:
+            agents = [a for a in (found.actor, *found.others) if a >= 0]
+            names += [self._skeleton.agents[a].role for a in agents]
+        if self.ring is not None:
+            names += [self.ring.producer, *self.ring.consumers]
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    def remedy(self) -> str:
+        """A known cause, where the ring shows one."""
+        ring = self.ring
+        if ring is None or ring.groups == 1 or not isinstance(ring.share, int):
+            return ""
+        turn = ring.groups * ring.share
+        if ring.stages % turn == 0:
+            return ""
+        return (
+            f"{ring.groups} groups take turns of {ring.share} in {ring.stages} slots: use a "
+            f"multiple of {turn}, so that each slot belongs to one group"
+        )
+
+    def run(self) -> tuple[str, ...]:
+        """The run, a line a step."""
+        found, history = self._told.found, self._told.history
+        if self._skeleton is None or not history:
+            return ()
+        if found.actor >= 0 and found.clock:
+            history = [
+                past
+                for past in history
+                if past.agent == found.actor or past.stamp <= found.clock[past.agent]
+            ]
+        start = found.rule not in (Rule.LIFETIME, Rule.MEETING)
+        lines = [self._line(past) for past in history if not (start and _prologue(past.step))]
+        if found.rule is Rule.DEADLOCK or (found.actor < 0 and found.barrier >= 0):
+            lines += self._waits()
+        elif lines:
+            lines[-1] += "   <- here"
+            lines += self._behind()
+        if len(lines) > MOST_LINES:
+            start, end = lines[: MOST_LINES // 4], lines[-3 * MOST_LINES // 4 :]
+            lines = [*start, f"... {len(lines) - len(start) - len(end)} steps ...", *end]
+        where = [self._told.where] if self._told.where else []
+        return tuple(f"  {line}" for line in (*where, *lines))
+
+    def _behind(self) -> list[str]:
+        """Where the others may still stand."""
+        assert self._skeleton is not None
+        found, lines = self._told.found, []
+        for other in dict.fromkeys(found.others):
+            late = (p for p in self._told.history if p.agent == other)
+            step = next((p for p in late if p.stamp > found.clock[other]), None)
+            if step is not None and other != found.actor:
+                name = self._skeleton.agents[other].name
+                lines.append(f"{name}: may be before this: {self._step(step.step, step.phase)}")
+        return lines
+
+    def _waits(self) -> list[str]:
+        """What the agents that are not done wait for."""
+        assert self._skeleton is not None
+        machine = Machine(self._skeleton)
+        try:
+            while machine.round():
+                pass
+        except Broken:
+            return []
+        lines = []
+        for agent, state in zip(self._skeleton.agents, machine.agents, strict=True):
+            if state.at < state.end:
+                step = state.steps[state.at]
+                lines.append(
+                    f"{agent.name}: {self._step(step, self._open(machine, step))} ... waits"
+                )
+            else:
+                lines.append(f"{agent.name}: done")
+        return lines
+
+    def _open(self, machine: Machine, step: Step) -> int | None:
+        return machine.barriers[step.place].done if step.kind == Kind.AWAIT else None
+
+    def _line(self, past: Past) -> str:
+        assert self._skeleton is not None
+        passes = " ... passes" if past.step.kind == Kind.AWAIT else ""
+        return (
+            f"{self._skeleton.agents[past.agent].name}: {self._step(past.step, past.phase)}{passes}"
+        )
+
+    def _step(self, step: Step, phase: int | None) -> str:
+        """One step in words."""
+        of = "" if phase is None else f" phase {phase}"
+        match step.kind:
+            case Kind.AWAIT:
+                return f"await {self._barrier(step.place)}{of} (parity {step.amount})"
+            case Kind.ARRIVE:
+                times = f" {step.amount} times a warp" if step.amount > 1 else ""
+                return f"arrive at {self._barrier(step.place)}{of}{times}"
+            case Kind.EXPECT:
+                arrive = "arrive and " if step.arrivals else ""
+                return f"{arrive}expect {step.amount} bytes at {self._barrier(step.place)}{of}"
+            case Kind.LOAD:
+                at = self._barrier(step.barrier)
+                return f"copy {step.amount} bytes into {self._place(step.place)}, at {at}{of}"
+            case Kind.READ:
+                return f"read {self._place(step.place)}"
+            case Kind.WRITE:
+                return f"write {self._place(step.place)}"
+            case Kind.COPY:
+                return f"cp.async into {self._place(step.place)}"
+            case Kind.STORE:
+                return f"store {self._place(step.place)} by the TMA unit"
+            case Kind.FENCE:
+                return "fence for the TMA unit"
+            case Kind.COMMIT:
+                return f"commit {'stores' if step.amount else 'cp.async copies'}"
+            case Kind.JOIN:
+                what = "stores" if step.amount else "cp.async copies"
+                return f"await {what} but {step.arrivals} groups"
+            case Kind.MEET:
+                assert self._skeleton is not None
+                return f"reach {self._skeleton.meetings[step.place].name}"
+            case Kind.BEGIN:
+                return f"initialize {self._barrier(step.place, whole=True)}"
+            case Kind.END:
+                return f"invalidate {self._barrier(step.place, whole=True)}"
+
+    def _barrier(self, number: int, *, whole: bool = False) -> str:
+        assert self._skeleton is not None
+        slot = self._skeleton.barriers[number]
+        name = self._barrier_name(slot.name)
+        return name if whole else f"{name}[{slot.slot}]"
+
+    def _barrier_name(self, buffer: str) -> str:
+        for ring in self._kernel.rings:
+            if ring.full.name == buffer:
+                return f"{ring.name}.full"
+            if ring.empty is not None and ring.empty.name == buffer:
+                return f"{ring.name}.empty"
+        return buffer
+
+    def _place(self, number: int) -> str:
+        assert self._skeleton is not None
+        place = self._skeleton.places[number]
+        return f"{place.buffer}[{place.slot}]"
+
+
+def _prologue(step: Step) -> bool:
+    """What every agent does before its role starts."""
+    return step.kind in (Kind.BEGIN, Kind.END) or (step.kind == Kind.MEET and not step.place)
+
+
+def _names(ring: Ring) -> set[str]:
+    """Buffers and barriers of a ring."""
+    barriers = {ring.full.name} | ({ring.empty.name} if ring.empty is not None else set())
+    return barriers | {name for name, _ in ring.buffers}

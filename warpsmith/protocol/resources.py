@@ -1,0 +1,155 @@
+"""What roles have of a block: warps, named barriers and registers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir.scalar import evaluate
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch, Role
+from warpsmith.protocol import registers
+from warpsmith.protocol.rules import Break, Broken, Rule
+
+NAMED_BARRIERS = 16
+"""Of a block; number 0 is the whole block's (PTX ISA, "bar")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Warps of a role: from `first` to before `end`; `threads` of all of them."""
+
+    role: Role
+    first: int
+    end: int
+    threads: int
+
+    @property
+    def warp_groups(self) -> range:
+        """Numbers of the warp groups that have some of its warps."""
+        return range(self.first // WARP_GROUP, -(-self.end // WARP_GROUP))
+
+
+def check_resources(kernel: Kernel, known: Mapping[str, int]) -> None:
+    """Check what needs no run.
+
+    Raises:
+        Broken: roles overlap or leave the block, share a named barrier, or have registers that
+            `setmaxnreg` cannot set.
+    """
+    values = dict(known)
+    spans = []
+    for statement in kernel.body:
+        if isinstance(statement, Branch):
+            spans.append(_span(statement.role, values))
+        elif spans:
+            _broken(Rule.LAUNCH, "statements follow the bodies of roles", (spans[-1].role.name,))
+    x, y, z = (evaluate(extent, values) for extent in kernel.launch.block)
+    threads = x * y * z
+    _check_warps(spans, threads)
+    _check_named(spans)
+    _check_registers(spans, threads, kernel.launch.blocks_per_sm)
+
+
+def _span(role: Role, values: dict[str, int]) -> Span:
+    threads = WARP if role.single else evaluate(role.threads, values)
+    group = threads // role.groups
+    if role.groups > 1 and group % WARP:
+        _broken(
+            Rule.LAUNCH,
+            f"a group of {role.name} has {group} threads",
+            (role.name,),
+            "groups that do not meet have whole warps",
+        )
+    return Span(role, role.first_warp, role.first_warp - (-threads // WARP), threads)
+
+
+def _check_warps(spans: Sequence[Span], threads: int) -> None:
+    for a, b in itertools.pairwise(spans):
+        if max(a.first, b.first) < min(a.end, b.end):
+            _broken(Rule.LAUNCH, "two roles have warps in common", (a.role.name, b.role.name))
+    for span in spans:
+        if span.first * WARP + span.threads > threads:
+            _broken(
+                Rule.LAUNCH,
+                f"{span.role.name} has warps {span.first} to {span.end - 1} of a block of "
+                f"{threads} threads",
+                (span.role.name,),
+            )
+
+
+def _check_named(spans: Sequence[Span]) -> None:
+    """Every group that meets has an id of its own."""
+    owners: dict[int, str] = {}
+    for span in spans:
+        role = span.role
+        if not role.barrier:
+            continue
+        for number in range(role.barrier, role.barrier + role.groups):
+            if not 1 <= number < NAMED_BARRIERS:
+                _broken(
+                    Rule.NAMED,
+                    f"{role.name} has named barrier {number}",
+                    (role.name,),
+                    f"ids of groups are 1 to {NAMED_BARRIERS - 1}",
+                )
+            if number in owners:
+                _broken(
+                    Rule.NAMED,
+                    f"named barrier {number} is that of {owners[number]} and of {role.name}",
+                    (owners[number], role.name),
+                )
+            owners[number] = role.name
+
+
+def _check_registers(spans: Sequence[Span], threads: int, blocks_per_sm: int) -> None:
+    """Budgets are legal, equal within each warp group, and fit the block."""
+    if all(span.role.registers is None for span in spans):
+        return
+    if threads % registers.GROUP_THREADS:
+        _broken(
+            Rule.REGISTERS,
+            f"a block of {threads} threads changes its registers",
+            tuple(span.role.name for span in spans),
+            f"a block of whole warp groups, of {registers.GROUP_THREADS} threads",
+        )
+    owners: dict[int, list[Role]] = {}
+    for span in spans:
+        for number in span.warp_groups:
+            owners.setdefault(number, []).append(span.role)
+    for number, roles in owners.items():
+        if len({role.registers for role in roles}) > 1:
+            each = ", ".join(f"{role.name} {role.registers or 'none'}" for role in roles)
+            _broken(
+                Rule.REGISTERS,
+                f"roles of warp group {number} have different budgets: {each}",
+                tuple(role.name for role in roles),
+                "all four warps of a warp group set the same",
+            )
+    allotments: list[registers.Allotment] = []
+    budgets: list[int | None] = []
+    seen: set[tuple[str, ...]] = set()
+    for roles in owners.values():
+        names = tuple(role.name for role in roles)
+        if names not in seen:
+            seen.add(names)
+            groups = sum(tuple(r.name for r in others) == names for others in owners.values())
+            size = groups * registers.GROUP_THREADS
+            allotments.append(registers.Allotment(roles=names, threads=size))
+            budgets.append(roles[0].registers)
+    idle = threads - sum(each.threads for each in allotments)
+    if idle > 0:
+        allotments.append(registers.Allotment(roles=("no role",), threads=idle))
+        budgets.append(None)
+    block = registers.Block(allotments=tuple(allotments), blocks_per_sm=blocks_per_sm)
+    try:
+        registers.check(block, budgets)
+    except ScheduleError as error:
+        _broken(Rule.REGISTERS, error.message, tuple(span.role.name for span in spans))
+
+
+def _broken(rule: Rule, got: str, roles: tuple[str, ...], wanted: str = "") -> NoReturn:
+    raise Broken(Break(rule=rule, got=got, wanted=wanted or rule.words, roles=roles))

@@ -1,0 +1,68 @@
+"""The rules that a skeleton may break, and how a break is told from the machine to the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Rule(Enum):
+    """What must hold in every interleaving, with the code of the error where it does not."""
+
+    DEADLOCK = ("WS0901", "every wait ends")
+    BEHIND = ("WS0902", "a waiter has seen the phase before the one that it waits for")
+    AHEAD = ("WS0903", "a phase ends only when all waiters have seen the one before")
+    ARRIVALS = ("WS0904", "each phase gets as many arrivals as its barrier counts")
+    BYTES = ("WS0905", "each phase announces the bytes that are copied")
+    OVERWRITTEN = ("WS0906", "a slot is filled again only when its users are done")
+    UNFILLED = ("WS0907", "a slot is read only when it is filled")
+    UNAWAITED = ("WS0908", "somebody waits for each copy before the block ends")
+    GROUPS = ("WS0909", "groups of copies are committed, and awaited before the block ends")
+    NAMED = ("WS0910", "each named barrier belongs to one group, and id 0 to the whole block")
+    MEETING = ("WS0911", "all threads of a group reach each of its barriers")
+    SHARED = ("WS0912", "shared memory fits a block")
+    REGISTERS = ("WS0913", "registers fit, and a warp group changes them together")
+    PROXY = ("WS0914", "a fence orders threads and the TMA unit")
+    LIFETIME = ("WS0915", "a barrier is used only between its initialization and its end")
+    LAUNCH = ("WS0916", "roles are disjoint warps of the block")
+
+    @property
+    def code(self) -> str:
+        return str(self.value[0])
+
+    @property
+    def words(self) -> str:
+        return str(self.value[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Break:
+    """A rule that is broken, where, and by whom; agents, slots and places by their numbers.
+
+    Attributes:
+        got, wanted: what is and what should be, in words; phases are counted from 0.
+        actor: the agent whose step breaks the rule; -1 where nobody can take one.
+        others: agents that should have come first, or that wait.
+        roles: names of roles, where agents are not known.
+        clock: by agent, the stamps of steps that must come before the actor's step; empty where
+            everything that ran must.
+    """
+
+    rule: Rule
+    got: str
+    wanted: str = ""
+    actor: int = -1
+    others: tuple[int, ...] = ()
+    roles: tuple[str, ...] = ()
+    barrier: int = -1
+    place: int = -1
+    phase: int | None = None
+    clock: tuple[int, ...] = ()
+
+
+class Broken(Exception):
+    """Raised by the machine where it meets a break."""
+
+    def __init__(self, found: Break) -> None:
+        self.found = found
+        super().__init__(f"{found.rule.name}: {found.got}")

@@ -1,0 +1,138 @@
+"""Sizes by which a kernel's loops run as often as is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from warpsmith.ir import integers
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
+from warpsmith.kernel.nodes import For, If, Kernel, Let, Statement
+from warpsmith.kernel.rings import Begin
+from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.traversal import children, walk
+from warpsmith.protocol.accesses import synchronizes
+from warpsmith.protocol.extract import launch_values
+from warpsmith.protocol.scalars import Scope, UnknownError
+
+LARGEST = 1 << 24
+"""Sizes beyond this one are not tried."""
+
+Block = tuple[int, int, int]
+
+
+def symbols_of(kernel: Kernel) -> tuple[str, ...]:
+    """Names of the sizes and other scalars that a launch gives, in order."""
+    made = {symbol.name for symbol, _ in kernel.derived}
+    for reciprocal in kernel.reciprocals:
+        made |= {reciprocal.magic.name, reciprocal.shift.name}
+    exprs: list[Expr] = [*kernel.scalars, *kernel.launch.grid, *kernel.launch.block]
+    exprs += [value for _, value in kernel.derived]
+    exprs += [reciprocal.divisor for reciprocal in kernel.reciprocals]
+    found = {n.name: None for e in exprs for n in e.walk() if isinstance(n, Symbol)}
+    return tuple(name for name in found if name not in made)
+
+
+def trips(kernel: Kernel, values: Mapping[str, int], block: Block) -> tuple[int, ...]:
+    """How often each loop around synchronization runs, as far as sizes alone decide."""
+    known = launch_values(kernel, values, block)
+    scope = Scope(known)
+    for statement in walk(kernel.body):
+        if isinstance(statement, Let):
+            scope.lets[statement.symbol.name] = statement.value
+        elif isinstance(statement, Begin):
+            scope.begin(statement.cursor)
+    memo: dict[int, bool] = {}
+    found = []
+    for statement in walk(kernel.body):
+        if isinstance(statement, For) and synchronizes(statement, memo):
+            try:
+                extent = scope.scalar(statement.extent, first=True)
+            except UnknownError:
+                continue
+            if extent.constant is not None:
+                found.append(extent.constant)
+    return tuple(found)
+
+
+def sizes_for(
+    kernel: Kernel, values: Mapping[str, int], block: Block, names: tuple[str, ...], count: int
+) -> dict[str, int] | None:
+    """The largest sizes by these names for which no loop that they decide runs more than `count`.
+
+    They are found one by one. None where they decide no loop.
+    """
+    result = dict(values)
+    moved = False
+    for name in names:
+        least = trips(kernel, {**result, name: 0}, block)
+        most = trips(kernel, {**result, name: LARGEST}, block)
+        grown = [n for n, (a, b) in enumerate(zip(least, most, strict=True)) if a < b]
+        if not grown:
+            continue
+        moved = True
+        low, high = 0, LARGEST
+        while low < high:
+            middle = (low + high + 1) // 2
+            counts = trips(kernel, {**result, name: middle}, block)
+            if max(counts[n] for n in grown) <= max(count, 0):
+                low = middle
+            else:
+                high = middle - 1
+        result[name] = low
+    return result if moved else None
+
+
+def shortened(kernel: Kernel, count: int) -> Kernel:
+    """The kernel with its long loops of constant length cut to `count` iterations.
+
+    Comparisons with the length of such a loop are cut with it.
+    """
+    memo: dict[int, bool] = {}
+    lengths = {
+        extent
+        for s in walk(kernel.body)
+        if isinstance(s, For) and not s.unroll and synchronizes(s, memo)
+        if (extent := integers.constant(s.extent)) is not None and extent > count
+    }
+    if not lengths:
+        return kernel
+
+    def cut(statement: Statement) -> Statement:
+        if isinstance(statement, For):
+            body = tuple(map(cut, statement.body))
+            extent = statement.extent
+            if integers.constant(extent) in lengths and not statement.unroll:
+                extent = Const(count)
+            return replace(statement, extent=extent, body=body)
+        if isinstance(statement, If):
+            condition = _compared(statement.condition, lengths, count)
+            return replace(statement, condition=condition, body=tuple(map(cut, statement.body)))
+        if isinstance(statement, Branch):
+            return replace(statement, body=tuple(map(cut, statement.body)))
+        assert not children(statement)
+        return statement
+
+    return replace(kernel, body=tuple(map(cut, kernel.body)))
+
+
+def _compared(condition: Expr, lengths: set[int], count: int) -> Expr:
+    if not isinstance(condition, Apply):
+        return condition
+    args = condition.args
+    if condition.op in ("lt", "le", "eq"):
+        args = tuple(
+            Const(count) if isinstance(a, Const) and int(a.value) in lengths else a for a in args
+        )
+    elif condition.op in ("logical_and", "logical_or"):
+        args = tuple(_compared(arg, lengths, count) for arg in args)
+    return Apply(condition.op, args, condition.dtype)
+
+
+def blocks_of(kernel: Kernel, values: Mapping[str, int]) -> Iterator[Block]:
+    """The first block of a launch, and the last one, which often has less to do."""
+    known = launch_values(kernel, values, (0, 0, 0))
+    x, y, z = (max(evaluate(extent, known), 1) - 1 for extent in kernel.launch.grid)
+    yield (0, 0, 0)
+    if (x, y, z) != (0, 0, 0):
+        yield (x, y, z)

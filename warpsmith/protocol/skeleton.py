@@ -1,0 +1,134 @@
+"""What is left of a kernel when only its synchronization is looked at: straight lists of steps.
+
+A skeleton knows agents, which are warps; slots of barriers; places in shared memory; and meetings,
+which are barriers of the hardware that all threads of a set reach. Loops have been walked, so that
+every agent has one list of steps, in which equal steps are one object. It does not know the Kernel
+form, and can be written by hand.
+
+Warps that run the same list are represented by few: the first, which may hold the elected thread,
+a second one, and a third that stands for all others. Two warps beside the first are enough to see
+every way in which two equal warps can be apart: warps that are not elected may trade names, so
+what can happen between any two of them can happen between the second and one of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Kind(IntEnum):
+    """What a step does; `place` is the number of a barrier slot, of a place or of a meeting."""
+
+    AWAIT = 0
+    """Wait at a barrier slot for the phase of parity `amount`."""
+    ARRIVE = 1
+    """Arrive `amount` times a warp at a barrier slot."""
+    EXPECT = 2
+    """Announce `amount` bytes at a barrier slot, and arrive `arrivals` times."""
+    LOAD = 3
+    """Ask for a copy into `place`, whose `amount` bytes count at the slot `barrier`."""
+    READ = 4
+    """Threads read `place`."""
+    WRITE = 5
+    """Threads write `place`."""
+    MEET = 6
+    """Wait until all agents of a meeting have come."""
+    FENCE = 7
+    """Order the thread's accesses and those of the TMA unit."""
+    STORE = 8
+    """Ask the TMA unit to store `place`."""
+    COPY = 9
+    """Ask for a copy into `place` by `cp.async`."""
+    COMMIT = 10
+    """End a group of stores (`amount` 1) or of `cp.async` copies (`amount` 0)."""
+    JOIN = 11
+    """Wait until at most `arrivals` groups are open, of stores or copies as for COMMIT."""
+    BEGIN = 12
+    """Initialize all slots of barriers: `place` and the `amount - 1` following ones."""
+    END = 13
+    """Invalidate them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of an agent; see `Kind`."""
+
+    kind: Kind
+    place: int = 0
+    amount: int = 0
+    barrier: int = -1
+    arrivals: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A warp, or several equal ones.
+
+    Attributes:
+        name: in messages, such as `compute[1], warp 0`.
+        role: name of its role.
+        weight: warps that it stands for.
+    """
+
+    name: str
+    role: str
+    steps: Sequence[Step]
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierSlot:
+    """One mbarrier.
+
+    Attributes:
+        name: of the barriers that it is one of, such as `ring0_full`.
+        count: arrivals that complete a phase.
+        begun: it is initialized before any agent starts.
+    """
+
+    name: str
+    slot: int
+    count: int
+    begun: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A slot of a buffer in shared memory, or a group's part of one.
+
+    Attributes:
+        private: each thread reads only what it wrote itself, so threads need not be ordered.
+        by_tma: the TMA unit writes or reads it at some time.
+        overlaps: other places that have bytes in common with it.
+    """
+
+    buffer: str
+    slot: int
+    private: bool = False
+    by_tma: bool = True
+    overlaps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """A named barrier, or that of the whole block, with the numbers of those who must come."""
+
+    name: str
+    agents: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """All agents of one block, and what they synchronize by."""
+
+    agents: tuple[Agent, ...]
+    barriers: tuple[BarrierSlot, ...] = ()
+    places: tuple[Place, ...] = ()
+    meetings: tuple[Meeting, ...] = field(default=())
+
+    @property
+    def steps(self) -> int:
+        """Of all agents together."""
+        return sum(len(agent.steps) for agent in self.agents)

@@ -1,0 +1,164 @@
+"""What the machine remembers of barriers, places and agents.
+
+Time is told by stamps: each agent counts how often it has let others know of its steps. A step with
+stamp t of agent b comes before all that an agent does whose clock shows t or more for b.
+"""
+
+from __future__ import annotations
+
+from warpsmith.protocol.skeleton import Agent, Step
+
+Clock = list[int]
+"""By agent, how much of its past is known."""
+
+PENDING = 1 << 60
+"""The stamp of what has begun and is not known to be over."""
+
+
+class Phase:
+    """One phase of one barrier slot.
+
+    Attributes:
+        arrived: arrivals so far.
+        expected, copied: bytes that were announced, and that copies will bring.
+        clock: what the arrivals knew, together.
+        arrivals: by agent, the stamp of its latest arrival.
+        announced: by agent, the stamp of its latest announcement without an arrival.
+        seen, waits: by agent, the stamps of its first and latest wait that this phase let pass.
+        joined: by agent, how often it had learned something when the clock took up what it knew.
+    """
+
+    __slots__ = (
+        "announced",
+        "arrivals",
+        "arrived",
+        "clock",
+        "copied",
+        "expected",
+        "joined",
+        "seen",
+        "waits",
+    )
+
+    def __init__(self) -> None:
+        self.arrived = 0
+        self.expected = 0
+        self.copied = 0
+        self.clock: Clock = []
+        self.arrivals: dict[int, int] = {}
+        self.announced: dict[int, int] = {}
+        self.seen: dict[int, int] = {}
+        self.waits: dict[int, int] = {}
+        self.joined: dict[int, int] = {}
+
+    def known(self, clock: Clock) -> bool:
+        """Whether the phase is over for one who knows so much.
+
+        Bytes land when they like, so only a wait shows that a phase with bytes is over.
+        """
+        for agent, stamp in self.seen.items():
+            if clock[agent] >= stamp:
+                return True
+        if self.expected or self.copied:
+            return False
+        return all(clock[agent] >= stamp for agent, stamp in self.arrivals.items())
+
+
+class BarrierState:
+    """A barrier slot: `done` phases are over; of the others, three matter at a time.
+
+    Attributes:
+        begun: agent and stamp of the initialization.
+        alive: it is initialized and not invalidated.
+    """
+
+    __slots__ = ("alive", "begun", "count", "current", "done", "older", "previous")
+
+    def __init__(self, count: int, alive: bool) -> None:
+        self.count = count
+        self.alive = alive
+        self.begun = (0, 0)
+        self.restart()
+
+    def restart(self) -> None:
+        self.done = 0
+        self.older, self.previous, self.current = Phase(), Phase(), Phase()
+
+
+class PlaceState:
+    """What was done to a place since the TMA unit filled it, or ever.
+
+    Attributes:
+        filled: something was written.
+        fill: the phase that ends when the TMA unit has filled it; None where it has not.
+        filler: who asked for that.
+        reads, writes, stores: by agent, the stamp of its latest one; `PENDING` for asynchronous
+            ones that are not awaited.
+        fences: by agent, the stamp of a proxy fence after its latest access.
+        copying, storing: by agent, asynchronous accesses that are not awaited.
+    """
+
+    __slots__ = (
+        "copying",
+        "fences",
+        "fill",
+        "filled",
+        "filler",
+        "filling",
+        "reads",
+        "stores",
+        "storing",
+        "writes",
+    )
+
+    def __init__(self) -> None:
+        self.filled = False
+        self.fill: Phase | None = None
+        self.filler = -1
+        self.filling = (-1, 0)
+        self.reads: dict[int, int] = {}
+        self.writes: dict[int, int] = {}
+        self.stores: dict[int, int] = {}
+        self.fences: dict[int, int] = {}
+        self.copying: dict[int, int] = {}
+        self.storing: dict[int, int] = {}
+
+
+class AgentState:
+    """An agent on its way.
+
+    Attributes:
+        at: number of the next step.
+        clock: what it knows; its own entry is the stamp of its next steps.
+        learned: how often it has learned something of others.
+        fenced: its clock at its latest proxy fence.
+        unfenced: places that it has touched since.
+        open: places of stores [1] and of `cp.async` copies [0] since the latest commit.
+        groups: places of each group that is not awaited, likewise.
+    """
+
+    __slots__ = (
+        "at",
+        "clock",
+        "end",
+        "fenced",
+        "groups",
+        "learned",
+        "open",
+        "steps",
+        "unfenced",
+        "weight",
+    )
+
+    def __init__(self, agent: Agent, number: int, agents: int) -> None:
+        self.steps: list[Step] = agent.steps if isinstance(agent.steps, list) else list(agent.steps)
+        self.weight = agent.weight
+        self.at = 0
+        self.end = len(self.steps)
+        self.clock: Clock = [0] * agents
+        self.clock[number] = 1
+        self.learned = 0
+        self.fenced: Clock = [0] * agents
+        self.unfenced: set[int] = set()
+        self.open: tuple[list[int], list[int]] = ([], [])
+        self.groups: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = ([], [])
