@@ -59,6 +59,9 @@ def test_cache_follows_xdg_only_when_absolute() -> None:
         ("WARPSMITH_ALWAYS_COMPILE", "maybe", "1, true, yes, on, 0, false, no, off"),
         ("WARPSMITH_LOGS", "loud", "off, error, warning, info, debug"),
         ("WARPSMITH_CACHE_DIR", " ", "the path of a directory"),
+        ("WARPSMITH_WATCHDOG_SECONDS", "soon", "seconds, from 1e-9 to 1e6"),
+        ("WARPSMITH_WATCHDOG_SECONDS", "0", "seconds, from 1e-9 to 1e6"),
+        ("WARPSMITH_WATCHDOG_SECONDS", "nan", "seconds, from 1e-9 to 1e6"),
     ],
 )
 def test_wrong_value_names_variable_value_and_allowed(
@@ -76,6 +79,17 @@ def test_wrong_value_from_python_is_refused_alike() -> None:
         Knobs().replace(device="tpu")
     with pytest.raises(KnobError, match=r"dump=\[1\] is not allowed; allowed: names separated"):
         Knobs().replace(dump=[1])
+
+
+def test_waits_have_a_limit_only_with_the_watchdog() -> None:
+    assert Knobs(watchdog_seconds=0.5).wait_limit is None
+    assert Knobs(watchdog=True).wait_limit == 2 * 10**9
+    half = Knobs.from_environment({"WARPSMITH_WATCHDOG": "1", "WARPSMITH_WATCHDOG_SECONDS": "0.5"})
+    assert half.wait_limit == 500_000_000
+    with knobs.scope(watchdog=True):
+        watching = knobs.scoped_plan()
+    with knobs.scope(watchdog=False):
+        assert knobs.scoped_plan() != watching
 
 
 def test_unknown_knob_is_refused_with_the_known_ones() -> None:

@@ -105,12 +105,13 @@ __device__ __forceinline__ void ws_hang(
     }
     asm volatile("trap;");
 }
+// Looks again after a microsecond at the latest, so that the wait that began first is given up first.
 __device__ __forceinline__ bool ws_barrier_over(long long* barrier, int parity) {
-    unsigned done;
-    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
+    unsigned over;
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, 1000;"
                  " selp.u32 %0, 1, 0, p; }"
-                 : "=r"(done) : "r"(ws_address(barrier)), "r"(parity) : "memory");
-    return done;
+                 : "=r"(over) : "r"(ws_address(barrier)), "r"(parity) : "memory");
+    return over;
 }
 // A wait that ends the launch after so many nanoseconds.
 __device__ __forceinline__ void ws_barrier_wait(

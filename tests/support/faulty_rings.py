@@ -1,0 +1,101 @@
+"""Rings with one thing wrong, so that a wait in them never ends; run with the watchdog on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from warpsmith import (
+    DataType,
+    FusionDefinition,
+    LoadStoreOpType,
+    MemoryType,
+    ParallelType,
+    knobs,
+)
+from warpsmith.engine.executable import Executable
+
+STAGES, TILE, TILES = 3, 64, 10
+SECONDS = 1.0
+"""That a wait may take."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Text of the right kernel, what takes its place, and what may be said of the wait that hangs.
+
+    Where several waits hang at once, the first to be given up is any of them.
+    """
+
+    old: str
+    new: str
+    says: tuple[str, ...]
+
+
+FAULTS = {
+    "more bytes expected than come": Fault(
+        "ring0_fill_slot, 256",
+        "ring0_fill_slot, 272",
+        ("slot 0 of ring0 (T2) to be filled (a phase of parity 0)",),
+    ),
+    "the other parity, once the slot is filled": Fault(
+        "ws_barrier_wait(ring0_full + ring0_use_slot, ring0_use_phase",
+        "__nanosleep(500000); ws_barrier_wait(ring0_full + ring0_use_slot, 1 - ring0_use_phase",
+        ("slot 0 of ring0 (T2) to be filled (a phase of parity 1)",),
+    ),
+    "no release": Fault(
+        "ws_barrier_release(ring0_empty",
+        "if (0) ws_barrier_release(ring0_empty",
+        (
+            "slot 0 of ring0 (T2) to be free again (a phase of parity 0)",
+            "slot 0 of ring0 (T2) to be filled (a phase of parity 1)",
+        ),
+    ),
+}
+
+
+def ring() -> FusionDefinition:
+    """`exp(x)` through three slots that the TMA unit fills, by one block of two warps."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], True, DataType.Float)
+        y = fd.ops.exp(x)
+        fd.add_output(y)
+        cache = x.cache_after(op_type=LoadStoreOpType.tma)
+        cache.set_memory_type(MemoryType.shared)
+        y.split(-1, TILE)
+        fd.sched.transform_like(y, [cache])
+        fd.sched.inline_at(y, 1, selected_tensors=[cache])
+        cache.circular_buffer(STAGES)
+        cache.axis(-1).parallelize(ParallelType.tma)
+        y.axis(-1).parallelize(ParallelType.block_x)
+    return fd
+
+
+def numbers() -> np.ndarray:
+    return np.random.default_rng(1).standard_normal(TILES * TILE).astype(np.float32)
+
+
+def run(name: str | None, folder: str, seconds: float = SECONDS) -> None:
+    """Run the ring with a fault, or right where there is none, and hold the result against NumPy.
+
+    Args:
+        folder: for the wrong text.
+        seconds: that a wait may take.
+    """
+    x = numbers()
+    with knobs.scope(watchdog=True, watchdog_seconds=seconds, override_dir=folder):
+        if name is not None:
+            _break(FAULTS[name], Path(folder), x)
+        (y,) = Executable(ring().fusion, scheduled=True).run([x])
+    np.testing.assert_allclose(y, np.exp(x), rtol=1e-5)
+
+
+def _break(fault: Fault, folder: Path, x: np.ndarray) -> None:
+    """Put the wrong text where the compiler looks for edited ones."""
+    (launch,) = Executable(ring().fusion, scheduled=True).plan_for([x]).launches
+    head, body = launch.compiled.cuda.split('extern "C"')
+    changed = body.replace(fault.old, fault.new)
+    assert changed != body, f"{fault.old!r} is not in\n{body}"
+    (folder / f"{launch.compiled.name}.cu").write_text(f'{head}extern "C"{changed}')
