@@ -6,8 +6,10 @@ import re
 
 import pytest
 
+from tests.support.role_sources import product, two_budgets
 from warpsmith.errors import CompileError, InternalError
-from warpsmith.runtime.nvrtc import compile_source, nvrtc_version, resources
+from warpsmith.protocol.registers import entry_registers
+from warpsmith.runtime.nvrtc import check_remarks, compile_source, nvrtc_version, resources
 from warpsmith.runtime.source import Source
 
 SCALE = """
@@ -91,3 +93,78 @@ def test_a_report_in_another_form_is_an_internal_error() -> None:
     log = compile_source(Source(text=SCALE, entry="scale")).log
     with pytest.raises(InternalError, match="reads otherwise than known"):
         resources(re.sub("Used .* registers", "Registers:", log), "scale")
+
+
+@pytest.mark.parametrize(
+    ("bound", "options", "remark", "remedy"),
+    [
+        (
+            "__launch_bounds__(384)",
+            (),
+            "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine "
+            "register count at entry.",
+            "bind the launch with __launch_bounds__(threads, blocks), both of them",
+        ),
+        (
+            "__launch_bounds__(384, 1)",
+            ("--device-debug",),
+            "(C7505) Potential Performance Loss: 'setmaxnreg' ignored to allow debugging.",
+            "do not compile with -G",
+        ),
+        (
+            "__launch_bounds__(384, 1)",
+            ("--relocatable-device-code=true",),
+            "(C7504) Potential Performance Loss: 'setmaxnreg' ignored",
+            "do not compile with -rdc=true",
+        ),
+    ],
+)
+def test_register_budgets_that_are_ignored_fail_the_build(
+    bound: str, options: tuple[str, ...], remark: str, remedy: str
+) -> None:
+    binary = compile_source(Source(text=two_budgets(bound, 24, 240), entry="k", options=options))
+    with pytest.raises(CompileError) as caught:
+        check_remarks(binary.log, "k")
+    message = str(caught.value)
+    assert message.startswith("[WS0510] ptxas says of kernel `k`: ptxas info")
+    assert remark in message
+    assert message.endswith(remedy)
+
+
+def test_products_that_are_serialized_fail_the_build() -> None:
+    touched = compile_source(Source(text=product(between="sums[3] += 1;"), entry="k"))
+    with pytest.raises(CompileError, match=r"WS0511\].*C7517.*wait_group is injected.*; await the"):
+        check_remarks(touched.log, "k")
+    starved = compile_source(Source(text=product(), entry="k", options=("--device-debug",)))
+    with pytest.raises(CompileError, match="C7511.* serialized(.|\n)*; "):
+        check_remarks(starved.log, "k")
+
+
+def test_what_ptxas_takes_as_meant_passes() -> None:
+    for text in (two_budgets("__launch_bounds__(384, 1)", 24, 240), product(), SCALE):
+        entry = "scale" if text is SCALE else "k"
+        check_remarks(compile_source(Source(text=text, entry=entry)).log, entry)
+
+
+def test_every_remark_is_quoted_once() -> None:
+    line = "ptxas info    : (C7515) Potential Performance Loss: wgmma.mma_async instructions are"
+    other = "ptxas info    : (C7519) warpgroup.arrive is injected in around line 12"
+    with pytest.raises(CompileError) as caught:
+        check_remarks(f"{line}\nptxas info    : Used 10 registers\n{line}\n{other}\n", "k")
+    assert caught.value.message.count("C7515") == 1
+    assert "C7519" in caught.value.message
+    assert "scale-d 0" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("threads", "blocks"), [(384, 1), (512, 1), (544, 1), (640, 1), (256, 2), (160, 2), (352, 2)]
+)
+def test_a_kernel_with_budgets_enters_with_what_the_arithmetic_says(
+    threads: int, blocks: int
+) -> None:
+    """Unlike other kernels, it enters with all that the bound allows, however little it needs."""
+    entry = entry_registers(threads, blocks)
+    text = two_budgets(f"__launch_bounds__({threads}, {blocks})", 24, entry + 8)
+    assert compile_source(Source(text=text, entry="k")).registers == entry
+    given_away = two_budgets(f"__launch_bounds__({threads}, {blocks})", 24, None)
+    assert compile_source(Source(text=given_away, entry="k")).registers == entry

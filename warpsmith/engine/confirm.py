@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpsmith.codegen.roles import register_lines
 from warpsmith.engine.budgets import warp_groups
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.errors import CompileError
@@ -16,8 +17,8 @@ def confirm(compiled: CompiledKernel) -> Counts:
 
     Raises:
         CompileError: WS0512 where SASS lacks what stands in the PTX, WS0513 where it lacks what
-            stands in the kernel: one change of registers for each warp group's roles that have a
-            budget, and every wait.
+            stands in the kernel: one change of registers for the warp groups of each budget that
+            differs from what the launch gives, and every wait.
         DeviceError: there is no nvdisasm.
     """
     sass = str(compiled.asm["sass"])
@@ -28,7 +29,7 @@ def confirm(compiled: CompiledKernel) -> Counts:
 
 def confirm_counts(kernel: Kernel, found: Counts) -> None:
     """Compare what was counted in SASS with the kernel: CompileError WS0513 where it has less."""
-    changes = sum(part.registers is not None for part in warp_groups(kernel))
+    changes = sum(bool(register_lines(part, kernel)) for part in warp_groups(kernel))
     waits = sum(isinstance(statement, Await) for statement in walk(kernel.body))
     wrong = []
     if found.register_changes != changes:

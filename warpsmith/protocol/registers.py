@@ -146,15 +146,14 @@ def rebalance(
     lowest = [LEAST if budget is None else budget for budget in fixed]
     check(block, lowest)
     entry = block.entry
-    if all(needs[place] <= entry for place in open_) and block.total(fixed) <= block.pool:
-        return fixed
-    wanted = [min(max(_allotted(need), LEAST), MOST) for need in needs]
-    enough = _raised(block, lowest, {place: wanted[place] for place in open_})
-    hungry = [place for place in open_ if needs[place] > entry]
-    most = _raised(block, enough, dict.fromkeys(hungry, MOST))
-    budgets = tuple(None if budget == entry else budget for budget in most)
-    check(block, budgets)
-    return budgets
+    budgets = fixed
+    if any(needs[place] > entry for place in open_) or block.total(fixed) > block.pool:
+        wanted = [min(max(_allotted(need), LEAST), MOST) for need in needs]
+        enough = _raised(block, lowest, {place: wanted[place] for place in open_})
+        hungry = [place for place in open_ if needs[place] > entry]
+        budgets = tuple(_raised(block, enough, dict.fromkeys(hungry, MOST)))
+        check(block, budgets)
+    return tuple(None if budget == entry else budget for budget in budgets)
 
 
 def _raised(block: Block, budgets: Sequence[int], limits: Mapping[int, int]) -> list[int]:

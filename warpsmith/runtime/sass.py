@@ -24,8 +24,8 @@ class Counts:
     Attributes:
         register_changes: `setmaxnreg`; in SASS `USETMAXREG`.
         products: `wgmma.mma_async`; in SASS `HGMMA` for halves, `IGMMA` and `QGMMA` for bytes.
-        waits: `mbarrier.try_wait`; in SASS `SYNCS.PHASECHK`, two a wait, since ptxas puts the
-            second and later tries outside of the code that is run when the first one succeeds.
+        waits: `mbarrier.try_wait`; in SASS `SYNCS.PHASECHK`, one or two a wait, since ptxas may
+            put the second and later tries elsewhere than the first.
     """
 
     register_changes: int

@@ -1,0 +1,59 @@
+"""From a Kernel with roles to machine code: its registers, its name, and ptxas's remarks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.hungry_roles import hungry
+from tests.support.role_kernels import streaming
+from warpsmith.engine import compiled as compiled_module
+from warpsmith.engine.compiled import CompiledKernel, compile_fusion
+from warpsmith.engine.confirm import confirm
+from warpsmith.errors import CompileError, SpillWarning
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.kernel.nodes import Budgets, Kernel
+from warpsmith.knobs import Knobs
+
+
+def compiled(kernel: Kernel, monkeypatch: pytest.MonkeyPatch, knobs: Knobs) -> CompiledKernel:
+    """The kernel in place of what lowering makes of some fusion."""
+    monkeypatch.setattr(compiled_module, "lower", lambda *arguments: kernel)
+    return compile_fusion(Fusion(), "manual", DataType.Int32, knobs)
+
+
+def test_roles_get_registers_and_the_kernel_a_name_for_its_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    knobs = Knobs(cache_dir=tmp_path)
+    result = compiled(hungry(180, budgets=Budgets()).kernel, monkeypatch, knobs)
+    assert "role `compute` 240 (needs " in result.budgets
+    assert "__launch_bounds__(384, 1)" in result.cuda
+    assert f" {result.name}(" in result.cuda
+    assert result.n_spills == 0
+    assert confirm(result).register_changes == 2
+    off = compiled(hungry(100).kernel, monkeypatch, knobs)
+    assert (off.budgets, confirm(off).register_changes) == ("", 0)
+    assert off.name != result.name
+
+
+def test_spills_of_roles_are_warned_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.warns(SpillWarning, match="role `compute` needs .* registers and has 168"):
+        compiled(hungry(180).kernel, monkeypatch, Knobs(cache_dir=tmp_path))
+
+
+def test_a_remark_fails_the_build_also_out_of_the_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kernel = replace(streaming().kernel, budgets=Budgets(pair=(24, 240)))
+    knobs = Knobs(cache_dir=tmp_path / "cache", override_dir=tmp_path)
+    right = compiled(kernel, monkeypatch, knobs)
+    wrong = right.cuda.replace("__launch_bounds__(384, 1)", "__launch_bounds__(384)")
+    assert wrong != right.cuda
+    (tmp_path / f"{right.name}.cu").write_text(wrong)
+    for _ in range(2):
+        with pytest.raises(CompileError, match=rf"WS0510.*`{right.name}`: .*C7508.*ignored"):
+            compiled(kernel, monkeypatch, knobs)
