@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, ParallelType
-from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.exprs import Operation
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.nodes import Declare, For, If, Statement
 from warpsmith.kernel.roles import Section, Skip, Turn
+from warpsmith.lower.grouping import APART, Siblings, grouped
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.passages import Passages
 from warpsmith.lower.skips import Skips
@@ -32,6 +33,7 @@ class Nests:
     Args:
         passages: how operations come by slots that pass between roles; None without roles.
         skips: which iterations the roles skip.
+        siblings: loops that operations share though none reads the other's result.
         prefix: of the names of loops.
     """
 
@@ -42,6 +44,7 @@ class Nests:
         leaves: Leaves,
         passages: Passages | None = None,
         skips: Skips | None = None,
+        siblings: Siblings = APART,
         prefix: str = "i",
     ) -> None:
         self._domains = domains
@@ -49,6 +52,7 @@ class Nests:
         self._leaves = leaves
         self._passages = passages
         self._skips = skips
+        self._siblings = siblings
         self._prefix = prefix
         self._loops = 0
 
@@ -64,7 +68,7 @@ class Nests:
     ) -> list[Statement]:
         """Statements of operations whose first `depth` loops are already open."""
         parts: list[tuple[list[Operation], list[Statement]]] = []
-        for nest in self._nests(operations, depth):
+        for nest in grouped(operations, depth, self._siblings):
             statements: list[Statement] = []
             for operation in nest:
                 statements += self._leaves.declare(operation, depth)
@@ -175,52 +179,3 @@ class Nests:
             return threads.pop()
         unrolled = any(kind.is_unrolled for kind in kinds)
         return ParallelType.unroll if unrolled else ParallelType.serial
-
-    def _nests(self, operations: list[Operation], depth: int) -> list[list[Operation]]:
-        """Operations grouped by the loop at `depth` that they share, in dependence order."""
-        members = set(map(id, operations))
-        producer = {id(out): op for op in operations for out in op.outputs}
-        parent = {key: key for key in members}
-
-        def find(key: int) -> int:
-            while parent[key] != key:
-                parent[key] = parent[parent[key]]
-                key = parent[key]
-            return key
-
-        edges: list[tuple[int, int]] = []
-        for operation in operations:
-            for source in tensor_inputs(operation):
-                maker = producer.get(id(source))
-                if maker is None:
-                    continue
-                if source.compute_at > depth:
-                    parent[find(id(operation))] = find(id(maker))
-                else:
-                    edges.append((id(maker), id(operation)))
-        nests: dict[int, list[Operation]] = {}
-        for operation in operations:
-            nests.setdefault(find(id(operation)), []).append(operation)
-        needs: dict[int, set[int]] = {key: set() for key in nests}
-        for source_key, target_key in edges:
-            if find(source_key) != find(target_key):
-                needs[find(target_key)].add(find(source_key))
-        return _in_order(nests, needs)
-
-
-def _in_order(
-    nests: dict[int, list[Operation]], needs: dict[int, set[int]]
-) -> list[list[Operation]]:
-    ordered: list[list[Operation]] = []
-    left = dict(nests)
-    while left:
-        ready = next((key for key in left if not needs[key] & left.keys()), None)
-        if ready is None:
-            names = ", ".join(op.outputs[0].name for nest in left.values() for op in nest)
-            raise ScheduleError(
-                f"the loop nests of {names} need each other's results",
-                code="WS0264",
-                remedy="inline the tensor that both use less deep",
-            )
-        ordered.append(left.pop(ready))
-    return ordered

@@ -19,6 +19,7 @@ from warpsmith.lower.nests import Nests
 from warpsmith.lower.passages import Passages
 from warpsmith.lower.places import Places
 from warpsmith.lower.roles import Roles
+from warpsmith.lower.siblings import in_order_of_use, siblings_of
 from warpsmith.lower.skips import Skips
 from warpsmith.lower.threads import Threads, find_role_threads
 from warpsmith.lower.vectors import Vectorizer
@@ -38,12 +39,13 @@ def branches(
     """
     passages = Passages(fusion, places, roles)
     skips = Skips(places, passages, fusion.operations)
+    siblings = siblings_of(places, roles)
     found: list[Branch] = []
     for name in roles.names:
-        operations = roles.operations(name)
+        operations = in_order_of_use(roles, name)
         threads = find_role_threads(operations, places.threads, places.domains)
         leaves = Leaves(places.in_role(threads), vectors)
-        nests = Nests(places.domains, threads, leaves, passages, skips, f"{name}_i")
+        nests = Nests(places.domains, threads, leaves, passages, skips, siblings, f"{name}_i")
         body = nests.build(operations)
         by_tma = all(op.outputs[0].copied_by.is_tma for op in operations)
         role = _role(name, threads, passages.groups_along(name), by_tma, body)

@@ -1,0 +1,82 @@
+"""Which operations share a loop, and in which order loops follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir.exprs import Operation, tensor_inputs
+
+Siblings = Mapping[tuple[int, int], int]
+"""By the identities of two operations, loops that they share though none reads the other."""
+
+APART: Siblings = {}
+
+
+def grouped(
+    operations: Sequence[Operation], depth: int, siblings: Siblings = APART
+) -> list[list[Operation]]:
+    """Operations by the loop at `depth` that they share, in dependence order."""
+    members = set(map(id, operations))
+    producer = {id(out): op for op in operations for out in op.outputs}
+    parent = {key: key for key in members}
+
+    def find(key: int) -> int:
+        while parent[key] != key:
+            parent[key] = parent[parent[key]]
+            key = parent[key]
+        return key
+
+    edges: list[tuple[int, int]] = []
+    for operation in operations:
+        for source in tensor_inputs(operation):
+            maker = producer.get(id(source))
+            if maker is None:
+                continue
+            if source.compute_at > depth:
+                parent[find(id(operation))] = find(id(maker))
+            else:
+                edges.append((id(maker), id(operation)))
+    for (first, second), shared in siblings.items():
+        if shared > depth and first in members and second in members:
+            parent[find(second)] = find(first)
+    nests: dict[int, list[Operation]] = {}
+    for operation in operations:
+        nests.setdefault(find(id(operation)), []).append(operation)
+    needs: dict[int, set[int]] = {key: set() for key in nests}
+    for source_key, target_key in edges:
+        if find(source_key) != find(target_key):
+            needs[find(target_key)].add(find(source_key))
+    return _in_order(nests, needs)
+
+
+def shared_loops(
+    operations: Sequence[Operation], a: Operation, b: Operation, siblings: Siblings
+) -> int:
+    """How many loops two of the operations share."""
+    together, depth = list(operations), 0
+    longest = min(len(a.outputs[0].loop), len(b.outputs[0].loop))
+    while depth < longest:
+        nest = next(n for n in grouped(together, depth, siblings) if any(op is a for op in n))
+        if not any(op is b for op in nest):
+            break
+        together, depth = nest, depth + 1
+    return depth
+
+
+def _in_order(
+    nests: dict[int, list[Operation]], needs: dict[int, set[int]]
+) -> list[list[Operation]]:
+    ordered: list[list[Operation]] = []
+    left = dict(nests)
+    while left:
+        ready = next((key for key in left if not needs[key] & left.keys()), None)
+        if ready is None:
+            names = ", ".join(op.outputs[0].name for nest in left.values() for op in nest)
+            raise ScheduleError(
+                f"the loop nests of {names} need each other's results",
+                code="WS0264",
+                remedy="inline the tensor that both use less deep",
+            )
+        ordered.append(left.pop(ready))
+    return ordered
