@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import Any, Literal
 
-from bench import rings
+from bench import rings, roles
 from bench.problem import Builder, Problem, Tensors
 
 Peers = Literal["auto", "none", "fast"]
@@ -34,6 +34,8 @@ def contenders(problem: Problem, peers: Peers) -> dict[str, Builder]:
     """Implementations of a problem by name, warpsmith first."""
     if problem.suite == rings.SUITE:
         return rings.choices(problem)
+    if problem.suite == roles.SUITE:
+        return roles.choices(problem)
     chosen: dict[str, Builder] = {"warpsmith": _warpsmith(problem)}
     if peers == "none":
         return chosen

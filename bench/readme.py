@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.row import Row, read_rows
 from bench.table import by_size, geomean, speedup, tables
 
-SUITES = ("pointwise", "reduction", "rings", "compile", "host", "sim")
+SUITES = ("pointwise", "reduction", "rings", "roles", "compile", "host", "sim")
 PEERS = ("warpsmith", "torch_compile", "nvfuser", "torch")
 START, END = "<!-- benchmarks: written by `python -m bench.readme` -->", "<!-- end -->"
 
@@ -23,7 +23,7 @@ def measured(directory: Path) -> list[Row]:
 
 def readme_table(directory: Path) -> str:
     """Markdown: each problem's share of the ceiling over all sizes and types, by implementation."""
-    rows = [row for row in measured(directory) if row.pct_ceiling and row.suite != "rings"]
+    rows = [row for row in measured(directory) if row.pct_ceiling and row.suite not in OWN]
     lines = [
         f"| problem | sizes | {' | '.join(PEERS)} | x best peer |",
         "|---|---|" + "---|" * (len(PEERS) + 1),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import pointwise, reduction, rings
+from bench import pointwise, reduction, rings, roles
 from bench.measure import ContextLost, Setting, measure, setting_here
 from bench.peers import Peers
 from bench.problem import Problem
@@ -19,12 +19,13 @@ from warpsmith.errors import ArgumentError, DeviceError
 if TYPE_CHECKING:
     from rich.console import Console
 
-SUITES = ("pointwise", "reduction", "rings", "compile", "host", "sim")
+SUITES = ("pointwise", "reduction", "rings", "roles", "compile", "host", "sim")
 PEERS = ("auto", "none", "fast")
 _PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "pointwise": pointwise.problems,
     "reduction": reduction.problems,
     "rings": rings.problems,
+    "roles": roles.problems,
 }
 
 
