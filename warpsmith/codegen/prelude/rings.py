@@ -105,7 +105,7 @@ __device__ __forceinline__ void ws_hang(
     }
     asm volatile("trap;");
 }
-// Looks again after a microsecond at the latest, so that the wait that began first is given up first.
+// Looks again after a microsecond or so: of waits that hang, an early one is then given up first.
 __device__ __forceinline__ bool ws_barrier_over(long long* barrier, int parity) {
     unsigned over;
     asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2, 1000;"
