@@ -11,6 +11,8 @@ from bench.row import Row, read_rows
 from bench.table import by_size, geomean, speedup, tables
 
 SUITES = ("pointwise", "reduction", "rings", "roles", "compile", "host", "sim")
+OWN = ("rings", "roles")
+"""Suites that compare schedules of warpsmith with each other."""
 PEERS = ("warpsmith", "torch_compile", "nvfuser", "torch")
 START, END = "<!-- benchmarks: written by `python -m bench.readme` -->", "<!-- end -->"
 

@@ -49,6 +49,9 @@ def tables(rows: Sequence[Row]) -> list[Table]:
     made: list[Table] = []
     for suite in dict.fromkeys(row.suite for row in rows):
         of_suite = [row for row in rows if row.suite == suite]
+        if suite == "roles":
+            made += _grids(of_suite)
+            continue
         if any(row.ceiling_us is not None for row in of_suite):
             for dtype in dict.fromkeys(row.dtype for row in of_suite):
                 made.append(_sizes(suite, dtype, [r for r in of_suite if r.dtype == dtype]))
@@ -120,6 +123,23 @@ def _sizes(suite: str, dtype: str, rows: Sequence[Row]) -> Table:
         ("problem", "ceiling µs", *us, "% of ceiling", "best peer", "x best peer", "error"),
         tuple(lines),
     )
+
+
+def _grids(rows: Sequence[Row]) -> list[Table]:
+    """For each size, who loads and stores against how deep: `3 load, store, 4 slots`."""
+    made = []
+    for (problem, shape, dtype), group in by_size(rows).items():
+        times = {row.impl: row.us for row in group}
+        split = {impl: impl.rpartition(", ") for impl in times}
+        depths = tuple(dict.fromkeys(depth for who, _, depth in split.values() if who))
+        lines = []
+        for who in dict.fromkeys(who or impl for impl, (who, _, _) in split.items()):
+            found = [times.get(f"{who}, {depth}", times.get(who)) for depth in depths]
+            lines.append((who, *map(_number, found)))
+        ceiling = next((row.ceiling_us for row in group if row.ceiling_us), None)
+        title = f"{problem} {_shape(shape)} {dtype}, µs (ceiling {_number(ceiling)})"
+        made.append(Table(title, ("warps that load and store", *depths), tuple(lines)))
+    return made
 
 
 def _means(suite: str, rows: Sequence[Row]) -> Table:
