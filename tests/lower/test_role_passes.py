@@ -1,0 +1,269 @@
+"""Passes on kernels with roles: each branch is a scope of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
+
+import pytest
+
+from tests.support.role_kernels import RoleCase, check, streaming
+from tests.support.role_parts import SIZE, kernel_of, memory, single, thread
+from tests.support.role_reductions import ALL_CASES, reducing, zero
+from warpsmith.errors import InternalError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.nodes import (
+    Buffer,
+    Element,
+    For,
+    If,
+    Kernel,
+    Let,
+    Statement,
+    Store,
+    Synchronize,
+    WelfordStep,
+)
+from warpsmith.kernel.rings import Advance, Await, Begin, Cursor, Release
+from warpsmith.kernel.roles import Branch, Role
+from warpsmith.kernel.traversal import walk
+from warpsmith.lower.passes.batch_welford import batch_welford
+from warpsmith.lower.passes.collect_maps import collect_maps
+from warpsmith.lower.passes.derive_scalars import derive_scalars
+from warpsmith.lower.passes.hoist import hoist_indices
+from warpsmith.lower.passes.insert_syncs import insert_syncs, sync_inside_branch
+from warpsmith.lower.passes.multiply_divisions import multiply_divisions
+from warpsmith.lower.passes.overlay_shared import overlay_shared
+from warpsmith.lower.passes.split_full_passes import split_full_passes
+
+PASSES: tuple[Callable[[Kernel], Kernel], ...] = (
+    insert_syncs,
+    overlay_shared,
+    split_full_passes,
+    batch_welford,
+    multiply_divisions,
+    hoist_indices,
+    derive_scalars,
+    collect_maps,
+)
+
+ROLE = Role("work", 4, (Const(64), Const(2), Const(1)), barrier=1)
+OTHER = Role("more", 8, (Const(64), Const(2), Const(1)), barrier=2)
+OUT = memory("T0", written=True)
+LOOP = Symbol("i0", low=0)
+DIVISOR = Symbol("columns", low=1)
+
+
+def passed(kernel: Kernel) -> Kernel:
+    """The kernel after all passes, with the scalars that they added."""
+    result = reduce(lambda k, each: each(k), PASSES, kernel)
+    known = [symbol for symbol, _ in result.derived]
+    known += [s for each in result.reciprocals for s in (each.magic, each.shift)]
+    return replace(result, scalars=(*result.scalars, *known))
+
+
+def branch(*body: Statement, role: Role = ROLE) -> Branch:
+    return Branch(role, body)
+
+
+def kernel(*branches: Branch, shared: tuple[Buffer, ...] = ()) -> Kernel:
+    return replace(kernel_of((OUT,), (), branches), shared=shared)
+
+
+def bodies(kernel: Kernel) -> list[tuple[Statement, ...]]:
+    return [s.body for s in kernel.body if isinstance(s, Branch)]
+
+
+def stored(index: Expr) -> Store:
+    return Store(OUT, index, zero())
+
+
+@pytest.mark.parametrize("name", ALL_CASES)
+def test_kernels_stay_clean_and_right(name: str) -> None:
+    case: RoleCase = ALL_CASES[name]()
+    check(replace(case, kernel=passed(case.kernel)))
+
+
+# --- hoisting ----------------------------------------------------------------------------------
+
+
+def quotient(of: Expr, by: Expr | int = DIVISOR) -> Expr:
+    return integers.floordiv(of, by)
+
+
+def test_what_depends_on_a_roles_threads_stays_in_its_branch() -> None:
+    row = quotient(thread("x", ROLE))
+    before = kernel(branch(stored(row)), branch(stored(row), role=OTHER))
+    after = hoist_indices(before)
+    assert not [s for s in after.body if isinstance(s, Let)]
+    for body in bodies(after):
+        let, store = body
+        assert isinstance(let, Let)
+        assert let.value == row
+        assert store == stored(let.symbol)
+
+
+def test_what_sizes_decide_leaves_the_branches_and_the_kernel() -> None:
+    rows = quotient(SIZE)
+    loop = For(LOOP, rows, (stored(LOOP),), unroll=False)
+    after = hoist_indices(kernel(branch(loop), branch(loop, role=OTHER)))
+    (let,) = [s for s in after.body if isinstance(s, Let)]
+    assert let.value == rows
+    assert [body[0].extent for body in bodies(after)] == [let.symbol, let.symbol]  # type: ignore[attr-defined]
+    derived = derive_scalars(after)
+    assert derived.derived == ((let.symbol, rows),)
+    assert not any(isinstance(s, Let) for s in walk(derived.body))
+
+
+def test_places_in_rings_stay_behind_their_begin() -> None:
+    cursor = Cursor("ring0_use", 4)
+    index = quotient(integers.add(cursor.slot, SIZE))
+    body = (Begin(cursor), For(LOOP, SIZE, (stored(index), Advance(cursor)), unroll=False))
+    after = hoist_indices(kernel(branch(*body)))
+    assert bodies(after) == [body]
+
+
+def test_what_a_role_lets_be_something_is_not_used_before() -> None:
+    named = Symbol("part", low=0)
+    index = quotient(named)
+    body = (Let(named, integers.mul(thread("x", ROLE), 3)), If(integers.TRUE, (stored(index),)))
+    after = hoist_indices(kernel(branch(*body)))
+    assert not [s for s in after.body if isinstance(s, Let)]
+    ((first, then),) = bodies(after)
+    assert first == body[0]
+    assert isinstance(then, If)
+    assert isinstance(then.body[0], Let)
+
+
+def test_a_name_that_two_roles_have_is_no_parameter() -> None:
+    name = Symbol("count", low=0)
+    roles = (
+        branch(Let(name, integers.add(SIZE, 1)), stored(name)),
+        branch(Let(name, integers.add(SIZE, 2)), stored(name), role=OTHER),
+    )
+    assert derive_scalars(kernel(*roles)) == kernel(*roles)
+    alone = derive_scalars(kernel(roles[0]))
+    assert alone.derived == ((name, integers.add(SIZE, 1)),)
+    assert bodies(alone) == [(stored(name),)]
+
+
+# --- divisions ---------------------------------------------------------------------------------
+
+
+def test_divisors_are_known_to_the_launch() -> None:
+    cursor = Cursor("ring0_use", 4)
+    x = thread("x", ROLE)
+    by_size, by_place = quotient(x), quotient(x, integers.add(cursor.slot, 1))
+    after = multiply_divisions(kernel(branch(Begin(cursor), stored(by_size), stored(by_place))))
+    assert [each.divisor for each in after.reciprocals] == [DIVISOR]
+    assert bodies(after)[0][2] == stored(by_place)
+
+
+# --- barriers ----------------------------------------------------------------------------------
+
+SHARED = Buffer("T9", DataType.Float, MemoryType.shared, Const(128))
+
+
+def exchange(role: Role = ROLE) -> tuple[Statement, ...]:
+    x = thread("x", role)
+    return (Store(SHARED, x, zero()), Store(OUT, x, Element(SHARED, integers.sub(63, x))))
+
+
+def test_threads_of_a_role_meet_inside_its_branch() -> None:
+    after = insert_syncs(kernel(branch(*exchange()), shared=(SHARED,)))
+    ((write, meeting, read),) = bodies(after)
+    assert (write, read) == exchange()
+    assert isinstance(meeting, Synchronize)
+    assert [s for s in after.body if isinstance(s, Synchronize)] == [
+        Synchronize("barriers are ready")
+    ]
+    assert not sync_inside_branch(after)
+
+
+def test_one_thread_meets_nobody() -> None:
+    alone = kernel(branch(*exchange(), role=single("alone", 0)), shared=(SHARED,))
+    assert insert_syncs(alone) == alone
+
+
+def test_memory_does_not_pass_between_roles_without_a_ring() -> None:
+    write, read = exchange()
+    with pytest.raises(InternalError, match="T9 passes from work to more, and no ring guards it"):
+        insert_syncs(kernel(branch(write), branch(read, role=OTHER), shared=(SHARED,)))
+    with pytest.raises(InternalError, match="T9 passes from more to work"):
+        insert_syncs(kernel(branch(read), branch(write, role=OTHER), shared=(SHARED,)))
+
+
+def test_a_condition_of_threads_holds_no_meeting_of_a_role() -> None:
+    inside = If(integers.less(thread("x", ROLE), 3), (Synchronize(""),))
+    assert sync_inside_branch(kernel(branch(inside)))
+    assert not sync_inside_branch(kernel(branch(replace(inside, uniform=True))))
+
+
+def test_buffers_of_roles_are_alive_together() -> None:
+    first, second = (replace(SHARED, name=n, size=Const(4096), guarded=True) for n in ("A", "B"))
+    before = kernel(
+        branch(Store(first, integers.ZERO, zero())),
+        branch(Store(second, integers.ZERO, zero()), role=OTHER),
+        shared=(first, second),
+    )
+    assert overlay_shared(before) is before
+
+
+# --- loops -------------------------------------------------------------------------------------
+
+
+def loops(body: tuple[Statement, ...]) -> list[For]:
+    return [s for s in body if isinstance(s, For)]
+
+
+def predicated(*more: Statement, by: Expr = integers.ZERO) -> For:
+    """A loop over rows of 256 elements, which may run past the end."""
+    index = integers.add(integers.mul(LOOP, 256), by)
+    inside = If(integers.less(index, SIZE), (stored(index),))
+    return For(LOOP, integers.ceildiv(SIZE, 64), (inside, *more), unroll=False)
+
+
+def test_full_passes_of_a_role_are_split_with_their_waits() -> None:
+    cursor, full, empty = Cursor("ring0_use", 4), *streaming().kernel.shared[1:3]
+    around = (
+        Await(full, cursor.slot, cursor.phase),
+        Release(empty, cursor.slot),
+        Advance(cursor),
+    )
+    after = split_full_passes(kernel(branch(Begin(cursor), predicated(*around))))
+    (body,) = bodies(after)
+    first, rest = loops(body)
+    assert first.body == (stored(integers.mul(LOOP, 256)), *around)
+    assert isinstance(rest.body[0], If)
+    assert rest.body[1:] == around
+    assert not [s for s in after.body if isinstance(s, For | Let)]
+
+
+def test_a_loop_in_which_threads_of_a_role_meet_is_not_split() -> None:
+    before = kernel(branch(predicated(Synchronize(""))))
+    assert split_full_passes(before) == before
+
+
+def test_conditions_that_differ_in_a_warp_are_not_split_around_a_release() -> None:
+    empty = streaming().kernel.shared[2]
+    flag = integers.less(integers.mul(thread("x", ROLE), LOOP), SIZE)
+    differs = For(
+        LOOP, SIZE, (If(flag, (stored(LOOP),)), Release(empty, integers.ZERO)), unroll=False
+    )
+    before = kernel(branch(differs))
+    assert split_full_passes(before) == before
+
+
+def test_steps_of_a_role_are_batched() -> None:
+    before = reducing((128, 1, 1), "x", welford=True).kernel
+    (step,) = [s for s in walk(before.body) if isinstance(s, WelfordStep)]
+    joined = replace(step, values=(*step.values, *step.values), joined=True)
+    loop = For(LOOP, Const(4), (joined,), unroll=True)
+    after = batch_welford(kernel(branch(loop)))
+    (batched,) = [s for s in walk(after.body) if isinstance(s, WelfordStep)]
+    assert batched.batch is not None
+    assert batched.batch.steps == 4
