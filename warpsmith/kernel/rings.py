@@ -29,12 +29,14 @@ class Slots:
         prefetch: iterations that fills are ahead of uses.
         elements: of one slot.
         ring: buffers of one loop with equal slots share barriers if this is equal.
+        where: the line of Python that asked for the slots, as `model.py:12`; empty if unknown.
     """
 
     stages: int
     prefetch: int
     elements: int
     ring: str = ""
+    where: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

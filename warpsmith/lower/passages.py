@@ -16,12 +16,12 @@ from warpsmith.ir.exprs import Operation
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import Group
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.slices import check_slice
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.roles import Passage
 from warpsmith.lower.places import Places
 from warpsmith.lower.rings import slice_start
 from warpsmith.lower.roles import Roles
-from warpsmith.schedule.roles import check_slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,6 @@ class Passages:
                 remedy=f"use a multiple of {whole} stages, such as "
                 f"{max(1, round(slots.stages / whole)) * whole}",
             )
-        options = tensor.buffering
         return Passage(
             buffer=self._places.buffer(tensor),
             elements=slots.elements,
@@ -203,8 +202,8 @@ class Passages:
             share=share,
             in_turn=tuple(in_turn),
             owned=owned,
-            ring=options.ring if options else "",
-            where=options.where if options else "",
+            ring=slots.ring,
+            where=slots.where,
         )
 
     def _mixed(self, tensor: TensorView, role: str) -> ScheduleError:

@@ -31,7 +31,7 @@ from warpsmith.lower.passes.turn_rings import turn_rings
 from warpsmith.lower.passes.turn_roles import turn_roles
 from warpsmith.lower.places import Places
 from warpsmith.lower.roles import Roles
-from warpsmith.lower.specialize import block_of, branches
+from warpsmith.lower.specialize import block_of, branches, budgets_of
 from warpsmith.lower.threads import find_threads
 from warpsmith.lower.vectors import Vectorizer
 
@@ -135,6 +135,7 @@ def build(
         tile_needs=tuple(made.needs.values()),
         exchanged=frozenset(made.exchanged),
         left_to_threads=tuple(made.left_to_threads.items()),
+        budgets=budgets_of(fusion.registers) if roles.names else None,
     )
 
 

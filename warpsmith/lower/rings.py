@@ -94,6 +94,7 @@ class Rings:
             prefetch=options.prefetch if options else 0,
             elements=-(-elements // step) * step if options else elements,
             ring=options.ring if options else "",
+            where=options.where if options else "",
         )
 
     def buffer(self, tensor: TensorView, elements: Expr) -> Buffer:

@@ -9,8 +9,8 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.exprs import Operation, tensor_inputs
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.slices import COMPUTE
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedule.roles import COMPUTE
 
 
 class Roles:

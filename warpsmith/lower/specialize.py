@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
-from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.fusion import Fusion, Registers
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.nodes import Budgets, Statement
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch, Role, Turn
 from warpsmith.kernel.traversal import walk
@@ -64,6 +64,17 @@ def block_of(roles: Iterable[Role]) -> tuple[Expr, Expr, Expr]:
         else:
             end = integers.add(role.first_warp * WARP, role.threads)
     return end, integers.ONE, integers.ONE
+
+
+def budgets_of(registers: Registers) -> Budgets | None:
+    """What is wished of the roles' registers; None leaves them what the launch gives."""
+    if registers == "off":
+        return None
+    if registers == "auto":
+        return Budgets()
+    if isinstance(registers, Mapping):
+        return Budgets(roles=tuple(registers.items()))
+    return Budgets(pair=registers)
 
 
 def _role(

@@ -291,7 +291,14 @@ class _Turner:
         self.barriers.append((ring.full, integers.ONE))
         if ring.empty is not None:
             self.barriers.append((ring.empty, self.warps))
-        described = Ring(name, slots.stages, tuple(elements.items()), ring.full, ring.empty)
+        described = Ring(
+            name,
+            slots.stages,
+            tuple(elements.items()),
+            ring.full,
+            ring.empty,
+            where=slots.where,
+        )
         self.rings.append(described)
         return ring
 
