@@ -163,7 +163,7 @@ class Machine:
             phase.seen[number] = stamp
             if phase.clock:
                 clock[:] = map(max, clock, phase.clock)
-                agent.learned += 1
+        agent.learned += 1
         phase.waits[number] = stamp
         return True
 

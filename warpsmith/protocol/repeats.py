@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from warpsmith.protocol.machine import Machine
+from warpsmith.protocol.skeleton import Step
 from warpsmith.protocol.states import PENDING, AgentState, Phase
 
 LEAST = 600
@@ -20,6 +21,9 @@ LEAST = 600
 
 PATIENCE = 48
 """Descriptions of states that are made before looking is given up, without a jump."""
+
+
+_Waits = tuple[Step | None, ...]
 
 
 @dataclass(slots=True)
@@ -31,8 +35,8 @@ class Repeats:
     """
 
     jumped: int = 0
-    _seen: dict[tuple[int, ...], list[_Mark]] = field(default_factory=dict)
-    _met: set[tuple[int, ...]] = field(default_factory=set)
+    _seen: dict[_Waits, list[_Mark]] = field(default_factory=dict)
+    _met: set[_Waits] = field(default_factory=set)
     _tried: int = 0
 
     def look(self, machine: Machine) -> None:
@@ -40,7 +44,7 @@ class Repeats:
         if self._tried > PATIENCE:
             return
         agents = machine.agents
-        waits = tuple(id(a.steps[a.at]) if a.at < a.end else 0 for a in agents)
+        waits = tuple([a.steps[a.at] if a.at < a.end else None for a in agents])
         if waits not in self._met:
             self._met.add(waits)
             return
@@ -94,7 +98,7 @@ def _repeats(agents: list[AgentState], before: tuple[int, ...]) -> int:
         while steps[end : end + period] == pattern:
             end += period
             times += 1
-        if times and (end >= agent.end or steps[end] is not pattern[0]):
+        if times and (end >= agent.end or steps[end] != pattern[0]):
             times -= 1
         least = times if least is None else min(least, times)
         if not least:

@@ -147,8 +147,8 @@ class _Words:
                 for past in history
                 if past.agent == found.actor or past.stamp <= found.clock[past.agent]
             ]
-        start = found.rule not in (Rule.LIFETIME, Rule.MEETING)
-        lines = [self._line(past) for past in history if not (start and _prologue(past.step))]
+        brief = found.rule not in (Rule.LIFETIME, Rule.MEETING)
+        lines = [self._line(past) for past in history if not (brief and _prologue(past.step))]
         if found.rule is Rule.DEADLOCK or (found.actor < 0 and found.barrier >= 0):
             lines += self._waits()
         elif lines:

@@ -25,7 +25,7 @@ class Phase:
         arrivals: by agent, the stamp of its latest arrival.
         announced: by agent, the stamp of its latest announcement without an arrival.
         seen, waits: by agent, the stamps of its first and latest wait that this phase let pass.
-        joined: by agent, how often it had learned something when the clock took up what it knew.
+        joined: by agent, waits that it had passed when the clock took up what it knew.
     """
 
     __slots__ = (
@@ -130,7 +130,7 @@ class AgentState:
     Attributes:
         at: number of the next step.
         clock: what it knows; its own entry is the stamp of its next steps.
-        learned: how often it has learned something of others.
+        learned: waits that have passed, by which it may have learned of others.
         fenced: its clock at its latest proxy fence.
         unfenced: places that it has touched since.
         open: places of stores [1] and of `cp.async` copies [0] since the latest commit.

@@ -1,0 +1,93 @@
+"""Runs that are cut short where they repeat, held against the same runs in full."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.protocol.random_skeletons import changed, random_skeleton
+from warpsmith.protocol.machine import Machine
+from warpsmith.protocol.repeats import Repeats
+from warpsmith.protocol.rules import Broken
+from warpsmith.protocol.skeleton import Agent, BarrierSlot, Kind, Place, Skeleton, Step
+
+TURNS = 40
+
+
+def outcome(skeleton: Skeleton, *, cut: bool) -> tuple[str, tuple[int, ...], int]:
+    """What is wrong, phases of all barriers that are over, and the steps that were not taken."""
+    machine, repeats = Machine(skeleton), Repeats()
+    wrong = ""
+    try:
+        while machine.round():
+            if cut:
+                repeats.look(machine)
+        machine.finish()
+    except Broken as broken:
+        wrong = str(broken)
+    return wrong, tuple(barrier.done for barrier in machine.barriers), repeats.jumped
+
+
+@pytest.mark.parametrize("batch", range(6))
+def test_nothing_changes_but_the_work(batch: int) -> None:
+    random = Random(batch)
+    jumps = wrongs = 0
+    for number in range(40):
+        skeleton = random_skeleton(random, TURNS)
+        if number % 2:
+            skeleton = changed(random, skeleton)
+        full, cut = outcome(skeleton, cut=False), outcome(skeleton, cut=True)
+        assert full[:2] == cut[:2]
+        jumps += cut[2] > 0
+        wrongs += full[0] != ""
+    assert jumps > 20
+    assert wrongs > 5
+
+
+def test_a_long_run_costs_what_a_short_one_does() -> None:
+    random = Random(3)
+    skeleton = random_skeleton(random, 500)
+    steps = skeleton.steps
+    wrong, _, jumped = outcome(skeleton, cut=True)
+    assert not wrong
+    assert steps - jumped < 300 < steps
+
+
+def test_agents_that_never_hear_of_each_other_repeat_too() -> None:
+    """Clocks of two separate pairs drift apart; only the order of stamps is compared."""
+    lists: list[list[Step]] = [[], [], [], []]
+    for turn in range(400):
+        for pair in (0, 1):
+            full, empty = 2 * pair, 2 * pair + 1
+            lists[2 * pair] += [
+                Step(Kind.AWAIT, empty, 1 - (turn & 1)),
+                Step(Kind.WRITE, pair),
+                Step(Kind.ARRIVE, full, 1),
+            ]
+            lists[2 * pair + 1] += [
+                Step(Kind.AWAIT, full, turn & 1),
+                Step(Kind.READ, pair),
+                Step(Kind.ARRIVE, empty, 1),
+            ]
+    agents = tuple(Agent(f"a{n}", "", steps) for n, steps in enumerate(lists))
+    barriers = tuple(BarrierSlot(f"b{n}", 0, 1) for n in range(4))
+    places = (Place("x", 0, by_tma=False), Place("y", 0, by_tma=False))
+    wrong, phases, jumped = outcome(Skeleton(agents, barriers, places), cut=True)
+    assert not wrong
+    assert phases == (400,) * 4
+    assert jumped > 4000
+
+
+def test_a_fault_after_a_long_run_is_found() -> None:
+    skeleton = random_skeleton(Random(3), 300)
+    agents = list(skeleton.agents)
+    steps = list(agents[1].steps)
+    assert steps[-2].kind == Kind.READ
+    del steps[-3]  # the last wait
+    agents[1] = Agent("a1", "r1", steps)
+    wrong, _, jumped = outcome(
+        Skeleton(tuple(agents), skeleton.barriers, skeleton.places), cut=True
+    )
+    assert wrong.startswith(("UNFILLED", "UNAWAITED", "ARRIVALS"))
+    assert jumped > 0
