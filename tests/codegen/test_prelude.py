@@ -17,6 +17,7 @@ from warpsmith.codegen.prelude import (
     prelude_text,
 )
 from warpsmith.errors import InternalError
+from warpsmith.kernel.scratch import groups_reduce_scratch
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.sass import disassemble
 from warpsmith.runtime.source import Binary, Source
@@ -301,3 +302,23 @@ def test_workspace_of_grid_reduce() -> None:
     assert kept == 32
     assert grid_workspace_elements(4, kept, 7, 10) == 4 * 32 * 7 * 10
     assert grid_workspace_elements(4, kept, 1, 10) == 0
+
+
+@pytest.mark.parametrize(
+    ("block", "apart", "elements"),
+    [
+        ((128, 2, 1), 1, 2 * 4),
+        ((64, 2, 3), 2, 3 * 2 * 2),
+        ((2, 48, 2), 0, 2 * 48 * 2),  # more than the 12 of one group with these extents
+        ((32, 4, 1), None, 0),
+        ((32, 4, 1), 1, 0),
+    ],
+)
+def test_each_group_of_a_role_has_scratch_of_its_own(
+    block: tuple[int, int, int], apart: int | None, elements: int
+) -> None:
+    reduced = (apart != 0, apart == 0, False)
+    assert groups_reduce_scratch(1, reduced, block, apart) == elements
+    if apart is not None:
+        x, y, z = (1 if axis == apart else extent for axis, extent in enumerate(block))
+        assert elements == block[apart] * block_reduce_scratch(1, reduced, (x, y, z))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.role_kernels import streaming, turns
 from tests.support.role_parts import kernel_of, single
-from tests.support.role_reductions import across_blocks
+from tests.support.role_reductions import across_blocks, reducing
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.codegen.roles import bundles, conditions
 from warpsmith.codegen.teams import thread_lines
@@ -20,7 +20,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
-from warpsmith.kernel.nodes import Comment, If, Kernel, Reduce, Statement, Synchronize
+from warpsmith.kernel.nodes import Comment, For, If, Kernel, Reduce, Statement, Synchronize
 from warpsmith.kernel.rings import Release
 from warpsmith.kernel.roles import Branch, Role
 
@@ -157,6 +157,22 @@ def across_groups() -> Kernel:
     return replace(kernel, body=(*start, replace(branch, body=body)))
 
 
+def short_of_scratch() -> Kernel:
+    """Groups whose reductions have less shared memory than they need."""
+    kernel = reducing((128, 1, 1), "x", groups=2).kernel
+    *start, branch = kernel.body
+
+    def less(statement: Statement) -> Statement:
+        if isinstance(statement, For | If):
+            return replace(statement, body=tuple(map(less, statement.body)))
+        if isinstance(statement, Reduce):
+            return replace(statement, scratch=replace(statement.scratch, size=Const(7)))
+        return statement
+
+    assert isinstance(branch, Branch)
+    return replace(kernel, body=(*start, replace(branch, body=tuple(map(less, branch.body)))))
+
+
 REFUSED: dict[str, tuple[Callable[[], Kernel], str]] = {
     "after": (lambda: with_end(MEET), "statements follow the branch of a role"),
     "inside": (
@@ -212,6 +228,7 @@ REFUSED: dict[str, tuple[Callable[[], Kernel], str]] = {
         ),
         "not made of whole warps",
     ),
+    "little scratch": (short_of_scratch, "scratch has 3 elements for each of 2 groups, and 4"),
     "across groups": (across_groups, "total is reduced across groups"),
 }
 

@@ -41,7 +41,7 @@ from warpsmith.kernel.nodes import (
 )
 from warpsmith.kernel.rings import Begin
 from warpsmith.kernel.roles import Branch, Role
-from warpsmith.kernel.scratch import block_reduce_scratch
+from warpsmith.kernel.scratch import groups_reduce_scratch
 
 ROWS = 5
 PASSES = 2
@@ -162,9 +162,10 @@ def _role(block: Extents, groups: int) -> Role:
 
 
 def _scratch(block: Extents, axes: tuple[ParallelType, ...], groups: int, parts: int) -> Buffer:
-    gone = [kind in axes for kind in BLOCK_TYPES]
-    count = block_reduce_scratch(1, (gone[0], gone[1], gone[2]), block)
-    size = Const(max(1, count * parts) * groups)
+    x, y, z = (kind in axes for kind in BLOCK_TYPES)
+    everything = (block[0], block[1], block[2] * groups)
+    count = groups_reduce_scratch(1, (x, y, z), everything, 2 if groups > 1 else None)
+    size = Const(max(1, count * parts))
     return Buffer("scratch", DataType.Float, MemoryType.shared, size)
 
 

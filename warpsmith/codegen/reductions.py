@@ -17,6 +17,7 @@ from warpsmith.kernel.nodes import (
     WelfordMerge,
     WelfordStep,
 )
+from warpsmith.kernel.scratch import block_reduce_scratch
 
 REDUCERS = {
     "sum": "ws_sum",
@@ -166,8 +167,17 @@ class ReductionText:
         name = reduce.scratch.name
         if not team.group:
             return name
-        part = self._value.operand(integers.floordiv(reduce.scratch.size, team.groups))
-        return f"({name} + {team.group} * {part})"
+        part = integers.floordiv(reduce.scratch.size, team.groups)
+        room, x, y, z = map(integers.constant, (part, *team.extents))
+        if not (room is None or x is None or y is None or z is None):
+            rx, ry, rz = (axis in reduce.block_axes for axis in BLOCK_TYPES)
+            needed = block_reduce_scratch(reduce.elements, (rx, ry, rz), (x, y, z))
+            if room < needed * len(reduce.buffers):
+                raise InternalError(
+                    f"{name} has {room} elements for each of {team.groups} groups, and "
+                    f"{needed * len(reduce.buffers)} are needed"
+                )
+        return f"({name} + {team.group} * {self._value.operand(part)})"
 
     def _across_blocks(
         self,

@@ -24,7 +24,8 @@ class Team:
     Attributes:
         thread: number of a thread, x fastest.
         threads: how many there are.
-        dims: how many there are along x, y, z.
+        extents: how many there are along x, y, z.
+        dims: the same in C++, as numbers of type `int`.
         meeting: the statement by which they meet.
         place: the prelude's object that says so to reductions; empty for the whole block.
         pieces: of the prelude that these need.
@@ -34,6 +35,7 @@ class Team:
 
     thread: str
     threads: str
+    extents: tuple[Expr, Expr, Expr]
     dims: tuple[str, str, str]
     meeting: str
     place: str = ""
@@ -54,7 +56,8 @@ def whole_block(kernel: Kernel, value: ValueText) -> Team:
         value(extent) if isinstance(extent, Const) else f"(int)blockDim.{kind.name[-1]}"
         for kind, extent in zip(BLOCK_TYPES, kernel.launch.block, strict=True)
     )
-    return Team("ws_thread()", "ws_threads()", (x, y, z), "__syncthreads();")
+    extents = kernel.launch.block
+    return Team("ws_thread()", "ws_threads()", extents, (x, y, z), "__syncthreads();")
 
 
 def group_of(role: Role, value: ValueText) -> Team:
@@ -75,6 +78,7 @@ def group_of(role: Role, value: ValueText) -> Team:
     return Team(
         thread="thread",
         threads=_int(value, role.group_threads),
+        extents=role.group_block,
         dims=(x, y, z),
         meeting=f"ws_meet({barrier}, {threads});" if meets else "",
         place=f"ws_role_group{{{places}, {barrier}, {threads}}}" if meets else "",

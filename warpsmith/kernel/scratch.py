@@ -24,6 +24,20 @@ def block_reduce_scratch(count: int, reduced: Axes, block: Block) -> int:
     return 0 if parts == 1 else count * parts * kept_threads(reduced, block)
 
 
+def groups_reduce_scratch(count: int, reduced: Axes, block: Block, apart: int | None) -> int:
+    """Elements of shared memory for all groups of a role, which reduce apart, each in its own.
+
+    Args:
+        count, reduced: as for `block_reduce_scratch`; the axis of the groups is not reduced.
+        block: threads of all groups along x, y, z.
+        apart: 0, 1 or 2 for groups numbered along x, y or z; None where all threads are one group.
+    """
+    if apart is None:
+        return block_reduce_scratch(count, reduced, block)
+    x, y, z = (1 if axis == apart else extent for axis, extent in enumerate(block))
+    return block_reduce_scratch(count, reduced, (x, y, z)) * block[apart]
+
+
 def kept_threads(reduced: Axes, block: Block) -> int:
     """Threads of a block that hold different results after a reduction along some axes."""
     return prod(extent for extent, gone in zip(block, reduced, strict=True) if not gone)
