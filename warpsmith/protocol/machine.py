@@ -578,37 +578,47 @@ class Machine:
         )
 
     def _stuck(self, waiting: list[int]) -> NoReturn:
-        """Nobody can go on. Bytes that do not add up are named before what they lead to."""
-        first: tuple[int, Step] | None = None
-        for number in waiting:
-            agent = self.agents[number]
-            step = agent.steps[agent.at]
-            if step.kind == Kind.AWAIT:
-                barrier = self.barriers[step.place]
-                phase = barrier.current
-                short = phase.arrived == barrier.count and phase.copied < phase.expected
-                if short or phase.copied > phase.expected:
-                    self._bytes(-1, step.place)
-                if first is None or phase.arrived:
-                    first = first if first and not phase.arrived else (number, step)
-        if first is None:
-            number = waiting[0]
-            step = self.agents[number].steps[self.agents[number].at]
-            name = self.skeleton.meetings[step.place].name
-            absent = set(self.skeleton.meetings[step.place].agents) - self.met[step.place]
-            self._broken(
-                -1,
-                Rule.DEADLOCK,
-                f"a barrier, {name}, is reached by some of its threads only",
-                others=(*waiting, *sorted(absent - set(waiting))),
-            )
-        barrier = self.barriers[first[1].place]
+        """Nobody can go on. Named are bytes that do not add up; else a wait that nobody ends."""
+        waits = {n: self.agents[n].steps[self.agents[n].at] for n in waiting}
+        for step in waits.values():
+            if step.kind != Kind.AWAIT:
+                continue
+            barrier = self.barriers[step.place]
+            phase = barrier.current
+            short = phase.arrived == barrier.count and phase.copied < phase.expected
+            if short or phase.copied > phase.expected:
+                self._bytes(-1, step.place)
+        awaited = [n for n in waiting if waits[n].kind == Kind.AWAIT]
+        if not awaited:
+            self._absent(waits)
+        coming = {
+            step.place
+            for agent in self.agents
+            for step in agent.steps[agent.at :]
+            if step.kind in (Kind.ARRIVE, Kind.EXPECT)
+        }
+        hopeless = [n for n in awaited if waits[n].place not in coming]
+        first = (hopeless or awaited)[0]
+        barrier = self.barriers[waits[first].place]
+        why = "nobody is left to arrive" if hopeless else "those who would arrive wait as well"
         self._broken(
             -1,
             Rule.DEADLOCK,
             f"a wait for phase {barrier.done} never ends: the phase has "
-            f"{barrier.current.arrived} of {barrier.count} arrivals, and nobody is left to arrive",
-            others=tuple(dict.fromkeys((first[0], *waiting))),
-            barrier=first[1].place,
+            f"{barrier.current.arrived} of {barrier.count} arrivals, and {why}",
+            others=tuple(dict.fromkeys((first, *waiting))),
+            barrier=waits[first].place,
             phase=barrier.done,
+        )
+
+    def _absent(self, waits: dict[int, Step]) -> NoReturn:
+        """A meeting to which some never come."""
+        meeting = next(iter(waits.values())).place
+        names = self.skeleton.meetings[meeting]
+        absent = sorted(set(names.agents) - self.met[meeting])
+        self._broken(
+            -1,
+            Rule.MEETING,
+            f"{names.name} is reached by some of its threads only",
+            others=(*waits, *(n for n in absent if n not in waits)),
         )
