@@ -19,6 +19,7 @@ from warpsmith.errors import KnobError
 
 Device = Literal["auto", "gpu", "sim", "reference"]
 Rings = Literal["auto", "prefer", "never"]
+Verify = Literal["off", "protocol"]
 LogLevel = Literal["off", "error", "warning", "info", "debug"]
 
 PREFIX = "WARPSMITH_"
@@ -145,6 +146,14 @@ class Knobs:
         "that is faster, wherever it can be, or nowhere.",
         "`auto`",
     )
+    verify: Verify = _knob(
+        _one_of("off", "protocol"),
+        "`off`, `protocol`",
+        "protocol",
+        "What is proved of a kernel with circular buffers before it is compiled and launched: that "
+        "its warps cannot hang or race at these sizes, or nothing.",
+        "`protocol`",
+    )
     watchdog: bool = _knob(
         _switch,
         "switch",
@@ -227,10 +236,12 @@ def current() -> Knobs:
     return _SCOPED.get() or Knobs.from_environment(os.environ)
 
 
-def scoped_plan() -> tuple[Device, Rings, int | None] | None:
+def scoped_plan() -> tuple[Device, Rings, Verify, int | None] | None:
     """What a scope asks for that calls are planned by, None outside; cheap, for every call."""
     scoped = _SCOPED.get()
-    return None if scoped is None else (scoped.device, scoped.rings, scoped.wait_limit)
+    if scoped is None:
+        return None
+    return scoped.device, scoped.rings, scoped.verify, scoped.wait_limit
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from warpsmith.codegen.cuda import Printed, printed, shared_bytes
 from warpsmith.engine.budgets import settle_registers, warn_of_spills
+from warpsmith.engine.proofs import prove
 from warpsmith.errors import DeviceError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -112,14 +113,17 @@ def compile_fusion(
     *,
     notes: tuple[str, ...] = (),
     granules: Mapping[str, int] | None = None,
+    values: Mapping[str, int] | None = None,
 ) -> CompiledKernel:
     """Lower a scheduled fusion and compile it for sm_90a.
 
     The kernel's name ends in a digest of its text, so equal programs share a name and a cubin.
     Roles get their registers here, since these follow from what ptxas makes of each role's code.
 
-    Raises CompileError where ptxas ignores the roles' registers or serializes wgmma; warns where a
-    kernel with roles spills.
+    Its protocol is checked for `values` of sizes before anything is compiled; None checks nothing.
+
+    Raises ProtocolError where warps could hang or race, CompileError where ptxas ignores the roles'
+    registers or serializes wgmma; warns where a kernel with roles spills.
     """
     dumps: list[tuple[str, str]] = []
 
@@ -133,6 +137,8 @@ def compile_fusion(
     compile_ = partial(
         CubinCache(knobs.cache_dir).get_or_compile, always_compile=knobs.always_compile
     )
+    if values is not None:
+        prove(kernel, values)
     kernel, cuda = _named(kernel, kind)
     settled = settle_registers(kernel, compile_)
     if settled.kernel is not kernel:

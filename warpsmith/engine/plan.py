@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
+from warpsmith.engine.proofs import prove
 from warpsmith.errors import ArgumentError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -40,6 +42,7 @@ class PlannedSegment:
     segment: Segment
     candidate: Candidate | None
     kernels: dict[_Variant, CompiledKernel] = field(default_factory=dict)
+    proved: set[tuple[str, tuple[tuple[str, int], ...]]] = field(default_factory=set)
 
     def choose(
         self, problem: Problem, index_type: DataType, knobs: Knobs
@@ -48,11 +51,13 @@ class PlannedSegment:
         launch_values: dict[str, int] = {}
         if self.candidate is not None:
             params, launch_values = self.candidate.choose(problem)
-        compiled = self._kernel(params, index_type, (), knobs)
+        values = {**problem.values, **launch_values}
+        compiled = self._kernel(params, index_type, (), knobs, values)
         granules = _granules(compiled, problem, launch_values)
         if granules:
-            compiled = self._kernel(params, index_type, granules, knobs)
+            compiled = self._kernel(params, index_type, granules, knobs, values)
         self._check(compiled, problem, launch_values)
+        self._prove(compiled, values, knobs)
         return compiled, launch_values, params
 
     def _kernel(
@@ -61,6 +66,7 @@ class PlannedSegment:
         index_type: DataType,
         granules: tuple[tuple[str, int], ...],
         knobs: Knobs,
+        values: Mapping[str, int],
     ) -> CompiledKernel:
         key = (params, index_type, granules, knobs.wait_limit)
         compiled = self.kernels.get(key)
@@ -72,10 +78,25 @@ class PlannedSegment:
             fusion, kind = self.candidate.scheduled(params), self.candidate.scheduler
             notes = (repr(params),)
         compiled = compile_fusion(
-            fusion, kind, index_type, knobs, notes=notes, granules=dict(granules)
+            fusion,
+            kind,
+            index_type,
+            knobs,
+            notes=notes,
+            granules=dict(granules),
+            values=values if knobs.verify == "protocol" else None,
         )
+        if knobs.verify == "protocol":
+            self.proved.add((compiled.name, tuple(sorted(values.items()))))
         self.kernels[key] = compiled
         return compiled
+
+    def _prove(self, compiled: CompiledKernel, values: Mapping[str, int], knobs: Knobs) -> None:
+        """Show that the kernel cannot hang or race at sizes that it has not been launched at."""
+        key = (compiled.name, tuple(sorted(values.items())))
+        if knobs.verify == "protocol" and key not in self.proved:
+            prove(compiled.kernel, values)
+            self.proved.add(key)
 
     def _check(
         self, compiled: CompiledKernel, problem: Problem, launch_values: dict[str, int]

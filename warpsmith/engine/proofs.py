@@ -1,0 +1,26 @@
+"""What is proved of a kernel before it is compiled, and before it is launched at new sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.protocol import check
+from warpsmith.protocol.sizes import blocks_of
+
+
+def prove(kernel: Kernel, values: Mapping[str, int]) -> None:
+    """Show that no block can hang or race at these sizes, whatever the order of events.
+
+    Kernels without circular buffers have barriers of the whole block only, which lowering puts
+    where all threads come by.
+
+    Args:
+        values: of the launch's scalars.
+
+    Raises:
+        ProtocolError: with the shortest run that goes wrong.
+    """
+    if kernel.rings:
+        for block in blocks_of(kernel, values):
+            check(kernel, values, block=block)
