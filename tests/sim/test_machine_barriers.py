@@ -204,6 +204,14 @@ def test_increase_waits_for_what_others_give() -> None:
     assert {"setmaxnreg", "deadlock"} <= found(POOL.replace("MORE", "240"), **launch)
 
 
+def test_the_pool_is_what_the_block_was_launched_with() -> None:
+    """384 threads of 168 are 64512 registers; the 1024 that the SM has besides are not theirs."""
+    launch = {"threads": 384, "registers": 168, "bound": ".maxntid 384, 1, 1 .minnctapersm 1"}
+    body = POOL.replace("u32 40", "u32 DEC")
+    clean(body.replace("DEC", "24").replace("MORE", "240"), **launch)
+    assert "deadlock" in found(body.replace("DEC", "32").replace("MORE", "240"), **launch)
+
+
 def test_register_counts_out_of_range() -> None:
     bound = ".maxntid 128, 1, 1 .minnctapersm 1"
     assert "setmaxnreg" in found(

@@ -22,6 +22,7 @@ MOST_CTAS: Final = 1 << 16
 _MOST_CLUSTER: Final = 16
 _MOST_THREADS: Final = 1024
 _REGISTERS: Final = 65_536  # of an SM
+_PARTITIONS: Final = 4  # of an SM, each with a quarter of its warps and registers
 _KEYS: Final = (
     *("kernel", "grid", "block", "cluster", "shared_bytes", "registers"),
     *("buffers", "params", "outputs", "expect"),
@@ -137,9 +138,9 @@ def entry_registers(program: Program, threads: int) -> int:
     """
     if program.max_registers:
         return program.max_registers
-    bound = max(program.bound or threads, threads) * max(program.min_blocks, 1)
-    warps = -(-bound // 32)
-    return max(min(_REGISTERS // (warps * 32) // 8 * 8, 255), 16)
+    warps = -(-max(program.bound or threads, threads) // 32) * max(program.min_blocks, 1)
+    lanes = -(-warps // _PARTITIONS) * 32
+    return max(min(_REGISTERS // _PARTITIONS // lanes // 8 * 8, 255), 16)
 
 
 def _check_extents(program: Program, grid: Dim3, block: Dim3, cluster: Dim3) -> None:

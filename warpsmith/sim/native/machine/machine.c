@@ -96,7 +96,8 @@ void cta_start(cta *c) {
     region_open(&c->shared, REGION_SHARED, data, WINDOW_SHARED, WINDOW_SHARED_START, m->shared_total,
                 false);
     c->shared.id = c->index;
-    c->register_pool = 65536 - (i64)m->entry_registers * LANES * m->warps_per_cta;
+    /* A warp is allotted registers in steps of 8 a lane; what it cannot name is the pool's. */
+    c->register_pool = (i64)(-(i64)m->entry_registers & 7) * LANES * m->warps_per_cta;
     c->warps = calloc(c->warp_count, sizeof *c->warps);
     c->started = true;
     for (u32 i = 0; i < c->warp_count; i++) warp_start(c, i);
