@@ -167,16 +167,25 @@ class Access:
                     conditions.append(integers.less(self._threads.symbols[axis.parallel], extent))
         return integers.conjunction(*conditions)
 
-    def check_same_threads(self, tensor: TensorView, independent: frozenset[int]) -> None:
-        """Refuse to read a value that another thread (or block) holds.
+    def check_same_threads(
+        self, tensor: TensorView, independent: frozenset[int], *, passes: bool = False
+    ) -> None:
+        """Refuse to read a value that another thread (or block, or group of warps) holds.
 
         `independent` axes are those that do not tell the tensor's values apart: every thread
-        along one computes the same.
+        along one computes the same. What `passes` between roles is ordered by its ring.
         """
         if tensor.memory is MemoryType.global_:
             return
         local = tensor.memory is MemoryType.local
         for axis in self._of_others(tensor, independent):
+            if axis.parallel is self._threads.groups_along and not passes:
+                raise ScheduleError(
+                    f"{self.output.name} reads elements of {tensor.name} that other groups "
+                    f"compute, which take turns along {axis.parallel.name} and do not meet",
+                    code="WS0255",
+                    remedy=f"let them pass through slots: give {tensor.name} a role of its own",
+                )
             if axis.parallel.is_grid or local:
                 wanted = "global" if axis.parallel.is_grid else "shared"
                 raise ScheduleError(

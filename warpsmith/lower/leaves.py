@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpsmith.errors import InternalError
+from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import (
@@ -53,12 +53,27 @@ class Leaves:
             if self._places.rings.home(output) != depth or buffer.memory is MemoryType.global_:
                 continue
             if buffer.memory is MemoryType.shared:
+                self._check_groups(output)
                 self._places.made.shared[buffer.name] = buffer
             else:
                 statements.append(Declare(buffer))
             if isinstance(operation, Reduction | Welford):
                 statements += self._reductions.start(operation, buffer)
         return statements
+
+    def _check_groups(self, output: TensorView) -> None:
+        """Each group of warps has shared memory of its own, but for what passes between roles."""
+        along = self._places.threads.groups_along
+        if along is None or self._places.rings.crosses(output):
+            return
+        unused = self._places.unused[id(output)]
+        if not any(a.parallel is along and id(a) not in unused for a in output.loop):
+            raise ScheduleError(
+                f"{output.name} is in shared memory, one for all groups of warps, which take turns "
+                f"along {along.name} and do not meet",
+                code="WS0255",
+                remedy=f"let another role fill it: {output.name}.set_role('load')",
+            )
 
     def turns(self, operation: Operation, depth: int) -> list[str]:
         """Names of the operation's results whose slots the loop at `depth` turns."""

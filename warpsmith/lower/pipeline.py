@@ -156,6 +156,7 @@ def _with_scalars(kernel: Kernel) -> Kernel:
     used: list[Expr] = [buffer.size for buffer in kernel.shared]
     for statement in walk(kernel.body):
         used += expressions(statement)
+        used += statement.role.block if isinstance(statement, Branch) else ()
         known |= {symbol.name for symbol in defined(statement)}
     for expr in used:
         for node in expr.walk():

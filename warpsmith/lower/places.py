@@ -153,7 +153,8 @@ class Places:
                 code="WS0265",
                 remedy=f"call {tensor.name}.cache_before() so that its value stays in registers",
             )
-        access.check_same_threads(tensor, self.unused[id(tensor)])
+        passes = self.rings.crosses(tensor)
+        access.check_same_threads(tensor, self.unused[id(tensor)], passes=passes)
         if not access.reads_own(tensor, self.unused[id(tensor)]):
             self.made.exchanged.add(tensor.name)
         return access.allocated(tensor, self.layouts[id(tensor)])

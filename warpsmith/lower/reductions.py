@@ -20,7 +20,7 @@ from warpsmith.kernel.nodes import (
     WelfordMerge,
     WelfordStep,
 )
-from warpsmith.kernel.scratch import block_reduce_scratch
+from warpsmith.kernel.scratch import groups_reduce_scratch
 from warpsmith.lower.places import Places, constant_of, is_parallel
 from warpsmith.lower.predicates import Predicates
 
@@ -168,6 +168,14 @@ class Reductions:
         op = operation.op if isinstance(operation, Reduction) else "welford"
         parts = 1 if isinstance(operation, Reduction) else 3
         block = tuple(kind for kind in BLOCK_TYPES if kind in kinds)
+        if self._places.threads.groups_along in block:
+            raise ScheduleError(
+                f"{output.name} is reduced along an axis of the block along which groups of warps "
+                "take turns and do not meet",
+                code="WS0255",
+                remedy="reduce within a group, or move the slice position so that all groups share "
+                "a slot",
+            )
         grid = tuple(kind for kind in GRID_TYPES if kind in kinds)
         threads = integers.mul(
             *(self._places.threads.extents.get(t, integers.ONE) for t in BLOCK_TYPES)
@@ -196,7 +204,10 @@ class Reductions:
             MemoryType.global_,
             integers.mul(threads, elements * parts, splits, segments),
         )
-        semaphore = Buffer(f"{output.name}_arrivals", DataType.Int32, MemoryType.global_, segments)
+        groups_along = self._places.threads.groups_along
+        groups = self._places.threads.extents[groups_along] if groups_along else integers.ONE
+        words = integers.mul(segments, groups)
+        semaphore = Buffer(f"{output.name}_arrivals", DataType.Int32, MemoryType.global_, words)
         self._places.made.workspaces[workspace.name] = workspace
         self._places.made.workspaces[semaphore.name] = semaphore
         last = Symbol(f"{output.name}_last", DataType.Bool)
@@ -214,7 +225,10 @@ class Reductions:
         if x is None or y is None or z is None:
             return integers.mul(*extents, elements * parts)
         gone = [kind in reduced for kind in BLOCK_TYPES]
-        count = block_reduce_scratch(elements, (gone[0], gone[1], gone[2]), (x, y, z))
+        groups = self._places.threads.groups_along
+        apart = None if groups is None else BLOCK_TYPES.index(groups)
+        axes = (gone[0], gone[1], gone[2])
+        count = groups_reduce_scratch(elements, axes, (x, y, z), apart)
         return Const(max(1, count * parts))
 
     def welford_merge(self, operation: Welford, indices: list[Expr]) -> list[Statement]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
+from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.fusion import Fusion, Registers
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Budgets, Statement
@@ -43,12 +43,13 @@ def branches(
     found: list[Branch] = []
     for name in roles.names:
         operations = in_order_of_use(roles, name)
-        threads = find_role_threads(operations, places.threads, places.domains)
+        groups = passages.groups_along(name)
+        threads = find_role_threads(operations, places.threads, places.domains, groups)
         leaves = Leaves(places.in_role(threads), vectors)
         nests = Nests(places.domains, threads, leaves, passages, skips, siblings, f"{name}_i")
         body = nests.build(operations)
         by_tma = all(op.outputs[0].copied_by.is_tma for op in operations)
-        role = _role(name, threads, passages.groups_along(name), by_tma, body)
+        role = _role(name, threads, by_tma, body)
         found.append(Branch(role, body))
     _check_turns(found)
     return _laid_out(found)
@@ -80,7 +81,6 @@ def budgets_of(registers: Registers) -> Budgets | None:
 def _role(
     name: str,
     threads: Threads,
-    groups_along: ParallelType | None,
     by_tma: bool,
     body: Sequence[Statement],
 ) -> Role:
@@ -91,7 +91,7 @@ def _role(
         return Role(name, 0, (x, y, z), single=True)
     if by_tma:  # what TMA cannot copy, a warp group copies
         return Role(name, 0, (integers.index(WARP_GROUP * WARP), y, z))
-    return Role(name, 0, (x, y, z), groups_along)
+    return Role(name, 0, (x, y, z), threads.groups_along)
 
 
 def _laid_out(found: Sequence[Branch]) -> tuple[Statement, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
@@ -15,10 +15,14 @@ from warpsmith.kernel.nodes import Launch
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """Extents of the parallel types in use, and the symbol of each thread index."""
+    """Extents of the parallel types in use, and the symbol of each thread index.
+
+    `groups_along` is the axis of the block along which groups of warps take turns and do not meet.
+    """
 
     extents: dict[ParallelType, Expr]
     symbols: dict[ParallelType, Symbol]
+    groups_along: ParallelType | None = None
 
     def launch(self) -> Launch:
         grid = [self.extents.get(t, integers.ONE) for t in GRID_TYPES]
@@ -40,12 +44,15 @@ def find_threads(operations: Iterable[Operation], domains: DomainMap) -> Threads
 
 
 def find_role_threads(
-    own: Iterable[Operation], all_threads: Threads, domains: DomainMap
+    own: Iterable[Operation],
+    all_threads: Threads,
+    domains: DomainMap,
+    groups_along: ParallelType | None,
 ) -> Threads:
     """Threads of a role: its own block, in the grid of all roles."""
     block = {k: e for k, e in find_threads(own, domains).extents.items() if k.is_block}
     grid = {k: e for k, e in all_threads.extents.items() if k.is_grid}
-    return _threads({**grid, **block})
+    return replace(_threads({**grid, **block}), groups_along=groups_along)
 
 
 def _threads(extents: dict[ParallelType, Expr]) -> Threads:
