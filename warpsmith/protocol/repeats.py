@@ -11,10 +11,11 @@ go through the same states r times more, and break no rule that it has not broke
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import add
 
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.skeleton import Step
-from warpsmith.protocol.states import PENDING, AgentState, Phase
+from warpsmith.protocol.states import PENDING, AgentState, Clock, Phase
 
 LEAST = 600
 """Steps of all agents below which looking for repeats costs more than they save."""
@@ -22,6 +23,9 @@ LEAST = 600
 PATIENCE = 48
 """Descriptions of states that are made before looking is given up, without a jump."""
 
+
+_BASE = PENDING << 1
+"""More than any stamp."""
 
 _Waits = tuple[Step | None, ...]
 
@@ -107,60 +111,74 @@ def _repeats(agents: list[AgentState], before: tuple[int, ...]) -> int:
 
 
 def description(machine: Machine) -> tuple[object, ...]:
-    """The state of a machine, in which stamps are replaced by their rank among their agent's."""
-    shape: list[object] = []
-    stamps: list[tuple[int, int]] = []
+    """The state of a machine, in which stamps are replaced by their rank among their agent's.
 
-    def clock(values: list[int]) -> None:
-        shape.append(len(values))
-        stamps.extend(enumerate(values))
-
-    def stamped(values: dict[int, int]) -> None:
-        for agent in sorted(values):
-            shape.append((agent, values[agent] == PENDING))
-            stamps.append((agent, values[agent]))
-        shape.append(None)
-
-    def phase(of: Phase) -> None:
-        shape.append((of.arrived, of.expected, of.copied))
-        clock(of.clock)
-        for each in (of.arrivals, of.announced, of.seen, of.waits):
-            stamped(each)
-
-    phases: dict[int, int] = {}
-    for barrier in machine.barriers:
-        shape.append((barrier.alive, barrier.done & 1, barrier.begun[0]))
-        stamps.append(barrier.begun)
-        for kept in (barrier.older, barrier.previous, barrier.current):
-            phases[id(kept)] = len(phases)
-            phase(kept)
-        current = barrier.current
-        shape.extend((a, n == machine.agents[a].learned) for a, n in sorted(current.joined.items()))
-    for place in machine.places:
-        shape.append((place.filled, place.filler, place.filling[0]))
-        if place.fill is None:
-            shape.append(None)
-        elif id(place.fill) in phases:
-            shape.append(phases[id(place.fill)])
-        else:
-            phase(place.fill)
-        for each in (place.reads, place.writes, place.stores, place.fences):
-            stamped(each)
-        shape.append(tuple(sorted(place.copying.items())))
-        shape.append(tuple(sorted(place.storing.items())))
-    for agent in machine.agents:
-        clock(agent.clock)
-        clock(agent.fenced)
-        shape.append(tuple(sorted(agent.unfenced)))
-        shape.append(tuple(map(tuple, agent.open)))
-        shape.append(tuple(map(tuple, agent.groups)))
-    shape.extend(tuple(sorted(met)) for met in machine.met)
-    return (tuple(shape), _ranks(stamps, len(machine.agents)))
+    Two states of one description differ at most in what no rule looks at.
+    """
+    return _Writer(len(machine.agents)).described(machine)
 
 
-def _ranks(stamps: list[tuple[int, int]], agents: int) -> tuple[int, ...]:
-    values: list[set[int]] = [set() for _ in range(agents)]
-    for agent, stamp in stamps:
-        values[agent].add(stamp)
-    ranks = [{v: n for n, v in enumerate(sorted(each))} for each in values]
-    return tuple([ranks[agent][stamp] for agent, stamp in stamps])
+class _Writer:
+    """Collects what is compared as it is, and stamps, each with its agent in its upper bits."""
+
+    def __init__(self, agents: int) -> None:
+        self._shape: list[object] = []
+        self._stamps: list[int] = []
+        self._bases = [agent * _BASE for agent in range(agents)]
+
+    def described(self, machine: Machine) -> tuple[object, ...]:
+        shape = self._shape
+        numbers: dict[int, int] = {}
+        for barrier in machine.barriers:
+            agent, stamp = barrier.begun
+            shape.append((barrier.alive, barrier.done & 1, agent))
+            self._stamps.append(self._bases[agent] + stamp)
+            for phase in (barrier.older, barrier.previous, barrier.current):
+                numbers[id(phase)] = len(numbers)
+            self._over(barrier.older)
+            self._over(barrier.previous)
+            self._stamped(barrier.previous.waits)
+            self._clock(barrier.previous.clock)
+            current = barrier.current
+            shape.append((current.arrived, current.expected, current.copied))
+            self._stamped(current.arrivals)
+            self._stamped(current.announced)
+            self._clock(current.clock)
+            if current.joined:
+                agents = machine.agents
+                shape.append([(a, n == agents[a].learned) for a, n in current.joined.items()])
+        for place in machine.places:
+            fill = place.fill
+            number = None if fill is None else numbers.get(id(fill), -1)
+            shape.append((place.filled, place.filler, place.filling[0], number))
+            if fill is not None and number == -1:
+                self._over(fill)
+            self._stamped(place.reads)
+            self._stamped(place.fences)
+            for used in (place.writes, place.stores):
+                self._stamped(used)
+                shape.append([stamp == PENDING for stamp in used.values()])
+            shape.append((tuple(place.copying.items()), tuple(place.storing.items())))
+        for state in machine.agents:
+            self._clock(state.clock)
+            self._clock(state.fenced)
+            shape.append(frozenset(state.unfenced))
+            shape.append([tuple(places) for places in state.open])
+            shape.append([tuple(groups) for groups in state.groups])
+        shape.append([frozenset(met) for met in machine.met])
+        ranks = {stamp: rank for rank, stamp in enumerate(sorted(set(self._stamps)))}
+        return (shape, list(map(ranks.__getitem__, self._stamps)))
+
+    def _over(self, phase: Phase) -> None:
+        """What tells whether a phase is known to be over."""
+        self._shape.append(phase.expected > 0 or phase.copied > 0)
+        self._stamped(phase.arrivals)
+        self._stamped(phase.seen)
+
+    def _clock(self, clock: Clock) -> None:
+        self._shape.append(len(clock))
+        self._stamps.extend(map(add, self._bases, clock))
+
+    def _stamped(self, stamps: dict[int, int]) -> None:
+        self._shape.append(tuple(stamps))
+        self._stamps.extend([self._bases[agent] + stamp for agent, stamp in stamps.items()])

@@ -11,7 +11,7 @@ from warpsmith.protocol.skeleton import Agent, Step
 Clock = list[int]
 """By agent, how much of its past is known."""
 
-PENDING = 1 << 60
+PENDING = 1 << 40
 """The stamp of what has begun and is not known to be over."""
 
 

@@ -1,0 +1,146 @@
+"""Rules of the machine that kernels with roles do not break by one change: skeletons by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpsmith.protocol.check import run
+from warpsmith.protocol.rules import Broken, Rule
+from warpsmith.protocol.skeleton import Agent, BarrierSlot, Kind, Meeting, Place, Skeleton, Step
+
+BYTES = 128
+
+BEGIN, END = Step(Kind.BEGIN, 0, 1), Step(Kind.END, 0, 1)
+MEET, READ, WRITE = Step(Kind.MEET, 0), Step(Kind.READ, 0), Step(Kind.WRITE, 0)
+COPY, STORE, FENCE = Step(Kind.COPY, 0), Step(Kind.STORE, 0), Step(Kind.FENCE)
+COMMIT_COPIES, COMMIT_STORES = Step(Kind.COMMIT, 0, 0), Step(Kind.COMMIT, 0, 1)
+ARRIVE, WAIT, WAIT_NEXT = Step(Kind.ARRIVE, 0, 1), Step(Kind.AWAIT, 0, 0), Step(Kind.AWAIT, 0, 1)
+
+
+def copies(pending: int = 0) -> Step:
+    return Step(Kind.JOIN, 0, 0, arrivals=pending)
+
+
+def stores(pending: int = 0) -> Step:
+    return Step(Kind.JOIN, 0, 1, arrivals=pending)
+
+
+def expect(amount: int, arrivals: int = 1) -> Step:
+    return Step(Kind.EXPECT, 0, amount, arrivals=arrivals)
+
+
+def load(amount: int) -> Step:
+    return Step(Kind.LOAD, 0, amount, 0)
+
+
+def broken(
+    *lists: list[Step], count: int = 1, begun: bool = True, private: bool = False
+) -> Rule | None:
+    """The rule that agents with these steps break, one barrier, place and meeting at hand."""
+    agents = tuple(Agent(f"a{n}", "", steps) for n, steps in enumerate(lists))
+    skeleton = Skeleton(
+        agents,
+        (BarrierSlot("b", 0, count, begun=begun),),
+        (Place("x", 0, private=private),),
+        (Meeting("all", tuple(range(len(lists)))),),
+    )
+    try:
+        run(skeleton)
+    except Broken as found:
+        return found.found.rule
+    return None
+
+
+@pytest.mark.parametrize(
+    ("rule", "lists"),
+    [
+        # --- meetings
+        (None, [[WRITE, MEET, READ], [MEET, READ]]),
+        (Rule.MEETING, [[MEET], [FENCE]]),
+        (Rule.UNFILLED, [[WRITE, READ], [READ]]),
+        (Rule.OVERWRITTEN, [[MEET, WRITE], [WRITE, MEET, READ]]),
+        (None, [[WRITE, MEET, READ, MEET], [MEET, MEET, WRITE]]),
+        # --- cp.async
+        (None, [[COPY, COMMIT_COPIES, copies(), MEET], [MEET, READ]]),
+        (Rule.UNFILLED, [[COPY, COMMIT_COPIES, MEET, copies()], [MEET, READ]]),
+        (Rule.UNFILLED, [[COPY, COMMIT_COPIES, copies(1), MEET], [MEET, READ]]),
+        (None, [[COPY, COMMIT_COPIES, COMMIT_COPIES, copies(1), MEET], [MEET, READ]]),
+        (Rule.UNFILLED, [[COPY, READ, COMMIT_COPIES, copies()], []]),
+        (Rule.GROUPS, [[COPY, COMMIT_COPIES]]),
+        (Rule.GROUPS, [[COPY, copies()]]),
+        # --- stores by the TMA unit
+        (None, [[WRITE, FENCE, MEET, STORE, COMMIT_STORES, stores()], [MEET]]),
+        (Rule.GROUPS, [[WRITE, FENCE, STORE, COMMIT_STORES]]),
+        (Rule.GROUPS, [[WRITE, FENCE, STORE, stores()]]),
+        (Rule.PROXY, [[WRITE, STORE, COMMIT_STORES, stores()]]),
+        (Rule.PROXY, [[FENCE, WRITE, STORE, COMMIT_STORES, stores()]]),
+        (Rule.PROXY, [[WRITE, MEET], [MEET, FENCE, STORE, COMMIT_STORES, stores()]]),
+        (Rule.UNFILLED, [[STORE, COMMIT_STORES, stores()]]),
+        (Rule.OVERWRITTEN, [[WRITE, FENCE, STORE, COMMIT_STORES, WRITE, stores()]]),
+        # --- loads
+        (None, [[expect(BYTES), load(BYTES)], [WAIT, READ]]),
+        (None, [[load(BYTES), expect(BYTES)], [WAIT, READ]]),
+        (None, [[expect(64, 0), load(64), expect(64, 0), load(64), expect(0)], [WAIT, READ]]),
+        (Rule.BYTES, [[expect(64), load(64), load(64)], [WAIT, READ]]),
+        (Rule.BYTES, [[expect(64), expect(64, 0), load(64), load(64)], [WAIT, READ]]),
+        (Rule.BYTES, [[expect(1 << 20), load(1 << 20)], [WAIT, READ]]),
+        (Rule.UNAWAITED, [[expect(BYTES), load(BYTES)]]),
+        (Rule.PROXY, [[WRITE, expect(BYTES), load(BYTES), WAIT, READ]]),
+        (None, [[WRITE, FENCE, expect(BYTES), load(BYTES), WAIT, READ]]),
+        (Rule.UNFILLED, [[expect(BYTES), load(BYTES)], [READ, WAIT]]),
+        # --- phases
+        (Rule.ARRIVALS, [[ARRIVE, ARRIVE]] * 2),
+        (Rule.DEADLOCK, [[ARRIVE, WAIT_NEXT, WAIT]]),
+    ],
+)
+def test_is_told(rule: Rule | None, lists: list[list[Step]]) -> None:
+    count = 2 if lists == [[ARRIVE, ARRIVE]] * 2 else 1
+    assert broken(*lists, count=count) is rule
+
+
+def test_arrivals_that_are_left_over() -> None:
+    assert broken([ARRIVE], count=2) is Rule.ARRIVALS
+    assert broken([ARRIVE], [ARRIVE], count=2) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "lists"),
+    [
+        (None, [[BEGIN, MEET, ARRIVE, MEET], [MEET, WAIT, MEET]]),
+        (Rule.LIFETIME, [[ARRIVE, BEGIN]]),
+        (Rule.LIFETIME, [[BEGIN, ARRIVE], [WAIT]]),
+        (Rule.LIFETIME, [[WAIT]]),
+        (None, [[BEGIN, MEET, ARRIVE, MEET, END, BEGIN, ARRIVE, WAIT], [MEET, WAIT, MEET]]),
+        (Rule.LIFETIME, [[BEGIN, MEET, ARRIVE, END], [MEET, WAIT]]),
+        (Rule.LIFETIME, [[BEGIN, END, ARRIVE]]),
+    ],
+)
+def test_a_barriers_life(rule: Rule | None, lists: list[list[Step]]) -> None:
+    assert broken(*lists, begun=False) is rule
+
+
+def test_private_places_need_no_order_among_threads() -> None:
+    lists = [[WRITE, READ, WRITE], [WRITE, READ, WRITE]]
+    assert broken(*lists, private=True) is None
+    assert broken(*lists) is not None
+
+
+def test_places_that_share_bytes() -> None:
+    """What reads the old buffer comes before what fills the new one."""
+
+    def verdict(*, meets: bool) -> str:
+        met = [MEET] if meets else []
+        agents = (
+            Agent("a", "", [WRITE, READ, *met]),
+            Agent("b", "", [*met, Step(Kind.WRITE, 1), Step(Kind.READ, 1)]),
+        )
+        places = (Place("old", 0, overlaps=(1,)), Place("new", 0, overlaps=(0,)))
+        skeleton = Skeleton(agents, (), places, (Meeting("all", (0, 1)),))
+        try:
+            run(skeleton)
+        except Broken as found:
+            return found.found.rule.name
+        return ""
+
+    assert verdict(meets=True) == ""
+    assert verdict(meets=False) == "OVERWRITTEN"
