@@ -27,9 +27,13 @@ class Feed:
     def by_tma(self) -> bool:
         return self.kind in (Kind.bulk, Kind.tma)
 
-    def copy(self, tensor: TensorView) -> TensorView:
-        """A copy of an input in shared memory, which has no slots yet."""
-        copy = tensor.cache_after(op_type=self.kind.op_type)
+    def copy(self, tensor: TensorView, *readers: TensorView) -> TensorView:
+        """A copy of an input in shared memory, which has no slots yet.
+
+        Args:
+            readers: that read the copy; all of the input's if none is named.
+        """
+        copy = tensor.cache_after(op_type=self.kind.op_type, cached_uses=list(readers))
         copy.set_memory_type(MemoryType.shared)
         return copy
 
