@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 
 from tests.support.program import Program
+from warpsmith import DataType, FusionDefinition
 from warpsmith.ir import integers
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
@@ -106,3 +106,18 @@ def test_a_copy_of_a_fusion_shares_no_axis() -> None:
     assert [repr(t.loop) for t in twin.tensors] == [repr(t.loop) for t in p.fusion.tensors]
     assert [t.name for t in twin.tensors] == [t.name for t in p.fusion.tensors]
     assert twin.outputs[0].value.definition is twin.operations[-1]
+
+
+def test_clones_of_what_an_rfactor_took_out_stay_what_they_were() -> None:
+    """Loops given by `transform_like` are the reference's, in the rfactored producer as well."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, 1024], True, DataType.Float)
+        total = fd.ops.sum(x, [1])
+        y = fd.ops.sub(x, fd.ops.broadcast(total, [False, True]))
+        fd.add_output(y)
+    x.cache_after()  # so that both reads are one iteration
+    y.split(1, 128)
+    fd.sched.transform_like(y)
+    part = total.rfactor([1])
+    domains = DomainMap(fd.fusion)
+    assert all(domains.same(a, b) for a, b in zip(part.loop, y.loop, strict=True))

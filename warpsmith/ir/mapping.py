@@ -143,13 +143,16 @@ class DomainMap:
         self._parent = list(range(len(self._axes)))
         clones: dict[int, IterDomain] = {}
         for axis in self._axes:
-            if axis.clone_of is None:
+            origin = axis.clone_of
+            if origin is None:
                 continue
-            if id(axis.clone_of) in self._number:
-                self._union(axis, axis.clone_of)
+            while id(origin) not in self._number and origin.clone_of is not None:
+                origin = origin.clone_of  # an rfactor took it out of the fusion
+            if id(origin) in self._number:
+                self._union(axis, origin)
                 self._derived.add(id(axis))
-            else:  # an rfactor took the original out of the fusion; its clones stay one iteration
-                self._union(axis, clones.setdefault(id(axis.clone_of), axis))
+            else:  # the first is gone as well; its clones stay one iteration
+                self._union(axis, clones.setdefault(id(origin), axis))
 
     def _pair(self, fusion: Fusion, apart: set[int]) -> None:
         """Join the axes that operations pair; tensors in `apart` are not joined to their users."""
