@@ -7,6 +7,7 @@ from dataclasses import fields
 
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.plan import PlannedSegment
+from warpsmith.engine.role_facts import ring_line, ring_rows, role_line, role_rows
 from warpsmith.schedulers.problem import Problem
 
 
@@ -50,11 +51,23 @@ def _segment(
         f"  resources   {compiled.n_regs} registers, {compiled.n_spills} bytes spilled, "
         f"{compiled.kernel.index_type.value} indices"
     )
-    if compiled.budgets:
-        lines.append(f"  registers   {compiled.budgets}")
+    lines += _roles_and_rings(planned, launch, problem)
     for name, reason in compiled.kernel.left_to_threads:
         lines.append(f"  no TMA      {name} is copied by the threads: {reason}")
     needs = [f"{expr!r} % {d} == 0" for expr, d in compiled.kernel.requirements if d > 1]
     if needs:
         lines.append(f"  relies on   {', '.join(needs)}")
     return lines
+
+
+def _roles_and_rings(planned: PlannedSegment, launch: Launch, problem: Problem) -> list[str]:
+    """Which warps do what, and what passes between them."""
+    compiled = launch.compiled
+    chosen = planned.candidate.choose(problem)[1] if planned.candidate is not None else {}
+    values = {**problem.values, **chosen}
+    roles = map(role_line, role_rows(compiled.kernel, values, compiled.n_regs))
+    lines = [f"  role        {line}" for line in roles]
+    if compiled.budgets:
+        lines.append(f"  registers   {compiled.budgets}")
+    rings = map(ring_line, ring_rows(compiled.kernel, values))
+    return lines + [f"  ring        {line}" for line in rings]

@@ -1,0 +1,155 @@
+"""Roles and rings of a kernel in numbers, for those who read `explain` and docs/roles.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from warpsmith.ir import integers
+from warpsmith.ir.scalar import Expr, evaluate
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.rings import InitBarriers, Ring
+from warpsmith.kernel.roles import WARP, Branch, Role
+from warpsmith.kernel.traversal import walk
+from warpsmith.protocol.extract import launch_values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleRow:
+    """One role in one launch.
+
+    Attributes:
+        first_warp, last_warp: of the block.
+        threads: that run the role's body, of all groups together; 1 in a role of one elected
+            thread.
+        groups: that take turns and do not meet.
+        barriers: ids of the named barriers of its groups; none where threads never meet.
+        registers: of a thread.
+    """
+
+    name: str
+    first_warp: int
+    last_warp: int
+    threads: int
+    groups: int
+    barriers: tuple[int, ...]
+    registers: int
+
+    @property
+    def warps(self) -> str:
+        """`warp 2` or `warps 4 to 7`."""
+        if self.first_warp == self.last_warp:
+            return f"warp {self.first_warp}"
+        return f"warps {self.first_warp} to {self.last_warp}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingRow:
+    """One ring in one launch.
+
+    Attributes:
+        slots: how many there are.
+        slot_bytes: of each buffer of one slot, by its name.
+        producer, consumers: names of roles; empty in a kernel without roles.
+        groups: of the consumer that own slots in turn.
+        full, empty: arrivals that end a phase; `empty` is 0 for a slot that is filled once.
+    """
+
+    name: str
+    slots: int
+    slot_bytes: tuple[tuple[str, int], ...]
+    producer: str
+    consumers: tuple[str, ...]
+    groups: int
+    full: int
+    empty: int
+
+
+def role_rows(kernel: Kernel, values: Mapping[str, int], registers: int) -> tuple[RoleRow, ...]:
+    """The roles in the order of their warps; none in a kernel without roles.
+
+    Args:
+        values: of sizes and of the launch's other scalars.
+        registers: of a thread of a role that has no number of its own.
+    """
+    known = launch_values(kernel, values, (0, 0, 0))
+    roles = [branch.role for branch in kernel.body if isinstance(branch, Branch)]
+    ordered = sorted(roles, key=lambda role: role.first_warp)
+    return tuple(_role_row(role, known, registers) for role in ordered)
+
+
+def ring_rows(kernel: Kernel, values: Mapping[str, int]) -> tuple[RingRow, ...]:
+    """The rings that have barriers of their own, with or without roles."""
+    known = launch_values(kernel, values, (0, 0, 0))
+    sizes = {buffer.name: buffer.dtype.size for buffer in kernel.shared}
+    arrivals = _arrivals(kernel, known)
+    return tuple(_ring_row(ring, sizes, arrivals) for ring in kernel.rings)
+
+
+def role_line(row: RoleRow) -> str:
+    """`load: warp 0, one thread, 40 registers`."""
+    words = [row.warps, "one thread" if row.threads == 1 else f"{row.threads} threads"]
+    if row.groups > 1:
+        words.append(f"{row.groups} groups")
+    words.append(f"{row.registers} registers")
+    if row.barriers:
+        listing = ", ".join(map(str, row.barriers))
+        words.append(f"named barrier{'s' if len(row.barriers) > 1 else ''} {listing}")
+    return f"{row.name}: {', '.join(words)}"
+
+
+def ring_line(row: RingRow) -> str:
+    """`ring0: 3 slots of 2048 bytes (T4), load to compute, 1 arrival at full, 4 at empty`."""
+    size = sum(amount for _, amount in row.slot_bytes)
+    names = ", ".join(name for name, _ in row.slot_bytes)
+    plural = "s" if row.slots > 1 else ""
+    words = [f"{row.slots} slot{plural} of {size} bytes ({names})"]
+    if row.producer:
+        words.append(f"{row.producer} to {' and '.join(row.consumers)}")
+    if row.groups > 1:
+        words.append(f"{row.groups} groups in turn")
+    words.append(f"{row.full} arrival{'s' if row.full != 1 else ''} at full")
+    words.append(f"{row.empty} at empty" if row.empty else "filled once")
+    return f"{row.name}: {', '.join(words)}"
+
+
+def _role_row(role: Role, known: Mapping[str, int], registers: int) -> RoleRow:
+    threads = 1 if role.single else _value(role.threads, known)
+    barriers = range(role.barrier, role.barrier + role.groups) if role.barrier else ()
+    return RoleRow(
+        name=role.name,
+        first_warp=role.first_warp,
+        last_warp=role.first_warp + max(-(-threads // WARP), 1) - 1,
+        threads=threads,
+        groups=role.groups,
+        barriers=tuple(barriers),
+        registers=registers if role.registers is None else role.registers,
+    )
+
+
+def _ring_row(ring: Ring, sizes: Mapping[str, int], arrivals: Mapping[str, int]) -> RingRow:
+    return RingRow(
+        name=ring.name,
+        slots=ring.stages,
+        slot_bytes=tuple((name, count * sizes[name]) for name, count in ring.buffers),
+        producer=ring.producer,
+        consumers=tuple(filter(None, ring.consumers)),
+        groups=ring.groups,
+        full=arrivals[ring.full.name],
+        empty=arrivals[ring.empty.name] if ring.empty is not None else 0,
+    )
+
+
+def _arrivals(kernel: Kernel, known: Mapping[str, int]) -> dict[str, int]:
+    """By name of a barrier, how often a phase is arrived at."""
+    threads = _value(integers.mul(*kernel.launch.block), known)
+    return {
+        buffer.name: -(-threads // WARP) if count is None else _value(count, known)
+        for statement in walk(kernel.body)
+        if isinstance(statement, InitBarriers)
+        for buffer, count in statement.arrivals
+    }
+
+
+def _value(expr: Expr, known: Mapping[str, int]) -> int:
+    return int(evaluate(expr, dict(known)))

@@ -1,0 +1,43 @@
+"""The kernel of docs/roles.md: two roles load, one computes, one stores."""
+
+from __future__ import annotations
+
+from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
+from warpsmith.schedule.rings import circular_buffer
+from warpsmith.schedule.roles import set_role
+from warpsmith.schedule.transforms import parallelize, set_memory_type
+
+SHAPE = (4, 1024)
+"""Of both inputs, for tables and picture: one block, which walks eight tiles."""
+
+
+def scheduled_roles() -> FusionDefinition:
+    """`silu(gate) * x`, in tiles of 4 by 128."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True, DataType.Float)
+        gate = fd.define_tensor([-1, -1], True, DataType.Float)
+        opened = fd.ops.silu(gate)
+        y = fd.ops.mul(opened, x)
+        fd.add_output(y)
+        tiles = [tensor.cache_after(op_type=LoadStoreOpType.tma) for tensor in (x, gate)]
+        result = y.cache_before(op_type=LoadStoreOpType.tma)
+        for tensor in (*tiles, result):
+            set_memory_type(tensor, MemoryType.shared)
+        y.split(1, 128)
+        y.split(0, 4)
+        y.reorder({1: 2, 2: 1})
+        y.axis(0).parallelize(ParallelType.grid_x)
+        fd.sched.transform_like(y)
+        fd.sched.parallelize_like(y)
+        fd.sched.inline_at(y, 2)
+        for tensor in (*tiles, y):
+            parallelize(tensor, -2, ParallelType.tma)
+            parallelize(tensor, -1, ParallelType.tma)
+        for tensor in (opened, result):
+            tensor.axis(-1).parallelize(ParallelType.block_x)
+        fd.sched.inline_most([opened])
+        circular_buffer(tiles[0], 3, role="load_x")
+        circular_buffer(tiles[1], 2, role="load_gate")
+        circular_buffer(result, 2)
+        set_role(y, "store")
+    return fd

@@ -1,0 +1,240 @@
+"""What the roles of a kernel do over time, read from a timeline of the simulator."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from warpsmith.codegen.cuda import shared_layout
+from warpsmith.ir import integers
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.rings import Ring
+from warpsmith.tools.ring_spans import Event, Span
+
+BARRIER_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One time that a slot is filled and used.
+
+    Attributes:
+        number: of the fill, among all of the ring, from 0.
+        phase: of both barriers of the slot, from 0.
+        begin: when the filling began: the first copy's issue, or a warp's look at the empty slot.
+        full, empty: when the phases of the slot's barriers ended.
+        copies: from the issue of a copy to its end, into or out of the slot.
+    """
+
+    ring: str
+    slot: int
+    number: int
+    phase: int
+    begin: int
+    full: int
+    empty: int
+    copies: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a warp does between its waits for slots and the last of its arrivals.
+
+    Attributes:
+        number: of this work among those of the warp, from 0.
+    """
+
+    number: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """One block.
+
+    Attributes:
+        turns: of each ring, in the order of their fills.
+        works, waits: of each warp; waits are for slots, and for stores to be read.
+    """
+
+    turns: Mapping[str, tuple[Turn, ...]]
+    works: Mapping[int, tuple[Work, ...]]
+    waits: Mapping[int, tuple[Span, ...]]
+
+    @property
+    def end(self) -> int:
+        ends = [turn.empty for turns in self.turns.values() for turn in turns]
+        return max(ends) + 1
+
+    def check_order(self) -> None:
+        """Slots are filled, then used, then filled again.
+
+        Raises:
+            ValueError: one is not; it is named.
+        """
+        for ring, turns in self.turns.items():
+            for turn in turns:
+                what = f"{ring} slot {turn.slot} in phase {turn.phase}"
+                if not turn.begin < turn.full < turn.empty:
+                    raise ValueError(f"{what}: {turn.begin}, full {turn.full}, empty {turn.empty}")
+                later = [t for t in turns if (t.slot, t.phase) == (turn.slot, turn.phase + 1)]
+                if any(each.begin < turn.empty for each in later):
+                    raise ValueError(f"{what} is empty at {turn.empty}, and filled before")
+
+
+def read_roles(events: Iterable[Event], kernel: Kernel, cta: int = 0) -> Timeline:
+    """The rings between roles, and what each warp does, from the events of a timeline.
+
+    Raises:
+        ValueError: the timeline is not that of the kernel.
+    """
+    mine = [event for event in events if event["pid"] == cta]
+    places = _places(mine, kernel)
+    over: dict[tuple[str, int, int], int] = {}
+    for event in mine:
+        if event.get("cat") == "phase" and event["name"].startswith("mbarrier"):
+            _, address, _, phase = event["name"].split(" ")
+            name, slot = places[int(address, 16)]
+            over[name, slot, int(phase)] = event["ts"]
+    marks = _marks(mine, places)
+    copies = _copies(mine)
+    turns = {ring.name: _turns(ring, over, marks, copies, places) for ring in kernel.rings}
+    works = {warp: _works(found) for warp, found in marks.items()}
+    waits = {warp: _waits(mine, warp) for warp in marks}
+    return Timeline(turns, works, waits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A warp arrives at a slot's barrier, or knows that a phase of it is over."""
+
+    arrives: bool
+    barrier: str
+    slot: int
+    phase: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A copy of the TMA unit; `barrier` is the address of that of a load, or -1."""
+
+    warp: int
+    barrier: int
+    span: Span
+
+
+def _places(events: Sequence[Event], kernel: Kernel) -> dict[int, tuple[str, int]]:
+    """Barrier and slot of each address; the lowest barrier of the kernel is the lowest there."""
+    barriers = [b for ring in kernel.rings for b in (ring.full, ring.empty) if b is not None]
+    names = {barrier.name for barrier in barriers}
+    known = {
+        buffer.name: integers.constant(offset) or 0
+        for buffer, offset in shared_layout(kernel)
+        if buffer.name in names
+    }
+    seen = {
+        int(event["args"]["mbarrier"], 16)
+        for event in events
+        if "mbarrier" in event.get("args", {})
+    }
+    if not seen:
+        raise ValueError("nothing is done at any mbarrier")
+    start = min(seen) - min(known.values())
+    stages = {b.name: ring.stages for ring in kernel.rings for b in (ring.full, ring.empty) if b}
+    places = {
+        start + offset + BARRIER_BYTES * slot: (name, slot)
+        for name, offset in known.items()
+        for slot in range(stages[name])
+    }
+    if not seen <= places.keys():
+        raise ValueError("mbarriers are elsewhere than those of the kernel's rings")
+    return places
+
+
+def _marks(
+    events: Sequence[Event], places: Mapping[int, tuple[str, int]]
+) -> dict[int, tuple[_Mark, ...]]:
+    """By warp, in order."""
+    found: dict[int, list[_Mark]] = defaultdict(list)
+    for event in events:
+        if event.get("cat") in ("arrival", "over"):
+            arguments = event["args"]
+            name, slot = places[int(arguments["mbarrier"], 16)]
+            arrives = event["cat"] == "arrival"
+            mark = _Mark(arrives, name, slot, arguments["phase"], event["ts"])
+            found[event["tid"]].append(mark)
+    return {warp: tuple(marks) for warp, marks in found.items()}
+
+
+def _copies(events: Sequence[Event]) -> tuple[_Copy, ...]:
+    ends = {e["id"]: e["ts"] for e in events if e.get("cat") == "copy" and e["ph"] == "e"}
+    return tuple(
+        _Copy(
+            event["args"]["warp"],
+            int(event["args"].get("mbarrier", "-1"), 16),
+            Span(event["ts"], ends[event["id"]]),
+        )
+        for event in events
+        if event.get("cat") == "copy" and event["ph"] == "b"
+    )
+
+
+def _turns(
+    ring: Ring,
+    over: Mapping[tuple[str, int, int], int],
+    marks: Mapping[int, tuple[_Mark, ...]],
+    copies: Sequence[_Copy],
+    places: Mapping[int, tuple[str, int]],
+) -> tuple[Turn, ...]:
+    assert ring.empty is not None
+    everything = [(warp, mark) for warp, found in marks.items() for mark in found]
+    result: list[Turn] = []
+    phases = sorted((phase, slot) for name, slot, phase in over if name == ring.full.name)
+    for phase, slot in phases:
+        full, empty = (over.get((b.name, slot, phase)) for b in (ring.full, ring.empty))
+        if full is None or empty is None:
+            raise ValueError(f"{ring.name} slot {slot} is not emptied in phase {phase}")
+        looked = min(
+            mark.at
+            for _, mark in everything
+            if (mark.arrives, mark.barrier, mark.slot) == (False, ring.empty.name, slot)
+            and mark.phase == phase - 1
+        )
+        users = {
+            warp
+            for warp, mark in everything
+            if not mark.arrives and (mark.barrier, mark.slot) == (ring.full.name, slot)
+        }
+        own = tuple(
+            copy.span
+            for copy in copies
+            if (copy.barrier >= 0 and places[copy.barrier] == (ring.full.name, slot))
+            or (copy.barrier < 0 and copy.warp in users)
+            if looked <= copy.span.begin <= empty
+            if copy.barrier >= 0 or copy.span.begin >= full
+        )
+        result.append(Turn(ring.name, slot, len(result), phase, looked, full, empty, own))
+    return tuple(result)
+
+
+def _works(marks: Sequence[_Mark]) -> tuple[Work, ...]:
+    """From the last of some looks to the last of the arrivals that follow them."""
+    runs = [list(run) for _, run in groupby(marks, key=lambda mark: mark.arrives)]
+    pairs = [
+        Span(before[-1].at, after[-1].at)
+        for before, after in pairwise(runs)
+        if not before[0].arrives
+    ]
+    return tuple(Work(number, span) for number, span in enumerate(pairs))
+
+
+def _waits(events: Sequence[Event], warp: int) -> tuple[Span, ...]:
+    names = ("waits for mbarrier", "waits for bulk groups")
+    return tuple(
+        Span(e["ts"], e["ts"] + e["dur"])
+        for e in events
+        if e.get("cat") == "wait" and e["tid"] == warp and e["name"].startswith(names)
+    )
