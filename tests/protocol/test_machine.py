@@ -15,9 +15,9 @@ from warpsmith.protocol.skeleton import Agent, BarrierSlot, Kind, Skeleton, Step
 BATCHES, A_BATCH = 8, 60
 
 
-def verdict(skeleton: Skeleton) -> str:
+def verdict(skeleton: Skeleton, *, fair: bool = False) -> str:
     """Empty if the machine finds nothing."""
-    machine = Machine(skeleton)
+    machine = Machine(skeleton, fair=fair)
     try:
         while machine.round():
             pass
@@ -42,6 +42,7 @@ def test_one_run_tells_what_all_interleavings_do(batch: int) -> None:
         except TooLargeError:
             continue
         found = verdict(skeleton)
+        assert bool(found) == bool(verdict(skeleton, fair=True))
         if found.startswith("PROXY"):
             continue  # no order of events shows a missing fence
         assert agrees == (not found), (found, search.wrong, skeleton)

@@ -270,7 +270,7 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
     ),
     "slots are released before their first use": (
         of(streaming(), released_at_the_start),
-        *("WS0904", "ring0", "add"),
+        *("WS0903", "ring0", "add"),
     ),
     "the consumer does not wait": (
         of(streaming(), lambda k: edited(k, without(Await, barrier="ring1_full"))),

@@ -51,16 +51,17 @@ class Machine(Breaks):
 
     Args:
         skeleton: what to run.
-        keep: remember every step, for `history`.
+        fair: remember every step, for `history`, and let agents go on by one wait at a time, which
+            shows best what is wrong. What is concluded does not depend on it.
 
     Attributes:
         history: steps in the order of the run.
     """
 
-    def __init__(self, skeleton: Skeleton, *, keep: bool = False) -> None:
+    def __init__(self, skeleton: Skeleton, *, fair: bool = False) -> None:
         super().__init__(skeleton)
         self.history: list[Past] = []
-        self._keep = keep
+        self._fair = fair
 
     def round(self) -> bool:
         """Let each agent run until it waits; whether any of them took a step.
@@ -114,7 +115,7 @@ class Machine(Breaks):
             step = steps[agent.at]
             kind = step.kind
             stamp = clock[number]
-            if self._keep:
+            if self._fair:
                 past = Past(number, step, stamp, self._phase(step))
             if kind is _AWAIT:
                 if not self._await(number, agent, step, barriers[step.place]):
@@ -138,14 +139,16 @@ class Machine(Breaks):
             elif kind is _JOIN:
                 self._awaited(number, agent, step)
                 agent.at += 1
-                if self._keep:
+                if self._fair:
                     self.history.append(past)
                 return  # a round ends here, too, so that loops without waits have several
             else:
                 self._rare(number, agent, step)
             agent.at += 1
-            if self._keep:
+            if self._fair:
                 self.history.append(past)
+                if kind is _AWAIT:
+                    return
 
     def _await(self, number: int, agent: AgentState, step: Step, barrier: BarrierState) -> bool:
         clock = agent.clock
@@ -298,7 +301,7 @@ class Machine(Breaks):
         ]
         for other in names.agents:
             agent = self.agents[other]
-            if self._keep:
+            if self._fair:
                 self.history.append(Past(other, agent.steps[agent.at], agent.clock[other]))
             agent.clock[:] = together
             agent.clock[other] += 1

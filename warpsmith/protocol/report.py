@@ -37,7 +37,7 @@ class Told:
 
 def history_of(skeleton: Skeleton) -> tuple[Break, Sequence[Past]] | None:
     """How a skeleton breaks a rule, and the steps until then; None if it does not."""
-    machine = Machine(skeleton, keep=True)
+    machine = Machine(skeleton, fair=True)
     try:
         while machine.round():
             pass
@@ -175,7 +175,7 @@ class _Words:
     def _waits(self) -> list[str]:
         """What the agents that are not done wait for."""
         assert self._skeleton is not None
-        machine = Machine(self._skeleton)
+        machine = Machine(self._skeleton, fair=True)
         try:
             while machine.round():
                 pass

@@ -1,0 +1,140 @@
+"""Protocols that are right: roles of every kind, and rings without roles. All must pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.protocol.kernels import fed_by, matmul, norm
+from tests.support import role_chains, role_groups, role_streams
+from tests.support.ring_cases import CASES, Case
+from tests.support.ring_loads import Kind, Ring
+from tests.support.role_feeds import Feed
+from tests.support.role_kernels import turns
+from tests.support.role_reductions import ALL_CASES
+from warpsmith import DataType, FusionDefinition
+from warpsmith.lower.pipeline import lower
+from warpsmith.protocol import check, check_any_sizes
+from warpsmith.protocol.sizes import symbols_of
+
+
+@pytest.mark.parametrize("name", ALL_CASES)
+def test_roles_by_hand(name: str) -> None:
+    case = ALL_CASES[name]()
+    for block in (0, 1):
+        verdict = check(case.kernel, case.values, block=(block, 0, 0))
+        assert verdict.phases > 0
+    fixed = {name: value for name, value in case.values.items() if name != "size"}
+    assert check_any_sizes(case.kernel, fixed)
+
+
+@pytest.mark.parametrize("producers", range(1, 6))
+def test_producers(producers: int) -> None:
+    case = fed_by(producers)
+    verdict = check(case.kernel, case.values)
+    assert [ring.fills for ring in verdict.rings] == [12] * producers
+    assert [ring.bytes for ring in verdict.rings] == [1024] * producers
+    assert verdict.agents == producers + 3
+    assert len(check_any_sizes(case.kernel)) > 10
+
+
+@pytest.mark.parametrize("groups", range(1, 5))
+@pytest.mark.parametrize("share", range(1, 4))
+@pytest.mark.parametrize("rounds", range(1, 3))
+def test_groups_in_turn(groups: int, share: int, rounds: int) -> None:
+    for size in (1000, 3000, 9000, 9300):
+        case = turns(size=size, groups=groups, share=share, rounds=rounds)
+        verdict = check(case.kernel, case.values)
+        (ring,) = verdict.rings
+        assert ring.empty == 4
+        assert ring.stages == groups * share * rounds
+
+
+def test_the_facts_of_a_norm() -> None:
+    case = norm(rows=60)
+    verdict = check(case.kernel, case.values)
+    raw, made = verdict.rings
+    assert (raw.full, raw.empty, raw.bytes, raw.fills) == (1, 8, 16384, 60)
+    assert (made.full, made.empty, made.bytes, made.fills) == (8, 1, 0, 60)
+    assert verdict.shared_bytes == 6 * 16384 + 128
+    assert verdict.taken < verdict.steps
+
+
+def test_the_facts_of_a_matmul() -> None:
+    case = matmul(tiles=16, depth=128)
+    verdict = check(case.kernel, case.values)
+    assert [ring.fills for ring in verdict.rings] == [1024, 1024, 8, 8]
+    assert verdict.taken < verdict.steps / 3
+
+
+LOWERED: dict[str, Callable[[Feed], FusionDefinition]] = {
+    "one loader": lambda feed: role_streams.single_dim(feed, ("load_a", "load_a")),
+    "two loaders": lambda feed: role_streams.single_dim(feed, ("load_a", "load_b")),
+    "five loaders": lambda feed: role_streams.single_dim(feed, tuple("abcde")),
+    "different stages": role_streams.different_stages,
+    "several dims": role_streams.several_dims,
+    "unrolled": role_streams.unrolled,
+    "tiles": role_streams.tiles,
+    "unequal work": role_streams.unequal_work,
+    "narrow": lambda feed: role_streams.narrow(feed, DataType.Half),
+    "mixed kinds": role_streams.mixed_kinds,
+    "transformed": role_chains.transformed,
+    "transformed twice": lambda feed: role_chains.transformed(feed, transforms=2),
+    "transformed and stored": lambda feed: role_chains.transformed(feed, stores=True),
+    "stored by a role": role_chains.stored_by_role,
+    "copied": role_chains.copied,
+    "forked": role_chains.forked,
+    "two outputs": role_chains.two_outputs,
+    "two stores": role_chains.two_stores,
+}
+
+
+TURNS: dict[str, Callable[[], FusionDefinition]] = {
+    "slices of a slot": lambda: role_groups.sliced(Feed(Kind.bulk, 3), groups=2, position=2),
+    "slots of a group": lambda: role_groups.sliced(Feed(Kind.tma, 4), groups=2, position=3),
+    "a row a slot": lambda: role_groups.sliced(Feed(Kind.bulk, 12), groups=3, position=4),
+    "a weight": lambda: role_groups.with_weight(Feed(Kind.bulk, 4), groups=2),
+    "row sums": lambda: role_groups.row_sums(Feed(Kind.bulk, 3), groups=3),
+    "ping-pong": lambda: role_groups.ping_pong(Feed(Kind.tma, 4), groups=2),
+    "ping-pong in slots of nobody": lambda: role_groups.ping_pong(Feed(Kind.bulk, 3), groups=2),
+    "three groups in order": lambda: role_groups.ping_pong(Feed(Kind.bulk, 4), groups=3),
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_groups_as_lowered(name: str) -> None:
+    kernel = lower(TURNS[name]().fusion, "k", DataType.Int32)
+    assert len(check_any_sizes(kernel)) > 5
+    for size in (1, 7, 130, 300):
+        check(kernel, dict.fromkeys(symbols_of(kernel), size))
+
+
+@pytest.mark.parametrize("name", LOWERED)
+@pytest.mark.parametrize("feed", [Feed(Kind.bulk, 2), Feed(Kind.tma, 3)], ids=str)
+def test_roles_as_lowered(name: str, feed: Feed) -> None:
+    kernel = lower(LOWERED[name](feed).fusion, "k", DataType.Int32)
+    assert check_any_sizes(kernel)
+    values = dict.fromkeys(symbols_of(kernel), 300)
+    assert check(kernel, values).phases > 0
+
+
+def ringed() -> Iterator[object]:
+    """Rings without roles; each schedule with a few numbers of slots."""
+    for number, case in enumerate(CASES):
+        for kind in case.kinds:
+            for stages, prefetch in ((2, 1), (4, (number + kind.value.count("a")) % 4)):
+                ring = Ring(kind, stages, prefetch)
+                yield pytest.param(case, ring, id=f"{case.name}-{ring}")
+
+
+@pytest.mark.parametrize(("case", "ring"), list(ringed()))
+def test_rings_without_roles(case: Case, ring: Ring) -> None:
+    kernel = lower(case.schedule(ring).fusion, "k", DataType.Int32)
+    inputs = [buffer for buffer in kernel.parameters if not buffer.written]
+    for extent in case.extents:
+        values = dict.fromkeys(symbols_of(kernel), 1)
+        for buffer, shape in zip(inputs, case.shapes(extent), strict=True):
+            values |= {f"{buffer.name}_size{place}": size for place, size in enumerate(shape)}
+        verdict = check(kernel, values)
+        assert verdict.steps > 0 or ring.kind is Kind.registers
