@@ -20,7 +20,7 @@ from warpsmith.ir.slices import check_slice
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.roles import Passage
 from warpsmith.lower.places import Places
-from warpsmith.lower.rings import slice_start
+from warpsmith.lower.rings import behind_grid, slice_start
 from warpsmith.lower.roles import Roles
 
 
@@ -307,7 +307,7 @@ class Passages:
         for depth in range(len(loops) + 1):
             derivation = Derivation(self._places.domains, self._known(loops[:depth], "u"))
             if all(map(derivation.reaches, groups)):
-                return depth
+                return behind_grid(loops, depth)
         return None
 
     def _check_order(

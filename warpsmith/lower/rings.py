@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
@@ -207,9 +207,16 @@ def slice_start(tensor: TensorView) -> int:
     shared = tensor.loop[: tensor.compute_at]
     for position in reversed(range(len(shared))):
         if _turns(shared[position]):
-            return position + 1
+            return behind_grid(tensor.loop, position + 1)
     inner = [p for p, axis in enumerate(tensor.loop) if not (_turns(axis) or axis.parallel.is_grid)]
     return min(inner, default=len(tensor.loop))
+
+
+def behind_grid(loops: Sequence[IterDomain], position: int) -> int:
+    """The position behind axes of the grid: they are no loops, and the same for all roles."""
+    while position < len(loops) and loops[position].parallel.is_grid:
+        position += 1
+    return position
 
 
 def _turns(axis: IterDomain) -> bool:
