@@ -9,7 +9,7 @@ from typing import NoReturn
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES
-from warpsmith.ir.scalar import Expr
+from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.nodes import (
     Buffer,
     For,
@@ -162,8 +162,16 @@ class Body:
         return found
 
     def _remember(self, statement: Statement) -> None:
+        """Names in a statement without synchronization, and in those inside it.
+
+        A loop that runs no time touches nothing: its index then counts as -1, so that it seems to
+        touch what comes before, where the last pass of a loop split in two would have been.
+        """
         if isinstance(statement, Let):
             self._scope.lets[statement.symbol.name] = statement.value
+        if isinstance(statement, For) and integers.constant(statement.extent) is None:
+            last = integers.sub(statement.extent, 1)
+            self._scope.firsts[statement.symbol.name] = integers.minimum(0, last)
         for inner in children(statement):
             self._remember(inner)
 
@@ -406,9 +414,28 @@ class Body:
         if division.stages == 1:
             return constant(0), places
         try:
-            return self._scope.scalar(index, first=True), places
+            return self._scope.scalar(self._start(index), first=True), places
         except UnknownError:
             return constant(-1), places
+
+    def _start(self, index: Expr) -> Expr:
+        """An index without what walks inside a slot: all terms but constants and places in rings.
+
+        Loops over the elements of a slot may be split, and the parts of a split loop that do not
+        run would begin behind the slot.
+        """
+        places = {s.name for c in self._scope.cursors.values() for s in c.symbols}
+        kept = {
+            monomial: coefficient
+            for monomial, coefficient in integers.polynomial(index).items()
+            if all(
+                node.name in places
+                for factor in monomial
+                for node in factor.walk()
+                if isinstance(node, Symbol)
+            )
+        }
+        return integers.expression(kept) if kept else integers.ZERO
 
 
 _Touch = tuple[str, Expr, Way]
