@@ -20,18 +20,18 @@ def check_slice(tensor: TensorView, position: object) -> None:
             code="WS0243",
             remedy=f"use 1 to {len(tensor.loop) - 1}, or None",
         )
+    outside = [axis for axis in tensor.loop[:position] if axis.parallel is ParallelType.tma]
+    if outside and position <= len(tensor.loop):
+        raise ScheduleError(
+            f"slice position {position} of {tensor.name} is right of {outside[0]!r}, which is "
+            "bound to tma: one copy cannot fill several slots",
+            code="WS0244",
+            remedy="put the position left of the loops bound to tma, or bind fewer",
+        )
     if position >= len(tensor.loop):
         raise ScheduleError(
             f"slice position {position} of {tensor.name}, which has {len(tensor.loop)} loops: a "
             "slot would hold none of them",
             code="WS0243",
             remedy=f"use 1 to {len(tensor.loop) - 1}, or None",
-        )
-    outside = [axis for axis in tensor.loop[:position] if axis.parallel is ParallelType.tma]
-    if outside:
-        raise ScheduleError(
-            f"slice position {position} of {tensor.name} is right of {outside[0]!r}, which is "
-            "bound to tma: one copy cannot fill several slots",
-            code="WS0244",
-            remedy="put the position left of the loops bound to tma, or bind fewer",
         )

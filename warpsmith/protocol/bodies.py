@@ -162,16 +162,8 @@ class Body:
         return found
 
     def _remember(self, statement: Statement) -> None:
-        """Names in a statement without synchronization, and in those inside it.
-
-        A loop that runs no time touches nothing: its index then counts as -1, so that it seems to
-        touch what comes before, where the last pass of a loop split in two would have been.
-        """
         if isinstance(statement, Let):
             self._scope.lets[statement.symbol.name] = statement.value
-        if isinstance(statement, For) and integers.constant(statement.extent) is None:
-            last = integers.sub(statement.extent, 1)
-            self._scope.firsts[statement.symbol.name] = integers.minimum(0, last)
         for inner in children(statement):
             self._remember(inner)
 

@@ -1,0 +1,481 @@
+"""Roles that cannot be, and the words for them; what the words advise is tried, and works."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+
+from tests.support.ring_loads import BLOCK_X, BLOCK_Y, TMA, Kind
+from tests.support.role_feeds import Feed, bound_to_threads, defined, others
+from tests.support.role_groups import ping_pong, sliced, with_weight
+from warpsmith import FusionDefinition, MemoryType, ParallelType
+from warpsmith.errors import ProtocolError, WarpsmithError
+from warpsmith.ir.tensor import TensorView
+
+BLOCK_Z = ParallelType.block_z
+BULK = Feed(Kind.bulk, 8)
+
+Make = Callable[[], FusionDefinition]
+
+
+def inputs_of(fd: FusionDefinition, rows: int = 37) -> list[np.ndarray]:
+    """Random arrays for the inputs, -1 filled in by a number of rows or by 300 columns."""
+    random = np.random.default_rng(rows)
+    shapes = []
+    for tensor in fd.fusion.inputs:
+        extents = [str(axis.extent) for axis in tensor.logical]
+        known = [int(e) if e.isdigit() else None for e in extents]
+        shapes.append([e or (rows if place == 0 else 300) for place, e in enumerate(known)])
+    return [random.uniform(-2, 2, shape).astype(np.float32) for shape in shapes]
+
+
+def refused(make: Make, code: str, *says: str) -> None:
+    """That making it or lowering it raises the code, with these words."""
+
+    def run() -> None:
+        fd = make()
+        fd.manual_execute(inputs_of(fd))
+
+    with pytest.raises(WarpsmithError) as caught:
+        run()
+    assert caught.value.code == code, str(caught.value)
+    for words in says:
+        assert words in str(caught.value)
+
+
+def works(make: Make, meaning: Callable[..., np.ndarray]) -> None:
+    """That the schedule is right, under several orders of warps and copies."""
+    fd = make()
+    inputs = inputs_of(fd)
+    (result,) = fd.manual_execute(inputs)
+    wanted = meaning(*(array.astype(np.float64) for array in inputs))
+    np.testing.assert_allclose(result, wanted, rtol=2e-4, atol=2e-4)
+    verification = fd.verify(inputs, schedules=3)
+    assert verification.verdict == "clean", str(verification)
+
+
+def negated(
+    change: Callable[[TensorView, TensorView], object] = lambda load, y: None,
+) -> FusionDefinition:
+    """Tiles of 128 elements that role `load` brings, negated; `change` is made at the end."""
+    fd, (x,), y = defined([[-1]], lambda fd, x: fd.ops.neg(x))
+    load = BULK.load(x)
+    y.split(0, 128)
+    fd.sched.transform_like(y)
+    fd.sched.inline_at(y, 1, selected_tensors=[load])
+    BULK.bind(load)
+    y.axis(-1).parallelize(BLOCK_X)
+    change(load, y)
+    return fd
+
+
+@pytest.mark.parametrize("number", [0, 20, 33, 256, "many"])
+def test_numbers_of_registers(number: object) -> None:
+    def make(registers: object) -> FusionDefinition:
+        fd = negated()
+        fd.sched.set_registers(registers)  # type: ignore[arg-type]
+        return fd
+
+    words = f"{number!r} registers: a role has a multiple of 8, from 24 to 248; round up"
+    refused(partial(make, (number, 64)), "WS0239", words, "or use 'auto'")
+    refused(partial(make, {"compute": number}), "WS0239", words)
+    works(partial(make, "auto"), np.negative)
+
+
+@pytest.mark.parametrize("role", ["load a", "2nd", "a-b"])
+def test_names_of_roles(role: str) -> None:
+    words = "is no name; use letters, digits and underscores, as in `load_a`"
+    refused(lambda: negated(lambda load, y: y.set_role(role)), "WS0240", repr(role), words)
+    works(lambda: negated(lambda load, y: y.set_role("load_2")), np.negative)
+
+
+def test_a_role_for_an_input() -> None:
+    def make(wrong: bool) -> FusionDefinition:
+        fd, (x,), y = defined([[-1]], lambda fd, x: fd.ops.neg(x))
+        load = x if wrong else x.cache_after()
+        load.set_role("load")
+        if not wrong:
+            load.set_memory_type(MemoryType.shared)
+            load.circular_buffer(2)
+            for tensor in (load, y):
+                tensor.split(0, 64)
+                tensor.axis(-1).parallelize(BLOCK_X)
+            fd.sched.inline_at(y, 1, selected_tensors=[load])
+        return fd
+
+    refused(partial(make, True), "WS0240", "T0 is an input of the fusion, which no role defines")
+    refused(partial(make, True), "WS0240", "give its cache the role: T0.cache_after()")
+    works(partial(make, False), np.negative)
+
+
+def test_names_of_sections() -> None:
+    words = "section 'not one' of T1: it is no name; name a computed tensor's section by letters"
+    refused(lambda: negated(lambda load, y: y.order_groups("not one")), "WS0240", words)
+
+
+def test_a_tensor_in_two_roles() -> None:
+    refused(
+        lambda: negated(lambda load, y: load.set_role("load_b")),
+        "WS0242",
+        "T2 is in role `load`, and cannot be in role `load_b` too; name one role",
+    )
+    works(lambda: negated(lambda load, y: load.set_role("load")), np.negative)
+
+
+def test_results_of_one_operation_in_two_roles() -> None:
+    made: list[TensorView] = []
+
+    def meaning(fd: FusionDefinition, x: TensorView) -> TensorView:
+        made.extend(fd.ops.welford(x, [1])[:2])
+        return made[0] + made[1]
+
+    fd, _, _ = defined([[-1, -1]], meaning)
+    for tensor, role in zip(made, ("left", "right"), strict=True):
+        tensor.set_role(role)
+    refused(
+        lambda: fd,
+        "WS0242",
+        "are results of one operation and are to be in the roles `left` and `right`; give them one",
+    )
+
+
+@pytest.mark.parametrize(
+    ("position", "code", "says"),
+    [
+        (-1, "WS0243", "slice position -1 of T2: it is a number of loops, 0 or more; use 1 to 4"),
+        (True, "WS0243", "slice position True of T2: it is a number of loops"),
+        (0, "WS0262", "elements of shared memory, which is not a constant"),
+        (1, "WS0262", "elements of shared memory, which is not a constant"),
+        (5, "WS0244", "right of i[128 tma], which is bound to tma: one copy cannot fill several"),
+        (6, "WS0243", "slice position 6 of T2, which has 5 loops: a slot would hold none of them"),
+    ],
+)
+def test_positions_of_slices(position: int, code: str, says: str) -> None:
+    def make(position: int) -> FusionDefinition:
+        fd = sliced(BULK, groups=2, position=4)
+        load = next(t for t in fd.fusion.tensors if t.role == "load")
+        load.circular_buffer(8, stage_slice_position=position)
+        return fd
+
+    refused(partial(make, position), code, says)
+    for right in (2, 3, 4):
+        works(partial(make, right), lambda x: 2 * x)
+
+
+def test_roles_in_a_circle() -> None:
+    def make(role: str) -> FusionDefinition:
+        made: list[TensorView] = []
+
+        def meaning(fd: FusionDefinition, x: TensorView) -> TensorView:
+            made.append(fd.ops.neg(x))
+            made.append(fd.ops.exp(made[-1]))
+            return fd.ops.neg(made[-1])
+
+        fd, _, y = defined([[-1]], meaning)
+        for tensor, its in zip((*made, y), ("left", "right", role), strict=True):
+            tensor.split(0, 64)
+            tensor.axis(-1).parallelize(BLOCK_X)
+            if tensor is not y:
+                tensor.set_memory_type(MemoryType.shared)
+            tensor.set_role(its)
+        fd.sched.inline_at(y, 1)
+        made[0].circular_buffer(2)
+        if role != "right":
+            made[1].circular_buffer(2)
+        return fd
+
+    refused(
+        partial(make, "left"),
+        "WS0245",
+        "roles wait for each other in a circle: `left` reads T2 of `right`; `right` reads T1 of "
+        "`left`; put what closes the circle into one role, or split one of them in two",
+    )
+    works(partial(make, "last"), lambda x: -np.exp(-x))
+    works(partial(make, "right"), lambda x: -np.exp(-x))
+
+
+def crossing(memory: MemoryType, *, copies: bool = False) -> FusionDefinition:
+    """Role `work` negates; role `compute` uses that, and so does the first role if it `copies`."""
+    made: list[TensorView] = []
+
+    def meaning(fd: FusionDefinition, x: TensorView) -> TensorView:
+        made.append(fd.ops.neg(x))
+        made.append(fd.ops.exp(made[0]))
+        return made[0] + made[1]
+
+    fd, _, y = defined([[-1]], meaning)
+    negative, power = made
+    if copies:
+        kept = negative
+        negative = negative.cache_before()  # what both are made of, in registers
+        passed = negative.cache_after(cached_uses=[y])
+        passed.set_memory_type(MemoryType.shared)
+        passed.set_role("work")
+        made.extend((passed, kept))
+    power.set_role("work")
+    power.set_memory_type(MemoryType.shared)
+    made[0].set_role("work")
+    if not copies:
+        made[0].set_memory_type(memory)
+    for tensor in others(fd, []):
+        tensor.split(0, 64)
+        tensor.axis(-1).parallelize(BLOCK_X)
+    fd.sched.inline_at(y, 1)
+    return fd
+
+
+def test_a_tensor_that_crosses_in_registers() -> None:
+    words = "T1 is computed by role `work` in local memory, and role `compute` reads it"
+    refused(partial(crossing, MemoryType.local), "WS0246", words)
+    refused(partial(crossing, MemoryType.local), "WS0246", "set_memory_type(MemoryType.shared)")
+
+
+def test_a_tensor_that_its_own_role_reads_too() -> None:
+    words = "T1 is read by role `compute` and by the role `work` that computes it"
+    refused(partial(crossing, MemoryType.shared), "WS0246", words, "put a copy between")
+
+
+def test_other_orders_of_slots() -> None:
+    """Tiles are filled row by row, and used column by column."""
+
+    def make(wrong: bool) -> FusionDefinition:
+        fd, (x,), y = defined([[-1, -1]], lambda fd, x: fd.ops.neg(x))
+        load = BULK.copy(x)
+        for tensor in (load, y):
+            tensor.split(1, 128)
+        for tensor in (y,) if wrong else (load, y):
+            tensor.reorder({0: 1, 1: 0})
+        load.circular_buffer(2, role="load", stage_slice_position=2)
+        BULK.bind(load)
+        y.axis(-1).parallelize(BLOCK_X)
+        return fd
+
+    refused(
+        partial(make, True),
+        "WS0247",
+        "role `compute` reads T2 to compute T1, and does not come by its slots as role `load` "
+        "fills them: slots are filled in the order of",
+        "split, merge and reorder both alike as far as loops stand outside a slot",
+    )
+    works(partial(make, False), np.negative)
+
+
+@pytest.mark.parametrize(("groups", "position", "stages"), [(2, 3, 7), (2, 4, 12), (3, 3, 8)])
+def test_stages_that_groups_do_not_divide(groups: int, position: int, stages: int) -> None:
+    def make(stages: int) -> FusionDefinition:
+        return sliced(Feed(Kind.bulk, stages), groups=groups, position=position)
+
+    whole = groups * (4 if position == 4 else 1)
+    refused(
+        partial(make, stages),
+        "WS0248",
+        f"{groups} groups of role `compute` take turns of {whole // groups} slots of T2, which has "
+        f"{stages}: a group would meet a slot at some of its uses only",
+        f"use a multiple of {whole} stages",
+    )
+    works(partial(make, 2 * whole), lambda x: 2 * x)
+
+
+def test_shares_of_unknown_length_need_an_order() -> None:
+    make = partial(ping_pong, Feed(Kind.tma, 4), groups=2)
+    refused(partial(make, ordered=False), "WS0248", "a number that is not known", "order_groups")
+    works(partial(make, ordered=True), lambda x: np.exp(x.sum(1)))
+
+
+def test_slots_used_in_two_loops() -> None:
+    """The sum of a row, and the row less its sum, from the same slots in loops of their own."""
+
+    def make(wrong: bool) -> FusionDefinition:
+        fd, (x,), y = defined(
+            [[-1, -1]], lambda fd, x: x - fd.ops.broadcast(fd.ops.sum(x, [1]), [False, True])
+        )
+        total = next(t for t in fd.fusion.tensors if t.has_reduction)
+        readers = [()] if wrong else [(total,), (y,)]
+        loads = [BULK.copy(x, *its) for its in readers]
+        for load in loads:
+            load.circular_buffer(2, role="load")
+        for tensor in (*loads, total, y):
+            tensor.split(1, 128)
+        if wrong:
+            loads[0].circular_buffer(2, stage_slice_position=2)
+        else:
+            fd.sched.inline_at(total, 2, selected_tensors=loads[:1])
+            fd.sched.inline_at(y, 2, selected_tensors=loads[1:])
+        fd.sched.inline_at(y, 1, selected_tensors=others(fd, [*loads, y]))
+        for load in loads:
+            BULK.bind(load)
+        y.axis(-1).parallelize(BLOCK_X)
+        return fd
+
+    refused(
+        partial(make, True),
+        "WS0249",
+        "role `compute` comes by the slots of T4 in loops that follow each other: the first would "
+        "use up what the second waits for",
+        "or load it twice",
+    )
+    works(partial(make, False), lambda x: x - x.sum(1, keepdims=True))
+
+
+def specialized(axis: ParallelType, other: ParallelType | None = None) -> FusionDefinition:
+    """Two inputs; groups along y take turns on each row that role `load` brings."""
+    fd, inputs, z = defined([[-1, 64]] * 2, lambda fd, x, y: x + y)
+    loads = [BULK.copy(x) for x in inputs]
+    for tensor in (*loads, z):
+        tensor.split(0, 2)
+    fd.sched.inline_at(z, 1, selected_tensors=loads)
+    for load, its in zip(loads, (axis, other or axis), strict=True):
+        fd.sched.warp_specialize(load, 8, -1, its, stage_slice_position=2)
+        BULK.bind(load)
+    z.axis(1).parallelize(BLOCK_Y)
+    z.axis(2).parallelize(BLOCK_X)
+    return fd
+
+
+def test_axes_of_groups() -> None:
+    grid = ParallelType.grid_x
+    words = "is no axis of the block; use ParallelType.block_x, block_y or block_z"
+    refused(partial(specialized, grid), "WS0250", words)
+    words = "is specialized along block_y, and another tensor of the fusion along block_x; use one"
+    refused(partial(specialized, BLOCK_X, BLOCK_Y), "WS0250", words)
+    words = "along block_y, and the fusion is specialized along block_z; call warp_specialize with"
+    refused(partial(specialized, BLOCK_Z), "WS0250", words, "ParallelType.block_y")
+    works(partial(specialized, BLOCK_Y), np.add)
+
+
+def test_sections_without_groups() -> None:
+    words = "in section `main`, and role `compute` has no groups that could follow each other"
+    refused(partial(ping_pong, Feed(Kind.tma, 4), groups=1), "WS0250", words, "or drop the order")
+    works(
+        partial(ping_pong, Feed(Kind.tma, 4), groups=1, ordered=False),
+        lambda x: np.exp(x.sum(1)),
+    )
+
+
+def test_groups_of_unknown_number() -> None:
+    def make(count: int) -> FusionDefinition:
+        fd, (x,), y = defined([[-1, count, 64]], lambda fd, x: fd.ops.neg(x))
+        load = BULK.copy(x)
+        fd.sched.inline_at(y, 1, selected_tensors=[load])
+        load.circular_buffer(8, role="load", stage_slice_position=2)
+        BULK.bind(load)
+        y.axis(1).parallelize(BLOCK_Y)
+        y.axis(2).parallelize(BLOCK_X)
+        return fd
+
+    words = "it is not known when the kernel is compiled how many; use a constant extent"
+    refused(partial(make, -1), "WS0250", words)
+    works(partial(make, 4), np.negative)
+
+
+def test_slots_in_two_bound_loops() -> None:
+    def make(position: int) -> FusionDefinition:
+        fd, _, y = defined([[-1, 256]], lambda fd, x: fd.ops.neg(x))
+        y = y.cache_before()
+        y.set_memory_type(MemoryType.shared)
+        y.set_role("work")
+        z = next(t for t in fd.fusion.tensors if t.is_output)
+        for tensor in (y, z):
+            tensor.split(1, 32)
+            tensor.split(0, 2)
+            tensor.axis(1).parallelize(BLOCK_Y)
+            tensor.axis(2).parallelize(BLOCK_Z)
+            tensor.axis(3).parallelize(BLOCK_X)
+        fd.sched.inline_at(z, 1)
+        y.circular_buffer(16, stage_slice_position=position)
+        return fd
+
+    words = "groups of warps take turns along one axis of the block only; put the slice position"
+    refused(partial(make, 3), "WS0250", words)
+    works(partial(make, 1), np.negative)
+
+
+def test_two_roles_of_broken_warps() -> None:
+    def make(tile: int) -> FusionDefinition:
+        fd, (x,), y = defined([[-1]], lambda fd, x: fd.ops.neg(x))
+        load = Feed(Kind.shared, 2).load(x)
+        for tensor in (load, y):
+            tensor.split(0, tile)
+            tensor.axis(-1).parallelize(BLOCK_X)
+        fd.sched.inline_at(y, 1, selected_tensors=[load])
+        return fd
+
+    refused(
+        partial(make, 40),
+        "WS0253",
+        "role `load` has 40 threads, and so has `compute`: of several roles of many threads only "
+        "one may have other than whole warps",
+        "bind a multiple of 32 iterations to the block",
+    )
+    works(partial(make, 64), np.negative)
+
+
+def test_groups_of_broken_warps() -> None:
+    def make(columns: int) -> FusionDefinition:
+        fd, (x,), y = defined([[-1, columns]], lambda fd, x: fd.ops.neg(x))
+        load = BULK.copy(x)
+        for tensor in (load, y):
+            tensor.split(0, 2)
+        fd.sched.inline_at(y, 1, selected_tensors=[load])
+        load.circular_buffer(4, role="load", stage_slice_position=2)
+        BULK.bind(load)
+        y.axis(1).parallelize(BLOCK_Y)
+        y.axis(2).parallelize(BLOCK_X)
+        return fd
+
+    words = "2 groups of role `compute` take turns, each of 40 threads, which are not whole warps"
+    refused(partial(make, 40), "WS0253", words, "to the other axes of the block")
+    works(partial(make, 64), np.negative)
+
+
+def test_more_groups_than_named_barriers() -> None:
+    def make(groups: int) -> FusionDefinition:
+        fd, (x,), y = defined([[-1, 32]], lambda fd, x: fd.ops.neg(x))
+        load = BULK.copy(x)
+        for tensor in (load, y):
+            tensor.split(0, groups)
+        fd.sched.inline_at(y, 1, selected_tensors=[load])
+        load.circular_buffer(2 * groups, role="load", stage_slice_position=2)
+        BULK.bind(load)
+        y.axis(1).parallelize(BLOCK_Y)
+        y.axis(2).parallelize(BLOCK_X)
+        return fd
+
+    words = "(`compute` 16) need 16 named barriers, and a block has 15 besides its own; use fewer"
+    refused(partial(make, 16), "WS0254", words)
+    works(partial(make, 15), np.negative)
+
+
+def test_a_ring_of_groups_themselves() -> None:
+    make = partial(with_weight, BULK, groups=2)
+    words = "one for all groups of warps, which take turns along block_y and do not meet"
+    refused(partial(make, role=""), "WS0255", "T5", words, "let another role fill it")
+    works(partial(make, role="weights"), np.multiply)
+
+
+def test_an_order_of_two_rings_that_deadlocks() -> None:
+    """The role brings all weights of a tile first, of which the reader frees one after the other,
+    and waits for the tile before.
+    """
+
+    def make(roles: tuple[str, str]) -> FusionDefinition:
+        def meaning(fd: FusionDefinition, x: TensorView, w: TensorView) -> TensorView:
+            return x * w
+
+        fd, (x, w), z = defined([[-1, 256], [-1, 256]], meaning)
+        weights, tile = Feed(Kind.bulk, 2).copy(w), Feed(Kind.shared, 2).copy(x)
+        for tensor in (weights, tile, z):
+            tensor.split(0, 4)
+        tile.circular_buffer(2, role=roles[0], stage_slice_position=1)
+        weights.circular_buffer(2, role=roles[1], stage_slice_position=2)
+        weights.axis(-1).parallelize(TMA)
+        bound_to_threads([tile, z], 64)
+        return fd
+
+    with pytest.raises(ProtocolError) as caught:
+        make(("load", "load")).manual_execute(inputs_of(make(("load", "load"))))
+    assert caught.value.code == "WS0901"
+    works(partial(make, ("tiles", "weights")), np.multiply)
