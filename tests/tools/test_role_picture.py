@@ -1,0 +1,157 @@
+"""The picture of roles in docs/roles.md is what its kernel does on the simulator."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from warpsmith.engine.role_facts import RoleRow, role_rows
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.rings import Ring
+from warpsmith.tools import role_picture
+from warpsmith.tools.ring_spans import Event
+from warpsmith.tools.role_example import SHAPE, scheduled_roles
+from warpsmith.tools.role_spans import Timeline, read_roles
+from warpsmith.tools.timelines import planned, timeline
+
+ROOT = Path(__file__).parents[2]
+TILES = SHAPE[1] // 128
+COMPUTE, STORE = (4, 5, 6, 7), 2
+LOADS = {"ring0": 0, "ring1": 1}
+KINDS = ("copy", "full", "asked", "warp0", "warp1")
+LEGEND = Counter(copy=1, full=1, asked=1, warp0=1)
+
+Run = tuple[Kernel, tuple[RoleRow, ...], list[Event]]
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    call = planned(scheduled_roles(), [SHAPE, SHAPE])
+    compiled = call.launches[0].compiled
+    roles = role_rows(compiled.kernel, call.problem.values, compiled.n_regs)
+    return compiled.kernel, roles, timeline(call, [SHAPE, SHAPE])
+
+
+@pytest.fixture(scope="module")
+def found(run: Run) -> Timeline:
+    return read_roles(run[2], run[0])
+
+
+def shapes(picture: str) -> Counter[str | None]:
+    """Shapes of each kind, the legend's among them."""
+    count = Counter(element.get("class") for element in ElementTree.fromstring(picture).iter())
+    return Counter({kind: count[kind] for kind in KINDS})
+
+
+def test_the_picture_is_made_again(run: Run, found: Timeline) -> None:
+    made = role_picture.picture(run[0], run[1], found)
+    wanted = {
+        "copy": 3 * TILES,
+        "full": 3 * TILES,
+        "asked": 2 * TILES,
+        "warp0": 3 * TILES,  # two warps that compute, and the one that stores
+        "warp1": 2 * TILES,
+    }
+    assert shapes(made) - LEGEND == wanted
+    drawn = ROOT / "docs" / "pictures" / "roles.svg"
+    assert shapes(drawn.read_text()) == shapes(made)
+    assert words(drawn.read_text()) == words(made)
+    assert "pictures/roles.svg" in (ROOT / "docs" / "roles.md").read_text()
+
+
+def words(picture: str) -> list[str | None]:
+    """Names and numbers from top to bottom, without those of the axis."""
+    texts = ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")
+    found = [element.text for element in texts]
+    return found[: found.index("0", found.index("store  warp 2"))]
+
+
+def test_roles_stand_between_their_rings(run: Run) -> None:
+    parts = [
+        part.name if isinstance(part, Ring) else part for part in role_picture.in_order(run[0])
+    ]
+    assert parts == ["load_gate", "ring0", "load_x", "ring1", "compute", "ring2", "store"]
+
+
+def test_slots_are_filled_used_and_filled_again(run: Run, found: Timeline) -> None:
+    found.check_order()
+    for ring in run[0].rings:
+        turns = found.turns[ring.name]
+        assert [turn.slot for turn in turns] == [n % ring.stages for n in range(TILES)]
+        assert [turn.phase for turn in turns] == [n // ring.stages for n in range(TILES)]
+
+
+def test_every_copy_of_the_timeline_is_drawn_once(run: Run, found: Timeline) -> None:
+    copies = Counter(
+        e["ts"] for e in run[2] if e.get("cat") == "copy" and e["ph"] == "b" and e["pid"] == 0
+    )
+    drawn = Counter(c.begin for turns in found.turns.values() for t in turns for c in t.copies)
+    assert drawn == copies
+    assert sum(drawn.values()) == 3 * TILES
+
+
+def test_each_warp_works_on_each_tile_when_its_slots_are_full(found: Timeline) -> None:
+    for warp in COMPUTE:
+        works = found.works[warp]
+        assert [work.number for work in works] == list(range(TILES))
+        for work in works:
+            loaded = [found.turns[ring][work.number] for ring in LOADS]
+            written = found.turns["ring2"][work.number]
+            assert all(turn.full <= work.span.begin <= turn.empty for turn in loaded)
+            assert work.span.end <= written.full
+    for work, turn in zip(found.works[STORE], found.turns["ring2"], strict=True):
+        assert turn.full <= work.span.begin < work.span.end <= turn.empty
+
+
+def test_loads_run_ahead_as_far_as_there_are_slots(run: Run, found: Timeline) -> None:
+    """What the page says: as many copies as slots before the first use; then a wait for each."""
+    first = found.works[COMPUTE[0]][0].span
+    for ring in run[0].rings:
+        if ring.name in LOADS:
+            asked = [turn.copies[0].begin for turn in found.turns[ring.name]]
+            assert sum(at < first.begin for at in asked) == ring.stages
+            assert len(found.waits[LOADS[ring.name]]) == TILES - ring.stages
+
+
+def test_in_the_steady_state_all_wait_for_the_store_role(found: Timeline) -> None:
+    stores = [turn.copies[0] for turn in found.turns["ring2"]]
+    assert all(before.end <= after.begin for before, after in pairwise(stores))
+    period = {after.begin - before.begin for before, after in pairwise(stores)}
+    computed = [work.span.begin for work in found.works[COMPUTE[0]]][2:]
+    assert {after - before for before, after in pairwise(computed)} == period
+    assert len(period) == 1
+
+
+@pytest.mark.parametrize("early", ["empty", "full"])
+def test_a_timeline_out_of_order_is_noticed(run: Run, early: str) -> None:
+    """A slot that is empty before it is full, and one that is filled before it is empty."""
+    moved = copy.deepcopy(run[2])
+    turn = read_roles(run[2], run[0]).turns["ring1"][3 if early == "empty" else 0]
+    wanted = turn.empty
+    for event in moved:
+        if event.get("cat") == "phase" and event["ts"] == wanted:
+            event["ts"] = turn.begin - 1 if early == "empty" else wanted + 1000
+    with pytest.raises(ValueError, match="ring1 slot 0 in phase"):
+        read_roles(moved, run[0]).check_order()
+
+
+def test_a_timeline_of_another_kernel_is_refused(run: Run) -> None:
+    with pytest.raises(ValueError, match="at any mbarrier"):
+        read_roles([event for event in run[2] if "mbarrier" not in event.get("args", {})], run[0])
+    shifted = copy.deepcopy(run[2])
+    event = next(e for e in shifted if e.get("cat") == "arrival")
+    event["args"]["mbarrier"] = "0x10000"
+    with pytest.raises(ValueError, match="elsewhere than"):
+        read_roles(shifted, run[0])
+    last = [e for e in run[2] if not (e.get("cat") == "phase" and e["ts"] == max_phase(run[2]))]
+    with pytest.raises(ValueError, match="is not emptied in phase"):
+        read_roles(last, run[0])
+
+
+def max_phase(events: list[Event]) -> int:
+    return max(int(event["ts"]) for event in events if event.get("cat") == "phase")

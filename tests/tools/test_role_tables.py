@@ -1,0 +1,169 @@
+"""The page about roles shows what its kernel is, what is said of it, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.protocol.edits import edited, instead
+from tests.support.hungry_roles import hungry
+from tests.support.ring_loads import Kind
+from tests.support.role_chains import transformed
+from tests.support.role_feeds import Feed
+from tests.support.role_groups import sliced
+from tests.support.role_kernels import streaming
+from tests.support.role_streams import single_dim
+from warpsmith import FusionDefinition, knobs
+from warpsmith.engine.budgets import settle_registers
+from warpsmith.engine.executable import Executable
+from warpsmith.engine.launches import CallPlan
+from warpsmith.engine.role_facts import ring_rows, role_rows
+from warpsmith.errors import ProtocolError
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.kernel.nodes import Budgets
+from warpsmith.kernel.printer import kernel_text
+from warpsmith.kernel.rings import Await
+from warpsmith.lower.pipeline import lower
+from warpsmith.protocol import check
+from warpsmith.runtime.cache import CubinCache
+from warpsmith.tools import role_tables
+from warpsmith.tools.role_example import SHAPE, scheduled_roles
+from warpsmith.tools.timelines import planned
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "roles.md").read_text()
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+TILES = SHAPE[1] // 128
+
+
+def scheduled_on_the_page() -> FusionDefinition:
+    """The page's example up to its schedule, as a file `model.py`."""
+    (example,) = BLOCK.findall(PAGE)
+    names: dict[str, object] = {}
+    exec(compile(example.partition("\na, b = ")[0], "model.py", "exec"), names)
+    found = names["fd"]
+    assert isinstance(found, FusionDefinition)
+    return found
+
+
+def call_of(fd: FusionDefinition, *shapes: tuple[int, ...]) -> CallPlan:
+    inputs = [np.zeros(shape, np.float32) for shape in shapes]
+    return Executable(fd.fusion, scheduled=True).plan_for(inputs, knobs.current())
+
+
+def tables_of(call: CallPlan) -> str:
+    (launch,) = call.launches
+    return role_tables.tables(launch.compiled, call.problem.values)
+
+
+def test_the_tables_of_the_page_are_those_of_its_kernel() -> None:
+    assert role_tables.replaced(PAGE, role_tables.example_tables()) == PAGE
+
+
+def test_the_kernel_of_the_tables_is_the_example_of_the_page() -> None:
+    fusions = (scheduled_roles().fusion, scheduled_on_the_page().fusion)
+    drawn, shown = (kernel_text(lower(fusion, "k", DataType.Int32)) for fusion in fusions)
+    assert drawn == shown
+    assert "role store, warps from 2, one elected thread" in shown
+
+
+def test_arrivals_that_are_counted_are_those_that_barriers_expect() -> None:
+    call = planned(scheduled_roles(), [SHAPE, SHAPE])
+    kernel = call.launches[0].compiled.kernel
+    rows = ring_rows(kernel, call.problem.values)
+    facts = check(kernel, call.problem.values).rings
+    assert [(r.full, r.empty, r.slots) for r in rows] == [
+        (f.full, f.empty, f.stages) for f in facts
+    ]
+    sizes = [sum(amount for _, amount in row.slot_bytes) for row in rows if row.full == 1]
+    assert sizes == [f.bytes for f in facts if f.bytes] == [2048, 2048]
+    assert {f.fills for f in facts} == {TILES}
+
+
+def test_lines_of_explain_on_the_page() -> None:
+    call = planned(scheduled_roles(), [SHAPE, SHAPE])
+    compiled = call.launches[0].compiled
+    (block,) = re.findall(r"```\n(  role .*?)```", PAGE, re.DOTALL)
+    fd = scheduled_on_the_page()
+    fd.manual_execute([np.zeros(SHAPE, np.float32)] * 2)
+    shown = fd.explain().splitlines()
+    assert all(line in shown for line in block.splitlines())
+    assert len(role_rows(compiled.kernel, call.problem.values, 0)) == 4
+
+
+def test_the_error_on_the_page_is_the_one_that_is_raised() -> None:
+    kernel = lower(scheduled_on_the_page().fusion, "gated", DataType.Int32)
+    turned = instead(
+        Await,
+        lambda wait: replace(wait, parity=integers.sub(1, wait.parity)),
+        barrier="ring2_full",
+    )
+    sizes = {f"T{tensor}_size{dim}": SHAPE[dim] for tensor in (0, 1) for dim in (0, 1)}
+    check(kernel, sizes)
+    with pytest.raises(ProtocolError) as caught:
+        check(edited(kernel, turned, "store"), sizes)
+    said = " ".join(str(caught.value).split())
+    assert said in " ".join(PAGE.split()), caught.value
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: hungry(180).kernel, lambda: streaming().kernel], ids=["derived", "left alone"]
+)
+def test_notes_on_registers_on_the_page(make: Callable[[], object], tmp_path: Path) -> None:
+    kernel = replace(make(), budgets=Budgets())  # type: ignore[type-var]
+    compile_ = CubinCache(tmp_path).get_or_compile
+    note = settle_registers(kernel, compile_).note  # type: ignore[arg-type]
+    assert f"| {note} |" in PAGE, note
+
+
+def test_groups_have_a_barrier_each_and_own_their_slots() -> None:
+    table = tables_of(call_of(sliced(Feed(Kind.bulk, 4), groups=2, position=3), (96, 128)))
+    assert "| `compute` | 4 to 11 | 256 |" in table
+    assert "| 1, 2 |" in table
+    assert "| 4 | 2048 (`T" in table
+    assert "and 2048 bytes | 4 arrivals, one a warp |" in table  # of one group's four warps
+
+
+def test_roles_that_fill_by_threads_announce_no_bytes() -> None:
+    fd = transformed(Feed(Kind.shared, 3), stores=True)
+    table = tables_of(call_of(fd, (4, 512)))
+    chain = re.findall(r"\| `(\w+)` \| `(\w+)` \| (\d arrivals?, \S+ \S+ \S+) \| ", table)
+    assert ("load", "transform_0", "2 arrivals, one a warp") in chain
+    assert all("bytes |" not in line for line in table.splitlines()[8:])
+    assert re.search(
+        r"\| `compute` \| `store` \| \d arrivals?, one a warp \| 1 arrival, of the", table
+    )
+
+
+def test_tensors_of_one_role_share_a_ring() -> None:
+    fd = single_dim(Feed(Kind.bulk, 3), ("load", "load"))
+    (row,) = ring_rows(lower(fd.fusion, "k", DataType.Int32), {"T0_size0": 512, "T1_size0": 512})
+    assert len(row.slot_bytes) == 2
+    assert (row.producer, row.consumers, row.full) == ("load", ("compute",), 1)
+    table = tables_of(call_of(fd, (512,), (512,)))
+    assert re.search(r"\(`T\d+`\), \d+ \(`T\d+`\)", table)
+    together = sum(amount for _, amount in row.slot_bytes)
+    assert f"and {together} bytes" in table
+
+
+def test_a_page_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="no lines"):
+        role_tables.replaced("no tables here", "")
+
+
+def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "roles.md"
+    before, _, rest = PAGE.partition(role_tables.START)
+    page.write_text(
+        f"{before}{role_tables.START}\nstale\n{role_tables.END}{rest.partition(role_tables.END)[2]}"
+    )
+    role_tables.main([str(page)])
+    assert page.read_text() == PAGE
+    role_tables.main([])
+    assert capsys.readouterr().out.strip() in PAGE
