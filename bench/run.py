@@ -19,7 +19,9 @@ from warpsmith.errors import ArgumentError, DeviceError
 if TYPE_CHECKING:
     from rich.console import Console
 
-SUITES = ("pointwise", "reduction", "rings", "roles", "compile", "host", "sim")
+SUITES = ("pointwise", "reduction", "rings", "roles", "compile", "host", "protocol", "sim")
+ANYWHERE = ("compile", "protocol", "sim")
+"""Suites that need no GPU."""
 PEERS = ("auto", "none", "fast")
 _PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "pointwise": pointwise.problems,
@@ -92,6 +94,10 @@ def run(
                 from bench.host import measure_host
 
                 keep(measure_host(setting))
+            elif suite == "protocol":
+                from bench.protocol import measure_protocol
+
+                keep(measure_protocol(setting, quick=choice.quick))
             elif suite == "sim":
                 from bench.sim import measure_sim
 
@@ -174,10 +180,12 @@ def _check(suites: Sequence[str], peers: str) -> None:
 
 
 def _check_device(suites: Sequence[str], setting: Setting) -> None:
-    needing = [suite for suite in suites if suite not in ("compile", "sim")]
+    needing = [suite for suite in suites if suite not in ANYWHERE]
     if needing and setting.gpu == "none":
         raise DeviceError(
             f"suite {needing[0]} needs a GPU, and there is none",
             code="WS0612",
-            remedy="run it on a machine with an NVIDIA GPU; suites compile and sim run anywhere",
+            remedy="run it on a machine with an NVIDIA GPU; suites "
+            + ", ".join(ANYWHERE)
+            + " run anywhere",
         )

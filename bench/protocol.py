@@ -1,0 +1,136 @@
+"""What the protocol check costs, each time against the limit that it promises. Needs no GPU."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench.measure import Setting, significant
+from bench.row import Row
+
+SUITE = "protocol"
+SMS = 132
+_TIMES, _QUICK_TIMES = 9, 3
+
+
+def measure_protocol(setting: Setting, *, quick: bool) -> list[Row]:
+    """Median microseconds of `check` for one block, after lowering and before compiling."""
+    from warpsmith import DataType
+    from warpsmith.engine.proofs import prove
+    from warpsmith.lower.pipeline import lower
+
+    kernels: tuple[tuple[str, Callable[[], Any], tuple[int, ...], float], ...] = (
+        ("norm", norm, (8192, 4096), 20e3),
+        ("matmul", matmul, (8192, 8192, 8192), 50e3),
+    )
+    rows = []
+    for name, schedule, shape, limit_us in kernels:
+        fusion = schedule().fusion
+        kernel = lower(fusion, name, DataType.Int32)
+        values = dict(zip(_sizes(name), shape, strict=True))
+        times = []
+        for _ in range(_QUICK_TIMES if quick else _TIMES):
+            start = time.perf_counter()
+            prove(kernel, values)
+            times.append(1e6 * (time.perf_counter() - start))
+        rows.append(
+            Row(
+                suite=SUITE,
+                problem=name,
+                shape=shape,
+                dtype="float",
+                impl="warpsmith",
+                us=significant(statistics.median(times), 3),
+                limit_us=limit_us,
+                gpu=setting.gpu,
+                versions=setting.versions,
+                date=setting.date,
+            )
+        )
+    return rows
+
+
+def _sizes(name: str) -> tuple[str, ...]:
+    """Names of the sizes of a kernel's inputs."""
+    return ("T0_size0", "T0_size1") if name == "norm" else ("T0_size0", "T1_size1", "T0_size1")
+
+
+def norm(groups: int = 2, stages: int = 4, columns: int = 4096) -> Any:
+    """Rows less their means: a load role, and groups of 128 threads that take rows in turn."""
+    from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
+
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, columns], True, DataType.Float)
+        total: Any = fd.ops.sum(x, [1])
+        mean = fd.ops.mul(total, 1 / columns)
+        y: Any = fd.ops.sub(x, fd.ops.broadcast(mean, [False, True]))
+        fd.add_output(y)
+        rows: Any = x.cache_after(op_type=LoadStoreOpType.bulk)
+        rows.set_memory_type(MemoryType.shared)
+        for tensor in (y, rows):
+            tensor.split(0, groups)
+            tensor.split(0, SMS)  # [turns, blocks, groups, columns]
+            tensor.axis(1).parallelize(ParallelType.grid_x)
+        y.split(-1, 128)
+        rest = [t for t in fd.fusion.computed if t is not y and t is not rows]
+        fd.sched.transform_like(y, rest)
+        y.axis(2).parallelize(ParallelType.block_y)
+        y.axis(-1).parallelize(ParallelType.block_x)
+        partial = total.rfactor([3])
+        rest = [t for t in fd.fusion.computed if t is not y and t is not rows]
+        fd.sched.parallelize_like(y, selected_tensors=rest)
+        rows.axis(-1).parallelize(ParallelType.tma)
+        rows.circular_buffer(stages, role="load", stage_slice_position=3)
+        fd.sched.inline_at(y, 3, best_effort=True, selected_tensors=rest)
+        fd.sched.inline_most([partial])
+    return fd
+
+
+def matmul(stages: int = 3) -> Any:
+    """Tiles of 128 x 256 by 64: a load role over tile and depth, 256 threads, a store role."""
+    from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
+
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(2))
+        product = fd.ops.mul(
+            fd.ops.broadcast(a, [False, False, True]), fd.ops.broadcast(b, [True, False, False])
+        )
+        c: Any = fd.ops.cast(fd.ops.sum(product, [1]), DataType.BFloat16)
+        fd.add_output(c)
+        fd.sched.set_registers("off")
+        total: Any = fd.fusion.producers(c)[0]
+        loads: list[Any] = [t.cache_after(op_type=LoadStoreOpType.tma) for t in (a, b)]
+        result: Any = c.cache_before()
+        staged = result.cache_after()
+        c.set_load_store_op(LoadStoreOpType.tma)
+        total.split(2, 256)
+        total.split(1, 64)
+        total.split(0, 128)  # [rows, row, depth, step, columns, column]
+        total.reorder({4: 1, 2: 2, 3: 3, 1: 4, 0: 0, 5: 5})  # [rows, columns, depth, step, ...]
+        total.merge(0)
+        total.split(0, SMS)  # [turns, blocks, depth, step, row, column]
+        total.axis(1).parallelize(ParallelType.grid_x)
+        fd.sched.transform_like(total)
+        for load in loads:
+            load.set_memory_type(MemoryType.shared)
+        loads[0].reorder({5: 3})
+        loads[0].reorder({5: 4})  # [turns, blocks, depth, column, row, step]
+        loads[1].reorder({4: 3})  # [turns, blocks, depth, row, step, column]
+        for tensor in (*loads, c):
+            tensor.axis(-2).parallelize(ParallelType.tma)
+            tensor.axis(-1).parallelize(ParallelType.tma)
+        total.axis(5).parallelize(ParallelType.block_x)
+        fd.sched.parallelize_like(total, 2, [*loads, c])
+        apart = {id(t) for t in (total, *loads, c)}
+        rest = [t for t in fd.fusion.computed if id(t) not in apart]
+        fd.sched.parallelize_like(total, selected_tensors=rest)
+        fd.sched.inline_at(total, 3, selected_tensors=loads)
+        fd.sched.inline_at(c, 2, best_effort=True, selected_tensors=[total, result, staged])
+        fd.sched.inline_most([t for t in rest if t is not result and t is not staged])
+        for load in loads:
+            load.circular_buffer(stages, role="load")
+        staged.set_memory_type(MemoryType.shared)
+        c.set_role("store")
+    return fd
