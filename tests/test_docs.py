@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "warpsmith"
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"\bWS\d{4}\b")
+SPAN = re.compile(r"\b(WS\d{4}) to (WS\d{4})\b")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
@@ -33,3 +37,32 @@ def test_the_readme_table_is_the_benchmark_files() -> None:
     from bench.readme import readme_table
 
     assert readme_table(ROOT / "docs" / "benchmarks") in (ROOT / "README.md").read_text()
+
+
+def raised_codes(modules: Iterable[Path]) -> set[str]:
+    """Every code that the text of these modules names."""
+    return {code for path in modules for code in CODE.findall(path.read_text())}
+
+
+def listed_codes(page: Path) -> set[str]:
+    """The codes that a page names, one by one or as a span."""
+    text = page.read_text()
+    found = set(CODE.findall(text))
+    for first, last in SPAN.findall(text):
+        found |= {f"WS{n:04}" for n in range(int(first[2:]), int(last[2:]) + 1)}
+    return found
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if CODE.search(p.read_text())], ids=str)
+def test_codes_on_a_page_are_raised(page: Path) -> None:
+    assert set(CODE.findall(page.read_text())) - raised_codes(PACKAGE.rglob("*.py")) == set()
+
+
+def test_every_refusal_of_roles_is_listed() -> None:
+    """Codes of schedules with roles, of registers, and of the protocol check."""
+    modules = ["schedule/roles.py", "ir/slices.py", "lower/roles.py", "lower/passages.py"]
+    modules += ["lower/specialize.py", "engine/budgets.py", "engine/confirm.py"]
+    paths = [*(PACKAGE / module for module in modules), *(PACKAGE / "protocol").glob("*.py")]
+    wanted = raised_codes(paths)
+    assert len(wanted) > 30
+    assert wanted - listed_codes(ROOT / "docs" / "roles.md") == set()
