@@ -66,3 +66,11 @@ def test_every_refusal_of_roles_is_listed() -> None:
     wanted = raised_codes(paths)
     assert len(wanted) > 30
     assert wanted - listed_codes(ROOT / "docs" / "roles.md") == set()
+
+
+def test_the_passes_are_those_of_the_pipeline() -> None:
+    from warpsmith.lower.pipeline import STAGES
+
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    listed = re.findall(r"^(\d+)\. `(\w+)`", page, re.MULTILINE)
+    assert listed == [(str(n), stage.name) for n, stage in enumerate(STAGES, start=1)]

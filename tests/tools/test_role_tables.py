@@ -18,9 +18,8 @@ from tests.support.role_feeds import Feed
 from tests.support.role_groups import sliced
 from tests.support.role_kernels import streaming
 from tests.support.role_streams import single_dim
-from warpsmith import FusionDefinition, knobs
+from warpsmith import FusionDefinition
 from warpsmith.engine.budgets import settle_registers
-from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.role_facts import ring_rows, role_rows
 from warpsmith.errors import ProtocolError
@@ -50,11 +49,6 @@ def scheduled_on_the_page() -> FusionDefinition:
     found = names["fd"]
     assert isinstance(found, FusionDefinition)
     return found
-
-
-def call_of(fd: FusionDefinition, *shapes: tuple[int, ...]) -> CallPlan:
-    inputs = [np.zeros(shape, np.float32) for shape in shapes]
-    return Executable(fd.fusion, scheduled=True).plan_for(inputs, knobs.current())
 
 
 def tables_of(call: CallPlan) -> str:
@@ -123,7 +117,7 @@ def test_notes_on_registers_on_the_page(make: Callable[[], object], tmp_path: Pa
 
 
 def test_groups_have_a_barrier_each_and_own_their_slots() -> None:
-    table = tables_of(call_of(sliced(Feed(Kind.bulk, 4), groups=2, position=3), (96, 128)))
+    table = tables_of(planned(sliced(Feed(Kind.bulk, 4), groups=2, position=3), [(96, 128)]))
     assert "| `compute` | 4 to 11 | 256 |" in table
     assert "| 1, 2 |" in table
     assert "| 4 | 2048 (`T" in table
@@ -132,7 +126,7 @@ def test_groups_have_a_barrier_each_and_own_their_slots() -> None:
 
 def test_roles_that_fill_by_threads_announce_no_bytes() -> None:
     fd = transformed(Feed(Kind.shared, 3), stores=True)
-    table = tables_of(call_of(fd, (4, 512)))
+    table = tables_of(planned(fd, [(4, 512)]))
     chain = re.findall(r"\| `(\w+)` \| `(\w+)` \| (\d arrivals?, \S+ \S+ \S+) \| ", table)
     assert ("load", "transform_0", "2 arrivals, one a warp") in chain
     assert all("bytes |" not in line for line in table.splitlines()[8:])
@@ -146,7 +140,7 @@ def test_tensors_of_one_role_share_a_ring() -> None:
     (row,) = ring_rows(lower(fd.fusion, "k", DataType.Int32), {"T0_size0": 512, "T1_size0": 512})
     assert len(row.slot_bytes) == 2
     assert (row.producer, row.consumers, row.full) == ("load", ("compute",), 1)
-    table = tables_of(call_of(fd, (512,), (512,)))
+    table = tables_of(planned(fd, [(512,), (512,)]))
     assert re.search(r"\(`T\d+`\), \d+ \(`T\d+`\)", table)
     together = sum(amount for _, amount in row.slot_bytes)
     assert f"and {together} bytes" in table
