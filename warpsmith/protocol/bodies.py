@@ -40,7 +40,17 @@ from warpsmith.protocol.accesses import Access, Division, Way, accesses, synchro
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scalar, Scope, UnknownError, constant
 from warpsmith.protocol.skeleton import Kind, Step
-from warpsmith.protocol.walks import Condition, Leaf, Loop, Move, Node, Pool, Segment
+from warpsmith.protocol.walks import (
+    Condition,
+    Leaf,
+    Loop,
+    Move,
+    Node,
+    Pool,
+    Segment,
+    loops_of,
+    scalars_of,
+)
 
 LANES = 32
 """Threads of a warp, each of which does what no thread is elected for."""
@@ -104,7 +114,6 @@ class Body:
         self._runner = runner
         self._threads = runner.threads
         self._elected = False
-        self._names: set[str] = set()
 
     def nodes(self, statements: Iterable[Statement]) -> tuple[Node, ...]:
         """The statements, all but those that synchronization does not depend on."""
@@ -148,7 +157,7 @@ class Body:
         places = frozenset(cursor.name for cursor in self._scope.cursors.values())
         for node in nodes:
             if isinstance(node, Segment):
-                self._names |= node.seal(places)
+                node.seal(places)
         return tuple(nodes)
 
     def _data(self, statement: Statement) -> tuple[Access, ...]:
@@ -186,7 +195,6 @@ class Body:
         self._threads, self._elected = outside
         if holds.constant is not None:
             return body
-        self._names |= holds.names
         return [Condition(holds, self._sealed(body))] if body else []
 
     def _loop(self, loop: For) -> list[Node]:
@@ -197,19 +205,17 @@ class Body:
         if extent.constant == 0:
             return []
         index = loop.symbol.name
-        outside = self._names
-        self._names = set()
         fresh = index not in self._scope.loops
         self._scope.loops.add(index)
         body = self._sealed(self._list(loop.body))
         if fresh:
             self._scope.loops.discard(index)
-        inside = self._names
-        self._names = outside | (inside - {index}) | extent.names
         if not body:
             return []
         cursors = sorted({cursor.name for cursor in self._scope.cursors.values()} & _moved(body))
-        return [Loop(index, extent, body, tuple(cursors), index in inside)]
+        watched = {id(scalar): scalar for scalar in scalars_of(body) if index in scalar.names}
+        nested = tuple((each.name, each.extent) for each in loops_of(body))
+        return [Loop(index, extent, body, tuple(cursors), tuple(watched.values()), nested)]
 
     def _parted(self, statement: Statement) -> NoReturn:
         """Some threads of a warp come by synchronization, and others do not."""

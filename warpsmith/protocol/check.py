@@ -10,10 +10,10 @@ their state repeats (`repeats.py`). A kernel that fails must not be launched.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
-from warpsmith.errors import ProtocolError
+from warpsmith.errors import InternalError, ProtocolError
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.protocol.extract import launch_values, skeleton_of
@@ -25,6 +25,11 @@ from warpsmith.protocol.resources import check_resources
 from warpsmith.protocol.rules import Break, Broken
 from warpsmith.protocol.sizes import Block, blocks_of, shortened, sizes_for, symbols_of
 from warpsmith.protocol.skeleton import Skeleton
+from warpsmith.protocol.walks import TooLongError
+
+CUTS = (1024, 256, 64, 16)
+"""Iterations that loops of a block may have whose whole run is too long. More than a few turns of a
+ring show nothing new, unless loops of very different lengths meet."""
 
 SHORTEST = 40
 """Iterations up to which shorter runs are sought that go wrong in the same way."""
@@ -60,6 +65,8 @@ class Verdict:
         taken: those that were run, not concluded.
         phases: of all barriers together that were completed.
         shared_bytes: of the block.
+        shortened: iterations to which loops were cut, since the block's whole run is too long to be
+            listed; 0 where nothing was.
     """
 
     agents: int
@@ -68,6 +75,7 @@ class Verdict:
     phases: int
     shared_bytes: int
     rings: tuple[RingFacts, ...] = ()
+    shortened: int = 0
 
 
 def check(kernel: Kernel, values: Mapping[str, int], *, block: Block = (0, 0, 0)) -> Verdict:
@@ -81,11 +89,26 @@ def check(kernel: Kernel, values: Mapping[str, int], *, block: Block = (0, 0, 0)
     Raises:
         ProtocolError: with the rule that is broken, where, by whom, and the shortest run.
     """
-    try:
-        return _verdict(kernel, values, block)
-    except Broken as broken:
-        found = broken.found
-    raise _explained(kernel, values, block, found)
+    for count in (0, *CUTS):
+        cut, sizes = _cut(kernel, values, block, count) if count else (kernel, values)
+        try:
+            return replace(_verdict(cut, sizes, block), shortened=count)
+        except TooLongError:
+            continue
+        except Broken as broken:
+            found = broken.found
+        raise _explained(cut, sizes, block, found)
+    raise InternalError(f"{kernel.name}: loops of {CUTS[-1]} iterations have too many steps")
+
+
+def _cut(
+    kernel: Kernel, values: Mapping[str, int], block: Block, count: int
+) -> tuple[Kernel, Mapping[str, int]]:
+    """The kernel with no loop of more than `count` iterations that sizes or constants decide."""
+    names = tuple(name for name in symbols_of(kernel) if name in values)
+    sizes = sizes_for(kernel, values, block, names, count) or values
+    least = {**values, **{name: min(sizes[name], values[name]) for name in names}}
+    return shortened(kernel, count), least
 
 
 def check_any_sizes(kernel: Kernel, fixed: Mapping[str, int] | None = None) -> tuple[Verdict, ...]:

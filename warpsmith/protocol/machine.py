@@ -32,6 +32,9 @@ from warpsmith.protocol.states import PENDING, AgentState, BarrierState, Clock, 
 _AWAIT, _ARRIVE, _EXPECT, _LOAD = Kind.AWAIT, Kind.ARRIVE, Kind.EXPECT, Kind.LOAD
 _READ, _WRITE, _MEET, _JOIN = Kind.READ, Kind.WRITE, Kind.MEET, Kind.JOIN
 
+ROUND = 64
+"""Steps after which the others have their turn, at the next wait."""
+
 MOST_BYTES = (1 << 20) - 1
 """That a phase of an mbarrier can count (PTX ISA, "mbarrier")."""
 
@@ -108,7 +111,8 @@ class Machine(Breaks):
     # --- steps ---------------------------------------------------------------------------------
 
     def _run(self, number: int, agent: AgentState) -> None:
-        """Take steps until one waits or the list ends."""
+        """Take steps until one waits, the list ends, or a round's worth is taken."""
+        enough = agent.at + ROUND
         steps, clock = agent.steps, agent.clock
         barriers, places = self.barriers, self.places
         while agent.at < agent.end:
@@ -147,8 +151,8 @@ class Machine(Breaks):
             agent.at += 1
             if self._fair:
                 self.history.append(past)
-                if kind is _AWAIT:
-                    return
+            if kind is _AWAIT and (self._fair or agent.at > enough):
+                return
 
     def _await(self, number: int, agent: AgentState, step: Step, barrier: BarrierState) -> bool:
         clock = agent.clock

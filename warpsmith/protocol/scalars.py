@@ -18,6 +18,14 @@ Values = dict[str, int]
 
 Function = Callable[[Values], int]
 
+Range = tuple[float, float]
+"""The least and the largest value of an integer."""
+
+Ranges = Mapping[str, Range]
+"""Of loop indices, by name."""
+
+ANY: Range = (-math.inf, math.inf)
+
 
 class UnknownError(Exception):
     """An expression that threads of one warp may disagree on, or that memory decides."""
@@ -29,18 +37,49 @@ class UnknownError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """An integer: a constant, or a function of the values with these names."""
+    """An integer: a constant, or a function of the values with these names.
+
+    Attributes:
+        op, parts: the operation that it is, if it is one, and its operands.
+        own: its range, where it is no operation and no loop index.
+    """
 
     constant: int | None
     function: Function
     names: frozenset[str] = frozenset()
+    op: str = ""
+    parts: tuple[Scalar, ...] = ()
+    own: Range | None = None
 
     def __call__(self, values: Values) -> int:
         return self.function(values)
 
+    def range(self, ranges: Ranges) -> Range:
+        """Bounds of the value, where loop indices are within theirs."""
+        if self.constant is not None:
+            return (self.constant, self.constant)
+        if self.op:
+            bounds = _RANGES.get(self.op)
+            return bounds(*[part.range(ranges) for part in self.parts]) if bounds else ANY
+        return self.own or ranges.get(next(iter(self.names)), ANY)
+
+    def independent(self, name: str, ranges: Ranges) -> bool:
+        """Whether the value is the same for all values of one loop index within its range."""
+        if name not in self.names:
+            return True
+        low, high = self.range(ranges)
+        if low == high:
+            return True
+        return bool(self.parts) and all(part.independent(name, ranges) for part in self.parts)
+
 
 def constant(value: int) -> Scalar:
     return Scalar(value, lambda values: value)
+
+
+def index(name: str) -> Scalar:
+    """The index of a loop."""
+    return Scalar(None, lambda values: values[name], frozenset((name,)))
 
 
 @dataclass(slots=True)
@@ -91,12 +130,13 @@ class Scope:
             place, stages = cursor.name, cursor.stages
             names = frozenset((place,))
             if name == cursor.phase.name:
-                return Scalar(None, lambda values: values[place] // stages, names)
-            return Scalar(None, lambda values: values[place] % stages, names)
+                return Scalar(None, lambda values: values[place] // stages, names, own=(0, 1))
+            end = stages - 1
+            return Scalar(None, lambda values: values[place] % stages, names, own=(0, end))
         if first:
             return constant(0)
         if name in self.loops:
-            return Scalar(None, lambda values: values[name], frozenset((name,)))
+            return index(name)
         raise UnknownError(name)
 
     def _apply(self, expr: Apply, first: bool) -> Scalar:
@@ -111,9 +151,13 @@ class Scope:
             return constant(int(operation(*constants)))
         names = frozenset().union(*(arg.names for arg in args))
         if len(args) == 2:
-            return Scalar(None, _binary(operation, *args), names)
+            return Scalar(None, _binary(operation, *args), names, expr.op, args)
         functions = [arg.function for arg in args]
-        return Scalar(None, lambda values: int(operation(*[f(values) for f in functions])), names)
+
+        def function(values: Values) -> int:
+            return int(operation(*[each(values) for each in functions]))
+
+        return Scalar(None, function, names, expr.op, args)
 
     def _both(self, expr: Apply, first: bool) -> Scalar:
         """A conjunction is false where one side is, whatever the other side may be."""
@@ -134,7 +178,12 @@ class Scope:
         if len(sides) < 2:
             return sides[0] if sides else constant(1)
         names = frozenset().union(*(side.names for side in sides))
-        return Scalar(None, lambda values: int(all(side(values) for side in sides)), names)
+        functions = [side.function for side in sides]
+
+        def function(values: Values) -> int:
+            return int(all(each(values) for each in functions))
+
+        return Scalar(None, function, names, expr.op, tuple(sides))
 
 
 def _binary(operation: Callable[..., int], a: Scalar, b: Scalar) -> Function:
@@ -166,4 +215,91 @@ _OPERATIONS: dict[str, Callable[..., int]] = {
     "le": lambda a, b: a <= b,
     "eq": lambda a, b: a == b,
     "logical_or": lambda a, b: bool(a) or bool(b),
+}
+
+
+def _sum(*terms: Range) -> Range:
+    return sum(low for low, _ in terms), sum(high for _, high in terms)
+
+
+def _product(*factors: Range) -> Range:
+    low, high = 1.0, 1.0
+    for a, b in factors:
+        corners = [_times(x, y) for x in (low, high) for y in (a, b)]
+        low, high = min(corners), max(corners)
+    return low, high
+
+
+def _times(a: float, b: float) -> float:
+    return 0 if a == 0 or b == 0 else a * b
+
+
+def _quotient(a: Range, b: Range, *rest: Range) -> Range:
+    if b[0] < 1 or math.inf in (abs(a[0]), abs(a[1]), b[1]):
+        return ANY
+    corners = [x // y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _raised_quotient(a: Range, b: Range) -> Range:
+    low, high = _quotient((-a[1], -a[0]), b)
+    return -high, -low
+
+
+def _remainder(a: Range, b: Range) -> Range:
+    if b[0] != b[1] or b[0] < 1:
+        return ANY
+    if math.inf not in (abs(a[0]), abs(a[1])) and a[0] // b[0] == a[1] // b[0]:
+        return a[0] % b[0], a[1] % b[0]
+    return 0, b[0] - 1
+
+
+def _less(a: Range, b: Range) -> Range:
+    return int(a[1] < b[0]), int(a[0] < b[1])
+
+
+def _at_most(a: Range, b: Range) -> Range:
+    return int(a[1] <= b[0]), int(a[0] <= b[1])
+
+
+def _equal(a: Range, b: Range) -> Range:
+    return int(a[0] == a[1] == b[0] == b[1]), int(a[0] <= b[1] and b[0] <= a[1])
+
+
+def _both_of(*sides: Range) -> Range:
+    return int(all(_holds(side) for side in sides)), int(not any(side == (0, 0) for side in sides))
+
+
+def _one_of(*sides: Range) -> Range:
+    return int(any(_holds(side) for side in sides)), int(any(side != (0, 0) for side in sides))
+
+
+def _holds(side: Range) -> bool:
+    """Whether it is never 0."""
+    return side[0] > 0 or side[1] < 0
+
+
+def _chosen(condition: Range, a: Range, b: Range) -> Range:
+    if condition == (0, 0):
+        return b
+    return a if _holds(condition) else (min(a[0], b[0]), max(a[1], b[1]))
+
+
+_RANGES: dict[str, Callable[..., Range]] = {
+    "cast": lambda a: a,
+    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "add": _sum,
+    "mul": _product,
+    "floordiv": _quotient,
+    "divide": _quotient,
+    "ceildiv": _raised_quotient,
+    "mod": _remainder,
+    "where": _chosen,
+    "minimum": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "maximum": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "lt": _less,
+    "le": _at_most,
+    "eq": _equal,
+    "logical_and": _both_of,
+    "logical_or": _one_of,
 }

@@ -2,19 +2,27 @@
 
 A body is made ready once for the agents that run it: runs of statements between loops become
 segments, each of which knows its steps for every place of the cursors that it uses. Walking then
-is little more than joining lists. A loop whose body does not look at its index repeats itself as
-soon as the cursors are where they were, and is repeated as a list.
+is little more than joining lists. Iterations of a loop in which nothing depends on its index
+repeat themselves as soon as the cursors are where they were, and are repeated as a list; those in
+which something does are few: first and last ones, as ranges of conditions and bytes show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from warpsmith.protocol.scalars import Scalar, Values
+from warpsmith.protocol.scalars import Range, Scalar, Values, index
 from warpsmith.protocol.skeleton import Kind, Step
 
 Steps = list[Step]
+
+MOST_STEPS = 1 << 22
+"""Of one agent's list."""
+
+
+class TooLongError(Exception):
+    """An agent would take more than `MOST_STEPS` steps."""
 
 
 class Pool:
@@ -71,8 +79,8 @@ class Segment:
     _varying: tuple[Scalar, ...] = ()
     _known: dict[tuple[int, ...], tuple[Steps, dict[str, int]]] = field(default_factory=dict)
 
-    def seal(self, cursors: frozenset[str]) -> frozenset[str]:
-        """Find out what the steps depend on; the names of loop indices among that."""
+    def seal(self, cursors: frozenset[str]) -> None:
+        """Find out what the steps depend on, given the names of all cursors."""
         operands = [o for i in self.items if isinstance(i, Leaf) for o in i.operands]
         operands += [i.by for i in self.items if isinstance(i, Move)]
         names = frozenset().union(*(o.names for o in operands))
@@ -83,9 +91,8 @@ class Segment:
         mixed = [o for o in operands if o.names & indices and o.names & moved]
         varying = [o for o in operands if o.names & indices and not o.names & moved]
         for name in sorted(frozenset().union(*(o.names & indices for o in mixed))):
-            varying.append(_index(name))
+            varying.append(index(name))
         self._varying = tuple(varying)
-        return indices
 
     def emit(self, values: Values, out: Steps) -> None:
         key = (
@@ -113,10 +120,6 @@ class Segment:
         return out, moved
 
 
-def _index(name: str) -> Scalar:
-    return Scalar(None, lambda values: values[name], frozenset((name,)))
-
-
 @dataclass(frozen=True, slots=True)
 class Condition:
     """Nodes that run where a condition holds."""
@@ -135,26 +138,44 @@ class Loop:
     """Nodes that run so many times.
 
     Attributes:
-        index: name of the loop's index.
+        name: of the loop's index.
         cursors: names of all that the body moves.
-        looks: the body depends on the index.
+        watched: what in the body depends on the index.
+        inner: loops inside, by the names of their indices, with their extents.
     """
 
-    index: str
+    name: str
     extent: Scalar
     body: tuple[Node, ...]
     cursors: tuple[str, ...]
-    looks: bool
+    watched: tuple[Scalar, ...]
+    inner: tuple[tuple[str, Scalar], ...]
 
     def emit(self, values: Values, out: Steps) -> None:
         count = self.extent(values)
-        if self.looks:
-            for index in range(count):
-                values[self.index] = index
-                for node in self.body:
-                    node.emit(values, out)
+        if count <= 0:
             return
-        self._repeated(count, values, out)
+        if not self.watched:
+            self._repeated(count, values, out)
+            return
+        ranges: dict[str, Range] = {name: (value, value) for name, value in values.items()}
+        self._split(0, count, values, ranges, out)
+
+    def _split(
+        self, start: int, end: int, values: Values, ranges: dict[str, Range], out: Steps
+    ) -> None:
+        """Iterations from `start` to before `end`, those that are alike as one."""
+        if end - start > 1:
+            ranges[self.name] = (start, end - 1)
+            for name, extent in self.inner:
+                ranges[name] = (0, max(extent.range(ranges)[1] - 1, 0))
+            if not all(each.independent(self.name, ranges) for each in self.watched):
+                middle = (start + end) // 2
+                self._split(start, middle, values, ranges, out)
+                self._split(middle, end, values, ranges, out)
+                return
+        values[self.name] = start
+        self._repeated(end - start, values, out)
 
     def _repeated(self, count: int, values: Values, out: Steps) -> None:
         """Iterations until the cursors are where they were, and then those again."""
@@ -166,6 +187,8 @@ class Loop:
             if places in met:
                 first = met[places]
                 period = len(starts) - first
+                if len(out) + (len(out) - starts[first]) * (left // period) > MOST_STEPS:
+                    raise TooLongError
                 out += out[starts[first] :] * (left // period)
                 left %= period
                 met = {}
@@ -190,3 +213,23 @@ def walked(nodes: Sequence[Node]) -> Steps:
     for node in nodes:
         node.emit(values, out)
     return out
+
+
+def scalars_of(nodes: Sequence[Node]) -> Iterator[Scalar]:
+    """All that nodes, and those inside them, evaluate."""
+    for node in nodes:
+        if isinstance(node, Segment):
+            for item in node.items:
+                yield from (item.by,) if isinstance(item, Move) else item.operands
+        else:
+            yield node.extent if isinstance(node, Loop) else node.holds
+            yield from scalars_of(node.body)
+
+
+def loops_of(nodes: Sequence[Node]) -> Iterator[Loop]:
+    """All loops, outer ones first."""
+    for node in nodes:
+        if not isinstance(node, Segment):
+            if isinstance(node, Loop):
+                yield node
+            yield from loops_of(node.body)
