@@ -24,6 +24,14 @@ OF_NOTHING = ("inner_max_of_1_blocks", "inner_max_of_3_blocks", "dynamic_threads
 """Cases without a meaning, or without threads, where an extent is 0."""
 
 
+LOADED_BY_TMA = [
+    case
+    for case in CASES
+    if Kind.bulk in case.kinds and case.name not in ("mixed_kinds", "stored_by_role")
+]
+"""With nothing by threads that asks for aligned addresses, and something to load."""
+
+
 def every(step: int, cases: Sequence[Case]) -> list[object]:
     """Parameters of all cases, of which one of so many is run always, and the others are slow."""
     return [
@@ -65,17 +73,22 @@ def shifted(array: Array) -> Array:
 
 
 @pytest.mark.parametrize("only_first", [False, True])
-@pytest.mark.parametrize("case", every(12, [c for c in CASES if Kind.bulk in c.kinds]))
+@pytest.mark.parametrize("case", every(12, LOADED_BY_TMA))
 def test_addresses_that_tma_does_not_take(case: Case, only_first: bool) -> None:
     """Threads of the role copy instead; or of one of its tensors, beside the TMA unit."""
     extent = case.extents[-1]
     inputs = case.inputs(extent, seed=1)
     moved = [shifted(x) if not (only_first and place) else x for place, x in enumerate(inputs)]
     fd = run_clean(case, Feed(Kind.bulk, case.stages[-1]), moved, extent)
-    if len(moved) > 1 and only_first and not case.name.startswith("ring_"):
-        assert fd.explain().count("is copied by the threads") == 1
-    else:
-        assert "is copied by the threads" in fd.explain()
+    assert "is copied by the threads" in fd.explain()
+
+
+@pytest.mark.parametrize("name", ["three_tensors_of_a_role", "two_rings_of_a_role"])
+def test_a_role_that_copies_one_tensor_and_asks_tma_for_others(name: str) -> None:
+    case = case_named(name)
+    inputs = case.inputs(500, seed=3)
+    fd = run_clean(case, Feed(Kind.bulk, 3), [shifted(inputs[0]), *inputs[1:]], 500)
+    assert fd.explain().count("is copied by the threads") == 1
 
 
 def test_rows_of_1992_bytes() -> None:
