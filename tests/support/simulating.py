@@ -27,6 +27,7 @@ from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
 from warpsmith.sim import machine
 from warpsmith.sim.ptx import read
+from warpsmith.sim.report import Report
 from warpsmith.sim.simulate import simulate
 
 SCHEDULES = 8
@@ -62,6 +63,27 @@ def simulated(
         values: as for `run_kernel`.
         memory: inputs and outputs before the run; undefined elements are poisoned.
     """
+    report = reported(kernel, values, memory, schedules=schedules)
+    if report is None:
+        return {}
+    assert report.verdict == "clean", f"{report}\n{cuda_text(kernel)}"
+    return {name: array for name, array in report.arrays.items() if name in memory}
+
+
+def reported(
+    kernel: Kernel,
+    values: Mapping[str, float],
+    memory: Mapping[str, Contents],
+    *,
+    schedules: int = SCHEDULES,
+    text: str | None = None,
+) -> Report | None:
+    """What the simulator says of the kernel's PTX; None where there are no threads.
+
+    Args:
+        values, memory: as for `simulated`.
+        text: CUDA that takes the place of the kernel's.
+    """
     numbers: dict[str, Any] = {name: v for name, v in values.items() if isinstance(v, int)}
     for reciprocal in kernel.reciprocals:
         magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, numbers))
@@ -71,8 +93,8 @@ def simulated(
     grid = tuple(evaluate(extent, numbers) for extent in kernel.launch.grid)
     block = tuple(evaluate(extent, numbers) for extent in kernel.launch.block)
     if 0 in grid or 0 in block:
-        return {}
-    source = Source(text=cuda_text(kernel), entry=kernel.name)
+        return None
+    source = Source(text=cuda_text(kernel) if text is None else text, entry=kernel.name)
     binary = CubinCache(knobs.current().cache_dir).get_or_compile(source)
     program = read(str(binary.ptx), kernel.name)
     buffers = [
@@ -94,9 +116,7 @@ def simulated(
         buffers=tuple(buffers),
         parameters=parameter_bytes(program, formats_of(kernel), given),
     )
-    report = simulate(launch, count=schedules)
-    assert report.verdict == "clean", f"{report}\n{cuda_text(kernel)}"
-    return {name: array for name, array in report.arrays.items() if name in memory}
+    return simulate(launch, count=schedules)
 
 
 def _buffer(
