@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 from tests.sim.support.small import ADD_ONE, add_one_spec
 from warpsmith import sim
 from warpsmith.errors import SimulationError
+from warpsmith.sim.machine import SHARED_LIMIT
 from warpsmith.sim.ptx import read
+from warpsmith.sim.simulate import simulate
 from warpsmith.sim.spec import prepare
 
 X = {"dtype": "float32", "shape": [32], "init": "arange"}
@@ -229,3 +232,16 @@ def test_texts_that_are_no_specs(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(SimulationError) as caught:
         sim.load_spec(path)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(("excess", "fits"), [(0, True), (1, False)])
+def test_launches_without_a_spec_have_no_more_shared_memory(excess: int, fits: bool) -> None:
+    launch = prepare(
+        read(TAKES.format(size=4)), {"grid": [1], "block": [32], "params": [{"u32": 0}]}
+    )
+    large = replace(launch.launch, dynamic_shared=SHARED_LIMIT + excess)
+    if fits:
+        assert simulate(large, count=1).verdict == "clean"
+        return
+    with pytest.raises(SimulationError, match=f"takes {SHARED_LIMIT + 1} bytes of shared memory"):
+        simulate(large, count=1)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from warpsmith.errors import SimulationError
 from warpsmith.sim import records
 from warpsmith.sim.isa import Space, Window
 from warpsmith.sim.library import library
@@ -86,6 +87,17 @@ class Outcome:
     printed: str
     events: Array
     events_lost: int
+
+
+def check_shared(launch: Launch) -> None:
+    """Raise SimulationError where a CTA takes more shared memory than there is."""
+    taken = launch.shared_end - int(Window.SHARED_START)
+    if taken > SHARED_LIMIT:
+        raise SimulationError(
+            f"a CTA takes {taken} bytes of shared memory",
+            code="WS0801",
+            remedy=f"at most {SHARED_LIMIT} are there",
+        )
 
 
 def address_of(position: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsmith.sim.isa import Op, Window
-from warpsmith.sim.machine import Launch, Order, Outcome, block_index, run_once
+from warpsmith.sim.machine import Launch, Order, Outcome, block_index, check_shared, run_once
 from warpsmith.sim.records import pack
 from warpsmith.sim.report import KINDS, WRONG_OUTPUT, Finding, Report, Site
 from warpsmith.sim.trace import write_trace
@@ -68,9 +68,10 @@ def simulate(
         progress: called before each schedule.
         trace: where to write a timeline of the first schedule.
 
-    The input arrays are not changed. Raises SimulationError when the machine cannot be built, or
-    the timeline cannot be written.
+    The input arrays are not changed. Raises SimulationError when a CTA takes more shared memory
+    than there is, the machine cannot be built, or the timeline cannot be written.
     """
+    check_shared(launch)
     packed = pack(launch.program)
     names = tuple(buffer.name for buffer in launch.buffers)
     found: dict[tuple[object, ...], Finding] = {

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from warpsmith.sim.contents import buffers_of, expectation, expectations_of
 from warpsmith.sim.entries import Spec, dim3, integer, listed, refuse, table, word
-from warpsmith.sim.machine import SHARED_LIMIT, Dim3, Launch
+from warpsmith.sim.machine import SHARED_LIMIT, Dim3, Launch, check_shared
 from warpsmith.sim.parameters import with_parameters
 from warpsmith.sim.program import Program
 from warpsmith.sim.simulate import Expectation
@@ -110,11 +110,7 @@ def prepare(
         buffers=buffers,
         parameters=b"",
     )
-    if launch.shared_end - 1024 > SHARED_LIMIT:
-        refuse(
-            f"a CTA takes {launch.shared_end - 1024} bytes of shared memory",
-            f"at most {SHARED_LIMIT} are there",
-        )
+    check_shared(launch)
     contents = {buffer.name: buffer.array for buffer in buffers}
     outputs = spec.get("outputs", ())
     if not isinstance(outputs, list | tuple):
