@@ -124,6 +124,36 @@ class Welford:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Matmul:
+    """`output = sum over k of a * b`, in float; the output's root axes are batches, m, n, k.
+
+    `axes[i][d]` is the root axis of the output that dimension `d` of operand `i` is. The last root
+    axis is the reduced one.
+    """
+
+    a: TensorView
+    b: TensorView
+    output: TensorView
+    axes: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return (self.a, self.b)
+
+    @property
+    def outputs(self) -> tuple[TensorView, ...]:
+        return (self.output,)
+
+    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
+        return tuple(
+            (axis, self.output.root[position])
+            for operand, axes in zip((self.a, self.b), self.axes, strict=True)
+            if operand is source
+            for axis, position in zip(operand.shape_axes, axes, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Full:
     """Every element of `output` is the scalar `value`."""
 
@@ -162,7 +192,7 @@ class Iota:
         return ()
 
 
-Operation = Pointwise | Move | Reduction | Welford | Full | Iota
+Operation = Pointwise | Move | Reduction | Welford | Matmul | Full | Iota
 
 
 def tensor_inputs(operation: Operation) -> tuple[TensorView, ...]:
@@ -186,6 +216,8 @@ def with_values(
             return Reduction(op, given[0], output)
         case Welford():
             return Welford(given, *outputs)
+        case Matmul(axes=axes):
+            return Matmul(given[0], given[1], output, axes)
         case Full():
             return Full(given[0], output)
         case Iota():

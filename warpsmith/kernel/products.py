@@ -1,0 +1,110 @@
+"""Statements about matrix products: tensor cores read shared memory while the warps go on.
+
+The threads of a warp group (four warps, the first of them a multiple of four) run them together. A
+product is asynchronous: until its group has been waited for, its operands may still be read and
+its accumulators are not defined (PTX ISA, "Asynchronous warpgroup level matrix instructions").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.nodes import Buffer, Statement
+
+ROWS = 64
+"""Rows of the accumulators that one warp group computes by one instruction."""
+
+ROW_BYTES = 32
+"""Bytes of an operand's row that one instruction multiplies: 16 elements of bfloat16."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixTile:
+    """An operand in shared memory: rows of `swizzle` bytes along the reduced dimension.
+
+    Attributes:
+        index: element of the first row, and of the first element that is multiplied, as rows lie
+            before their chunks trade places.
+        swizzle: bytes of a row in which 16-byte chunks trade places: 32, 64 or 128. Rows follow
+            each other without gaps, and eight of them start at a multiple of their bytes.
+    """
+
+    buffer: Buffer
+    index: Expr
+    swizzle: int
+
+    @property
+    def dtype(self) -> DataType:
+        return self.buffer.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Multiply(Statement):
+    """`wgmma.mma_async`: add the product of 64 rows of `a` and `columns` rows of `b`, transposed.
+
+    Thread t of the warp group holds, of the 64 x columns accumulators, `columns / 2`: element
+    `index + 4 * j + 2 * h + e` of its registers is row `16 * (t / 32) + 8 * h + t % 32 / 4` and
+    column `8 * j + 2 * (t % 4) + e`.
+
+    Attributes:
+        accumulators: float registers.
+        columns: 8 to 256, a multiple of 8.
+        keep: whether the product is added; where false, it takes the accumulators' place.
+    """
+
+    collective: ClassVar[bool] = True
+
+    accumulators: Buffer
+    index: Expr
+    a: MatrixTile
+    b: MatrixTile
+    columns: int
+    keep: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class FenceProducts(Statement):
+    """`wgmma.fence`: what was written to registers is there for the products that follow."""
+
+    collective: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class CommitProducts(Statement):
+    """`wgmma.commit_group`: the products since the last one form a group."""
+
+    collective: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitProducts(Statement):
+    """`wgmma.wait_group`: wait until at most `pending` groups are on their way.
+
+    Attributes:
+        accumulators: that may be read behind it; so the compiler keeps reads there.
+    """
+
+    collective: ClassVar[bool] = True
+
+    pending: int = 0
+    accumulators: tuple[Buffer, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class StoreMatrix(Statement):
+    """`stmatrix`: each warp stores four 8 x 8 matrices of 16-bit elements from its registers.
+
+    The eight elements from `source_index` on are, two by two, this lane's part of matrices 0 to 3:
+    elements `2 * (lane % 4)` and the next of row `lane / 4`. `target_index` is where this lane's
+    row lies, of 16 bytes: row `lane % 8` of matrix `lane / 8`.
+    """
+
+    collective: ClassVar[bool] = True
+
+    target: Buffer
+    target_index: Expr
+    source: Buffer
+    source_index: Expr
