@@ -219,6 +219,20 @@ def test_register_counts_out_of_range() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("threads", "whole"), [(128, True), (256, True), (96, False), (224, False)]
+)
+def test_a_part_of_a_warp_group_has_no_budget(threads: int, whole: bool) -> None:
+    launch = {"threads": threads, "registers": 128, "bound": f".maxntid {threads}, 1, 1"}
+    launch["bound"] += " .minnctapersm 1"
+    body = "setmaxnreg.dec.sync.aligned.u32 40;"
+    if whole:
+        clean(body, **launch)
+    else:
+        said = finding(body, "setmaxnreg", **launch).message
+        assert "the block has 3 of the 4 warps of its warp group" in said
+
+
 # ---- Runs that do not end -----------------------------------------------------------------------
 
 

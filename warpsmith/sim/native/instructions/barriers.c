@@ -268,6 +268,10 @@ step run_setmaxnreg(warp *w, split *s, const insn *in, u32 mask) {
             w->setmaxnreg_log[w->setmaxnreg_count] = (u8)(wanted / 8);
         w->setmaxnreg_pc = pc;
         u32 group = w->index & ~3u, nth = w->setmaxnreg_count++;
+        if (group + 4 > c->warp_count)
+            report(w->m, FINDING_SETMAXNREG, w, -1, pc,
+                   "setmaxnreg by warp %u, and the block has %u of the 4 warps of its warp group",
+                   w->index, c->warp_count - group);
         for (u32 i = group; i < group + 4 && i < c->warp_count; i++) {
             const warp *other = &c->warps[i];
             if (nth < other->setmaxnreg_count && nth < sizeof w->setmaxnreg_log &&
