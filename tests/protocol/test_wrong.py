@@ -206,7 +206,7 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
     ),
     "no arrival is expected": (
         of(streaming(), lambda k: counting(k, "ring0_full", 0)),
-        *("WS0904", "", ""),
+        *("WS0904", "ring0", ""),
     ),
     "idle warps arrive": (
         of(
@@ -250,7 +250,7 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
             streaming(),
             lambda k: edited(k, instead(TileCopy, lambda c: replace(c, barrier=None)), "load_x"),
         ),
-        *("WS0908", "", "load_x"),
+        *("WS0908", "ring0", "load_x"),
     ),
     # --- waits and releases
     "no release": (

@@ -320,6 +320,7 @@ class Body:
                     got=f"a copy into {copy.shared.name} counts at no barrier",
                     wanted="somebody can wait for it",
                     roles=(self._runner.role,),
+                    buffer=copy.shared.name,
                 )
             )
         at = self._slot(copy.barrier[0])
@@ -392,7 +393,7 @@ class Body:
                     rule=Rule.LIFETIME,
                     got=f"slot {slot} of {barrier.name} is used, which has {stages}",
                     roles=(self._runner.role,),
-                    barrier=first,
+                    buffer=barrier.name,
                 )
             )
 

@@ -166,7 +166,7 @@ class _Extraction:
                         rule=Rule.ARRIVALS,
                         got=f"{name} counts {count} arrivals a phase",
                         wanted="an mbarrier counts 1 to 1048575",
-                        barrier=slots[name][0],
+                        buffer=name,
                     )
                 )
         return slots, tuple(found)

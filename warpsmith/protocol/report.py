@@ -91,7 +91,7 @@ class _Words:
         self._told = told
         self._skeleton = told.skeleton
         found = told.found
-        buffer = ""
+        buffer = found.buffer
         self.slot: int | None = None
         if self._skeleton is not None and found.place >= 0:
             place = self._skeleton.places[found.place]
@@ -110,7 +110,7 @@ class _Words:
         name = self._barrier_name(self._buffer)
         if self.ring is not None and name == self._buffer:
             name = f"{self.ring.name}, {name}"
-        return f"{name}[{self.slot}]"
+        return name if self.slot is None else f"{name}[{self.slot}]"
 
     def roles(self) -> tuple[str, ...]:
         """Names of the roles that take part; none in a kernel without roles."""

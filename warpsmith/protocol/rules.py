@@ -44,6 +44,7 @@ class Break:
         actor: the agent whose step breaks the rule; -1 where nobody can take one.
         others: agents that should have come first, or that wait.
         roles: names of roles, where agents are not known.
+        buffer: name of a slot's buffer or barrier, where it has no number yet.
         clock: by agent, the stamps of steps that must come before the actor's step; empty where
             everything that ran must.
     """
@@ -54,6 +55,7 @@ class Break:
     actor: int = -1
     others: tuple[int, ...] = ()
     roles: tuple[str, ...] = ()
+    buffer: str = ""
     barrier: int = -1
     place: int = -1
     phase: int | None = None
