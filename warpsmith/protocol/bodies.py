@@ -205,11 +205,11 @@ class Body:
         if extent.constant == 0:
             return []
         index = loop.symbol.name
-        fresh = index not in self._scope.loops
+        if index in self._scope.loops:
+            raise InternalError(f"a loop over {index} stands in another one")
         self._scope.loops.add(index)
         body = self._sealed(self._list(loop.body))
-        if fresh:
-            self._scope.loops.discard(index)
+        self._scope.loops.discard(index)
         if not body:
             return []
         cursors = sorted({cursor.name for cursor in self._scope.cursors.values()} & _moved(body))

@@ -223,8 +223,8 @@ def _sum(*terms: Range) -> Range:
 
 
 def _product(*factors: Range) -> Range:
-    low, high = 1.0, 1.0
-    for a, b in factors:
+    low, high = factors[0]
+    for a, b in factors[1:]:
         corners = [_times(x, y) for x in (low, high) for y in (a, b)]
         low, high = min(corners), max(corners)
     return low, high

@@ -20,9 +20,44 @@ Steps = list[Step]
 MOST_STEPS = 1 << 22
 """Of one agent's list."""
 
+MOST_ITERATIONS = 1 << 16
+"""Of loops that one agent's list is made of, where each must be looked at."""
+
 
 class TooLongError(Exception):
-    """An agent would take more than `MOST_STEPS` steps."""
+    """An agent would take more than `MOST_STEPS` steps, or `MOST_ITERATIONS` that are not alike."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """How far a body has been walked.
+
+    Attributes:
+        steps: so far.
+        iterations: that were looked at.
+    """
+
+    values: Values = field(default_factory=dict)
+    steps: Steps = field(default_factory=list)
+    iterations: int = 0
+
+    def iteration(self, nodes: Sequence[Node]) -> None:
+        """Walk a loop's body once.
+
+        Raises:
+            TooLongError: it was too much.
+        """
+        self.iterations += 1
+        if self.iterations > MOST_ITERATIONS or len(self.steps) > MOST_STEPS:
+            raise TooLongError
+        for node in nodes:
+            node.emit(self)
+
+    def repeat(self, start: int, times: int) -> None:
+        """Take all steps since `start` so many times more."""
+        if len(self.steps) + (len(self.steps) - start) * times > MOST_STEPS:
+            raise TooLongError
+        self.steps += self.steps[start:] * times
 
 
 class Pool:
@@ -81,12 +116,22 @@ class Segment:
 
     def seal(self, cursors: frozenset[str]) -> None:
         """Find out what the steps depend on, given the names of all cursors."""
-        operands = [o for i in self.items if isinstance(i, Leaf) for o in i.operands]
-        operands += [i.by for i in self.items if isinstance(i, Move)]
+        operands: list[Scalar] = []
+        needed: set[str] = set()
+        moved: set[str] = set()
+        begun: set[str] = set()
+        for item in self.items:
+            own = item.operands if isinstance(item, Leaf) else (item.by,)
+            operands += own
+            needed.update(name for o in own for name in o.names & cursors if name not in begun)
+            if isinstance(item, Move):
+                moved.add(item.name)
+                if item.starts:
+                    begun.add(item.name)
+                elif item.name not in begun:
+                    needed.add(item.name)
         names = frozenset().union(*(o.names for o in operands))
-        begun = {i.name for i in self.items if isinstance(i, Move) and i.starts}
-        moved = {i.name for i in self.items if isinstance(i, Move)}
-        self._cursors = tuple(sorted(((names & cursors) | moved) - begun))
+        self._cursors = tuple(sorted(needed))
         indices = names - cursors
         mixed = [o for o in operands if o.names & indices and o.names & moved]
         varying = [o for o in operands if o.names & indices and not o.names & moved]
@@ -94,7 +139,8 @@ class Segment:
             varying.append(index(name))
         self._varying = tuple(varying)
 
-    def emit(self, values: Values, out: Steps) -> None:
+    def emit(self, walk: Walk) -> None:
+        values = walk.values
         key = (
             *[values[name] for name in self._cursors],
             *[function(values) for function in self._varying],
@@ -102,7 +148,7 @@ class Segment:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._made(values)
-        out += found[0]
+        walk.steps += found[0]
         if found[1]:
             values.update(found[1])
 
@@ -127,10 +173,10 @@ class Condition:
     holds: Scalar
     body: tuple[Node, ...]
 
-    def emit(self, values: Values, out: Steps) -> None:
-        if self.holds(values):
+    def emit(self, walk: Walk) -> None:
+        if self.holds(walk.values):
             for node in self.body:
-                node.emit(values, out)
+                node.emit(walk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,56 +197,52 @@ class Loop:
     watched: tuple[Scalar, ...]
     inner: tuple[tuple[str, Scalar], ...]
 
-    def emit(self, values: Values, out: Steps) -> None:
-        count = self.extent(values)
+    def emit(self, walk: Walk) -> None:
+        count = self.extent(walk.values)
         if count <= 0:
             return
         if not self.watched:
-            self._repeated(count, values, out)
+            self._repeated(count, walk)
             return
-        ranges: dict[str, Range] = {name: (value, value) for name, value in values.items()}
-        self._split(0, count, values, ranges, out)
+        ranges: dict[str, Range] = {name: (value, value) for name, value in walk.values.items()}
+        self._split(0, count, ranges, walk)
 
-    def _split(
-        self, start: int, end: int, values: Values, ranges: dict[str, Range], out: Steps
-    ) -> None:
+    def _split(self, start: int, end: int, ranges: dict[str, Range], walk: Walk) -> None:
         """Iterations from `start` to before `end`, those that are alike as one."""
         if end - start > 1:
             ranges[self.name] = (start, end - 1)
-            for name, extent in self.inner:
-                ranges[name] = (0, max(extent.range(ranges)[1] - 1, 0))
+            self._range_inner(ranges)
             if not all(each.independent(self.name, ranges) for each in self.watched):
                 middle = (start + end) // 2
-                self._split(start, middle, values, ranges, out)
-                self._split(middle, end, values, ranges, out)
+                self._split(start, middle, ranges, walk)
+                self._split(middle, end, ranges, walk)
                 return
-        values[self.name] = start
-        self._repeated(end - start, values, out)
+        walk.values[self.name] = start
+        self._repeated(end - start, walk)
 
-    def _repeated(self, count: int, values: Values, out: Steps) -> None:
+    def _range_inner(self, ranges: dict[str, Range]) -> None:
+        """Bounds of the indices of loops inside; those of one name share theirs."""
+        most: dict[str, float] = {}
+        for name, extent in self.inner:
+            most[name] = max(extent.range(ranges)[1] - 1, most.get(name, 0))
+            ranges[name] = (0, most[name])
+
+    def _repeated(self, count: int, walk: Walk) -> None:
         """Iterations until the cursors are where they were, and then those again."""
-        met: dict[tuple[int, ...], int] = {}
+        met: dict[tuple[int | None, ...], int] = {}
         starts: list[int] = []
-        left = count
-        while left > 0:
-            places = tuple([values[name] for name in self.cursors])
+        for done in range(count):
+            places = tuple([walk.values.get(name) for name in self.cursors])
             if places in met:
                 first = met[places]
-                period = len(starts) - first
-                if len(out) + (len(out) - starts[first]) * (left // period) > MOST_STEPS:
-                    raise TooLongError
-                out += out[starts[first] :] * (left // period)
-                left %= period
-                met = {}
-                for _ in range(left):
-                    for node in self.body:
-                        node.emit(values, out)
+                times, rest = divmod(count - done, len(starts) - first)
+                walk.repeat(starts[first], times)
+                for _ in range(rest):
+                    walk.iteration(self.body)
                 return
             met[places] = len(starts)
-            starts.append(len(out))
-            for node in self.body:
-                node.emit(values, out)
-            left -= 1
+            starts.append(len(walk.steps))
+            walk.iteration(self.body)
 
 
 Node = Segment | Condition | Loop
@@ -208,11 +250,10 @@ Node = Segment | Condition | Loop
 
 def walked(nodes: Sequence[Node]) -> Steps:
     """All steps of a body."""
-    values: Values = {}
-    out: Steps = []
+    walk = Walk()
     for node in nodes:
-        node.emit(values, out)
-    return out
+        node.emit(walk)
+    return walk.steps
 
 
 def scalars_of(nodes: Sequence[Node]) -> Iterator[Scalar]:
