@@ -8,7 +8,17 @@ from typing import Any
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Full, Iota, Move, Operation, Pointwise, Reduction, Value, Welford
+from warpsmith.ir.exprs import (
+    Full,
+    Iota,
+    Matmul,
+    Move,
+    Operation,
+    Pointwise,
+    Reduction,
+    Value,
+    Welford,
+)
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, literal
 from warpsmith.ir.tensor import TensorView
@@ -94,6 +104,19 @@ def _dtype(dtype: DataType) -> str:
     return f"DataType.{dtype.name}"
 
 
+def _product(operation: Matmul) -> str:
+    """The call that defines it: the second operand of `linear` has its summed dimension last."""
+    of_a, of_b = operation.axes
+    last = max(of_a)
+    linear = ((*range(last - 1), last), (last - 1, last))
+    standard = all(list(own[:-2]) == sorted(own[:-2]) for own in operation.axes)
+    ends = (of_a[-2:], of_b[-2:]) == ((last - 2, last), (last, last - 1))
+    if not (operation.axes == linear or (standard and ends)):
+        raise InternalError(f"a product of axes {operation.axes} cannot be printed")
+    name = "linear" if operation.axes == linear else "matmul"
+    return f"fd.ops.{name}({_name(operation.a)}, {_name(operation.b)})"
+
+
 def _literal(value: float | bool) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
@@ -135,6 +158,8 @@ class _Writer:
             text = self._move(operation)
         elif isinstance(operation, Reduction | Welford):
             text = self._reduction(operation)
+        elif isinstance(operation, Matmul):
+            text = _product(operation)
         elif isinstance(operation, Full):
             shape = self._extents([axis.extent for axis in operation.output.shape_axes])
             value = self.scalar(operation.value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from warpsmith.ops.factories import full, full_like, iota, ones, ones_like, zeros, zeros_like
 from warpsmith.ops.pointwise import *  # noqa: F403  # exactly the names in its __all__
 from warpsmith.ops.pointwise import __all__ as _pointwise
+from warpsmith.ops.products import linear, matmul
 from warpsmith.ops.reductions import max, mean, min, prod, sum, var, var_mean, welford
 from warpsmith.ops.reshape import reshape
 from warpsmith.ops.shape import (
@@ -32,6 +33,8 @@ __all__ = [
     "full",
     "full_like",
     "iota",
+    "linear",
+    "matmul",
     "max",
     "mean",
     "min",

@@ -15,7 +15,17 @@ import numpy as np
 from warpsmith.errors import InternalError
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Full, Iota, Move, Operation, Pointwise, Reduction, Value, Welford
+from warpsmith.ir.exprs import (
+    Full,
+    Iota,
+    Matmul,
+    Move,
+    Operation,
+    Pointwise,
+    Reduction,
+    Value,
+    Welford,
+)
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
@@ -106,6 +116,8 @@ class _Evaluator:
         elif isinstance(operation, Reduction):
             source, dims = reduction_origin(operation)
             result = _reduce(operation.op, self._arrays[id(source)], dims)
+        elif isinstance(operation, Matmul):
+            result = self._matmul(operation)
         elif isinstance(operation, Full):
             shape = self._shape(operation.output.shape_axes)
             result = np.broadcast_to(self._scalars(operation.value), shape)
@@ -133,6 +145,11 @@ class _Evaluator:
         return (
             array.reshape(shape) if operation.kind == "reshape" else np.broadcast_to(array, shape)
         )
+
+    def _matmul(self, operation: Matmul) -> np.ndarray:
+        dtype = numpy_dtype(operation.output.dtype, precise=self._precise)
+        a, b = (self._arrays[id(t)].astype(dtype, copy=False) for t in (operation.a, operation.b))
+        return _matmul(a, b, *operation.axes)
 
     def _iota(self, operation: Iota) -> np.ndarray:
         dtype = numpy_dtype(operation.output.dtype, precise=self._precise)
@@ -162,6 +179,29 @@ def _reduce(op: str, array: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
         shape = [extent for d, extent in enumerate(array.shape) if d not in dims]
         return np.full(shape, _identity(op, array.dtype))
     return np.asarray(_REDUCE[op].reduce(array, axis=dims))
+
+
+def _matmul(
+    a: np.ndarray, b: np.ndarray, of_a: tuple[int, ...], of_b: tuple[int, ...]
+) -> np.ndarray:
+    """The product of two arrays whose dimensions are the given axes of it; the last is summed."""
+    last = max(of_a)
+    batches = [place for place in of_a if place in of_b and place != last]
+    rows = [place for place in of_a if place not in of_b]
+    columns = [place for place in of_b if place not in of_a]
+    first = a.transpose([of_a.index(place) for place in (*batches, *rows, last)])
+    second = b.transpose([of_b.index(place) for place in (*batches, last, *columns)])
+    m, n = (
+        tuple(array.shape[own.index(place)] for place in places)
+        for array, own, places in ((a, of_a, rows), (b, of_b, columns))
+    )
+    start = len(batches)
+    product = np.matmul(
+        first.reshape(*first.shape[:start], math.prod(m), first.shape[-1]),
+        second.reshape(*second.shape[: start + 1], math.prod(n)),
+    )
+    order = np.argsort([*batches, *rows, *columns])
+    return np.transpose(product.reshape(*product.shape[:start], *m, *n), order)
 
 
 def _identity(op: str, dtype: np.dtype[Any]) -> float:
