@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from warpsmith.codegen.lines import each_lane
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.codegen.prelude.vector import LoadHint
+from warpsmith.codegen.products import product_lines
 from warpsmith.codegen.reductions import ReductionText
 from warpsmith.codegen.rings import RingText
 from warpsmith.codegen.roles import (
@@ -44,6 +45,7 @@ from warpsmith.kernel.nodes import (
     WelfordMerge,
     WelfordStep,
 )
+from warpsmith.kernel.products import BY_WARPS
 from warpsmith.kernel.rings import ELECTED, InitBarriers
 from warpsmith.kernel.roles import WARP, Branch
 from warpsmith.kernel.traversal import walk
@@ -281,6 +283,8 @@ class _Printer:
                 self._line(f"{meeting}{f'  // {why}' if why else ''}")
             case Comment(text=text):
                 self._line(f"// {text}")
+            case _ if isinstance(statement, BY_WARPS):
+                self._all(product_lines(statement, value, team))
             case _:
                 self._all(self._rings.lines(statement, team))
 

@@ -18,6 +18,7 @@ from warpsmith.kernel.nodes import (
     WelfordMerge,
     WelfordStep,
 )
+from warpsmith.kernel.product_printer import product_text
 from warpsmith.kernel.ring_printer import ring_text
 from warpsmith.kernel.rings import Drain, Fill
 from warpsmith.kernel.roles import Branch, Role, Section, Turn
@@ -117,4 +118,4 @@ def _simple(statement: Statement) -> str:
             return f"synchronize  ({why})"
         case Comment(text=text):
             return f"# {text}"
-    return ring_text(statement)
+    return product_text(statement) or ring_text(statement)

@@ -67,9 +67,15 @@ class Multiply(Statement):
 
 @dataclass(frozen=True, slots=True)
 class FenceProducts(Statement):
-    """`wgmma.fence`: what was written to registers is there for the products that follow."""
+    """`wgmma.fence`: what was written to registers is there for the products that follow.
+
+    Attributes:
+        accumulators: that were written; so the compiler keeps these writes before it.
+    """
 
     collective: ClassVar[bool] = True
+
+    accumulators: tuple[Buffer, ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +114,7 @@ class StoreMatrix(Statement):
     target_index: Expr
     source: Buffer
     source_index: Expr
+
+
+BY_WARPS = (Multiply, FenceProducts, CommitProducts, AwaitProducts, StoreMatrix)
+"""Statements that whole warps run together, without a barrier."""

@@ -21,6 +21,7 @@ from warpsmith.kernel.nodes import (
     WelfordMerge,
     WelfordStep,
 )
+from warpsmith.kernel.products import AwaitProducts, FenceProducts, Multiply, StoreMatrix
 from warpsmith.kernel.rings import (
     Advance,
     Arrive,
@@ -86,6 +87,10 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
             return (by,)
         case InitBarriers(arrivals=arrivals):
             return tuple(count for _, count in arrivals if count is not None)
+        case Multiply(index=index, a=a, b=b, keep=keep):
+            return (index, a.index, b.index, keep)
+        case StoreMatrix(target_index=target, source_index=source):
+            return (target, source)
     return ()
 
 
@@ -105,7 +110,7 @@ def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statem
             return Store(buffer, new(index), new(value))
         case Accumulate(op=op, buffer=buffer, index=index, value=value):
             return Accumulate(op, buffer, new(index), new(value))
-        case CopyVector():
+        case CopyVector() | StoreMatrix():
             return replace(
                 statement,
                 target_index=new(statement.target_index),
@@ -147,6 +152,14 @@ def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statem
         case InitBarriers(arrivals=arrivals):
             counts = tuple((b, None if n is None else new(n)) for b, n in arrivals)
             return replace(statement, arrivals=counts)
+        case Multiply(index=index, a=a, b=b, keep=keep):
+            return replace(
+                statement,
+                index=new(index),
+                a=replace(a, index=new(a.index)),
+                b=replace(b, index=new(b.index)),
+                keep=new(keep),
+            )
     return statement
 
 
@@ -193,6 +206,12 @@ def written(statement: Statement) -> tuple[Buffer, ...]:
             return buffers
         case TileCopy(shared=shared, memory=memory, stores=stores):
             return (memory if stores else shared,)
+        case Multiply(accumulators=accumulators):
+            return (accumulators,)
+        case FenceProducts(accumulators=changed) | AwaitProducts(accumulators=changed):
+            return changed
+        case StoreMatrix(target=target):
+            return (target,)
     return ()
 
 
@@ -225,4 +244,10 @@ def read(statement: Statement) -> tuple[Buffer, ...]:
             found.extend(buffers)
         case TileCopy(shared=shared, memory=memory, stores=stores):
             found.append(shared if stores else memory)
+        case Multiply(accumulators=accumulators, a=a, b=b):
+            found.extend((accumulators, a.buffer, b.buffer))
+        case FenceProducts(accumulators=changed) | AwaitProducts(accumulators=changed):
+            found.extend(changed)
+        case StoreMatrix(source=source):
+            found.append(source)
     return tuple(found)

@@ -12,6 +12,7 @@ from warpsmith.codegen.prelude.block import BLOCK
 from warpsmith.codegen.prelude.grid import GRID
 from warpsmith.codegen.prelude.math import MATH
 from warpsmith.codegen.prelude.piece import Piece
+from warpsmith.codegen.prelude.products import PRODUCTS, multiply_piece
 from warpsmith.codegen.prelude.reduce import REDUCE
 from warpsmith.codegen.prelude.rings import RINGS
 from warpsmith.codegen.prelude.roles import ROLES
@@ -27,7 +28,17 @@ from warpsmith.kernel.scratch import (
 PIECES: Mapping[str, Piece] = MappingProxyType(
     {
         piece.name: piece
-        for piece in (*VECTOR, *STORAGE, *MATH, *REDUCE, *BLOCK, *GRID, *RINGS, *ROLES)
+        for piece in (
+            *VECTOR,
+            *STORAGE,
+            *MATH,
+            *REDUCE,
+            *BLOCK,
+            *GRID,
+            *RINGS,
+            *ROLES,
+            *PRODUCTS,
+        )
     }
 )
 
@@ -38,7 +49,8 @@ def prelude_text(pieces: Collection[str]) -> str:
     Equal sets give equal texts, whatever their order, so that kernels stay cached.
     """
     wanted: set[str] = set()
-    pending = list(pieces)
+    made = {name: piece for name in sorted(pieces) if (piece := multiply_piece(name))}
+    pending = [name for name in pieces if name not in made]
     while pending:
         name = pending.pop()
         if name not in PIECES:
@@ -47,7 +59,8 @@ def prelude_text(pieces: Collection[str]) -> str:
             wanted.add(name)
             pending.extend(PIECES[name].needs)
     # PIECES lists each piece after all that it needs.
-    return "".join(piece.text for name, piece in PIECES.items() if name in wanted)
+    listed = [piece for name, piece in PIECES.items() if name in wanted]
+    return "".join(piece.text for piece in (*listed, *made.values()))
 
 
 __all__ = [

@@ -8,6 +8,7 @@ from dataclasses import replace
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.kernel.nodes import Buffer, CopyVector, Element, For, If, Statement, Store
+from warpsmith.kernel.products import MatrixTile, Multiply, StoreMatrix
 from warpsmith.kernel.rings import Drain, Fill, Slots, TileCopy
 from warpsmith.kernel.traversal import children, map_expressions, read, walk, written
 
@@ -105,10 +106,16 @@ def _shifted(statement: Statement, offsets: Mapping[str, Expr]) -> Statement:
         offset = offsets.get(buffer.name)
         return index if offset is None else integers.add(index, offset)
 
+    def tile(of: MatrixTile) -> MatrixTile:
+        return replace(of, index=shift(of.buffer, of.index))
+
     match statement:
         case Store(buffer=buffer, index=index):
             return replace(statement, index=shift(buffer, index))
-        case CopyVector(target=target, source=source):
+        case Multiply(a=a, b=b):
+            index = shift(statement.accumulators, statement.index)
+            return replace(statement, index=index, a=tile(a), b=tile(b))
+        case CopyVector(target=target, source=source) | StoreMatrix(target=target, source=source):
             return replace(
                 statement,
                 target_index=shift(target, statement.target_index),

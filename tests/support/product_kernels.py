@@ -1,0 +1,397 @@
+"""A product of matrices as a kernel with roles, written by hand: the model of what is derived.
+
+d = a b^T for 16-bit floats, both operands contiguous along k, by blocks that take tiles in turn.
+
+Roles
+  load    : warp 0, one thread, the TMA unit; loops tile { k }
+  compute : `groups` warp groups of 128 threads, 64 rows of a tile each; loops tile { k } epilogue
+Ring `ring0`, slots of a tile of a and one of b
+  full    : 1 arrival (load, with the bytes of both)
+  empty   : 4 arrivals a warp group, once the products that read the slot are done
+Steady state of compute: await full, multiply, commit, await all groups but this one, release the
+slot of the iteration before. So one group of products is always on its way, and a second cursor
+trails the first by one slot. Behind the loop the last group is awaited, and its slot released.
+Epilogue, in chunks of 64 columns: registers, stmatrix, fence, meeting, one store by the TMA unit.
+The elected thread waits before the meeting until the next chunk's slot has been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tests.support.memory import NUMPY_TYPES
+from tests.support.role_parts import Body, barrier, block_threads, single
+from tests.support.simulating import Contents, simulated
+from warpsmith.ir import integers
+from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.kernel.nodes import (
+    Buffer,
+    Declare,
+    Element,
+    For,
+    If,
+    Kernel,
+    Launch,
+    Store,
+    Synchronize,
+)
+from warpsmith.kernel.products import (
+    ROWS,
+    AwaitProducts,
+    CommitProducts,
+    FenceProducts,
+    MatrixTile,
+    Multiply,
+    StoreMatrix,
+)
+from warpsmith.kernel.rings import (
+    ELECTED,
+    Advance,
+    Await,
+    AwaitCopies,
+    Begin,
+    Commit,
+    Cursor,
+    Expect,
+    FenceProxy,
+    InitBarriers,
+    Release,
+    Ring,
+    TileCopy,
+)
+from warpsmith.kernel.roles import WARP_GROUP, Branch, Role
+from warpsmith.kernel.tiles import TileDim
+from warpsmith.lower.passes.collect_maps import collect_maps
+
+M, N, K = (Symbol(name, low=1) for name in "mnk")
+TILE, STEP_K, PART, CHUNK, PLACE = (Symbol(f"i{number}", low=0) for number in range(5))
+ACCUMULATORS = "T4"
+STEP = 16
+"""Elements along k that one instruction multiplies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """What kernel is made.
+
+    Attributes:
+        groups: warp groups; 64 rows of a tile each.
+        columns: of a tile.
+        depth: elements along k of a tile: 16, 32 or 64; a row of them is a swizzled one.
+        stages: slots of the ring of operands.
+        chunk: columns of a slot of the staging ring: 16, 32 or 64.
+        staging: slots of that ring, at least two.
+        registers: of the threads of load and compute.
+    """
+
+    groups: int = 2
+    columns: int = 256
+    depth: int = 64
+    stages: int = 4
+    chunk: int = 64
+    staging: int = 2
+    blocks: int = 1
+    dtype: DataType = DataType.BFloat16
+    registers: tuple[int, int] | None = (40, 232)
+
+    @property
+    def rows(self) -> int:
+        return ROWS * self.groups
+
+    @property
+    def load(self) -> Role:
+        return single("load", 0, self.registers and self.registers[0])
+
+    @property
+    def compute(self) -> Role:
+        threads = (Const(128), Const(self.groups), integers.ONE)
+        return Role(
+            "compute", 4, threads, barrier=1, registers=self.registers and self.registers[1]
+        )
+
+    @property
+    def operands(self) -> tuple[Buffer, Buffer]:
+        """Tiles of a and of b, all slots of them."""
+        a, b = (self.stages * self.depth * lines for lines in (self.rows, self.columns))
+        return self._shared("T2", a), self._shared("T3", b)
+
+    @property
+    def staged(self) -> Buffer:
+        return self._shared("T6", self.staging * self.rows * self.chunk)
+
+    @property
+    def accumulators(self) -> Buffer:
+        return Buffer(ACCUMULATORS, DataType.Float, MemoryType.local, Const(self.columns // 2))
+
+    @property
+    def tensors(self) -> tuple[Buffer, Buffer, Buffer]:
+        """a, b and d in global memory."""
+        shapes = ((M, K), (N, K), (M, N))
+        a, b, d = (
+            Buffer(name, self.dtype, MemoryType.global_, integers.mul(*shape), name == "T7")
+            for name, shape in zip(("T0", "T1", "T7"), shapes, strict=True)
+        )
+        return a, b, d
+
+    @property
+    def ring(self) -> Ring:
+        a, b = self.operands
+        sizes = ((a.name, self.rows * self.depth), (b.name, self.columns * self.depth))
+        full, empty = barrier("ring0_full", self.stages), barrier("ring0_empty", self.stages)
+        return Ring("ring0", self.stages, sizes, full, empty, "load", ("compute",))
+
+    def _shared(self, name: str, size: int) -> Buffer:
+        return Buffer(
+            name, self.dtype, MemoryType.shared, Const(size), guarded=True, alignment=1024
+        )
+
+
+def product_kernel(product: Product) -> Kernel:
+    """The kernel, over sizes m, n and k, of which n and k are multiples of 8."""
+    ring, one = product.ring, integers.ONE
+    assert ring.empty is not None
+    arrivals = ((ring.full, one), (ring.empty, Const(WARP_GROUP * product.groups)))
+    branches = (load_branch(product), compute_branch(product))
+    return collect_maps(
+        Kernel(
+            name="k",
+            parameters=product.tensors,
+            scalars=(M, N, K),
+            shared=(*product.operands, product.staged, ring.full, ring.empty),
+            body=(InitBarriers(arrivals), Synchronize("barriers are ready"), *branches),
+            launch=Launch(
+                (Const(product.blocks), one, one),
+                (block_threads((product.load, product.compute)), one, one),
+                1,
+            ),
+            index_type=DataType.Int32,
+            rings=(ring,),
+        )
+    )
+
+
+# --- loops -------------------------------------------------------------------------------------
+
+
+def _tiles(product: Product, body: Body) -> For:
+    """All tiles of this block: blocks take them in turn."""
+    count = integers.mul(integers.ceildiv(M, product.rows), integers.ceildiv(N, product.columns))
+    mine = integers.ceildiv(integers.sub(count, _block(product)), product.blocks)
+    return For(TILE, mine, body, unroll=False)
+
+
+def _block(product: Product) -> Expr:
+    if product.blocks == 1:
+        return integers.ZERO
+    return Symbol("grid_x", low=0, extent=Const(product.blocks))
+
+
+def _first(product: Product) -> tuple[Expr, Expr]:
+    """First row and first column of the tile."""
+    number = integers.add(integers.mul(TILE, product.blocks), _block(product))
+    down = integers.ceildiv(M, product.rows)
+    row = integers.mul(integers.mod(number, down), product.rows)
+    return row, integers.mul(integers.floordiv(number, down), product.columns)
+
+
+def _along_k(product: Product, body: Body) -> For:
+    return For(STEP_K, integers.ceildiv(K, product.depth), body, unroll=False)
+
+
+# --- load --------------------------------------------------------------------------------------
+
+
+def load_branch(product: Product) -> Branch:
+    ring = product.ring
+    fill = Cursor("ring0_fill", ring.stages)
+    assert ring.empty is not None
+    row, column = _first(product)
+    (a, b), (from_a, from_b, _) = product.operands, product.tensors
+    copies = (
+        _loaded(product, a, from_a, row, M, product.rows, fill),
+        _loaded(product, b, from_b, column, N, product.columns, fill),
+    )
+    body = (
+        Await(ring.empty, fill.slot, integers.sub(1, fill.phase)),
+        Expect(ring.full, fill.slot, integers.add(*(copy.bytes for copy in copies))),
+        *copies,
+        Advance(fill),
+    )
+    return Branch(product.load, (Begin(fill), _tiles(product, (_along_k(product, body),))))
+
+
+def _loaded(
+    product: Product, to: Buffer, source: Buffer, first: Expr, size: Expr, box: int, fill: Cursor
+) -> TileCopy:
+    depth = product.depth
+    return TileCopy(
+        shared=to,
+        index=integers.mul(fill.slot, box * depth),
+        memory=source,
+        dims=(
+            TileDim(box, first, size, K),
+            TileDim(depth, integers.mul(STEP_K, depth), K, integers.ONE),
+        ),
+        inside=Const(depth),
+        condition=integers.TRUE,
+        how=LoadStoreOpType.tma,
+        swizzle=2 * depth,
+        barrier=(product.ring.full, fill.slot),
+    )
+
+
+# --- compute -----------------------------------------------------------------------------------
+
+
+def compute_branch(product: Product) -> Branch:
+    ring, sums = product.ring, product.accumulators
+    assert ring.empty is not None
+    use, behind = (Cursor(f"ring0_{name}", ring.stages) for name in ("use", "behind"))
+    staging = Cursor("ring1_use", product.staging)
+    release = (Release(ring.empty, behind.slot), Advance(behind))
+    turn = (
+        Await(ring.full, use.slot, use.phase),
+        FenceProducts(),
+        For(PART, Const(product.depth // STEP), (_multiply(product, use),), unroll=True),
+        CommitProducts(),
+        AwaitProducts(1),
+        If(integers.less(0, STEP_K), release, uniform=True),
+        Advance(use),
+    )
+    tile = (
+        Declare(sums),
+        _along_k(product, turn),
+        AwaitProducts(0, (sums,)),
+        *release,
+        *_epilogue(product, staging),
+    )
+    done = If(ELECTED, (AwaitCopies(bulk=True),))
+    begin = (Begin(use), Begin(behind), Begin(staging))
+    return Branch(product.compute, (*begin, _tiles(product, tile), done))
+
+
+def _group(product: Product) -> Expr:
+    """Number of the thread's warp group."""
+    if product.groups == 1:
+        return integers.ZERO
+    return Symbol("block_y", low=0, extent=Const(product.groups))
+
+
+def _multiply(product: Product, use: Cursor) -> Multiply:
+    a, b = product.operands
+    depth = product.depth
+    part = integers.mul(PART, STEP)
+    of_a = integers.add(
+        integers.mul(use.slot, product.rows * depth),
+        integers.mul(_group(product), ROWS * depth),
+        part,
+    )
+    of_b = integers.add(integers.mul(use.slot, product.columns * depth), part)
+    number = integers.add(integers.mul(STEP_K, depth // STEP), PART)
+    return Multiply(
+        product.accumulators,
+        integers.ZERO,
+        MatrixTile(a, of_a, 2 * depth),
+        MatrixTile(b, of_b, 2 * depth),
+        product.columns,
+        integers.less(0, number),
+    )
+
+
+def _epilogue(product: Product, staging: Cursor) -> Body:
+    """Chunks of columns, each rounded, staged and stored."""
+    count = product.chunk // 2  # elements of a thread
+    rounded = Buffer("T5", product.dtype, MemoryType.local, Const(count))
+    source = Element(product.accumulators, integers.add(integers.mul(CHUNK, count), PLACE))
+    cast = Store(rounded, PLACE, Apply("cast", (source,), product.dtype))
+    row, column = _first(product)
+    column = integers.add(column, integers.mul(CHUNK, product.chunk))
+    copy = TileCopy(
+        shared=product.staged,
+        index=_slot(product, staging),
+        memory=product.tensors[2],
+        dims=(
+            TileDim(product.rows, row, M, N),
+            TileDim(product.chunk, column, N, integers.ONE),
+        ),
+        inside=Const(product.chunk),
+        condition=integers.less(column, N),
+        how=LoadStoreOpType.tma,
+        swizzle=2 * product.chunk,
+        stores=True,
+    )
+    body = (
+        Declare(rounded),
+        For(PLACE, Const(count), (cast,), unroll=True),
+        For(PLACE, Const(count // 8), (_staged(product, staging, rounded),), unroll=True),
+        FenceProxy(),
+        If(ELECTED, (AwaitCopies(bulk=True, pending=product.staging - 2),)),
+        Synchronize("the chunk is staged, and the next one's slot is free"),
+        If(ELECTED, (copy, Commit(bulk=True))),
+        Advance(staging),
+    )
+    return (For(CHUNK, Const(product.columns // product.chunk), body, unroll=True),)
+
+
+def _slot(product: Product, staging: Cursor) -> Expr:
+    return integers.mul(staging.slot, product.rows * product.chunk)
+
+
+def _staged(product: Product, staging: Cursor, rounded: Buffer) -> StoreMatrix:
+    """Two times 8 columns of a warp's 16 rows; a lane says where one row of 8 elements lies."""
+    x = Symbol("block_x", low=0, extent=Const(128))
+    lane = integers.mod(x, 32)
+    row = integers.add(
+        integers.mul(_group(product), ROWS),
+        integers.mul(integers.floordiv(x, 32), 16),
+        integers.mod(lane, 16),
+    )
+    columns = integers.add(integers.mul(PLACE, 2), integers.floordiv(lane, 16))
+    # Rows of less than 128 bytes share a line of them, and trade places by the line's number.
+    line = integers.floordiv(lane, 64 // product.chunk) if product.chunk < 64 else lane
+    swapped = Apply("xor", (columns, integers.mod(line, product.chunk // 8)), DataType.Index)
+    place = integers.add(
+        _slot(product, staging), integers.mul(row, product.chunk), integers.mul(swapped, 8)
+    )
+    return StoreMatrix(product.staged, place, rounded, integers.mul(PLACE, 8))
+
+
+# --- running -----------------------------------------------------------------------------------
+
+
+def check_product(
+    product: Product,
+    m: int,
+    n: int,
+    k: int,
+    *,
+    schedules: int,
+    change: Callable[[Kernel], Kernel] = lambda kernel: kernel,
+) -> None:
+    """Run the kernel on the simulator: clean under all schedules, and exact.
+
+    Inputs are small whole numbers, so that every sum is exact in float, and rounded once.
+    """
+    random = np.random.default_rng(m * n + k)
+    kind = NUMPY_TYPES[product.dtype]
+    a, b = (random.integers(-4, 5, (lines, k)).astype(np.float64) for lines in (m, n))
+    memory = {
+        "T0": _given(a, kind),
+        "T1": _given(b, kind),
+        "T7": Contents(np.zeros(m * n, kind), np.zeros(m * n, bool)),
+    }
+    values = {"m": m, "n": n, "k": k}
+    results = simulated(change(product_kernel(product)), values, memory, schedules=schedules)
+    found = results["T7"].reshape(m, n).astype(np.float64)
+    np.testing.assert_array_equal(found, (a @ b.T).astype(kind).astype(np.float64))
+
+
+def _given(values: np.ndarray, kind: np.dtype) -> Contents:
+    data = values.astype(kind).reshape(-1)
+    return Contents(data, np.ones(data.shape, bool))

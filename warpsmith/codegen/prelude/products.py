@@ -1,0 +1,108 @@
+"""Products of matrices by tensor cores, which read their operands from shared memory."""
+
+from __future__ import annotations
+
+import re
+
+from warpsmith.codegen.prelude.piece import Piece
+
+_MATRIX = """
+// Describes rows of `Row` bytes, whose chunks of 16 bytes trade places, in units of 16 bytes from
+// the start of a buffer on. Addresses take 14 bits of the low word; so sums of units stay there.
+template <int Row>
+__device__ __forceinline__ unsigned long long ws_matrix(const void* buffer, int units) {
+    constexpr unsigned swizzle = Row == 128 ? 1 : Row == 64 ? 2 : 3, eight_rows = 8 * Row / 16;
+    const unsigned low = (ws_address(buffer) >> 4 | 1u << 16) + units;
+    return (unsigned long long)(swizzle << 30 | eight_rows) << 32 | low;
+}
+"""
+
+_PRODUCTS = """
+// Written registers are there for the products that follow.
+__device__ __forceinline__ void ws_fence_products() {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void ws_commit_products() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+// Until all but so many of the warp group's groups of products are done.
+template <int Pending>
+__device__ __forceinline__ void ws_await_products() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(Pending) : "memory");
+}
+// The compiler sees here that registers change: no access to them moves to the other side.
+template <int Count>
+__device__ __forceinline__ void ws_changed(float (&registers)[Count]) {
+    #pragma unroll
+    for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(registers[i]) :: "memory");
+}
+"""
+
+_STORE_MATRIX = """
+// Four 8 x 8 matrices of 16-bit elements, eight elements of each thread; `row` is of 16 bytes.
+template <class T>
+__device__ __forceinline__ void ws_store_matrix(T* row, const T* elements) {
+    unsigned pairs[4];
+    #pragma unroll
+    for (int i = 0; i < 4; ++i)
+        asm("mov.b32 %0, {%1, %2};"
+            : "=r"(pairs[i]) : "h"(elements[2 * i].bits), "h"(elements[2 * i + 1].bits));
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                 :: "r"(ws_address(row)), "r"(pairs[0]), "r"(pairs[1]), "r"(pairs[2]),
+                    "r"(pairs[3])
+                 : "memory");
+}
+"""
+
+_MULTIPLY = """
+__device__ __forceinline__ void ws_multiply_NAME_COLUMNS(
+    float* sums, unsigned long long a, unsigned long long b, bool keep) {
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %KEEP, 0;"
+        " wgmma.mma_async.sync.aligned.m64nCOLUMNSk16.f32.PTX.PTX"
+        " {PLACES},"
+        " %A, %B, p, 1, 1, 0, 0; }"
+        : OPERANDS
+        : "l"(a), "l"(b), "r"((int)keep) : "memory");
+}
+"""
+
+_TYPES = {"bfloat16": "bf16", "half": "f16"}
+_NAME = re.compile(rf"multiply_({'|'.join(_TYPES)})_(\d+)")
+
+
+def multiply_piece(name: str) -> Piece | None:
+    """`multiply_bfloat16_256` and the like: `wgmma` for operands of a type, and for columns.
+
+    Made when asked for, as there are 64 of them. None for any other name.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None or int(found[2]) not in range(8, 257, 8):
+        return None
+    count = int(found[2]) // 2
+    words = {
+        "NAME": found[1],
+        "COLUMNS": found[2],
+        "PTX": _TYPES[found[1]],
+        "PLACES": _rows([f"%{i}" for i in range(count)], '"\n        "'),
+        "OPERANDS": _rows([f'"+f"(sums[{i}])' for i in range(count)], "\n          "),
+        "%KEEP": f"%{count + 2}",
+        "%A": f"%{count}",
+        "%B": f"%{count + 1}",
+    }
+    text = _MULTIPLY
+    for placeholder, word in words.items():
+        text = text.replace(placeholder, word)
+    return Piece(name=name, text=text)
+
+
+def _rows(items: list[str], between: str) -> str:
+    """The items with commas between them, eight in a line."""
+    rows = [", ".join(items[start : start + 8]) for start in range(0, len(items), 8)]
+    return f", {between}".join(rows)
+
+
+PRODUCTS = (
+    Piece(name="matrix", needs=("address",), text=_MATRIX),
+    Piece(name="products", text=_PRODUCTS),
+    Piece(name="store_matrix", needs=("address",), text=_STORE_MATRIX),
+)

@@ -1,0 +1,74 @@
+"""Statements about matrix products as CUDA text."""
+
+from __future__ import annotations
+
+from warpsmith.codegen.teams import Team, together
+from warpsmith.codegen.values import ValueText
+from warpsmith.errors import InternalError
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.nodes import Buffer, Statement
+from warpsmith.kernel.products import (
+    AwaitProducts,
+    CommitProducts,
+    FenceProducts,
+    MatrixTile,
+    Multiply,
+    StoreMatrix,
+)
+
+UNIT = 16
+"""Bytes in which a matrix descriptor counts addresses."""
+
+_NAMES = {DataType.BFloat16: "bfloat16", DataType.Half: "half"}
+
+
+def product_lines(statement: Statement, value: ValueText, team: Team | None) -> list[str]:
+    """The lines of one statement of `kernel/products.py`."""
+    together(team, statement)
+    value.pieces.add("products")
+    match statement:
+        case Multiply():
+            return [_multiply(statement, value)]
+        case FenceProducts(accumulators=accumulators):
+            return [*_changed(accumulators), "ws_fence_products();"]
+        case CommitProducts():
+            return ["ws_commit_products();"]
+        case AwaitProducts(pending=pending, accumulators=accumulators):
+            return [f"ws_await_products<{pending}>();", *_changed(accumulators)]
+        case StoreMatrix(target=target, target_index=to, source=source, source_index=index):
+            value.pieces.add("store_matrix")
+            _name(target)
+            row, elements = _place(target, to, value), _place(source, index, value)
+            return [f"ws_store_matrix({row}, {elements});"]
+    raise InternalError(f"{type(statement).__name__} is no statement about products")
+
+
+def _changed(accumulators: tuple[Buffer, ...]) -> list[str]:
+    return [f"ws_changed({buffer.name});" for buffer in accumulators]
+
+
+def _multiply(product: Multiply, value: ValueText) -> str:
+    name = f"multiply_{_name(product.a.buffer)}_{product.columns}"
+    if product.b.dtype is not product.a.dtype:
+        raise InternalError(f"{product.a.buffer.name} and {product.b.buffer.name} differ in type")
+    value.pieces |= {"matrix", name}
+    sums = _place(product.accumulators, product.index, value)
+    a, b = _matrix(product.a, value), _matrix(product.b, value)
+    return f"ws_{name}({sums}, {a}, {b}, {value(product.keep)});"
+
+
+def _name(buffer: Buffer) -> str:
+    if buffer.dtype not in _NAMES:
+        raise InternalError(f"{buffer.name} is {buffer.dtype.value}, and a matrix of 16 bits not")
+    return _NAMES[buffer.dtype]
+
+
+def _matrix(tile: MatrixTile, value: ValueText) -> str:
+    units = integers.floordiv(tile.index, UNIT // tile.dtype.size)
+    return f"ws_matrix<{tile.swizzle}>({tile.buffer.name}, {value(units)})"
+
+
+def _place(buffer: Buffer, index: Expr, value: ValueText) -> str:
+    return buffer.name if index == integers.ZERO else f"{buffer.name} + {value.operand(index)}"
