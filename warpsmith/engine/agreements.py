@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Move, Pointwise, Reduction
+from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr, evaluate
 from warpsmith.ir.tensor import TensorView
@@ -99,6 +99,11 @@ def _demands(fusion: Fusion) -> Iterator[Demand]:
             tensors = [value for value in operation.inputs if isinstance(value, TensorView)]
             for column in zip(*(tensor.shape_axes for tensor in tensors), strict=True):
                 yield from _equal(column, f"{operation.op} reads both")
+        elif isinstance(operation, Matmul):
+            for a, place in zip(operation.a.shape_axes, operation.axes[0], strict=True):
+                for b, other in zip(operation.b.shape_axes, operation.axes[1], strict=True):
+                    if place == other:
+                        yield from _equal((a, b), "a matrix product reads both")
         elif isinstance(operation, Move) and operation.kind == "expand":
             (wanted,) = operation.arguments
             assert isinstance(wanted, tuple)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from warpsmith.ir.exprs import Reduction, Welford
+from warpsmith.ir.exprs import Matmul, Reduction, Welford
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
@@ -90,4 +90,6 @@ def _longest_reduction(fusion: Fusion, inputs: Sequence[Any]) -> int:
             source, dims = reduction_origin(operation)
             extents = (scalars.integer(source.shape_axes[d].extent) for d in dims)
             longest = max(longest, math.prod(extents))
+        elif isinstance(operation, Matmul):
+            longest = max(longest, scalars.integer(operation.output.root[-1].extent))
     return longest

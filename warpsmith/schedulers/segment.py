@@ -3,6 +3,8 @@
 What a reduction gives to operations that need the reduced dimension again (the mean that is
 subtracted from every element) goes through global memory; everything that depends on no reduction
 is computed again by each segment that needs it, since that costs no more than reading its inputs.
+A matrix product is computed once: its operands go through memory unless they are inputs, and its
+sums do, where the operations that read them cannot all be computed with it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from warpsmith.errors import SchedulerRefusal
-from warpsmith.ir.exprs import Move, Operation, Reduction, Welford, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Move, Operation, Reduction, Welford, tensor_inputs
 from warpsmith.ir.fusion import Fusion, Output
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.select import Refusals, refusals
@@ -47,25 +49,29 @@ def segment(fusion: Fusion) -> tuple[Segment, ...]:
     if whole.can_be_scheduled:
         return (whole,)
     live = whole.fusion
-    cuts = _enough_cuts(live)
-    sinks = _sinks(live, cuts)
-    groups = _merge_sinks(live, sinks, cuts)
-    return tuple(_extract(live, group, cuts) for group in groups)
+    cuts = _cuts(live)
+    while True:
+        cuts = _enough_cuts(live, cuts)
+        groups = _merge_sinks(live, _sinks(live, cuts), cuts)
+        repeated = _repeated_products(live, groups, cuts)
+        if not repeated:
+            return tuple(_extract(live, group, cuts) for group in groups)
+        cuts |= repeated
 
 
-def _enough_cuts(fusion: Fusion) -> frozenset[int]:
-    """Cuts that leave only what some scheduler can compute.
+def _enough_cuts(fusion: Fusion, cuts: frozenset[int]) -> frozenset[int]:
+    """Cuts, these among them, that leave only what some scheduler can compute.
 
-    Where reductions of different dimensions meet, their results go through memory as well.
+    Where reductions of different dimensions meet, their results go through memory as well, and so
+    do those of products beside what no scheduler computes with them.
     """
-    cuts = _cuts(fusion)
     while True:
         found = frozenset(
             id(output)
             for sink in _sinks(fusion, cuts)
             if not _extract(fusion, [sink], cuts).can_be_scheduled
             for operation in _slice(fusion, [sink], cuts)
-            if isinstance(operation, Reduction | Welford)
+            if _sums(operation)
             for output in operation.outputs
         )
         if found <= cuts:
@@ -73,21 +79,42 @@ def _enough_cuts(fusion: Fusion) -> frozenset[int]:
         cuts |= found
 
 
+def _repeated_products(
+    fusion: Fusion, groups: list[list[TensorView]], cuts: frozenset[int]
+) -> frozenset[int]:
+    """Results of the products that several groups would compute."""
+    seen: set[int] = set()
+    repeated: set[int] = set()
+    for group in groups:
+        chosen = _slice(fusion, group, cuts)
+        own = {id(op.output) for op in chosen if isinstance(op, Matmul)}
+        repeated |= own & seen
+        seen |= own
+    return frozenset(repeated)
+
+
 def _cuts(fusion: Fusion) -> frozenset[int]:
-    """Tensors that must go through memory: reduced results that are widened or reduced again."""
+    """Tensors that must go through memory.
+
+    They are operands of products, and reduced results that are widened or reduced again.
+    """
     reduced: dict[int, bool] = {}
     cut: set[int] = set()
     for operation in fusion.operations:
         sources = tensor_inputs(operation)
         depends = any(reduced.get(id(t), False) for t in sources)
-        again = isinstance(operation, Reduction | Welford) or _widens(operation)
-        if depends and again:
+        if isinstance(operation, Matmul):
+            cut.update(id(t) for t in sources if t.definition is not None)
+        if depends and (_sums(operation) or _widens(operation)):
             cut.update(id(t) for t in sources if reduced.get(id(t), False))
             depends = False
-        is_reduction = isinstance(operation, Reduction | Welford)
         for output in operation.outputs:
-            reduced[id(output)] = depends or is_reduction
+            reduced[id(output)] = depends or _sums(operation)
     return frozenset(cut)
+
+
+def _sums(operation: Operation) -> bool:
+    return isinstance(operation, Reduction | Welford | Matmul)
 
 
 def _widens(operation: Operation) -> bool:

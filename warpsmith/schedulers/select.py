@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
-from warpsmith.schedulers import pointwise, reduction
+from warpsmith.schedulers import matmul, pointwise, reduction
 from warpsmith.schedulers.caching import Cached, add_caches
+from warpsmith.schedulers.matmul import can as matmul_can
 from warpsmith.schedulers.pointwise import apply as pointwise_apply
 from warpsmith.schedulers.pointwise import can as pointwise_can
 from warpsmith.schedulers.pointwise import heuristic as pointwise_heuristic
@@ -29,6 +30,7 @@ Refusals = tuple[tuple[str, str], ...]
 SCHEDULERS = (
     ("pointwise", pointwise_can.refusal, pointwise.__doc__),
     ("reduction", reduction_can.refusal, reduction.__doc__),
+    ("matmul", matmul_can.refusal, matmul.__doc__),
 )
 """Schedulers in the order in which they are asked: (name, refusal, what it takes)."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.exprs import Operation, Reduction, Welford, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Operation, Reduction, Welford, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
@@ -18,6 +18,8 @@ def reductions(fusion: Fusion) -> tuple[TensorView, ...]:
 
 def refusal(fusion: Fusion) -> str:
     """Why the scheduler cannot take the fusion; empty when it can."""
+    if any(isinstance(op, Matmul) for op in fusion.operations):
+        return "it has a matrix product"
     reduced = reductions(fusion)
     if not reduced:
         return "it does not reduce"

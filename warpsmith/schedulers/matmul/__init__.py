@@ -1,0 +1,1 @@
+"""Fusions of one matrix product and pointwise operations on its result."""
