@@ -217,7 +217,7 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
                 lambda r: replace(r, block=along(320)),
             ),
         ),
-        *("WS0904", "ring", "add"),
+        *("WS0904", "ring1", "add"),
     ),
     "more bytes are announced": (
         of(streaming(), lambda k: edited(k, instead(Expect, other(16)), "load_x")),
@@ -403,11 +403,11 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
     # --- barriers' lives
     "barriers are not initialized": (
         of(streaming(), lambda k: edited(k, without(InitBarriers))),
-        *("WS0915", "ring", ""),
+        *("WS0915", "ring0", ""),
     ),
     "nobody meets after the initialization": (
         of(streaming(), without_meeting),
-        *("WS0915", "ring", ""),
+        *("WS0915", "ring1", ""),
     ),
     # --- what a block has
     "one warp of a group changes its registers": (

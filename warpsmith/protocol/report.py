@@ -56,6 +56,8 @@ def error_of(kernel: Kernel, told: Told) -> ProtocolError:
     roles = words.roles()
     who = f" ({'role' if len(roles) == 1 else 'roles'} {', '.join(roles)})" if roles else ""
     message = f"{about}{who}: {found.got}; the rule is that {found.rule.words}"
+    if found.phase is not None and f"phase {found.phase}" not in message:
+        message = message.replace(about, f"{about} phase {found.phase}", 1)
     if found.wanted and found.wanted != found.rule.words:
         message += f" ({found.wanted})"
     if ring is not None and ring.where:
