@@ -103,8 +103,18 @@ def test_what_the_launch_gives_anyway_is_not_asked_for() -> None:
             [
                 "const int thread = threadIdx.x - 128;",
                 "const int block_x = (unsigned)thread % 32u;",
-                "const int block_y = (unsigned)thread / 32u % 4u;",
-                "const int block_z = (unsigned)thread / 128u;",
+                "const int block_y = (unsigned)(warp - 4) % 4u;",
+                "const int block_z = (unsigned)(warp - 4) / 4u;",
+            ],
+        ),
+        (
+            Role("a", 4, (Const(64), Const(4), Const(2)), ParallelType.block_z),
+            [
+                "const int group = (warp - 4) / 8;",
+                "const int thread = threadIdx.x - 128 - group * 256;",
+                "const int block_x = (unsigned)thread % 64u;",
+                "const int block_y = (unsigned)(warp - 4 - group * 8) / 2u;",
+                "const int block_z = group;",
             ],
         ),
         (

@@ -125,7 +125,9 @@ def thread_lines(role: Role, value: ValueText, kind: str) -> list[str]:
     ]
     below: Expr = integers.ONE
     for number, (name, extent) in enumerate(axes):
-        index = "thread" if number == 0 else f"(unsigned)thread / {_unsigned(value, below)}"
+        index = "thread"
+        if number:
+            index = _by_warps(role, below) or f"(unsigned)thread / {_unsigned(value, below)}"
         if number < len(axes) - 1:
             index = f"(unsigned){index}" if number == 0 else index
             index += f" % {_unsigned(value, extent)}"
@@ -134,6 +136,21 @@ def thread_lines(role: Role, value: ValueText, kind: str) -> list[str]:
     if role.groups > 1 and role.groups_along is not None:
         lines.append(f"const {kind} {role.groups_along.name} = group;")
     return lines
+
+
+def _by_warps(role: Role, below: Expr) -> str:
+    """The quotient of a thread's number by `below`, from its warp's; empty where warps are split.
+
+    ptxas knows that a warp's number is equal in its lanes, and keeps what follows from it, such as
+    where an operand of a product lies, in uniform registers.
+    """
+    threads = integers.constant(below)
+    if threads is None or threads % WARP:
+        return ""
+    parts = ["warp", f"- {role.first_warp}" if role.first_warp else ""]
+    parts.append(f"- group * {integers.constant(role.group_warps)}" if role.groups > 1 else "")
+    number = f"(unsigned)({' '.join(filter(None, parts))})"
+    return number if threads == WARP else f"{number} / {threads // WARP}u"
 
 
 def _int(value: ValueText, expr: Expr) -> str:
