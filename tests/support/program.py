@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from warpsmith.ir import domains, integers
 from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType, promote
-from warpsmith.ir.exprs import Full, Iota, Move, Pointwise, Reduction, Value, Welford
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, Value, Welford
 from warpsmith.ir.fusion import Fusion, Output
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
@@ -117,6 +117,19 @@ class Program:
         )
         self.fusion.append(Welford((tensor,), mean, m2, count))
         return mean, m2, count
+
+    def matmul(self, a: TensorView, b: TensorView, *, transposed: bool = False) -> TensorView:
+        """Float sums of `a [m, k]` times `b [k, n]`, or `b [n, k]` if `transposed`."""
+        of_b = (1, 2) if transposed else (2, 1)
+        m, k = a.shape_axes
+        n = b.shape_axes[of_b.index(1)]
+        axes = (
+            *(IterDomain(axis.extent, axis.kind) for axis in (m, n)),
+            IterDomain(k.extent, IterType.reduction),
+        )
+        output = self.fusion.tensor(DataType.Float, axes)
+        self.fusion.append(Matmul(a, b, output, ((0, 2), of_b)))
+        return output
 
     # --- moves ---------------------------------------------------------------------------------
 

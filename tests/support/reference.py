@@ -7,7 +7,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Full, Iota, Move, Operation, Pointwise, Reduction, Value, Welford
+from warpsmith.ir.exprs import (
+    Full,
+    Iota,
+    Matmul,
+    Move,
+    Operation,
+    Pointwise,
+    Reduction,
+    Value,
+    Welford,
+)
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr, Symbol, evaluate
 from warpsmith.ir.tensor import TensorView
@@ -69,6 +79,8 @@ def _results(
             count = np.prod([array.shape[d] for d in gone])
             mean, spread = array.mean(axis=gone), array.var(axis=gone) * count
             return mean, spread, np.full(mean.shape, count)
+        case Matmul(a=a, b=b, output=output, axes=axes):
+            return (np.einsum(get(a), axes[0], get(b), axes[1], range(len(output.root) - 1)),)
         case Full(value=value, output=output):
             shape = [evaluate(axis.extent, numbers) for axis in output.shape_axes]
             return (np.full(shape, get(value)),)

@@ -63,6 +63,12 @@ class Operators:
     def __rpow__(self, other: Operand) -> Tensor:
         return _apply("pow", other, self)
 
+    def __matmul__(self, other: TensorView) -> Tensor:
+        return _apply("matmul", self, other)
+
+    def __rmatmul__(self, other: TensorView) -> Tensor:
+        return _apply("matmul", other, self)
+
     def __and__(self, other: Operand) -> Tensor:
         return _apply("bitwise_and", self, other)
 
@@ -129,6 +135,9 @@ class Operators:
 
     def var(self, dims: Dims | None = None, correction: float = 1, keepdim: bool = False) -> Tensor:
         return _apply("var", self, dims, correction, keepdim)
+
+    def matmul(self, other: TensorView) -> Tensor:
+        return _apply("matmul", self, other)
 
     def to(self, dtype: DataType) -> Tensor:
         """The tensor converted to another type."""

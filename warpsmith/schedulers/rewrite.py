@@ -1,18 +1,22 @@
-"""Algebra on a fusion before it is cut and scheduled: equal in exact arithmetic, better in floats.
+"""Algebra on a fusion before it is cut and scheduled: equal in exact arithmetic, and better.
 
 Rules:
   ONE_PLUS_TANH  `1 + tanh(x) = 2 / (1 + exp(-2 x))`, the heart of the tanh GELU. The right side
                  needs half the instructions and keeps its relative precision where tanh is near
                  -1, which the left side loses.
+  PERMUTED_OPERAND  a matrix product reads an operand that is only permuted as it lies before,
+                 under other axes: `x @ transpose(w)` reads `w`. Where that is its other operand,
+                 it reads a copy, since an operation knows its operands' axes by tensor.
 """
 
 from __future__ import annotations
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Operation, Pointwise, Value
+from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise, Value
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const
 from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.promotion import fresh_axes
 
 
 def rewrite(fusion: Fusion) -> None:
@@ -24,6 +28,8 @@ def rewrite(fusion: Fusion) -> None:
             better = Pointwise("one_plus_tanh", inner.inputs, operation.output)
             fusion.replace(operation, better)
             fusion.operations.remove(inner)
+        elif isinstance(operation, Matmul):
+            _read_unpermuted(fusion, operation)
 
 
 def _one_plus_tanh(fusion: Fusion, operation: Operation) -> Pointwise | None:
@@ -47,3 +53,30 @@ def _is_one(value: Value) -> bool:
     if isinstance(value, Apply) and value.op == "cast":
         return _is_one(value.args[0])
     return isinstance(value, Const) and value.value == 1
+
+
+def _read_unpermuted(fusion: Fusion, operation: Matmul) -> None:
+    """Let a product read what its operands are permutations of."""
+    operands: list[TensorView] = []
+    axes: list[tuple[int, ...]] = []
+    for operand, given in zip((operation.a, operation.b), operation.axes, strict=True):
+        source, own = operand, given
+        while isinstance(move := source.definition, Move) and move.kind == "permute":
+            origin = [d for d in move.origin if d is not None]
+            source, own = move.source, tuple(own[origin.index(d)] for d in range(len(origin)))
+        operands.append(source)
+        axes.append(own)
+    first, second = operands
+    if first is operation.a and second is operation.b:
+        return
+    if first is second:
+        second = _copied(fusion, second, operation)
+    fusion.replace(operation, Matmul(first, second, operation.output, (axes[0], axes[1])))
+
+
+def _copied(fusion: Fusion, tensor: TensorView, before: Operation) -> TensorView:
+    """A copy that lies in memory as the tensor does."""
+    order = tensor.stride_order
+    twin = fusion.tensor(tensor.dtype, fresh_axes(tensor), stride_order=order)
+    fusion.insert_before(before, Pointwise("set", (tensor,), twin))
+    return twin
