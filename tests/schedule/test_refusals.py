@@ -110,8 +110,8 @@ REFUSED: tuple[tuple[str, str, Action], ...] = (
     ),
     (
         "WS0211",
-        "i[4] of T3 cannot be bound to mma: no operation of a fusion runs on tensor cores yet; "
-        "leave the axis serial, or bind it to threads",
+        "i[4] of T3 cannot be bound to mma by itself: what tensor cores, or stmatrix, do at once is "
+        "three loops; call T3.tensorize() where they are the innermost",
         lambda c: transforms.parallelize(c.square, 0, ParallelType.mma),
     ),
     (

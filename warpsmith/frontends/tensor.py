@@ -13,7 +13,7 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.shape import Extents
 from warpsmith.ops.values import Scalar
-from warpsmith.schedule import caches, carriers, rings, roles, transforms
+from warpsmith.schedule import caches, carriers, products, rings, roles, transforms
 
 
 class Tensor(Operators, TensorView):
@@ -143,6 +143,14 @@ class Tensor(Operators, TensorView):
             role=role,
             stage_slice_position=stage_slice_position,
         )
+
+    def split_fragments(self, axis: int = -2) -> None:
+        """Split loops over 64 rows and n columns as tensor cores leave a product in registers."""
+        products.split_fragments(self, axis)
+
+    def tensorize(self) -> None:
+        """Have the last three loops run as one instruction: `wgmma`, or `stmatrix` for a copy."""
+        products.tensorize(self)
 
     def set_role(self, role: str) -> None:
         """Have warps of their own run the definition of this tensor."""

@@ -24,6 +24,15 @@ class LoadStoreOpType(Enum):
     tma = "tma"
     """A box of up to five dimensions between global and shared memory, by the TMA unit."""
 
+    stmatrix = "stmatrix"
+    """Registers to shared memory, 8 x 8 matrices of 16-bit elements at a time, by whole warps."""
+
+    @property
+    def loads(self) -> bool:
+        """Whether the copy is one from global memory that something other than a thread's own
+        registers carries, when it is not one to an output."""
+        return self in (LoadStoreOpType.cp_async, LoadStoreOpType.bulk, LoadStoreOpType.tma)
+
     @property
     def is_tma(self) -> bool:
         """Whether one thread asks for the copy of all."""

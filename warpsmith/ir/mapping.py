@@ -134,6 +134,7 @@ class DomainMap:
         met: list[IterDomain] = []
         for tensor in fusion.tensors:
             met += (*tensor.root, *tensor.logical, *tensor.loop, *(tensor.allocation or ()))
+            met += () if tensor.lanes is None else (tensor.lanes,)
             for transform in tensor.transforms:
                 met += (transform.axis, transform.outer, transform.inner)
                 self._transforms.append(transform)

@@ -29,7 +29,10 @@ class TensorView:
             of the faster ones' extents; None for a broadcast dimension.
         loop: the loops that compute it.
         transforms: every split and merge that connects root, logical and loop.
-        allocation: axes that a shared tensor's memory is laid out by, row-major; None is its loops.
+        allocation: axes that a tensor's memory is laid out by, row-major; None is its loops.
+        lanes: the axis that tells the 128 threads of a warp group apart in whose registers tensor
+            cores leave the tensor; None for all other tensors. `allocation` then are the axes of
+            one thread's part.
         padding: elements added to the fastest row of that layout.
         streaming: its load leaves no copy in L1.
         copied_by: what carries the copy that defines it.
@@ -51,6 +54,7 @@ class TensorView:
         "dtype",
         "fusion",
         "implicit_cast",
+        "lanes",
         "logical",
         "loop",
         "memory",
@@ -93,6 +97,7 @@ class TensorView:
         self.buffering: CircularBuffer | None = None
         self.swizzle = 0
         self.allocation: tuple[IterDomain, ...] | None = None
+        self.lanes: IterDomain | None = None
         self.compute_at = 0
         self.role = ""
         self.section = ""

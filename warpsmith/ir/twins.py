@@ -46,6 +46,7 @@ class Twins:
         twin.loop = list(map(self.axis, tensor.loop))
         twin.transforms = list(map(self._transform, tensor.transforms))
         twin.allocation = None if tensor.allocation is None else self._axes(tensor.allocation)
+        twin.lanes = None if tensor.lanes is None else self.axis(tensor.lanes)
         return twin
 
     def axis(self, axis: IterDomain) -> IterDomain:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.domains import IterDomain, MemoryType
+from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.integers import Facts
 from warpsmith.ir.mapping import DomainMap, Group
@@ -178,6 +178,8 @@ class Access:
         if tensor.memory is MemoryType.global_:
             return
         local = tensor.memory is MemoryType.local
+        if tensor.lanes is not None:
+            self._check_same_lanes(tensor.lanes, tensor)
         for axis in self._of_others(tensor, independent):
             if axis.parallel is self._threads.groups_along and not passes:
                 raise ScheduleError(
@@ -194,6 +196,18 @@ class Access:
                     code="WS0261",
                     remedy=f"bind both alike, or set {tensor.name}'s memory to {wanted}",
                 )
+
+    def _check_same_lanes(self, lanes: IterDomain, tensor: TensorView) -> None:
+        """Refuse to read another thread's fragment of what tensor cores computed."""
+        group, thread = self._domains.group(lanes), ParallelType.block_x
+        known = self._derivation.reaches(group)
+        if not known or self.index(group) != self._threads.symbols.get(thread):
+            raise ScheduleError(
+                f"{self.output.name} reads fragments of {tensor.name} that other threads hold",
+                code="WS1001",
+                remedy=f"call split_fragments on {self.output.name} where its loops over 64 rows "
+                "and the columns are the innermost, and bind the first of what it makes to block_x",
+            )
 
     def reads_own(self, tensor: TensorView, independent: frozenset[int]) -> bool:
         """Whether each thread reads only those elements of a tensor that it computed itself."""
@@ -224,9 +238,10 @@ def layout_of(
 
     Grid axes, reductions, axes in `skipped` and extent-1 axes need no room; block axes need none
     in registers, but always in shared memory, which all threads of a block share: those outside
-    `start`, too, unless each of its slots is one group's.
+    `start`, too, unless each of its slots is one group's. Of what tensor cores compute each thread
+    has the fragment that `allocation` says.
     """
-    if tensor.allocation is not None:
+    if tensor.allocation is not None and tensor.lanes is None:
         return tensor.allocation
     shared = tensor.memory is MemoryType.shared
     around = [a for a in tensor.loop[:start] if shared and outside and a.parallel.is_block]
@@ -236,9 +251,9 @@ def layout_of(
             continue
         if axis.parallel.is_block and tensor.memory is MemoryType.local:
             continue
-        if domains.extent(domains.group(axis)) != integers.ONE:
+        if axis.parallel is not ParallelType.mma and domains.extent_of(axis) != integers.ONE:
             axes.append(axis)
-    return tuple(axes)
+    return (*axes, *(tensor.allocation or ()))
 
 
 def size_of(domains: DomainMap, tensor: TensorView, layout: tuple[IterDomain, ...]) -> Expr:

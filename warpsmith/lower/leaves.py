@@ -8,6 +8,7 @@ from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import (
     Full,
     Iota,
+    Matmul,
     Move,
     Operation,
     Pointwise,
@@ -22,6 +23,7 @@ from warpsmith.kernel.rings import Drain, Fill
 from warpsmith.lower.access import Access
 from warpsmith.lower.places import Places, is_parallel
 from warpsmith.lower.predicates import Predicates
+from warpsmith.lower.products import Products, is_instruction
 from warpsmith.lower.reductions import Reductions
 from warpsmith.lower.tiles import TileCopies, is_tile
 from warpsmith.lower.vector_copies import VectorCopies
@@ -37,6 +39,7 @@ class Leaves:
         self._reductions = Reductions(self._places, self._predicates)
         self._vector_copies = VectorCopies(self._places, self._predicates, vectors)
         self._tiles = TileCopies(self._places, self._predicates)
+        self._products = Products(self._places, self._predicates)
 
     def buffer(self, tensor: TensorView) -> Buffer:
         return self._places.buffer(tensor)
@@ -80,10 +83,17 @@ class Leaves:
         rings = self._places.rings
         return [output.name for output in operation.outputs if rings.axis(output) == depth]
 
+    def is_staging(self, operation: Operation) -> bool:
+        """Whether the operation's result is what the TMA unit stores: registers are written to it,
+        and their places must be known when the kernel is compiled.
+        """
+        return all(map(self._places.rings.is_drained, operation.outputs))
+
     def is_leaf(self, operation: Operation, depth: int) -> bool:
         """Whether the operation's remaining loops belong inside one statement."""
         rest = operation.outputs[0].loop[depth:]
-        if not rest or is_tile(operation.outputs[0], depth):
+        output = operation.outputs[0]
+        if not rest or is_tile(output, depth) or is_instruction(output, depth):
             return True
         if isinstance(operation, Reduction | Welford) and is_parallel(operation):
             return all(
@@ -121,6 +131,14 @@ class Leaves:
         output = operation.outputs[0]
         if isinstance(operation, Reduction | Welford):
             return self._reductions.emit(operation, indices)
+        if is_instruction(output, len(indices)):
+            return self._products.emit(operation, indices)
+        if isinstance(operation, Matmul):
+            raise ScheduleError(
+                f"{output.name} is a matrix product, and no loops of it are bound to tensor cores",
+                code="WS1009",
+                remedy=f"call {output.name}.tensorize()",
+            )
         if len(output.loop) > len(indices):
             return self._vector_copies.emit(operation, indices)
         access = self._places.access(operation, indices)

@@ -138,9 +138,13 @@ class Nests:
         turns = tuple(name for op in nest for name in self._leaves.turns(op, depth))
         numbers = self._passages is not None and any(self._passages.keeps(op, depth) for op in nest)
         known = isinstance(extent, Const) and int(extent.value) <= UNROLL_LIMIT
-        short = known and not turns and not numbers
+        staged = turns and all(self._leaves.is_staging(op) for op in nest if self._turns(op, depth))
+        short = known and (staged or not turns) and not numbers
         unroll = short or parallel is ParallelType.unroll
         return [For(symbol, extent, tuple(body), unroll, turns)]
+
+    def _turns(self, operation: Operation, depth: int) -> bool:
+        return bool(self._leaves.turns(operation, depth))
 
     def _skips_loop(self, operation: Operation, axis: IterDomain, depth: int) -> bool:
         """Whether one iteration of an operation's loop does for all."""

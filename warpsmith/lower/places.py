@@ -11,7 +11,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Operation, Reduction, Value, Welford
+from warpsmith.ir.exprs import Matmul, Operation, Reduction, Value, Welford
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Apply, Expr
@@ -184,7 +184,7 @@ def is_parallel(operation: Reduction | Welford) -> bool:
 
 def _check_reduced_in_registers(tensor: TensorView) -> None:
     """Refuse results of reductions elsewhere: threads that share one would all update it."""
-    if not isinstance(tensor.definition, Reduction | Welford):
+    if not isinstance(tensor.definition, Reduction | Welford | Matmul):
         return
     if tensor.is_output:
         copied = isinstance(tensor.definition, Welford)

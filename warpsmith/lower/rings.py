@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
@@ -74,7 +73,7 @@ class Rings:
         """Whether what loads the tensor fills a slot, for which its readers wait."""
         if self.crosses(tensor):
             return True
-        loaded = tensor.copied_by is not LoadStoreOpType.set and not tensor.is_output
+        loaded = tensor.copied_by.loads and not tensor.is_output
         return loaded or (self.axis(tensor) is not None and not self.is_drained(tensor))
 
     def is_drained(self, tensor: TensorView) -> bool:
@@ -137,7 +136,7 @@ class Rings:
 
     def _check(self, fusion: Fusion, tensor: TensorView) -> None:
         """Refuse what no ring can order."""
-        loaded = tensor.copied_by is not LoadStoreOpType.set and not tensor.is_output
+        loaded = tensor.copied_by.loads and not tensor.is_output
         if loaded and tensor.memory is not MemoryType.shared:
             raise ScheduleError(
                 f"{tensor.name} is loaded by {tensor.copied_by.value} into {tensor.memory.value} "
@@ -158,7 +157,7 @@ class Rings:
         if self.crosses(tensor):
             return
         others = [c.name for c in fusion.consumers(tensor) if c not in self._drained[id(tensor)]]
-        if others or tensor.copied_by is not LoadStoreOpType.set:
+        if others or tensor.copied_by.loads:
             why = f"also read by {', '.join(others)}" if others else "itself loaded by TMA"
             raise ScheduleError(
                 f"{tensor.name} is stored by TMA and {why}: one ring cannot order both",

@@ -47,7 +47,9 @@ def _check_copy(tensor: TensorView, op_type: LoadStoreOpType) -> None:
             code="WS0225",
             remedy="name the copy that cache_after or cache_before makes",
         )
-    if not tensor.is_output:
+    if op_type is LoadStoreOpType.stmatrix:
+        _check_matrices(tensor, source)
+    elif not tensor.is_output:
         check_load(source, op_type)
     elif source.is_input and op_type.is_tma:
         raise ScheduleError(
@@ -58,6 +60,16 @@ def _check_copy(tensor: TensorView, op_type: LoadStoreOpType) -> None:
         )
     else:
         check_store(tensor, op_type)
+
+
+def _check_matrices(tensor: TensorView, source: TensorView) -> None:
+    if source.is_input or tensor.is_output or tensor.dtype.size != 2:
+        raise ScheduleError(
+            f"{tensor.name} ({tensor.dtype.value}) copies {source.name}, and stmatrix moves 16-bit "
+            "elements from registers to shared memory",
+            code="WS0226",
+            remedy="use it between a computed tensor and its copy in shared memory",
+        )
 
 
 def check_op_type(tensor: TensorView, op_type: object) -> None:
@@ -83,9 +95,10 @@ def check_load(source: TensorView, op_type: LoadStoreOpType) -> None:
 
 def check_store(target: TensorView, op_type: LoadStoreOpType) -> None:
     """Refuse a copy of a computed value to `target` that `op_type` cannot carry."""
-    if op_type is LoadStoreOpType.cp_async:
+    if op_type in (LoadStoreOpType.cp_async, LoadStoreOpType.stmatrix):
+        moves = "loads from" if op_type is LoadStoreOpType.cp_async else "stores to shared, not"
         raise ScheduleError(
-            f"cp_async only loads from global memory, and cannot store {target.name}",
+            f"{op_type.name} {moves} global memory, and cannot store {target.name}",
             code="WS0227",
             remedy="store with LoadStoreOpType.bulk, tma or set",
         )

@@ -156,10 +156,10 @@ def bind(tensor: TensorView, axis: IterDomain, parallel_type: ParallelType) -> N
                 )
     if parallel_type is ParallelType.mma:
         raise ScheduleError(
-            f"{axis!r} of {tensor.name} cannot be bound to mma: no operation of a fusion runs on "
-            "tensor cores yet",
+            f"{axis!r} of {tensor.name} cannot be bound to mma by itself: what tensor cores, or "
+            "stmatrix, do at once is three loops",
             code="WS0211",
-            remedy="leave the axis serial, or bind it to threads",
+            remedy=f"call {tensor.name}.tensorize() where they are the innermost",
         )
     check_binding(tensor, axis, parallel_type)
     position = tensor.loop.index(axis)

@@ -1,0 +1,199 @@
+"""Statements for tensor cores: products of tiles in shared memory, and `stmatrix`."""
+
+from __future__ import annotations
+
+from warpsmith.errors import InternalError, ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.exprs import Matmul, Operation, tensor_inputs
+from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.ir.tensor import TensorView
+from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.products import MatrixTile, Multiply, StoreMatrix
+from warpsmith.lower.access import Access
+from warpsmith.lower.boxes import without
+from warpsmith.lower.places import Places, constant_of
+from warpsmith.lower.predicates import Predicates
+
+GROUP_THREADS = 128
+"""Threads of a warp group."""
+
+
+class Products:
+    """Makes the statements of one kernel that tensor cores run, and those beside them."""
+
+    def __init__(self, places: Places, predicates: Predicates) -> None:
+        self._places = places
+        self._predicates = predicates
+
+    def emit(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
+        """The one instruction that the remaining loops of `operation` are."""
+        self._check_threads(operation)
+        if isinstance(operation, Matmul):
+            return [self._product(operation, indices)]
+        return [self._matrices(operation, indices)]
+
+    def _check_threads(self, operation: Operation) -> None:
+        threads = self._places.threads.extents.get(ParallelType.block_x, integers.ONE)
+        if integers.constant(threads) != GROUP_THREADS:
+            raise ScheduleError(
+                f"{operation.outputs[0].name} is computed by {threads!r} threads along block_x, "
+                f"and tensor cores take a warp group of {GROUP_THREADS}",
+                code="WS1006",
+                remedy="bind the first loop that split_fragments makes to block_x, and no other",
+            )
+
+    # --- products ------------------------------------------------------------------------------
+
+    def _product(self, operation: Matmul, indices: list[Expr]) -> Multiply:
+        output = operation.output
+        lanes = _lanes(operation, len(indices), self._places)
+        rows, columns, _ = lanes
+        access = self._places.access(operation, [*indices, *lanes])
+        outer = [
+            index
+            for axis, index in zip(output.loop[: len(indices)], indices, strict=True)
+            if axis.is_reduction
+        ]
+        index = access.allocated(output, self._places.layouts[id(output)])
+        assert columns.extent is not None
+        return Multiply(
+            accumulators=self._places.buffer(output),
+            index=self._first(operation, index),
+            a=self._operand(access, operation.a, rows, lanes),
+            b=self._operand(access, operation.b, columns, lanes),
+            columns=constant_of(columns.extent),
+            keep=integers.less(integers.ZERO, integers.add(*outer)),
+        )
+
+    def _first(self, operation: Matmul, index: Expr) -> Expr:
+        """The first register of a thread's fragment, given any of them."""
+        fragment = operation.output.allocation
+        if fragment is None:
+            raise InternalError(f"{operation.output.name} has no fragment")
+        axes = [axis for axis in self._places.layouts[id(operation.output)] if axis not in fragment]
+        if axes:
+            raise ScheduleError(
+                f"{operation.output.name} has several products in registers, along {axes!r}",
+                code="WS1007",
+                remedy="bind these loops to the block, or inline the product inside them",
+            )
+        return integers.ZERO
+
+    def _operand(
+        self, access: Access, tensor: TensorView, row: Symbol, lanes: tuple[Symbol, ...]
+    ) -> MatrixTile:
+        """An operand whose rows are the swizzled rows of its shared memory."""
+        if tensor.memory is not MemoryType.shared or not tensor.swizzle:
+            raise ScheduleError(
+                f"{tensor.name} is an operand of tensor cores, and is in {tensor.memory.value} "
+                f"memory{'' if tensor.memory is not MemoryType.shared else ' without a swizzle'}",
+                code="WS1004",
+                remedy=f"load it by tma: {tensor.name}.cache_after(op_type=LoadStoreOpType.tma), "
+                "set_memory_type(MemoryType.shared), set_swizzle(128)",
+            )
+        if tensor.copied_by is not LoadStoreOpType.tma or (
+            tensor.name in self._places.made.left_to_threads
+        ):
+            why = self._places.made.left_to_threads.get(tensor.name, "it is not loaded by tma")
+            raise ScheduleError(
+                f"{tensor.name} is an operand of tensor cores, and TMA cannot fill it: {why}",
+                code="WS1005",
+                remedy="give operands whose rows, and whose start, are multiples of 16 bytes",
+            )
+        index = self._places.index_row_major(access, tensor)
+        start = without(index, [*lanes])
+        length = tensor.swizzle // tensor.dtype.size
+        expected = integers.add(integers.mul(row, length), lanes[-1])
+        if integers.sub(integers.sub(index, start), expected) != integers.ZERO:
+            raise ScheduleError(
+                f"{tensor.name} does not lie in shared memory as tensor cores read it: elements "
+                f"{integers.sub(index, start)!r} from the start of a tile, wanted {expected!r}",
+                code="WS1004",
+                remedy=f"let its fastest loop walk {length} elements of the reduced dimension, and "
+                "the next one the rows",
+            )
+        return MatrixTile(self._places.buffer(tensor), start, tensor.swizzle)
+
+    # --- stmatrix ------------------------------------------------------------------------------
+
+    def _matrices(self, operation: Operation, indices: list[Expr]) -> StoreMatrix:
+        output, (source,) = operation.outputs[0], tensor_inputs(operation)
+        lanes = _lanes(operation, len(indices), self._places)
+        place = _thread_axis(output)
+        thread = indices[place]
+        access = self._places.access(operation, [*indices, *lanes])
+        condition = self._predicates.predicate(access, operation, always=False)
+        if condition != integers.TRUE:
+            raise ScheduleError(
+                f"{output.name} is stored by stmatrix where {condition!r}, and whole warps store",
+                code="WS1008",
+                remedy="split by factors that divide, or store it with LoadStoreOpType.set",
+            )
+        own = self._places.index_row_major(access, source)
+        first = without(own, [*lanes])
+        self._check_row(operation, indices, place, lanes)
+        columns, rows, _ = lanes
+        expected = integers.add(integers.mul(columns, 4), integers.mul(rows, 2), lanes[2])
+        if integers.sub(integers.sub(own, first), expected) != integers.ZERO:
+            raise self._no_matrix(output, f"registers {own!r} of {source.name}")
+        return StoreMatrix(
+            target=self._places.buffer(output),
+            target_index=self._places.swizzled(
+                output, self._row(operation, indices, place, thread)
+            ),
+            source=self._places.buffer(source),
+            source_index=first,
+        )
+
+    def _row(self, operation: Operation, indices: list[Expr], place: int, thread: Expr) -> Expr:
+        """Where the row lies whose address this lane gives: row t % 8 of matrix t % 32 / 8."""
+        warp = integers.floordiv(thread, 32)
+        row = integers.add(integers.mul(warp, 32), integers.mul(integers.mod(thread, 8), 4))
+        matrix = integers.floordiv(integers.mod(thread, 32), 8)
+        at = [*indices[:place], row, *indices[place + 1 :]]
+        ends = [integers.floordiv(matrix, 2), integers.mod(matrix, 2), integers.ZERO]
+        return self._places.own_row_major(
+            self._places.access(operation, [*at, *ends]), operation.outputs[0]
+        )
+
+    def _check_row(
+        self, operation: Operation, indices: list[Expr], place: int, lanes: tuple[Symbol, ...]
+    ) -> None:
+        """Eight elements of a row, two of each of four lanes, lie side by side."""
+        output = operation.outputs[0]
+        quad = Symbol("quad", low=0, extent=Const(GROUP_THREADS // 4))
+        part = Symbol("part", low=0, extent=Const(4))
+        thread = integers.add(integers.mul(quad, 4), part)
+        at = [*indices[:place], thread, *indices[place + 1 :]]
+        index = self._places.own_row_major(self._places.access(operation, [*at, *lanes]), output)
+        walked = [part, lanes[2]]
+        expected = integers.add(integers.mul(part, 2), lanes[2])
+        if integers.sub(integers.sub(index, without(index, walked)), expected) != integers.ZERO:
+            raise self._no_matrix(output, f"elements {index!r} of its rows")
+
+    def _no_matrix(self, output: TensorView, what: str) -> ScheduleError:
+        return ScheduleError(
+            f"the loops of {output.name} are no matrices of stmatrix: {what}",
+            code="WS1003",
+            remedy="call split_fragments, split the n / 8 by 2, and tensorize",
+        )
+
+
+def is_instruction(output: TensorView, depth: int) -> bool:
+    """Whether the loops from `depth` on are one instruction of tensor cores, or `stmatrix`."""
+    rest = output.loop[depth:]
+    return bool(rest) and all(axis.parallel is ParallelType.mma for axis in rest)
+
+
+def _lanes(operation: Operation, depth: int, places: Places) -> tuple[Symbol, Symbol, Symbol]:
+    first, second, third = (
+        Symbol(f"lane{number}", low=0, extent=places.extent(axis))
+        for number, axis in enumerate(operation.outputs[0].loop[depth:])
+    )
+    return first, second, third
+
+
+def _thread_axis(output: TensorView) -> int:
+    return next(p for p, a in enumerate(output.loop) if a.parallel is ParallelType.block_x)

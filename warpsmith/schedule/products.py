@@ -1,0 +1,104 @@
+"""Primitives for tensor cores: which loops one instruction runs, and who holds its results."""
+
+from __future__ import annotations
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.domains import IterDomain, ParallelType
+from warpsmith.ir.exprs import Matmul
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.transforms import merge, reorder, split
+
+ROWS = 64
+"""Rows of a product that one warp group computes by one `wgmma` (PTX ISA, "wgmma.mma_async")."""
+
+MOST_COLUMNS = 256
+
+ROW_BYTES = 32
+"""Bytes of an operand's row that one `wgmma` multiplies."""
+
+MATRICES = (2, 2, 2)
+"""Loops of one `stmatrix`: columns of matrices, rows of matrices, elements of a register."""
+
+
+def split_fragments(tensor: TensorView, axis: int = -2) -> TensorView:
+    """Split loops over 64 rows and n columns as tensor cores leave a product in registers.
+
+    Loops `axis` and `axis + 1` become four: the 128 threads of a warp group, n / 8, 2, 2. Thread
+    t holds rows `16 * (t / 32) + 8 * h + t % 32 / 4` and columns `8 * j + 2 * (t % 4) + e`, for
+    j, h and e in that order (PTX ISA, "Register fragments for wgmma.mma_async.m64nNk16").
+
+    Raises:
+        ScheduleError: WS1002 where the loops are not 64 rows and a multiple of 8 columns.
+    """
+    position = axis + len(tensor.loop) if axis < 0 else axis
+    rows, columns = _extents(tensor, position, 2)
+    if rows != ROWS or columns is None or columns % 8:
+        raise ScheduleError(
+            f"loops {tensor.loop[position : position + 2]!r} of {tensor.name} are no fragment of a "
+            f"product: they are to be {ROWS} rows and a multiple of 8 columns",
+            code="WS1002",
+            remedy=f"split by {ROWS} and by the columns of the product first",
+        )
+    split(tensor, position + 1, 8)  # rows, n / 8, 8
+    split(tensor, position + 2, 2)  # rows, n / 8, 4, 2
+    split(tensor, position, 16)  # 4, 16, n / 8, 4, 2
+    split(tensor, position + 1, 8)  # 4, 2, 8, n / 8, 4, 2
+    moves = dict(enumerate((0, 4, 1, 3, 2, 5)))
+    reorder(tensor, {position + old: position + new for old, new in moves.items()})
+    merge(tensor, position)
+    merge(tensor, position)
+    return tensor
+
+
+def tensorize(tensor: TensorView) -> TensorView:
+    """Have the last three loops run as one instruction of a warp group, or of each warp.
+
+    A product's are 64 rows, n columns and 16 elements of the reduced dimension: one `wgmma`, whose
+    results stay in the registers of the group's 128 threads as `split_fragments` says. A copy's by
+    `stmatrix` are 2, 2 and 2, the first of them a part of the fragment's n / 8.
+
+    Raises:
+        ScheduleError: WS1003 for other tensors, and for other loops.
+    """
+    definition = tensor.definition
+    if isinstance(definition, Matmul):
+        element = definition.a.dtype.size
+        kinds = [axis.is_reduction for axis in tensor.loop[-3:]]
+        wanted = f"{ROWS} rows, 8 to {MOST_COLUMNS} columns by 8, and {ROW_BYTES // element} of k"
+        rows, columns, depth = _extents(tensor, len(tensor.loop) - 3, 3)
+        fits = (rows, depth) == (ROWS, ROW_BYTES // element) and columns in range(8, 257, 8)
+        fits = fits and kinds == [False, False, True]
+    else:
+        wanted = f"{MATRICES} inside a fragment, in a copy by stmatrix"
+        fits = tensor.copied_by is LoadStoreOpType.stmatrix
+        fits = fits and _extents(tensor, len(tensor.loop) - 3, 3) == MATRICES
+    if not fits or any(a.parallel is not ParallelType.serial for a in tensor.loop[-3:]):
+        raise ScheduleError(
+            f"the last loops {tensor.loop[-3:]!r} of {tensor.name} are no instruction's: they are "
+            f"to be {wanted}, all serial",
+            code="WS1003",
+            remedy="split and reorder them, or leave the tensor to the threads",
+        )
+    if isinstance(definition, Matmul):
+        _lay_out(tensor)
+    for axis in tensor.loop[-3:]:
+        axis.parallel = ParallelType.mma
+    return tensor
+
+
+def _lay_out(tensor: TensorView) -> None:
+    """The fragment of a thread: made of the same loops as that of the product's readers."""
+    loops = list(tensor.loop)
+    rows, columns, depth = loops[-3:]
+    tensor.loop = [*loops[:-3], rows, columns]
+    split_fragments(tensor)
+    lanes, *own = tensor.loop[-4:]
+    tensor.loop = [*loops[:-3], rows, columns, depth]
+    tensor.lanes, tensor.allocation = lanes, tuple(own)
+
+
+def _extents(tensor: TensorView, position: int, count: int) -> tuple[int | None, ...]:
+    axes: list[IterDomain] = tensor.loop[position : position + count] if position >= 0 else []
+    return tuple(integers.constant(axis.extent) for axis in axes) or (None,) * count
