@@ -170,6 +170,24 @@ def test_a_constant_and_a_symbol_that_meet() -> None:
     assert "dimension 0 of argument 0 (T0) is 3" in text
 
 
+def test_dimensions_that_a_product_joins_must_be_equal() -> None:
+    body = two(ops.matmul, [-1, -1, -1], [-1, -1, -1])
+    bound(body, [zeros(2, 3, 5), zeros(2, 5, 4)])
+    reason = "and they must be equal: a matrix product reads both"
+    text = refused(body, [zeros(2, 3, 5), zeros(2, 4, 5)])
+    assert (
+        f"dimension 2 of argument 0 (T0) is 5 and dimension 1 of argument 1 (T1) is 4, {reason}"
+        in text
+    )
+    text = refused(body, [zeros(2, 3, 5), zeros(3, 5, 4)])
+    assert (
+        f"dimension 0 of argument 0 (T0) is 2 and dimension 0 of argument 1 (T1) is 3, {reason}"
+        in text
+    )
+    assert reason in refused(two(ops.linear, [-1, -1], [4, -1]), [zeros(2, 3), zeros(4, 5)])
+    assert reason in refused(two(ops.matmul, [-1, 6], [-1, -1]), [zeros(2, 6), zeros(5, 6)])
+
+
 def test_expand_keeps_what_is_not_one() -> None:
     body = two(lambda a, b: ops.add(ops.expand(a, [b.size(0), 3]), 1), [-1, 3], [-1])
     bound(body, [zeros(2, 3), zeros(2)])

@@ -1,0 +1,140 @@
+"""Matrix products through the doors: `@`, `fd.ops`, traced functions, printed text, NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import warpsmith
+from tests.frontends.test_printer import defined, rebuilt, renumbered
+from tests.support.against_torch import check, random
+from warpsmith import knobs, ops
+from warpsmith.errors import ArgumentError, DefinitionError, SchedulerRefusal
+from warpsmith.frontends.definition import FusionDefinition
+from warpsmith.ir.dtypes import DataType
+
+HALF, BFLOAT, FLOAT = DataType.Half, DataType.BFloat16, DataType.Float
+
+
+@pytest.fixture
+def _by_numpy() -> Iterator[None]:
+    with knobs.scope(device="reference"):
+        yield
+
+
+def test_operators_and_methods() -> None:
+    a, b = random((3, 5), FLOAT), random((5, 4), FLOAT, 1)
+    check(lambda x, y: x @ y, torch.matmul, a, b)
+    check(lambda x, y: x.matmul(y), torch.matmul, a, b)
+    check(lambda x, y: (x > 0).to(FLOAT) @ y, lambda x, y: (x > 0).float() @ y, a, b)
+
+
+def test_arrays_are_no_operands() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1])
+    for array in (np.ones((3, 3)), torch.ones(3, 3)):
+        for product in (lambda a: x @ a, lambda a: a @ x):
+            with pytest.raises((DefinitionError, TypeError)):
+                product(array)
+
+
+def layer(fd: FusionDefinition) -> Any:
+    x = fd.define_tensor([-1, -1, -1], contiguity=True, dtype=HALF)
+    weight = fd.define_tensor([-1, -1], contiguity=True, dtype=HALF)
+    bias = fd.define_tensor([-1], contiguity=True, dtype=HALF)
+    plain, rounded = fd.ops.linear(x, weight), fd.ops.cast(fd.ops.linear(x, weight), FLOAT)
+    return plain, fd.ops.silu(fd.ops.linear(x, weight, bias)), rounded
+
+
+def matrices(fd: FusionDefinition) -> Any:
+    a = fd.define_tensor([-1, -1, -1], contiguity=True, dtype=BFLOAT)
+    b = fd.define_tensor([-1, -1], contiguity=True, dtype=BFLOAT)
+    x = fd.define_tensor([-1], contiguity=True, dtype=BFLOAT)
+    batched, square = fd.ops.matmul(a, b), fd.ops.matmul(b, b)
+    return batched, square, fd.ops.matmul(b, x), fd.ops.matmul(batched, square), (a @ b).sum(0)
+
+
+PROGRAMS = {
+    "layer": (layer, [random((2, 3, 5), HALF), random((4, 5), HALF, 1), random((4,), HALF, 2)]),
+    "matrices": (
+        matrices,
+        [random((2, 3, 4), BFLOAT), random((4, 4), BFLOAT), random((4,), BFLOAT)],
+    ),
+}
+
+
+@pytest.mark.usefixtures("_by_numpy")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_text_defines_the_same_products(name: str) -> None:
+    body, inputs = PROGRAMS[name]
+    first = defined(body)
+    second = rebuilt(repr(first))
+    assert renumbered(repr(first)) == renumbered(repr(second))
+    for a, b in zip(first.execute(inputs), second.execute(inputs), strict=True):
+        assert a.dtype == b.dtype
+        assert torch.equal(a, b)
+
+
+def test_text() -> None:
+    with FusionDefinition() as fd:
+        x, w = (fd.define_tensor([-1, 8], contiguity=True, dtype=BFLOAT) for _ in range(2))
+        fd.add_output(fd.ops.linear(x, w))
+        fd.add_output(x @ w.transpose(0, 1))
+    assert repr(fd).splitlines()[3:] == [
+        "    tv2 = fd.ops.linear(tv0, tv1)",
+        "    tv3 = fd.ops.cast(tv2, dtype=DataType.BFloat16)",
+        "    tv4 = fd.ops.permute(tv1, dims=[1, 0])",
+        "    tv5 = fd.ops.matmul(tv0, tv4)",
+        "    tv6 = fd.ops.cast(tv5, dtype=DataType.BFloat16)",
+        "    fd.add_output(tv3)",
+        "    fd.add_output(tv6)",
+    ]
+
+
+@pytest.mark.usefixtures("_by_numpy")
+def test_traced_functions() -> None:
+    @warpsmith.fuse
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        scores = (q @ k.transpose(1, 2)).to(FLOAT)
+        weights = ops.exp(scores - ops.max(scores, [-1], keepdim=True))
+        return (weights / ops.sum(weights, [-1], keepdim=True)).to(HALF) @ v
+
+    q, k, v = (random((2, 6, 4), HALF, seed) / 4 for seed in range(3))
+    wanted = torch.softmax(q.float() @ k.float().mT, -1) @ v.float()
+    torch.testing.assert_close(attention(q, k, v).float(), wanted, rtol=2e-3, atol=2e-3)
+    with pytest.raises(ArgumentError, match="must be equal: a matrix product reads both"):
+        attention(q, k, v[:, :5])
+
+
+@pytest.mark.usefixtures("_by_numpy")
+def test_validation_knows_how_long_the_sums_are() -> None:
+    with FusionDefinition() as fd:
+        a, b = fd.define_tensor([-1, -1], dtype=FLOAT), fd.define_tensor([-1, -1], dtype=FLOAT)
+        fd.add_output(a @ b)
+    rng = np.random.default_rng(0)
+    x, y = (rng.uniform(-1, 1, s).astype(np.float32) for s in ((8, 4096), (4096, 8)))
+    fd.validate([x, y])
+    wanted = x.astype(np.float64) @ y.astype(np.float64)
+    # Terms that are summed one after the other, far off what one rounding allows.
+    fd.validate([x, y], [wanted + 16 * 2.0**-24 * np.abs(wanted).max()])
+    with pytest.raises(AssertionError, match="elements"):
+        fd.validate([x, y], [wanted + 1e-2])
+
+
+def test_a_product_over_vectors_runs_without_tensor_cores() -> None:
+    x, w = random((6, 40), HALF), random((40,), HALF, 1)
+    torch.testing.assert_close(warpsmith.fuse(lambda x, w: x @ w)(x, w), x @ w)
+
+
+def test_what_no_scheduler_takes_is_refused_in_words() -> None:
+    x, y = random((4, 6), FLOAT), random((6, 4), FLOAT)
+    with pytest.raises(SchedulerRefusal) as error:
+        warpsmith.fuse(lambda x, y: x @ y)(x, y)
+    assert (
+        "pointwise: it has a matrix product; reduction: it has a matrix product; matmul: "
+        in str(error.value)
+    )

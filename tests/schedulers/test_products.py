@@ -1,0 +1,227 @@
+"""Products are cut into segments of their own, read operands as they lie, and are computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from tests.support.program import Program
+from tests.support.reference import reference
+from warpsmith.errors import SchedulerRefusal
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Matmul, Pointwise
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Symbol
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers import segment as segmenting
+from warpsmith.schedulers.rewrite import rewrite
+from warpsmith.schedulers.segment import Segment, segment
+from warpsmith.schedulers.select import SCHEDULERS, Refusals, refusals
+
+BFLOAT, FLOAT = DataType.BFloat16, DataType.Float
+MATRIX = (None, None)
+SIZE = 6
+
+
+def epilogue_only(fusion: Fusion) -> str:
+    """What a scheduler of one product, of inputs, with pointwise work on one result would say."""
+    products = [op for op in fusion.operations if isinstance(op, Matmul)]
+    if len(products) != 1:
+        return f"it has {len(products)} products"
+    (product,) = products
+    if any(tensor.definition is not None for tensor in (product.a, product.b)):
+        return "it computes operands"
+    others = [op for op in fusion.operations if op is not product]
+    if not all(isinstance(op, Pointwise) for op in others):
+        return "not everything after the product is pointwise"
+    return "it has several results" if len(fusion.outputs) > 1 else ""
+
+
+@pytest.fixture(autouse=True)
+def _schedules_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in for the matmul scheduler, so that what is cut depends on no progress of it."""
+
+    def asked(fusion: Fusion) -> Refusals:
+        others = tuple((name, why(fusion)) for name, why, _ in SCHEDULERS if name != "matmul")
+        return (*others, ("matmul", epilogue_only(fusion)))
+
+    monkeypatch.setattr(segmenting, "refusals", asked)
+
+
+def operands(p: Program, count: int = 2) -> list[TensorView]:
+    return [p.input(BFLOAT, MATRIX) for _ in range(count)]
+
+
+def kinds(parts: Iterable[Segment]) -> list[str]:
+    """Which scheduler takes each segment."""
+    return [next(name for name, reason in part.refusals if not reason) for part in parts]
+
+
+def computed(fusion: Fusion, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    axes = (axis for tensor in fusion.tensors for axis in (*tensor.root, *tensor.logical))
+    sizes = {axis.extent.name: SIZE for axis in axes if isinstance(axis.extent, Symbol)}
+    return reference(fusion, known, sizes)
+
+
+def arrays(fusion: Fusion) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {t.name: rng.uniform(-2, 2, (SIZE,) * t.rank) for t in fusion.input_tensors}
+
+
+def check(fusion: Fusion) -> list[str]:
+    """Segments, run one after the other, give what the whole does; which scheduler takes each."""
+    known = arrays(fusion)
+    wanted = computed(fusion, known)
+    parts = segment(fusion)
+    for part in parts:
+        known.update(computed(part.fusion, {name: known[name] for name in part.inputs}))
+    for output in fusion.outputs:
+        np.testing.assert_allclose(known[output.value.name], wanted[output.value.name], rtol=1e-12)
+    made = [op for part in parts for op in part.fusion.operations if isinstance(op, Matmul)]
+    assert len(made) == sum(isinstance(op, Matmul) for op in fusion.operations)
+    return kinds(parts)
+
+
+def test_a_product_and_its_cast_are_one_segment() -> None:
+    p = Program()
+    a, b = operands(p)
+    p.output(p.cast(p.matmul(a, b), BFLOAT))
+    assert check(p.fusion) == ["matmul"]
+
+
+def test_so_is_a_pointwise_epilogue_that_reads_other_inputs() -> None:
+    p = Program()
+    a, b, c = operands(p, 3)
+    total = p.op("add", p.op("tanh", p.matmul(a, b)), p.cast(c, FLOAT))
+    p.output(p.cast(total, BFLOAT))
+    assert check(p.fusion) == ["matmul"]
+
+
+def test_operands_that_are_computed_go_through_memory() -> None:
+    p = Program()
+    a, b = operands(p)
+    hidden = p.cast(p.op("exp", a), BFLOAT)
+    p.output(p.cast(p.matmul(hidden, b), BFLOAT))
+    assert check(p.fusion) == ["pointwise", "matmul"]
+    assert segment(p.fusion)[1].inputs == (hidden.name, b.name)
+
+
+def test_products_of_products_go_through_memory_rounded() -> None:
+    p = Program()
+    a, b, c = operands(p, 3)
+    inner = p.cast(p.op("tanh", p.matmul(a, b)), BFLOAT)
+    p.output(p.cast(p.matmul(inner, c), BFLOAT))
+    assert check(p.fusion) == ["matmul", "matmul"]
+    assert segment(p.fusion)[0].outputs == (inner.name,)
+
+
+def test_sums_of_products_are_computed_after_both() -> None:
+    p = Program()
+    a, b, c = operands(p, 3)
+    p.output(p.cast(p.op("add", p.matmul(a, b), p.matmul(b, c)), BFLOAT))
+    assert check(p.fusion) == ["matmul", "matmul", "pointwise"]
+
+
+def test_a_reduction_of_a_product_reads_it_from_memory() -> None:
+    p = Program()
+    a, b = operands(p)
+    p.output(p.reduce("sum", p.op("exp", p.matmul(a, b)), [1]))
+    assert check(p.fusion) == ["matmul", "reduction"]
+
+
+def test_a_product_of_what_was_reduced() -> None:
+    p = Program()
+    x, b = p.input(BFLOAT, (None,) * 3), p.input(BFLOAT, MATRIX)
+    total = p.reduce("sum", x, [0])
+    p.output(p.cast(p.matmul(total, b), BFLOAT), total)
+    assert check(p.fusion) == ["reduction", "matmul"]
+
+
+def test_two_results_of_a_product_compute_it_once() -> None:
+    p = Program()
+    a, b = operands(p)
+    product = p.matmul(a, b)
+    p.output(p.cast(product, BFLOAT), p.op("exp", product))
+    assert check(p.fusion) == ["matmul", "pointwise"]
+    assert segment(p.fusion)[0].outputs == (product.name,)
+
+
+def test_what_is_widened_after_a_product_reads_it_from_memory() -> None:
+    p = Program()
+    a, b = operands(p)
+    product = p.matmul(a, b)
+    wide = p.expand(p.broadcast(product, [True, False, False]), 0, a.shape_axes[0].extent)
+    p.output(wide)
+    assert check(p.fusion) == ["matmul", "pointwise"]
+
+
+def test_a_permuted_result_that_no_epilogue_takes_goes_through_memory() -> None:
+    p = Program()
+    a, b = operands(p)
+    p.output(p.permute(p.matmul(a, b), [1, 0]))
+    assert check(p.fusion) == ["matmul", "pointwise"]
+
+
+def test_what_no_scheduler_takes_is_named() -> None:
+    p = Program()
+    a, b = operands(p)
+    product = p.matmul(a, b)
+    p.output(product)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segmenting, "refusals", lambda f: (("matmul", "not today"),))
+        with pytest.raises(SchedulerRefusal, match=rf"{product.name} \(matmul: not today\)"):
+            segment(p.fusion)
+
+
+def test_the_other_schedulers_refuse_products() -> None:
+    p = Program()
+    a, b = operands(p)
+    p.output(p.matmul(a, b))
+    said = dict(refusals(p.fusion))
+    assert said["pointwise"] == said["reduction"] == "it has a matrix product"
+    p = Program()
+    p.output(p.op("exp", p.input(FLOAT, MATRIX)))
+    assert dict(refusals(p.fusion))["matmul"] == "it has no matrix product"
+
+
+def rewritten(p: Program) -> Matmul:
+    """The product after `rewrite`, which keeps what the program computes."""
+    known = arrays(p.fusion)
+    name = p.fusion.outputs[0].value.name
+    wanted = computed(p.fusion, known)[name]
+    rewrite(p.fusion)
+    np.testing.assert_array_equal(computed(p.fusion, known)[name], wanted)
+    return next(op for op in p.fusion.operations if isinstance(op, Matmul))
+
+
+def test_permuted_operands_are_read_as_they_lie() -> None:
+    p = Program()
+    a, b = operands(p)
+    p.output(p.matmul(p.permute(a, [1, 0]), p.permute(p.permute(b, [1, 0]), [1, 0])))
+    product = rewritten(p)
+    assert (product.a is a, product.b is b) == (True, True)
+    assert product.axes == ((2, 0), (2, 1))
+    assert check(p.fusion) == ["matmul"]
+
+
+def test_a_tensor_times_its_transpose_reads_a_copy() -> None:
+    p = Program()
+    a = p.input(BFLOAT, MATRIX, stride_order=[0, 1])
+    p.output(p.matmul(a, p.permute(a, [1, 0])))
+    product = rewritten(p)
+    assert product.a is a
+    assert isinstance(product.b.definition, Pointwise)
+    assert product.b.stride_order == (0, 1)
+    assert product.axes == ((0, 2), (1, 2))
+    assert check(p.fusion) == ["pointwise", "matmul"]
+
+
+def test_a_product_that_reads_nothing_permuted_stays() -> None:
+    p = Program()
+    a, b = operands(p)
+    before = p.matmul(a, b).definition
+    p.output(before.output)
+    rewrite(p.fusion)
+    assert p.fusion.operations == [before]
