@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tests.support.memory import NUMPY_TYPES, Cell, Fault, Memory, sure
+from tests.support.multiplying import Operand, Products, matrix_lanes
 from tests.support.reducing import (
     close_batch,
     collect,
@@ -47,6 +48,15 @@ from warpsmith.kernel.nodes import (
     WelfordMerge,
     WelfordStep,
 )
+from warpsmith.kernel.products import (
+    AwaitProducts,
+    CommitProducts,
+    FenceProducts,
+    MatrixTile,
+    Multiply,
+    StoreMatrix,
+)
+from warpsmith.kernel.rings import FenceProxy
 
 
 @dataclass(frozen=True)
@@ -144,9 +154,11 @@ class _Machine:
         self._memory = memory
         self._shared = [self._new(b, lanes.blocks) for b in kernel.shared]
         self._alignments = dict(kernel.alignments)
+        self._products = Products(lanes.block_of, int(np.prod(lanes.block)))
 
     def run(self) -> None:
         self._all(self._kernel.body, None)
+        self._products.end()
 
     def _all(self, statements: tuple[Statement, ...], mask: Mask) -> None:
         for statement in statements:
@@ -160,6 +172,7 @@ class _Machine:
                 pass
             case Declare(buffer=buffer):
                 self._new(buffer, self._lanes.count)
+                self._products.declared(buffer)
             case Let(symbol=symbol, value=value):
                 self._names[symbol.name] = self._value(value, mask)
             case For():
@@ -192,6 +205,21 @@ class _Machine:
             case Synchronize():
                 for memory in self._shared:
                     memory.barrier()
+                self._products.barrier()
+            case FenceProxy():
+                if mask is not None and not mask.all():
+                    raise Fault("FenceProxy is reached by some threads only")
+                self._products.fence_proxy()
+            case FenceProducts():
+                self._products.fence()
+            case CommitProducts():
+                self._products.commit()
+            case AwaitProducts():
+                self._products.wait(statement)
+            case Multiply():
+                self._multiply(statement)
+            case StoreMatrix():
+                self._store_matrix(statement)
             case _:
                 raise Fault(f"{type(statement).__name__} cannot be run")
 
@@ -223,6 +251,8 @@ class _Machine:
 
     def _load(self, element: Element, mask: Mask, lane: int = 0) -> Cell:
         memory, places, threads = self._places(element.buffer, element.index, mask, lane)
+        if element.buffer.memory is MemoryType.local:
+            self._products.touched(element.buffer)
         return self._spread(memory.load(places, threads), mask)
 
     def _spread(self, cell: Cell, mask: Mask) -> Cell:
@@ -247,6 +277,10 @@ class _Machine:
         memory, places, threads = self._places(buffer, index, mask, lane)
         action = memory.update if update else memory.store
         action(places, threads, cell.where(mask))
+        if buffer.memory is MemoryType.local:
+            self._products.touched(buffer)
+        if buffer.memory is MemoryType.shared:
+            self._products.stored(memory, places)
 
     def _typed(self, value: Expr, buffer: Buffer, mask: Mask) -> Cell:
         if value.dtype is not buffer.dtype:
@@ -367,3 +401,31 @@ class _Machine:
             size = evaluate(buffer.size, self._numbers)
             if size < elements:
                 raise Fault(f"{buffer.name} has {size} elements, and {elements} are needed")
+
+    # --- matrices ------------------------------------------------------------------------------
+
+    def _each(self, index: Expr) -> np.ndarray:
+        """An index in every thread."""
+        return np.broadcast_to(self._value.index(index, None), (self._lanes.count,))
+
+    def _operand(self, tile: MatrixTile) -> Operand:
+        return Operand(tile, self._memory[tile.buffer.name], self._each(tile.index))
+
+    def _multiply(self, product: Multiply) -> None:
+        sums, index = self._memory[product.accumulators.name], self._each(product.index)
+        a, b, keep = self._operand(product.a), self._operand(product.b), product.keep
+        self._products.multiply(product, sums, index, a, b, self._value(keep, None))
+
+    def _store_matrix(self, store: StoreMatrix) -> None:
+        """Each element goes to the row that one lane names, and counts as stored by that lane."""
+        target, starts = self._memory[store.target.name], self._each(store.target_index)
+        if np.any(starts % 8):
+            raise Fault(f"a row of {store.target.name} starts at no multiple of 16 bytes")
+        for element in range(8):
+            cell = self._load(Element(store.source, store.source_index), None, element)
+            named, half = matrix_lanes(self._threads, element)
+            places = starts[named] + 2 * (self._threads % 4) + half
+            target.check_inside(places)
+            places = places + self._rows(store.target) * target.size
+            target.store(places, self._threads, cell)
+            self._products.stored(target, places)

@@ -23,6 +23,7 @@ _INDEX = {
     "ceildiv": lambda a, b: -(-a // b),
     "minimum": np.minimum,
     "maximum": np.maximum,
+    "xor": np.bitwise_xor,
     "lt": np.less,
     "le": np.less_equal,
     "eq": np.equal,
