@@ -42,12 +42,12 @@ def epilogue_only(fusion: Fusion) -> str:
 @pytest.fixture(autouse=True)
 def _schedules_products(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand in for the matmul scheduler, so that what is cut depends on no progress of it."""
+    monkeypatch.setattr(segmenting, "refusals", _asked)
 
-    def asked(fusion: Fusion) -> Refusals:
-        others = tuple((name, why(fusion)) for name, why, _ in SCHEDULERS if name != "matmul")
-        return (*others, ("matmul", epilogue_only(fusion)))
 
-    monkeypatch.setattr(segmenting, "refusals", asked)
+def _asked(fusion: Fusion) -> Refusals:
+    others = tuple((name, why(fusion)) for name, why, _ in SCHEDULERS if name != "matmul")
+    return (*others, ("matmul", epilogue_only(fusion)))
 
 
 def operands(p: Program, count: int = 2) -> list[TensorView]:
@@ -108,6 +108,27 @@ def test_operands_that_are_computed_go_through_memory() -> None:
     assert segment(p.fusion)[1].inputs == (hidden.name, b.name)
 
 
+def test_computed_operands_are_written_with_the_summed_dimension_fastest() -> None:
+    p = Program()
+    a, b = operands(p)
+    left, right = (p.cast(p.op("exp", tensor), BFLOAT) for tensor in (a, b))
+    p.output(p.cast(p.matmul(left, right), BFLOAT))
+    assert check(p.fusion) == ["pointwise", "pointwise", "matmul"]
+    product = segment(p.fusion)[-1].fusion.operations[0]
+    assert [t.memory_order() for t in product.inputs] == [(0, 1), (1, 0)]
+
+
+def test_an_operand_that_is_a_result_too_lies_as_results_do() -> None:
+    p = Program()
+    a, b = operands(p)
+    right = p.cast(p.op("exp", b), BFLOAT)
+    p.output(p.cast(p.matmul(a, right), BFLOAT), right)
+    assert check(p.fusion) == ["pointwise", "matmul"]
+    assert all(
+        o.value.memory_order() == (0, 1) for s in segment(p.fusion) for o in s.fusion.outputs
+    )
+
+
 def test_products_of_products_go_through_memory_rounded() -> None:
     p = Program()
     a, b, c = operands(p, 3)
@@ -146,6 +167,21 @@ def test_two_results_of_a_product_compute_it_once() -> None:
     p.output(p.cast(product, BFLOAT), p.op("exp", product))
     assert check(p.fusion) == ["matmul", "pointwise"]
     assert segment(p.fusion)[0].outputs == (product.name,)
+
+
+def test_two_results_compute_a_product_twice_where_its_sums_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def asked(fusion: Fusion) -> Refusals:
+        *others, (name, reason) = _asked(fusion)
+        wide = any(isinstance(o.value.definition, Matmul) for o in fusion.outputs)
+        return (*others, (name, reason or ("it is in float" if wide else "")))
+
+    monkeypatch.setattr(segmenting, "refusals", asked)
+    p = Program()
+    product = p.matmul(*operands(p))
+    p.output(p.cast(product, BFLOAT), p.op("exp", product))
+    assert kinds(segment(p.fusion)) == ["matmul", "matmul"]
 
 
 def test_what_is_widened_after_a_product_reads_it_from_memory() -> None:
@@ -215,6 +251,24 @@ def test_a_tensor_times_its_transpose_reads_a_copy() -> None:
     assert isinstance(product.b.definition, Pointwise)
     assert product.b.stride_order == (0, 1)
     assert product.axes == ((0, 2), (1, 2))
+    assert check(p.fusion) == ["pointwise", "matmul"]
+
+
+def test_a_cast_after_a_permutation_comes_before_it() -> None:
+    p = Program()
+    a, b = operands(p)
+    wide = p.op("exp", b)
+    known = p.cast(wide, BFLOAT)
+    p.output(p.cast(p.matmul(a, p.cast(p.permute(wide, [1, 0]), BFLOAT)), BFLOAT))
+    product = rewritten(p)
+    assert product.b is known
+    assert product.axes == ((0, 2), (1, 2))
+    p = Program()
+    a, b = p.input(BFLOAT, MATRIX), p.input(FLOAT, MATRIX)
+    p.output(p.cast(p.matmul(a, p.cast(p.permute(b, [1, 0]), BFLOAT)), BFLOAT))
+    made = rewritten(p).b.definition
+    assert isinstance(made, Pointwise)
+    assert (made.op, made.inputs[0] is b) == ("cast", True)
     assert check(p.fusion) == ["pointwise", "matmul"]
 
 

@@ -6,7 +6,8 @@ Rules:
                  -1, which the left side loses.
   PERMUTED_OPERAND  a matrix product reads an operand that is only permuted as it lies before,
                  under other axes: `x @ transpose(w)` reads `w`. Where that is its other operand,
-                 it reads a copy, since an operation knows its operands' axes by tensor.
+                 it reads a copy, since an operation knows its operands' axes by tensor. A cast
+                 after the permutation comes first: moves stand before the rounding.
 """
 
 from __future__ import annotations
@@ -59,24 +60,51 @@ def _read_unpermuted(fusion: Fusion, operation: Matmul) -> None:
     """Let a product read what its operands are permutations of."""
     operands: list[TensorView] = []
     axes: list[tuple[int, ...]] = []
-    for operand, given in zip((operation.a, operation.b), operation.axes, strict=True):
-        source, own = operand, given
-        while isinstance(move := source.definition, Move) and move.kind == "permute":
-            origin = [d for d in move.origin if d is not None]
-            source, own = move.source, tuple(own[origin.index(d)] for d in range(len(origin)))
+    for operand, own in zip((operation.a, operation.b), operation.axes, strict=True):
+        source = operand
+        while (move := _permutation(source)) is not None:
+            own = tuple(own[move.origin.index(d)] for d in range(len(own)))
+            source = _converted(fusion, move.source, source.dtype, operation)
         operands.append(source)
         axes.append(own)
     first, second = operands
     if first is operation.a and second is operation.b:
         return
     if first is second:
-        second = _copied(fusion, second, operation)
+        second = _unary("set", fusion, second, second.dtype, operation)
     fusion.replace(operation, Matmul(first, second, operation.output, (axes[0], axes[1])))
 
 
-def _copied(fusion: Fusion, tensor: TensorView, before: Operation) -> TensorView:
-    """A copy that lies in memory as the tensor does."""
+def _permutation(tensor: TensorView) -> Move | None:
+    """The permutation that the tensor is, or is a cast of."""
+    definition = tensor.definition
+    if isinstance(definition, Pointwise) and definition.op == "cast":
+        (source,) = definition.inputs
+        definition = source.definition if isinstance(source, TensorView) else None
+    if isinstance(definition, Move) and definition.kind == "permute":
+        return definition
+    return None
+
+
+def _converted(
+    fusion: Fusion, tensor: TensorView, dtype: DataType, before: Operation
+) -> TensorView:
+    """The tensor in a type: itself, a cast of it that there is already, or a new one."""
+    if tensor.dtype is dtype:
+        return tensor
+    earlier = fusion.operations[: fusion.operations.index(before)]
+    for use in earlier:
+        casts = isinstance(use, Pointwise) and use.op == "cast" and use.inputs[0] is tensor
+        if casts and use.outputs[0].dtype is dtype:
+            return use.outputs[0]
+    return _unary("cast", fusion, tensor, dtype, before)
+
+
+def _unary(
+    op: str, fusion: Fusion, tensor: TensorView, dtype: DataType, before: Operation
+) -> TensorView:
+    """A new tensor of that operation, which lies in memory as the operand does."""
     order = tensor.stride_order
-    twin = fusion.tensor(tensor.dtype, fresh_axes(tensor), stride_order=order)
-    fusion.insert_before(before, Pointwise("set", (tensor,), twin))
-    return twin
+    output = fusion.tensor(dtype, fresh_axes(tensor), stride_order=order)
+    fusion.insert_before(before, Pointwise(op, (tensor,), output))
+    return output

@@ -3,8 +3,9 @@
 What a reduction gives to operations that need the reduced dimension again (the mean that is
 subtracted from every element) goes through global memory; everything that depends on no reduction
 is computed again by each segment that needs it, since that costs no more than reading its inputs.
-A matrix product is computed once: its operands go through memory unless they are inputs, and its
-sums do, where the operations that read them cannot all be computed with it.
+Operands of matrix products go through memory unless they are inputs, with the dimension that is
+summed the fastest, since tensor cores are fed best so. What a product gives is computed once where
+some scheduler writes it, and goes through memory where what reads it cannot be computed with it.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def segment(fusion: Fusion) -> tuple[Segment, ...]:
     if whole.can_be_scheduled:
         return (whole,)
     live = whole.fusion
+    _lay_out_operands(live)
     cuts = _cuts(live)
     while True:
         cuts = _enough_cuts(live, cuts)
@@ -82,15 +84,36 @@ def _enough_cuts(fusion: Fusion, cuts: frozenset[int]) -> frozenset[int]:
 def _repeated_products(
     fusion: Fusion, groups: list[list[TensorView]], cuts: frozenset[int]
 ) -> frozenset[int]:
-    """Results of the products that several groups would compute."""
+    """Results of the products that several groups would compute, and some scheduler can write."""
     seen: set[int] = set()
-    repeated: set[int] = set()
+    repeated: dict[int, TensorView] = {}
     for group in groups:
-        chosen = _slice(fusion, group, cuts)
-        own = {id(op.output) for op in chosen if isinstance(op, Matmul)}
-        repeated |= own & seen
-        seen |= own
-    return frozenset(repeated)
+        made = [op.output for op in _slice(fusion, group, cuts) if isinstance(op, Matmul)]
+        repeated.update((id(tensor), tensor) for tensor in made if id(tensor) in seen)
+        seen.update(map(id, made))
+    return frozenset(
+        number
+        for number, tensor in repeated.items()
+        if _extract(fusion, [tensor], cuts).can_be_scheduled
+    )
+
+
+def _lay_out_operands(fusion: Fusion) -> None:
+    """Give operands of products that are computed the memory order that products read best."""
+    for operation in fusion.operations:
+        if not isinstance(operation, Matmul):
+            continue
+        summed = len(operation.output.root) - 1
+        for operand, axes in zip((operation.a, operation.b), operation.axes, strict=True):
+            fastest = axes.index(summed)
+            free = operand.stride_order is None and not operand.is_output
+            if operand.definition is None or not free or fastest == operand.rank - 1:
+                continue
+            slower = [d for d in range(operand.rank) if d != fastest]
+            order = (*slower, fastest)
+            operand.stride_order = tuple(
+                operand.rank - 1 - order.index(d) for d in range(len(order))
+            )
 
 
 def _cuts(fusion: Fusion) -> frozenset[int]:
