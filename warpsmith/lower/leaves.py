@@ -62,6 +62,8 @@ class Leaves:
                 statements.append(Declare(buffer))
             if isinstance(operation, Reduction | Welford):
                 statements += self._reductions.start(operation, buffer)
+            if isinstance(operation, Matmul):
+                statements += self._products.start(operation, buffer)
         return statements
 
     def _check_groups(self, output: TensorView) -> None:

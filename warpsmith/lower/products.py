@@ -6,10 +6,11 @@ from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Operation, tensor_inputs
-from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.nodes import Buffer, For, If, Statement, Store
 from warpsmith.kernel.products import MatrixTile, Multiply, StoreMatrix
 from warpsmith.lower.access import Access
 from warpsmith.lower.boxes import without
@@ -26,6 +27,21 @@ class Products:
     def __init__(self, places: Places, predicates: Predicates) -> None:
         self._places = places
         self._predicates = predicates
+
+    def start(self, operation: Matmul, buffer: Buffer) -> list[Statement]:
+        """Zeros where nothing is summed; else the first product replaces what was there."""
+        steps = [
+            self._places.extent(axis)
+            for axis in operation.output.loop
+            if axis.is_reduction and axis.parallel is not ParallelType.mma
+        ]
+        count = integers.mul(*steps) if steps else integers.ONE
+        if integers.constant(count) is not None and integers.constant(count) != 0:
+            return []
+        symbol = Symbol("e", extent=buffer.size)
+        zero = Store(buffer, symbol, Const(0, buffer.dtype))
+        empty = Apply("eq", (count, integers.ZERO), DataType.Bool)
+        return [If(empty, (For(symbol, buffer.size, (zero,), unroll=True),), uniform=True)]
 
     def emit(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
         """The one instruction that the remaining loops of `operation` are."""

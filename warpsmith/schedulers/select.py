@@ -10,7 +10,10 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers import matmul, pointwise, reduction
 from warpsmith.schedulers.caching import Cached, add_caches
+from warpsmith.schedulers.matmul import apply as matmul_apply
 from warpsmith.schedulers.matmul import can as matmul_can
+from warpsmith.schedulers.matmul import heuristic as matmul_heuristic
+from warpsmith.schedulers.matmul.heuristic import MatmulParams
 from warpsmith.schedulers.pointwise import apply as pointwise_apply
 from warpsmith.schedulers.pointwise import can as pointwise_can
 from warpsmith.schedulers.pointwise import heuristic as pointwise_heuristic
@@ -22,7 +25,7 @@ from warpsmith.schedulers.reduction import heuristic as reduction_heuristic
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.recompute import recompute_after
 
-Params = PointwiseParams | ReductionParams
+Params = PointwiseParams | ReductionParams | MatmulParams
 
 Refusals = tuple[tuple[str, str], ...]
 """By name, why a scheduler cannot take a fusion; an empty reason means that it can."""
@@ -51,6 +54,8 @@ class Candidate:
             flat = pointwise_heuristic.choose(self.fusion, self.domains, self.caches, problem)
             blocks = pointwise_heuristic.blocks(flat, problem)
             return flat, {pointwise_apply.BLOCKS: blocks} if flat.ring > 1 else {}
+        if self.scheduler == "matmul":
+            return matmul_heuristic.choose(self.fusion, problem), {}
         params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
         count = reduction_heuristic.splits(shape, params, problem)
@@ -60,6 +65,8 @@ class Candidate:
         """Why loads do not run ahead through shared memory; empty where they do."""
         if self.scheduler == "pointwise":
             return pointwise_heuristic.no_ring(self.fusion, self.domains, self.caches, problem)
+        if self.scheduler == "matmul":
+            return ""
         return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
 
     def scheduled(self, params: Params) -> Fusion:
@@ -67,6 +74,8 @@ class Candidate:
         fusion, caches = copy.deepcopy((self.fusion, self.caches))
         if isinstance(params, PointwiseParams):
             pointwise_apply.apply(fusion, caches, params)
+        elif isinstance(params, MatmulParams):
+            matmul_apply.apply(fusion, caches, params)
         else:
             reduction_apply.apply(fusion, caches, params)
         return fusion
