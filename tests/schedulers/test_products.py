@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.support.program import Program
 from tests.support.reference import reference
@@ -279,3 +281,43 @@ def test_a_product_that_reads_nothing_permuted_stays() -> None:
     p.output(before.output)
     rewrite(p.fusion)
     assert p.fusion.operations == [before]
+
+
+STEPS = ("matmul", "matmul", "exp", "add", "permute", "row sums", "cast")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 9), st.integers(0, 9)), max_size=8)
+)
+def test_whatever_products_feed_is_computed_by_segments_in_order(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    p = Program()
+    made = operands(p)
+    for step, first, second in steps:
+        x, y = made[first % len(made)], made[second % len(made)]
+        match step:
+            case "matmul":
+                a, b = p.cast(x, BFLOAT), p.cast(y, BFLOAT)
+                made.append(p.matmul(a, p.copy(b) if a is b else b))
+            case "exp":
+                made.append(p.op("tanh", p.cast(x, FLOAT)))
+            case "add":
+                made.append(p.op("add", p.cast(x, FLOAT), p.cast(y, FLOAT)))
+            case "permute":
+                made.append(p.permute(x, [1, 0]))
+            case "row sums":
+                total = p.broadcast(p.reduce("sum", p.cast(x, FLOAT), [1]), [False, True])
+                made.append(p.op("add", p.cast(y, FLOAT), total))
+            case "cast":
+                made.append(p.cast(p.cast(x, FLOAT), BFLOAT))
+    results = [t for t in made if not t.is_input and not p.fusion.uses(t)]
+    p.output(*results)
+    if results:
+        rewrite(p.fusion)
+        try:
+            check(p.fusion)
+        except SchedulerRefusal as refusal:
+            if "two dimensions of" not in refusal.message:
+                raise

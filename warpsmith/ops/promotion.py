@@ -2,7 +2,7 @@
 
 Arithmetic on the 16-bit floats is done in Float, and each result is rounded back by a cast that
 nobody asked for. An operation that reads such a result reads the Float value before it: within a
-fusion nothing is rounded but what the user casts, and what leaves.
+fusion nothing is rounded but what the user casts, what leaves, and operands of matrix products.
 """
 
 from __future__ import annotations
