@@ -28,7 +28,10 @@ class Problem:
         define: the program in nvFuser's words: `define(fd, DataType, *tensors)`.
         builders: implementations besides those, by name, for peers that have one.
         bytes_written: fewest bytes that any implementation writes.
-        ceiling: `traffic` to be held against copies, `read` against read passes.
+        ceiling: `traffic` to be held against copies, `read` against read passes, `tensor_cores`
+            against the rate at which they multiply.
+        operations: additions and multiplications on tensor cores.
+        known_as: extents by which the problem is known; those of the first input by default.
     """
 
     suite: str
@@ -39,13 +42,15 @@ class Problem:
     fused: Callable[..., Any]
     define: Callable[..., None]
     bytes_written: int
-    ceiling: Literal["traffic", "read"] = "traffic"
+    ceiling: Literal["traffic", "read", "tensor_cores"] = "traffic"
+    operations: int = 0
+    known_as: tuple[int, ...] = ()
     builders: Mapping[str, Builder] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents of the first input, by which the problem is known."""
-        return self.shapes[0]
+        """Extents by which the problem is known."""
+        return self.known_as or self.shapes[0]
 
     @property
     def bytes_moved(self) -> int:

@@ -10,7 +10,17 @@ from pathlib import Path
 from bench.row import Row, read_rows
 from bench.table import by_size, geomean, speedup, tables
 
-SUITES = ("pointwise", "reduction", "rings", "roles", "compile", "host", "protocol", "sim")
+SUITES = (
+    "pointwise",
+    "reduction",
+    "matmul",
+    "rings",
+    "roles",
+    "compile",
+    "host",
+    "protocol",
+    "sim",
+)
 OWN = ("rings", "roles")
 """Suites that compare schedules of warpsmith with each other."""
 PEERS = ("warpsmith", "torch_compile", "nvfuser", "torch")

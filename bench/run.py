@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import pointwise, reduction, rings, roles
+from bench import matmul, pointwise, reduction, rings, roles
 from bench.measure import ContextLost, Setting, measure, setting_here
 from bench.peers import Peers
 from bench.problem import Problem
@@ -19,13 +19,24 @@ from warpsmith.errors import ArgumentError, DeviceError
 if TYPE_CHECKING:
     from rich.console import Console
 
-SUITES = ("pointwise", "reduction", "rings", "roles", "compile", "host", "protocol", "sim")
+SUITES = (
+    "pointwise",
+    "reduction",
+    "matmul",
+    "rings",
+    "roles",
+    "compile",
+    "host",
+    "protocol",
+    "sim",
+)
 ANYWHERE = ("compile", "protocol", "sim")
 """Suites that need no GPU."""
 PEERS = ("auto", "none", "fast")
 _PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "pointwise": pointwise.problems,
     "reduction": reduction.problems,
+    "matmul": matmul.problems,
     "rings": rings.problems,
     "roles": roles.problems,
 }

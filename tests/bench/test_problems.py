@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import warpsmith
-from bench import ceilings, pointwise, reduction
+from bench import ceilings, matmul, pointwise, reduction
 from bench.peers import contenders, versions
 from bench.problem import Problem, outputs_of
 from warpsmith import knobs
@@ -27,6 +27,7 @@ SMALL = [
         *(reduction.var_mean(over, 6, 16, dtype) for over in reduction.AXES),
     )
 ]
+SMALL.append(matmul.linear(8, 24, 16, "bfloat16"))
 LARGEST_ERROR = {"bfloat16": 2.0**-7, "float": 1e-6}
 
 
@@ -55,7 +56,7 @@ def test_bytes_are_those_of_the_inputs_and_the_outputs(problem: Problem) -> None
     assert problem.bytes_moved == sum(t.nbytes for t in (*inputs, *outputs))
 
 
-@pytest.mark.parametrize("family", [pointwise, reduction])
+@pytest.mark.parametrize("family", [pointwise, reduction, matmul])
 def test_problems_are_told_apart_by_name_shape_and_dtype(family: Any) -> None:
     for quick in (True, False):
         titles = [problem.title for problem in family.problems(quick=quick)]
@@ -72,6 +73,12 @@ def test_ceilings_move_as_many_bytes_as_the_problem(dtype: str, item_bytes: int)
         added = 3 * item_bytes * ceilings.add_elements(problem.bytes_moved, item_bytes)
         for moved in (copied, added):
             assert problem.bytes_moved - 3 * item_bytes < moved <= problem.bytes_moved
+
+
+def test_products_are_held_against_the_rate_of_tensor_cores() -> None:
+    problem = matmul.linear(4096, 4096, 4096, "bfloat16")
+    assert ceilings.multiplying_us(problem) == pytest.approx(138.9, abs=0.1)
+    assert ceilings.ceilings_of(problem) == {}
 
 
 def test_who_takes_part() -> None:

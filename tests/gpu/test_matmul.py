@@ -1,0 +1,64 @@
+"""Matrix products on the GPU: right at every size, and the same bits over a thousand launches.
+
+The first launches are in a process of their own: a kernel that hangs ends there.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("needs a GPU", allow_module_level=True)
+
+from tests.support.apart import apart  # noqa: E402
+from tests.support.matmuls import check_on_gpu, first_launches, linear, poison  # noqa: E402
+
+LAUNCHES = 1000
+
+SQUARES = tuple((edge, edge, edge) for edge in (64, 128, 256, 512, 1024, 2048, 4096, 8192))
+RAGGED = (
+    (8, 8, 8),
+    (1, 8, 64),
+    (200, 264, 72),
+    (129, 520, 200),
+    (1000, 1000, 1000),
+    (3648, 480, 8632),
+    (127, 8192, 64),
+    (8192, 8, 4096),
+    (4000, 4104, 4040),
+)
+EMPTY = ((64, 64, 0), (0, 64, 64), (64, 0, 64))
+
+
+@pytest.mark.parametrize("sizes", [SQUARES, RAGGED, EMPTY], ids=["squares", "ragged", "empty"])
+def test_results(sizes):
+    assert apart(first_launches, sizes, timeout=120.0) == len(sizes)
+
+
+@pytest.mark.parametrize(
+    "size", [(128, 256, 512), (1000, 1000, 1000), (4096, 4096, 4096), (8192, 8192, 8192)]
+)
+def test_a_thousand_launches(size):
+    m, n, k = size
+    fd = linear()
+    torch.manual_seed(1)
+    x, weight = (torch.randn(rows, k, device="cuda").bfloat16() for rows in (m, n))
+    (first,) = fd.execute([x, weight])
+    check_on_gpu(first, x, weight)
+    differences = torch.zeros((), dtype=torch.int64, device="cuda")
+    for number in range(LAUNCHES - 1):
+        if number % 100 == 0:
+            poison(m, n)
+        (again,) = fd.execute([x, weight])
+        differences += (first != again).sum()
+    assert int(differences) == 0
+
+
+def test_rows_that_the_tma_unit_cannot_copy_are_refused():
+    from warpsmith.errors import SchedulerRefusal
+
+    fd = linear()
+    x, weight = (torch.randn(64, 60, device="cuda").bfloat16() for _ in range(2))
+    with pytest.raises(SchedulerRefusal, match="60 elements, 120 bytes"):
+        fd.execute([x, weight])
