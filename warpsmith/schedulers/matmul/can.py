@@ -5,12 +5,14 @@ from __future__ import annotations
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Pointwise
+from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
 
 OPERANDS = (DataType.BFloat16, DataType.Half)
+
+BROADCASTS = ("broadcast", "broadcast_in_dim", "expand")
 
 
 def refusal(fusion: Fusion) -> str:
@@ -49,15 +51,15 @@ def _result(fusion: Fusion, product: Matmul) -> str:
     if len(outputs) != 1:
         return f"it has {len(outputs)} outputs"
     (output,) = outputs
+    others = [op for op in fusion.operations if op is not product]
+    if not all(map(_is_pointwise, others)):
+        return "it has other operations than pointwise ones beside the product"
     if output.dtype.size != 2:
         return f"its output {output.name} is {output.dtype.value}, and stmatrix stores 16 bits"
     if output.memory_order() != (0, 1) or not output.contiguity[-1]:
         return f"its output {output.name} is not contiguous along n"
-    others = [op for op in fusion.operations if op is not product]
     if not isinstance(output.definition, Pointwise):
         return f"its output {output.name} is the product itself, in float"
-    if not all(isinstance(op, Pointwise) for op in others):
-        return "it has other operations than pointwise ones beside the product"
     users = fusion.uses(product.a) + fusion.uses(product.b)
     if any(user is not product for user in users):
         return "an operand of its product is also read by another operation"
@@ -66,6 +68,11 @@ def _result(fusion: Fusion, product: Matmul) -> str:
     if [domains.group(axis) for axis in output.shape_axes] != wanted:
         return f"its output {output.name} has other dimensions than the product"
     return _covered(domains, output, [op.outputs[0] for op in others])
+
+
+def _is_pointwise(operation: Operation) -> bool:
+    widens = isinstance(operation, Move) and operation.kind in BROADCASTS
+    return widens or isinstance(operation, Pointwise)
 
 
 def _covered(domains: DomainMap, output: TensorView, others: list[TensorView]) -> str:
