@@ -23,7 +23,7 @@ from warpsmith.protocol.repeats import LEAST, Repeats
 from warpsmith.protocol.report import Told, error_of, history_of
 from warpsmith.protocol.resources import check_resources
 from warpsmith.protocol.rules import Break, Broken
-from warpsmith.protocol.sizes import Block, blocks_of, shortened, sizes_for, symbols_of
+from warpsmith.protocol.sizes import Block, blocks_of, cut, shortened, sizes_for, symbols_of
 from warpsmith.protocol.skeleton import Skeleton
 from warpsmith.protocol.walks import TooLongError
 
@@ -33,6 +33,9 @@ ring show nothing new, unless loops of very different lengths meet."""
 
 SHORTEST = 40
 """Iterations up to which shorter runs are sought that go wrong in the same way."""
+
+LONGEST_TOLD = 1 << 16
+"""Steps of all agents up to which a run is kept to be told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,25 +93,19 @@ def check(kernel: Kernel, values: Mapping[str, int], *, block: Block = (0, 0, 0)
         ProtocolError: with the rule that is broken, where, by whom, and the shortest run.
     """
     for count in (0, *CUTS):
-        cut, sizes = _cut(kernel, values, block, count) if count else (kernel, values)
+        short, sizes = cut(kernel, values, block, count) if count else (kernel, values)
         try:
-            return replace(_verdict(cut, sizes, block), shortened=count)
+            verdict = _verdict(short, sizes, block)
         except TooLongError:
             continue
         except Broken as broken:
             found = broken.found
-        raise _explained(cut, sizes, block, found)
+        else:
+            if count and not verdict.steps:
+                continue  # it shows nothing
+            return replace(verdict, shortened=count)
+        raise _explained(short, sizes, block, found)
     raise InternalError(f"{kernel.name}: loops of {CUTS[-1]} iterations have too many steps")
-
-
-def _cut(
-    kernel: Kernel, values: Mapping[str, int], block: Block, count: int
-) -> tuple[Kernel, Mapping[str, int]]:
-    """The kernel with no loop of more than `count` iterations that sizes or constants decide."""
-    names = tuple(name for name in symbols_of(kernel) if name in values)
-    sizes = sizes_for(kernel, values, block, names, count) or values
-    least = {**values, **{name: min(sizes[name], values[name]) for name in names}}
-    return shortened(kernel, count), least
 
 
 def check_any_sizes(kernel: Kernel, fixed: Mapping[str, int] | None = None) -> tuple[Verdict, ...]:
@@ -219,10 +216,11 @@ def _explained(
     kernel: Kernel, values: Mapping[str, int], block: Block, found: Break
 ) -> ProtocolError:
     """The error, with the shortest run that breaks the same rule at the same place."""
-    own = _told(kernel, values, block)
+    own = _told(kernel, values, block, found)
     if own is None or own.skeleton is None:
         return error_of(kernel, Told(found) if own is None else own)
     wanted = _kind(own)
+    similar: Told | None = None
     for count in range(SHORTEST):
         for short, sizes in _shorter(kernel, values, block, count):
             told = _told(short, sizes, block)
@@ -230,6 +228,10 @@ def _explained(
                 continue
             if told.skeleton.steps < own.skeleton.steps and _kind(told) == wanted:
                 return error_of(kernel, told)
+            if told.found.rule is found.rule:
+                similar = similar or told
+    if own.skeleton.steps > LONGEST_TOLD and similar is not None:
+        return error_of(kernel, similar)
     return error_of(kernel, own)
 
 
@@ -246,8 +248,14 @@ def _shorter(
     yield shortened(kernel, count), values
 
 
-def _told(kernel: Kernel, values: Mapping[str, int], block: Block) -> Told | None:
-    """How a kernel breaks a rule; None if it does not."""
+def _told(
+    kernel: Kernel, values: Mapping[str, int], block: Block, found: Break | None = None
+) -> Told | None:
+    """How a kernel breaks a rule; None if it does not.
+
+    Args:
+        found: the break, if it is known: a run that is too long is told by it alone.
+    """
     known = launch_values(kernel, values, block)
     try:
         check_shared(kernel, known)
@@ -255,6 +263,8 @@ def _told(kernel: Kernel, values: Mapping[str, int], block: Block) -> Told | Non
         skeleton = skeleton_of(kernel, known)
     except Broken as broken:
         return Told(broken.found)
+    if skeleton.steps > LONGEST_TOLD:
+        return Told(found, skeleton) if found is not None else None
     run = history_of(skeleton)
     if run is None:
         return None

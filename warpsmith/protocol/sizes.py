@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 
 from warpsmith.ir import integers
@@ -65,36 +66,75 @@ def sizes_for(
     result = dict(values)
     moved = False
     for name in names:
-        least = trips(kernel, {**result, name: 0}, block)
-        most = trips(kernel, {**result, name: LARGEST}, block)
-        grown = [n for n, (a, b) in enumerate(zip(least, most, strict=True)) if a < b]
-        if not grown:
-            continue
-        moved = True
-        low, high = 0, LARGEST
-        while low < high:
-            middle = (low + high + 1) // 2
-            counts = trips(kernel, {**result, name: middle}, block)
-            if max(counts[n] for n in grown) <= max(count, 0):
-                low = middle
-            else:
-                high = middle - 1
-        result[name] = low
+        found = _largest(kernel, result, block, name, (0, LARGEST), max(count, 0))
+        if found is not None:
+            moved = True
+            result[name] = found
     return result if moved else None
+
+
+def cut(
+    kernel: Kernel, values: Mapping[str, int], block: Block, count: int
+) -> tuple[Kernel, dict[str, int]]:
+    """The kernel, and sizes, with no loop of more than `count` iterations around synchronization.
+
+    Sizes become smaller one by one, each by no more than it must, and none less than 1: then a loop
+    that two of them decide together still runs. What the launch derives from them is left out.
+    """
+    short = shortened(kernel, count)
+    derived = {symbol.name for symbol, _ in kernel.derived}
+    result = {name: value for name, value in values.items() if name not in derived}
+    for name in symbols_of(kernel):
+        found = _largest(short, result, block, name, (1, result.get(name, 1)), count)
+        if found is not None:
+            result[name] = found
+    return short, result
+
+
+def _largest(
+    kernel: Kernel,
+    values: Mapping[str, int],
+    block: Block,
+    name: str,
+    between: tuple[int, int],
+    count: int,
+) -> int | None:
+    """The largest value of a size for which no loop that it decides runs more than `count` times.
+
+    The least one that is allowed, if there is none; None where it decides no loop.
+    """
+    low, high = between
+    least = trips(kernel, {**values, name: low}, block)
+    most = trips(kernel, {**values, name: high}, block)
+    grown = [n for n, (a, b) in enumerate(zip(least, most, strict=True)) if a < b]
+    if not grown:
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        counts = trips(kernel, {**values, name: middle}, block)
+        if max(counts[n] for n in grown) <= count:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def shortened(kernel: Kernel, count: int) -> Kernel:
     """The kernel with its long loops of constant length cut to `count` iterations.
 
-    Comparisons with the length of such a loop are cut with it.
+    Comparisons with the length of such a loop are cut with it. Lengths stay in proportion, or keep
+    small differences, if that is possible, as loops of one role often go with those of another.
     """
     memo: dict[int, bool] = {}
-    lengths = {
-        extent
-        for s in walk(kernel.body)
-        if isinstance(s, For) and not s.unroll and synchronizes(s, memo)
-        if (extent := integers.constant(s.extent)) is not None and extent > count
-    }
+    lengths = _cut_lengths(
+        {
+            extent
+            for s in walk(kernel.body)
+            if isinstance(s, For) and not s.unroll and synchronizes(s, memo)
+            if (extent := integers.constant(s.extent)) is not None and extent > count
+        },
+        count,
+    )
     if not lengths:
         return kernel
 
@@ -102,11 +142,12 @@ def shortened(kernel: Kernel, count: int) -> Kernel:
         if isinstance(statement, For):
             body = tuple(map(cut, statement.body))
             extent = statement.extent
-            if integers.constant(extent) in lengths and not statement.unroll:
-                extent = Const(count)
+            length = integers.constant(extent)
+            if length in lengths and not statement.unroll:
+                extent = Const(lengths[length])
             return replace(statement, extent=extent, body=body)
         if isinstance(statement, If):
-            condition = _compared(statement.condition, lengths, count)
+            condition = _compared(statement.condition, lengths)
             return replace(statement, condition=condition, body=tuple(map(cut, statement.body)))
         if isinstance(statement, Branch):
             return replace(statement, body=tuple(map(cut, statement.body)))
@@ -116,16 +157,32 @@ def shortened(kernel: Kernel, count: int) -> Kernel:
     return replace(kernel, body=tuple(map(cut, kernel.body)))
 
 
-def _compared(condition: Expr, lengths: set[int], count: int) -> Expr:
+def _cut_lengths(lengths: Set[int], count: int) -> dict[int, int]:
+    """What lengths that are more than `count` become."""
+    common = math.gcd(*lengths)
+    unit = count * common // max(lengths, default=1)
+    if unit:
+        return {length: length // common * unit for length in lengths}
+    result: dict[int, int] = {}
+    longest = 0
+    for length in sorted(lengths, reverse=True):
+        if longest - length >= count // 2 or not longest:
+            longest = length
+        result[length] = count - (longest - length)
+    return result
+
+
+def _compared(condition: Expr, lengths: Mapping[int, int]) -> Expr:
     if not isinstance(condition, Apply):
         return condition
     args = condition.args
     if condition.op in ("lt", "le", "eq"):
         args = tuple(
-            Const(count) if isinstance(a, Const) and int(a.value) in lengths else a for a in args
+            Const(lengths.get(int(a.value), a.value), a.dtype) if isinstance(a, Const) else a
+            for a in args
         )
     elif condition.op in ("logical_and", "logical_or"):
-        args = tuple(_compared(arg, lengths, count) for arg in args)
+        args = tuple(_compared(arg, lengths) for arg in args)
     return Apply(condition.op, args, condition.dtype)
 
 
