@@ -168,6 +168,9 @@ static step multiply_group(warp *w, const insn *in, u32 mask) {
         report(w->m, FINDING_DIVERGENT, w, first_lane(mask), pc,
                "wgmma needs all 128 threads of a warp group; lanes 0x%08x of warp %u execute it", mask,
                w->index);
+    if (!w->fence_serial && !w->wgmma_total)
+        report(w->m, FINDING_WGMMA_REGISTER, w, -1, pc,
+               "the first wgmma of a warp, and no wgmma.fence stands before it");
     u64 a_descriptor = 0;
     if (from_registers) {
         for (u32 i = 0; i < in->groups[1] && i < 4; i++, next++) {
@@ -190,7 +193,7 @@ static step multiply_group(warp *w, const insn *in, u32 mask) {
     if (left == 2) o.a_transposed = scalar(w, in, next++, 0) & 1;
     if (left) o.b_transposed = scalar(w, in, next, 0) & 1;
     for (u32 i = 0; i < outputs && i < MOST; i++) {
-        if (o.scale_d) check_fence(w, in, i, "an accumulator of a wgmma");
+        check_fence(w, in, i, "an accumulator of a wgmma");
         d[i] = destination(w, in, i);
         d_poison[i] = undefined_of(w, in, i);
     }

@@ -44,7 +44,10 @@ const u64 *source(warp *w, const insn *in, u32 i, row scratch, u32 mask) {
     const operand *o = operand_at(w, in, i);
     switch (o->kind) {
     case KIND_REGISTER:
-        if (w->busy && in->op != OP_MOV) check_busy(w, in, o->index, "reads");
+        if (w->busy && in->op != OP_MOV) { /* a copy is another name, until that is used */
+            check_busy(w, in, o->index, "reads");
+            w->touched[o->index] = w->serial;
+        }
         if (!o->negated) return w->registers[o->index];
         for (int lane = 0; lane < LANES; lane++) scratch[lane] = !w->registers[o->index][lane];
         return scratch;

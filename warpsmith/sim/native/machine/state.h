@@ -94,7 +94,7 @@ struct warp {
     u32 *undefined; /* lanes of each register that hold undefined bits */
     u32 *origin; /* pc at which they came to be undefined */
     u32 *busy; /* wgmma group that may still write or read each register */
-    u32 *touched; /* serial of the last instruction other than wgmma that wrote it */
+    u32 *touched; /* serial of the last instruction but wgmma that read or wrote it */
     u32 serial, fence_serial; /* instruction count; at the last wgmma.fence */
     u32 carry;
     u32 doubtful; /* lanes whose results are undefined whatever the operands: guard or taint */
