@@ -16,6 +16,7 @@ from warpsmith.kernel.nodes import (
     Declare,
     Element,
     For,
+    If,
     Kernel,
     Launch,
     Statement,
@@ -32,6 +33,7 @@ from warpsmith.kernel.products import (
     StoreMatrix,
 )
 from warpsmith.kernel.rings import FenceProxy
+from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 
 THREADS, COLUMNS, DEPTH, TILES = 128, 32, 32, 2
@@ -157,7 +159,7 @@ def _replaced(body: Body, old: Statement, new: Body) -> Body:
     for each in body:
         if each == old:
             result += new
-        elif isinstance(each, For):
+        elif isinstance(each, For | If | Branch):
             result.append(replace(each, body=_replaced(each.body, old, new)))
         else:
             result.append(each)

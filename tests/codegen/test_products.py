@@ -1,0 +1,289 @@
+"""Matrix products in CUDA text: right and clean on the simulator, and cheap in machine code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from tests.support import plain_products as plain
+from tests.support.product_kernels import Product, check_product, product_kernel
+from tests.support.role_parts import single
+from tests.support.simulating import Contents, reported
+from warpsmith.codegen.cuda import cuda_text
+from warpsmith.codegen.prelude import prelude_text
+from warpsmith.codegen.prelude.products import multiply_piece
+from warpsmith.errors import DeviceError, InternalError
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.kernel.nodes import Declare, Kernel, Statement, Synchronize
+from warpsmith.kernel.products import (
+    AwaitProducts,
+    CommitProducts,
+    FenceProducts,
+    MatrixTile,
+    Multiply,
+    StoreMatrix,
+)
+from warpsmith.kernel.rings import Advance, AwaitCopies, Begin, Cursor, FenceProxy, Release
+from warpsmith.kernel.roles import Branch
+from warpsmith.runtime.nvrtc import compile_source
+from warpsmith.runtime.sass import check_emitted, disassemble
+from warpsmith.runtime.source import Binary, Source
+
+SMALL = Product(groups=1, columns=64, stages=3, registers=None)
+WHOLE = Product(registers=(24, 240))
+
+
+# --- on the simulator --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [64, 128, 320, 512])
+def test_a_small_tile_is_clean_and_exact(k: int) -> None:
+    check_product(SMALL, 64, 64, k, schedules=4)
+
+
+@pytest.mark.parametrize("registers", [None, (40, 232)])
+def test_two_tiles_a_block_and_sizes_that_are_no_multiples(
+    registers: tuple[int, int] | None,
+) -> None:
+    check_product(replace(SMALL, registers=registers), 100, 40, 136, schedules=16)
+
+
+def test_halves_are_multiplied_too() -> None:
+    check_product(replace(SMALL, dtype=DataType.Half), 64, 64, 128, schedules=2)
+
+
+@pytest.mark.parametrize("depth", [16, 32, 64])
+@pytest.mark.parametrize("chunk", [16, 32, 64])
+def test_rows_of_every_swizzle(depth: int, chunk: int) -> None:
+    product = replace(SMALL, stages=2, depth=depth, chunk=chunk)
+    check_product(product, 72, 64, depth + 8, schedules=2)
+
+
+@pytest.mark.parametrize("columns", [16, 144])
+def test_products_of_few_and_of_many_columns(columns: int) -> None:
+    check_product(replace(SMALL, columns=columns, chunk=16), 64, columns, 72, schedules=2)
+
+
+def test_the_whole_tile_is_clean_and_exact() -> None:
+    check_product(WHOLE, 128, 256, 64, schedules=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("m", "n"), [(256, 256), (200, 264), (64, 520)])
+@pytest.mark.parametrize("k", [64, 136, 512])
+def test_whole_tiles_of_all_sizes(m: int, n: int, k: int) -> None:
+    check_product(WHOLE, m, n, k, schedules=8)
+
+
+# --- what the simulator finds ------------------------------------------------------------------
+
+RING = SMALL.ring
+USE, BEHIND = (Cursor(f"ring0_{name}", RING.stages) for name in ("use", "behind"))
+LAST_WAIT = AwaitProducts(0, (SMALL.accumulators,))
+assert RING.empty is not None
+RELEASE = Release(RING.empty, BEHIND.slot)
+
+
+def edited(old: Statement, *new: Statement) -> Callable[[Kernel], Kernel]:
+    """Puts other statements in place of one."""
+    return lambda kernel: replace(kernel, body=plain.replaced(kernel.body, old, *new))
+
+
+WRONG = {
+    "no fence": edited(FenceProducts()),
+    "no commit": edited(CommitProducts()),
+    "no wait": edited(AwaitProducts(1)),
+    "a wait for too little": edited(AwaitProducts(1), AwaitProducts(2)),
+    "no last wait": edited(LAST_WAIT),
+    "a last wait for too little": edited(LAST_WAIT, AwaitProducts(1, LAST_WAIT.accumulators)),
+    "releases of other slots": edited(Advance(BEHIND), Advance(BEHIND, 2)),
+    "a release before the wait": lambda kernel: edited(
+        AwaitProducts(1), Release(RING.empty, USE.slot), AwaitProducts(1)
+    )(edited(RELEASE)(kernel)),
+    "no proxy fence": edited(FenceProxy()),
+    "no wait for stores": edited(AwaitCopies(bulk=True)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_simulator_finds_what_is_wrong(name: str) -> None:
+    with pytest.raises(AssertionError, match="findings under 16 schedules"):
+        check_product(SMALL, 64, 128, 256, schedules=16, change=WRONG[name])
+
+
+def fenced_at(place: Statement) -> Callable[[Kernel], Kernel]:
+    """The only fence stands behind another statement."""
+    return lambda kernel: edited(place, place, FenceProducts())(edited(FenceProducts())(kernel))
+
+
+def test_one_fence_a_tile_is_enough() -> None:
+    """Products of one shape may follow each other; only threads' accesses must be fenced."""
+    once = fenced_at(Declare(SMALL.accumulators))
+    check_product(SMALL, 64, 128, 256, schedules=4, change=once)
+
+
+def test_one_fence_for_all_tiles_is_too_little() -> None:
+    """The products of the second tile overwrite what threads read behind the first."""
+    with pytest.raises(AssertionError, match="was touched by another instruction and no wgmma"):
+        check_product(SMALL, 64, 128, 256, schedules=4, change=fenced_at(Begin(BEHIND)))
+
+
+def plain_report(body: plain.Body) -> tuple[str, np.ndarray]:
+    """The verdict on a kernel without roles, and its result."""
+    a, b, d = plain.plain_inputs()
+    memory = {
+        name: Contents(each.reshape(-1), np.full(each.size, name != "D"))
+        for name, each in (("A", a), ("B", b), ("D", d))
+    }
+    report = reported(plain.plain_kernel(body), {}, memory, schedules=4)
+    assert report is not None
+    return report.verdict, report.arrays["D"].reshape(d.shape)
+
+
+def test_the_simulator_agrees_with_the_interpreter() -> None:
+    verdict, found = plain_report(plain.plain_body())
+    assert verdict == "clean"
+    np.testing.assert_array_equal(found, plain.plain_inputs()[2])
+
+
+PLAIN = {
+    "proxy fence": FenceProxy(),
+    "meeting before": Synchronize("operands are there"),
+    "meeting behind": Synchronize("operands were read"),
+    "fence": FenceProducts(),
+    "commit": CommitProducts(),
+    "wait": AwaitProducts(0, (plain.SUMS,)),
+    "meeting at the end": Synchronize("the result is there"),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_nothing_is_superfluous_among_threads(name: str) -> None:
+    assert plain_report(plain.replaced(plain.plain_body(), PLAIN[name]))[0] != "clean"
+
+
+# --- machine code ------------------------------------------------------------------------------
+
+
+@cache
+def compiled() -> Binary:
+    return compile_source(Source(text=cuda_text(product_kernel(WHOLE)), entry="k"))
+
+
+@cache
+def machine_code() -> tuple[str, ...]:
+    """Instructions and labels, without addresses and encodings."""
+    try:
+        text = disassemble(compiled().cubin)
+    except DeviceError as error:
+        pytest.skip(str(error))
+    lines = (re.sub(r"/\*.*?\*/", "", line).strip() for line in text.splitlines())
+    return tuple(line for line in lines if line and line != ";")
+
+
+def steady_loop() -> str:
+    """The loop over k: from the wait for a slot to the branch back behind the products."""
+    code = machine_code()
+    products = [place for place, line in enumerate(code) if "HGMMA" in line]
+    start = max(p for p in range(products[0]) if "SYNCS.PHASECHK" in code[p])
+    last = next(
+        p for p in range(products[-1], len(code)) if "WARPGROUP.DEPBAR.LE gsb0, 0x0" in code[p]
+    )
+    return "\n".join(code[start:last])
+
+
+def count(name: str, text: str) -> int:
+    return len(re.findall(rf"\b{re.escape(name)}\b", text))
+
+
+def test_the_whole_tile_needs_the_registers_that_it_is_launched_with() -> None:
+    binary = compiled()  # ptxas remarks of serialized products raise CompileError
+    assert (binary.registers, binary.spill_bytes, binary.stack_bytes) == (168, 0, 0)
+    check_emitted(binary.ptx, disassemble(binary.cubin), "k")
+
+
+def test_a_step_along_k_is_four_products_and_little_else() -> None:
+    loop = steady_loop()
+    assert count("HGMMA.64x256x16.F32.BF16", loop) == 4
+    assert count("WARPGROUP.ARRIVE", loop) == 1
+    assert count("WARPGROUP.DEPBAR.LE gsb0, 0x1", loop) == 1
+    assert count("gsb0", loop) == 2, "the last product and the wait"
+    # Descriptors are computed by uniform instructions alone.
+    assert count("R2UR", loop) == 0
+    assert len(loop.splitlines()) < 75
+
+
+def test_the_epilogue_stays_in_registers() -> None:
+    code = "\n".join(machine_code())
+    assert count("STSM.16.M88.4", code) == 16
+    assert count("F2FP.BF16.F32.PACK_AB", code) == 64
+    assert not re.search(r"\b(?:LDL|STL|PRMT)\b", code)
+
+
+def test_the_compiler_keeps_reads_behind_the_wait_that_names_them() -> None:
+    text = cuda_text(product_kernel(WHOLE))
+    assert "ws_await_products<0>();\n      ws_changed(T4);" in text
+    assert "ws_await_products<1>();\n        if (0 < i1)" in text
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["multiply_bfloat16_8", "multiply_half_136"])
+def test_a_piece_is_made_for_a_width(name: str) -> None:
+    text = prelude_text([name])
+    _, kind, columns = name.split("_")
+    ptx = {"bfloat16": "bf16", "half": "f16"}[kind]
+    assert f"m64n{columns}k16.f32.{ptx}.{ptx}" in text
+    assert text.count('"+f"') == int(columns) // 2
+    accumulators = f"float sums[{int(columns) // 2}]"
+    body = f"ws_fence_products(); {accumulators}; ws_{name}(sums, a, b, false); "
+    body += "ws_commit_products(); ws_await_products<0>(); ws_changed(sums); *d = sums[1];"
+    head = 'extern "C" __global__ void k(unsigned long long a, unsigned long long b, float* d)'
+    source = f"{prelude_text([name, 'products'])}\n{head} {{ {body} }}"
+    assert "HGMMA" in disassemble(compile_source(Source(text=source, entry="k")).cubin)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["multiply_float_64", "multiply_half_0", "multiply_half_12", "multiply_half_264", "multiply"],
+)
+def test_no_piece_is_made_for_anything_else(name: str) -> None:
+    assert multiply_piece(name) is None
+    with pytest.raises(InternalError, match=name):
+        prelude_text([name])
+
+
+def test_descriptors_are_constants_apart_from_the_slot() -> None:
+    text = cuda_text(product_kernel(WHOLE))
+    a = "ws_matrix<128>(T2, ring0_use_slot * 1024 + block_y * 512 + i2 * 2)"
+    b = "ws_matrix<128>(T3, ring0_use_slot * 2048 + i2 * 2)"
+    assert f"ws_multiply_bfloat16_256(T4, {a}, {b}, 0 < (i1 * 4 + i2));" in text
+
+
+FLOATS = MatrixTile(plain.SUMS, integers.ZERO, 64)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Multiply(plain.SUMS, integers.ZERO, FLOATS, FLOATS, 8, integers.TRUE),
+        StoreMatrix(plain.SUMS, integers.ZERO, plain.SUMS, integers.ZERO),
+    ],
+)
+def test_other_types_are_internal_errors(wrong: Statement) -> None:
+    with pytest.raises(InternalError, match="sums is float, and a matrix of 16 bits not"):
+        cuda_text(plain.plain_kernel((wrong,)))
+
+
+def test_one_thread_does_not_multiply() -> None:
+    branch = Branch(single("one", 0), (FenceProducts(),))
+    kernel = plain.plain_kernel((branch,))
+    with pytest.raises(InternalError, match="FenceProducts is for many threads"):
+        cuda_text(kernel)
