@@ -39,6 +39,7 @@ class CompiledKernel:
         binary: what NVRTC made, with registers and spills.
         shared: bytes of dynamic shared memory, over the launch's scalars.
         budgets: what was decided on the registers of roles, and why; empty without roles.
+        shortened: as `prove` gives, for the sizes that it was compiled for.
     """
 
     kernel: Kernel
@@ -46,6 +47,7 @@ class CompiledKernel:
     binary: Binary
     shared: Expr
     budgets: str = ""
+    shortened: int = 0
 
     @property
     def name(self) -> str:
@@ -137,8 +139,7 @@ def compile_fusion(
     compile_ = partial(
         CubinCache(knobs.cache_dir).get_or_compile, always_compile=knobs.always_compile
     )
-    if values is not None:
-        prove(kernel, values)
+    shortened = prove(kernel, values) if values is not None else 0
     kernel, cuda = _named(kernel, kind)
     settled = settle_registers(kernel, compile_)
     if settled.kernel is not kernel:
@@ -150,7 +151,7 @@ def compile_fusion(
     binary = compile_(Source(text=text, entry=kernel.name))
     check_remarks(binary.log, kernel.name)
     warn_of_spills(kernel, binary, compile_)
-    return CompiledKernel(kernel, text, binary, shared_bytes(kernel), settled.note)
+    return CompiledKernel(kernel, text, binary, shared_bytes(kernel), settled.note, shortened)
 
 
 def _named(kernel: Kernel, kind: str) -> tuple[Kernel, Printed]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 from warpsmith.engine.launches import CallPlan, Launch
@@ -51,7 +51,15 @@ def _segment(
         f"  resources   {compiled.n_regs} registers, {compiled.n_spills} bytes spilled, "
         f"{compiled.kernel.index_type.value} indices"
     )
-    lines += _roles_and_rings(planned, launch, problem)
+    launch_values = candidate.choose(problem)[1] if candidate is not None else {}
+    values = {**problem.values, **launch_values}
+    lines += _roles_and_rings(launch, values)
+    shortened = planned.shortened(compiled, values)
+    if shortened:
+        lines.append(
+            f"  proof       of loops cut to {shortened} iterations: a block of this launch takes "
+            "too many steps to list them all"
+        )
     for name, reason in compiled.kernel.left_to_threads:
         lines.append(f"  no TMA      {name} is copied by the threads: {reason}")
     needs = [f"{expr!r} % {d} == 0" for expr, d in compiled.kernel.requirements if d > 1]
@@ -60,11 +68,9 @@ def _segment(
     return lines
 
 
-def _roles_and_rings(planned: PlannedSegment, launch: Launch, problem: Problem) -> list[str]:
+def _roles_and_rings(launch: Launch, values: Mapping[str, int]) -> list[str]:
     """Which warps do what, and what passes between them."""
     compiled = launch.compiled
-    chosen = planned.candidate.choose(problem)[1] if planned.candidate is not None else {}
-    values = {**problem.values, **chosen}
     roles = map(role_line, role_rows(compiled.kernel, values, compiled.n_regs))
     lines = [f"  role        {line}" for line in roles]
     if compiled.budgets:

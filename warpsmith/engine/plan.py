@@ -42,7 +42,7 @@ class PlannedSegment:
     segment: Segment
     candidate: Candidate | None
     kernels: dict[_Variant, CompiledKernel] = field(default_factory=dict)
-    proved: set[tuple[str, tuple[tuple[str, int], ...]]] = field(default_factory=set)
+    _proved: dict[tuple[str, tuple[tuple[str, int], ...]], int] = field(default_factory=dict)
 
     def choose(
         self, problem: Problem, index_type: DataType, knobs: Knobs
@@ -87,16 +87,19 @@ class PlannedSegment:
             values=values if knobs.verify == "protocol" else None,
         )
         if knobs.verify == "protocol":
-            self.proved.add((compiled.name, tuple(sorted(values.items()))))
+            self._proved[_launch_key(compiled, values)] = compiled.shortened
         self.kernels[key] = compiled
         return compiled
 
     def _prove(self, compiled: CompiledKernel, values: Mapping[str, int], knobs: Knobs) -> None:
         """Show that the kernel cannot hang or race at sizes that it has not been launched at."""
-        key = (compiled.name, tuple(sorted(values.items())))
-        if knobs.verify == "protocol" and key not in self.proved:
-            prove(compiled.kernel, values)
-            self.proved.add(key)
+        key = _launch_key(compiled, values)
+        if knobs.verify == "protocol" and key not in self._proved:
+            self._proved[key] = prove(compiled.kernel, values)
+
+    def shortened(self, compiled: CompiledKernel, values: Mapping[str, int]) -> int:
+        """Iterations to which loops were cut in the proof for these sizes; 0 where none were."""
+        return self._proved.get(_launch_key(compiled, values), 0)
 
     def _check(
         self, compiled: CompiledKernel, problem: Problem, launch_values: dict[str, int]
@@ -120,6 +123,12 @@ class PlannedSegment:
                     code="WS0322",
                     remedy="vectorize less, or pass an aligned tensor",
                 )
+
+
+def _launch_key(
+    compiled: CompiledKernel, values: Mapping[str, int]
+) -> tuple[str, tuple[tuple[str, int], ...]]:
+    return compiled.name, tuple(sorted(values.items()))
 
 
 def _granules(
