@@ -11,11 +11,17 @@ go through the same states r times more, and break no rule that it has not broke
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from operator import add
 
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.skeleton import Step
-from warpsmith.protocol.states import PENDING, AgentState, Clock, Phase
+from warpsmith.protocol.states import (
+    PENDING,
+    AgentState,
+    BarrierState,
+    Clock,
+    Phase,
+    PlaceState,
+)
 
 LEAST = 600
 """Steps of all agents below which looking for repeats costs more than they save."""
@@ -23,6 +29,8 @@ LEAST = 600
 PATIENCE = 48
 """Descriptions of states that are made before looking is given up, without a jump."""
 
+PROBES = 128
+"""Steps of a period that are compared before the others are."""
 
 _BASE = PENDING << 1
 """More than any stamp."""
@@ -96,18 +104,28 @@ def _repeats(agents: list[AgentState], before: tuple[int, ...]) -> int:
         period = agent.at - start
         if not period:
             continue
-        steps, times = agent.steps, 0
-        pattern = steps[start : agent.at]
-        end = agent.at
-        while steps[end : end + period] == pattern:
-            end += period
-            times += 1
-        if times and (end >= agent.end or steps[end] != pattern[0]):
-            times -= 1
-        least = times if least is None else min(least, times)
-        if not least:
+        most = (agent.end - agent.at) // period
+        times = _times(agent, period, most if least is None else min(most, least))
+        if not times:
             return 0
+        least = times
     return least or 0
+
+
+def _times(agent: AgentState, period: int, most: int) -> int:
+    """How often an agent repeats its last steps, so that the first one of them follows, too."""
+    steps, at = agent.steps, agent.at
+    stride = period // PROBES + 1
+    if not most or steps[at - period : at : stride] != steps[at : at + period : stride]:
+        return 0
+    pattern = steps[at - period : at]
+    times, end = 0, at
+    while times < most and steps[end : end + period] == pattern:
+        end += period
+        times += 1
+    if times and (end >= agent.end or steps[end] != pattern[0]):
+        times -= 1
+    return times
 
 
 def description(machine: Machine) -> tuple[object, ...]:
@@ -115,59 +133,71 @@ def description(machine: Machine) -> tuple[object, ...]:
 
     Two states of one description differ at most in what no rule looks at.
     """
-    return _Writer(len(machine.agents)).described(machine)
+    writer = _Writer()
+    numbers: dict[int, int] = {}
+    for barrier in machine.barriers:
+        for phase in (barrier.older, barrier.previous, barrier.current):
+            numbers[id(phase)] = len(numbers)
+        writer.barrier(barrier, machine.agents)
+    for place in machine.places:
+        writer.place(place, numbers)
+    for agent in machine.agents:
+        writer.agent(agent)
+    return writer.described([frozenset(met) for met in machine.met])
 
 
 class _Writer:
-    """Collects what is compared as it is, and stamps, each with its agent in its upper bits."""
+    """Collects what is compared as it is, and stamps, each with its agent."""
 
-    def __init__(self, agents: int) -> None:
+    def __init__(self) -> None:
         self._shape: list[object] = []
+        self._agents: list[int] = []
         self._stamps: list[int] = []
-        self._bases = [agent * _BASE for agent in range(agents)]
 
-    def described(self, machine: Machine) -> tuple[object, ...]:
-        shape = self._shape
-        numbers: dict[int, int] = {}
-        for barrier in machine.barriers:
-            agent, stamp = barrier.begun
-            shape.append((barrier.alive, barrier.done & 1, agent))
-            self._stamps.append(self._bases[agent] + stamp)
-            for phase in (barrier.older, barrier.previous, barrier.current):
-                numbers[id(phase)] = len(numbers)
-            self._over(barrier.older)
-            self._over(barrier.previous)
-            self._stamped(barrier.previous.waits)
-            self._clock(barrier.previous.clock)
-            current = barrier.current
-            shape.append((current.arrived, current.expected, current.copied))
-            self._stamped(current.arrivals)
-            self._stamped(current.announced)
-            self._clock(current.clock)
-            if current.joined:
-                agents = machine.agents
-                shape.append([(a, n == agents[a].learned) for a, n in current.joined.items()])
-        for place in machine.places:
-            fill = place.fill
-            number = None if fill is None else numbers.get(id(fill), -1)
-            shape.append((place.filled, place.filler, place.filling[0], number))
-            if fill is not None and number == -1:
-                self._over(fill)
-            self._stamped(place.reads)
-            self._stamped(place.fences)
-            for used in (place.writes, place.stores):
-                self._stamped(used)
-                shape.append([stamp == PENDING for stamp in used.values()])
-            shape.append((tuple(place.copying.items()), tuple(place.storing.items())))
-        for state in machine.agents:
-            self._clock(state.clock)
-            self._clock(state.fenced)
-            shape.append(frozenset(state.unfenced))
-            shape.append([tuple(places) for places in state.open])
-            shape.append([tuple(groups) for groups in state.groups])
-        shape.append([frozenset(met) for met in machine.met])
-        ranks = {stamp: rank for rank, stamp in enumerate(sorted(set(self._stamps)))}
-        return (shape, list(map(ranks.__getitem__, self._stamps)))
+    def described(self, *rest: object) -> tuple[object, ...]:
+        """All that was collected, and the rest."""
+        keys = [agent * _BASE + s for agent, s in zip(self._agents, self._stamps, strict=True)]
+        ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+        return (self._shape, self._agents, list(map(ranks.__getitem__, keys)), rest)
+
+    def barrier(self, barrier: BarrierState, agents: list[AgentState]) -> None:
+        begun, stamp = barrier.begun
+        previous, current = barrier.previous, barrier.current
+        self._shape.append((barrier.alive, barrier.done & 1))
+        self._stamped({begun: stamp})
+        self._over(barrier.older)
+        self._over(previous)
+        self._stamped(previous.waits)
+        self._clock(previous.clock)
+        self._shape.append((current.arrived, current.expected, current.copied))
+        self._stamped(current.arrivals)
+        self._stamped(current.announced)
+        self._clock(current.clock)
+        if current.joined:
+            self._shape.append([(a, n == agents[a].learned) for a, n in current.joined.items()])
+
+    def place(self, place: PlaceState, numbers: dict[int, int]) -> None:
+        """A place, given the numbers of phases that barriers still have."""
+        fill = place.fill
+        number = None if fill is None else numbers.get(id(fill), -1)
+        self._shape.append((place.filled, place.filler, place.filling[0], number))
+        if fill is not None and number == -1:
+            self._over(fill)
+        self._stamped(place.reads)
+        self._stamped(place.fences)
+        for used in (place.writes, place.stores):
+            self._stamped(used)
+            if PENDING in used.values():
+                self._shape.append([stamp == PENDING for stamp in used.values()])
+        if place.copying or place.storing:
+            self._shape.append((tuple(place.copying.items()), tuple(place.storing.items())))
+
+    def agent(self, agent: AgentState) -> None:
+        self._clock(agent.clock)
+        self._clock(agent.fenced)
+        self._shape.append(frozenset(agent.unfenced))
+        self._shape.append([tuple(places) for places in agent.open])
+        self._shape.append([tuple(groups) for groups in agent.groups])
 
     def _over(self, phase: Phase) -> None:
         """What tells whether a phase is known to be over."""
@@ -177,8 +207,11 @@ class _Writer:
 
     def _clock(self, clock: Clock) -> None:
         self._shape.append(len(clock))
-        self._stamps.extend(map(add, self._bases, clock))
+        self._agents += range(len(clock))
+        self._stamps += clock
 
     def _stamped(self, stamps: dict[int, int]) -> None:
-        self._shape.append(tuple(stamps))
-        self._stamps.extend([self._bases[agent] + stamp for agent, stamp in stamps.items()])
+        self._shape.append(len(stamps))
+        if stamps:
+            self._agents += stamps
+            self._stamps += stamps.values()

@@ -56,21 +56,23 @@ class Scalar:
 
     def range(self, ranges: Ranges) -> Range:
         """Bounds of the value, where loop indices are within theirs."""
-        if self.constant is not None:
-            return (self.constant, self.constant)
-        if self.op:
-            bounds = _RANGES.get(self.op)
-            return bounds(*[part.range(ranges) for part in self.parts]) if bounds else ANY
-        return self.own or ranges.get(next(iter(self.names)), ANY)
+        return self._seen("", ranges)[0]
 
     def independent(self, name: str, ranges: Ranges) -> bool:
         """Whether the value is the same for all values of one loop index within its range."""
-        if name not in self.names:
-            return True
-        low, high = self.range(ranges)
-        if low == high:
-            return True
-        return bool(self.parts) and all(part.independent(name, ranges) for part in self.parts)
+        return name not in self.names or self._seen(name, ranges)[1]
+
+    def _seen(self, name: str, ranges: Ranges) -> tuple[Range, bool]:
+        """Bounds of the value, and whether a loop index within its range decides nothing of it."""
+        if self.constant is not None:
+            return (self.constant, self.constant), True
+        if not self.op:
+            found = self.own or ranges.get(next(iter(self.names)), ANY)
+            return found, name not in self.names or found[0] == found[1]
+        parts = [part._seen(name, ranges) for part in self.parts]
+        bounds = _RANGES.get(self.op)
+        found = bounds(*[part[0] for part in parts]) if bounds else ANY
+        return found, found[0] == found[1] or all(part[1] for part in parts)
 
 
 def constant(value: int) -> Scalar:
