@@ -22,6 +22,7 @@ from warpsmith.kernel.nodes import (
     Store,
     Synchronize,
 )
+from warpsmith.kernel.products import AwaitProducts, CommitProducts, Multiply, StoreMatrix
 from warpsmith.kernel.rings import (
     Advance,
     Arrive,
@@ -46,8 +47,10 @@ SYNCHRONIZING = (
     Arrive,
     Await,
     AwaitCopies,
+    AwaitProducts,
     Begin,
     Commit,
+    CommitProducts,
     Expect,
     FenceProxy,
     InitBarriers,
@@ -61,11 +64,12 @@ SYNCHRONIZING = (
 
 
 class Way(Enum):
-    """How threads touch shared memory."""
+    """How threads touch shared memory, or let it be touched."""
 
     READ = "read"
     WRITE = "write"
     COPY = "copy"
+    MULTIPLY = "multiply"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,10 @@ def synchronizes(statement: Statement, known: dict[int, bool]) -> bool:
 
 
 def accesses(statement: Statement) -> tuple[Access, ...]:
-    """What threads do to shared memory in one statement, without those inside it."""
+    """What threads do to shared memory in one statement, without those inside it.
+
+    Products are among that, as those of a loop between two commits need one step together.
+    """
     found = [
         Access(element.buffer, element.index, Way.READ)
         for expr in expressions(statement)
@@ -136,6 +143,10 @@ def accesses(statement: Statement) -> tuple[Access, ...]:
             way = Way.COPY if statement.asynchronous else Way.WRITE
             found += _shared(statement.source, statement.source_index, Way.READ)
             found += _shared(statement.target, statement.target_index, way)
+        case StoreMatrix(target=target, target_index=index):
+            found += _shared(target, index, Way.WRITE)
+        case Multiply(a=a, b=b):
+            found += [Access(tile.buffer, tile.index, Way.MULTIPLY) for tile in (a, b)]
         case TileCopy(how=how, stores=stores) if not how.is_tma:
             asynchronous = how is LoadStoreOpType.cp_async
             way = Way.READ if stores else Way.COPY if asynchronous else Way.WRITE
@@ -195,9 +206,11 @@ def divisions(kernel: Kernel) -> dict[str, Division]:
 def _note(found: dict[str, _Found], role: Role | None, statement: Statement, names: _Names) -> None:
     """Remember the buffers that a statement touches."""
     touched = [(a.buffer, a.index) for a in accesses(statement)]
-    by_tma = isinstance(statement, TileCopy) and statement.how.is_tma
-    if isinstance(statement, TileCopy) and by_tma:
-        touched.append((statement.shared, statement.index))
+    by_tma = isinstance(statement, Multiply)
+    together = by_tma
+    if isinstance(statement, TileCopy):
+        by_tma, together = statement.how.is_tma, not statement.how.is_tma
+        touched += [(statement.shared, statement.index)] if by_tma else []
     axis = role.groups_along.name if role is not None and role.groups_along else None
     for buffer, index in touched:
         each = found.setdefault(buffer.name, _Found(buffer))
@@ -206,7 +219,7 @@ def _note(found: dict[str, _Found], role: Role | None, statement: Statement, nam
         each.roles.add("" if role is None else role.name)
         each.apart = each.apart and axis in used
         each.by_tma = each.by_tma or by_tma
-        each.together = each.together or (isinstance(statement, TileCopy) and not by_tma)
+        each.together = each.together or together
 
 
 class _Names:

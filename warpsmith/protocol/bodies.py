@@ -19,6 +19,7 @@ from warpsmith.kernel.nodes import (
     Statement,
     Synchronize,
 )
+from warpsmith.kernel.products import AwaitProducts, CommitProducts
 from warpsmith.kernel.rings import (
     ELECTED,
     Advance,
@@ -39,7 +40,7 @@ from warpsmith.kernel.traversal import children, walk
 from warpsmith.protocol.accesses import Access, Division, Way, accesses, synchronizes
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scalar, Scope, UnknownError, constant
-from warpsmith.protocol.skeleton import Kind, Step
+from warpsmith.protocol.skeleton import Async, Kind, Step
 from warpsmith.protocol.walks import (
     Condition,
     Leaf,
@@ -57,7 +58,12 @@ LANES = 32
 
 _THREADS = frozenset(kind.name for kind in BLOCK_TYPES)
 
-_KINDS = {Way.READ: Kind.READ, Way.WRITE: Kind.WRITE, Way.COPY: Kind.COPY}
+_KINDS = {
+    Way.READ: Kind.READ,
+    Way.WRITE: Kind.WRITE,
+    Way.COPY: Kind.COPY,
+    Way.MULTIPLY: Kind.MULTIPLY,
+}
 
 
 @dataclass(slots=True)
@@ -272,6 +278,10 @@ class Body:
                 yield Leaf((), lambda: (step(Kind.COMMIT, 0, int(bulk)),))
             case AwaitCopies(bulk=bulk, pending=pending):
                 yield Leaf((), lambda: (step(Kind.JOIN, 0, int(bulk), -1, pending),))
+            case CommitProducts():
+                yield Leaf((), lambda: (step(Kind.COMMIT, 0, Async.PRODUCTS),))
+            case AwaitProducts(pending=pending):
+                yield Leaf((), lambda: (step(Kind.JOIN, 0, Async.PRODUCTS, -1, pending),))
             case Synchronize() | Reduce():
                 yield from self._meeting(statement)
             case InitBarriers(arrivals=arrivals):

@@ -137,12 +137,14 @@ class Breaks:
             place=mine if mine == at else at,
         )
 
-    def _unfenced(self, number: int, at: int, other: int, what: str) -> NoReturn:
+    def _unfenced(
+        self, number: int, at: int, other: int, what: str, unit: str = "the TMA unit"
+    ) -> NoReturn:
         self._broken(
             number,
             Rule.PROXY,
-            f"no proxy fence stands between threads and the TMA unit: a thread {what}",
-            "fence.proxy.async, between the thread's access and that of the TMA unit",
+            f"no proxy fence stands between threads and {unit}: a thread {what}",
+            f"fence.proxy.async, between the thread's access and that of {unit}",
             others=(other,),
             place=at,
         )

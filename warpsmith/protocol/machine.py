@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from warpsmith.protocol.breaks import Breaks
 from warpsmith.protocol.rules import Rule
-from warpsmith.protocol.skeleton import Kind, Skeleton, Step
+from warpsmith.protocol.skeleton import Async, Kind, Skeleton, Step
 from warpsmith.protocol.states import PENDING, AgentState, BarrierState, Clock, Phase, PlaceState
 
 _AWAIT, _ARRIVE, _EXPECT, _LOAD = Kind.AWAIT, Kind.ARRIVE, Kind.EXPECT, Kind.LOAD
@@ -89,13 +89,12 @@ class Machine(Breaks):
         if waiting:
             self._stuck(waiting)
         for number, agent in enumerate(self.agents):
-            for bulk, name in ((1, "stores by the TMA unit"), (0, "cp.async copies")):
-                left = [*agent.open[bulk], *(p for g in agent.groups[bulk] for p in g)]
+            for sort in reversed(Async):
+                left = [*agent.open[sort], *(p for g in agent.groups[sort] for p in g)]
                 if left:
-                    verb = "committed" if agent.open[bulk] else "awaited"
-                    self._broken(
-                        number, Rule.GROUPS, f"{name} are not {verb} at the end", place=left[0]
-                    )
+                    verb = "committed" if agent.open[sort] else "awaited"
+                    got = f"{sort.words} are not {verb} at the end"
+                    self._broken(number, Rule.GROUPS, got, place=left[0])
         for number, barrier in enumerate(self.barriers):
             if barrier.alive:
                 self._check_left(number, barrier)
@@ -244,6 +243,7 @@ class Machine(Breaks):
             place.reads.clear()
             place.writes.clear()
             place.stores.clear()
+            place.products.clear()
             place.fences.clear()
         phase.copied += step.amount * agent.weight
         if phase.joined.get(number) != agent.learned:
@@ -325,11 +325,11 @@ class Machine(Breaks):
                 clock[number] += 1
             case Kind.STORE:
                 self._store(number, agent, step.place)
+            case Kind.MULTIPLY:
+                self._multiply(number, agent, step.place)
             case Kind.COPY:
                 self._write(number, agent, step.place, PENDING)
-                copying = self.places[step.place].copying
-                copying[number] = copying.get(number, 0) + 1
-                agent.open[0].append(step.place)
+                self._begun(number, agent, step.place, Async.COPIES)
             case Kind.COMMIT:
                 agent.groups[step.amount].append(tuple(agent.open[step.amount]))
                 agent.open[step.amount].clear()
@@ -352,23 +352,43 @@ class Machine(Breaks):
                 self._unfilled(number, at, (other,))
             if clock[other] < place.fences.get(other, PENDING):
                 self._unfenced(number, at, other, "writes, and the TMA unit reads it")
-        place.stores[number] = PENDING
-        place.storing[number] = place.storing.get(number, 0) + 1
-        agent.open[1].append(at)
+        self._begun(number, agent, at, Async.STORES)
+
+    def _multiply(self, number: int, agent: AgentState, at: int) -> None:
+        """Tensor cores read a place: it is filled, and fenced by those who wrote."""
+        place, clock = self.places[at], agent.clock
+        fill = place.fill
+        if not place.filled or (
+            fill is not None and number not in fill.seen and not fill.known(clock)
+        ):
+            self._unfilled(number, at)
+        for other, stamp in place.writes.items():
+            if clock[other] < stamp:
+                self._unfilled(number, at, (other,))
+            if clock[other] < place.fences.get(other, PENDING):
+                what, unit = "writes, and a product reads it", "tensor cores"
+                self._unfenced(number, at, other, what, unit)
+        self._begun(number, agent, at, Async.PRODUCTS)
+
+    def _begun(self, number: int, agent: AgentState, at: int, sort: Async) -> None:
+        """Something goes on by itself, until a group of it is awaited."""
+        under_way, latest = self.places[at].asynchronous(sort)
+        under_way[number] = under_way.get(number, 0) + 1
+        latest[number] = PENDING
+        agent.open[sort].append(at)
 
     def _awaited(self, number: int, agent: AgentState, step: Step) -> None:
         """Groups are over, all but the latest few."""
-        bulk, stamp = step.amount, agent.clock[number]
-        groups = agent.groups[bulk]
+        sort, stamp = step.amount, agent.clock[number]
+        groups = agent.groups[sort]
         while len(groups) > step.arrivals:
             for at in groups.pop(0):
-                place = self.places[at]
-                pending = place.storing if bulk else place.copying
-                pending[number] -= 1
-                if not pending[number]:
-                    del pending[number]
-                    (place.stores if bulk else place.writes)[number] = stamp
-                if not bulk and self.skeleton.places[at].by_tma:
+                under_way, latest = self.places[at].asynchronous(sort)
+                under_way[number] -= 1
+                if not under_way[number]:
+                    del under_way[number]
+                    latest[number] = stamp
+                if sort == Async.COPIES and self.skeleton.places[at].by_tma:
                     agent.unfenced.add(at)
 
     def _free(self, number: int, at: int, *, by_tma: bool) -> None:
@@ -388,6 +408,9 @@ class Machine(Breaks):
         for other, stamp in place.stores.items():
             if clock[other] < stamp:
                 self._overwritten(number, mine, at, (other,), "a store by the TMA unit")
+        for other, stamp in place.products.items():
+            if clock[other] < stamp:
+                self._overwritten(number, mine, at, (other,), "a product that reads it")
         if not by_tma and at == mine:
             return
         for other, stamp in place.writes.items():

@@ -185,12 +185,13 @@ class _Writer:
             self._over(fill)
         self._stamped(place.reads)
         self._stamped(place.fences)
-        for used in (place.writes, place.stores):
+        for used in (place.writes, place.stores, place.products):
             self._stamped(used)
             if PENDING in used.values():
                 self._shape.append([stamp == PENDING for stamp in used.values()])
-        if place.copying or place.storing:
-            self._shape.append((tuple(place.copying.items()), tuple(place.storing.items())))
+        under_way = (place.copying, place.storing, place.multiplying)
+        if any(under_way):
+            self._shape.append([tuple(each.items()) for each in under_way])
 
     def agent(self, agent: AgentState) -> None:
         self._clock(agent.clock)

@@ -15,7 +15,7 @@ from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.rings import Ring
 from warpsmith.protocol.machine import Machine, Past
 from warpsmith.protocol.rules import Break, Broken, Rule
-from warpsmith.protocol.skeleton import Kind, Skeleton, Step
+from warpsmith.protocol.skeleton import Async, Kind, Skeleton, Step
 
 MOST_LINES = 24
 """Of a run; the middle of longer ones is left out."""
@@ -227,13 +227,14 @@ class _Words:
                 return f"cp.async into {self._place(step.place)}"
             case Kind.STORE:
                 return f"store {self._place(step.place)} by the TMA unit"
+            case Kind.MULTIPLY:
+                return f"multiply {self._place(step.place)}"
             case Kind.FENCE:
                 return "fence for the TMA unit"
             case Kind.COMMIT:
-                return f"commit {'stores' if step.amount else 'cp.async copies'}"
+                return f"commit {Async(step.amount).words}"
             case Kind.JOIN:
-                what = "stores" if step.amount else "cp.async copies"
-                return f"await {what} but {step.arrivals} groups"
+                return f"await {Async(step.amount).words} but {step.arrivals} groups"
             case Kind.MEET:
                 assert self._skeleton is not None
                 return f"reach {self._skeleton.meetings[step.place].name}"

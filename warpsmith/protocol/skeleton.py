@@ -42,13 +42,30 @@ class Kind(IntEnum):
     COPY = 9
     """Ask for a copy into `place` by `cp.async`."""
     COMMIT = 10
-    """End a group of stores (`amount` 1) or of `cp.async` copies (`amount` 0)."""
+    """End a group of what goes on by itself; `amount` says of what, as numbered by `Async`."""
     JOIN = 11
-    """Wait until at most `arrivals` groups are open, of stores or copies as for COMMIT."""
+    """Wait until at most `arrivals` groups of that sort are open."""
     BEGIN = 12
     """Initialize all slots of barriers: `place` and the `amount - 1` following ones."""
     END = 13
     """Invalidate them."""
+    MULTIPLY = 14
+    """Ask the tensor cores to multiply what lies in `place`."""
+
+
+class Async(IntEnum):
+    """What goes on by itself until a group of it is awaited."""
+
+    COPIES = 0
+    """Copies by `cp.async`, which write as threads do."""
+    STORES = 1
+    """Stores by the TMA unit, which read."""
+    PRODUCTS = 2
+    """Products by tensor cores, which read."""
+
+    @property
+    def words(self) -> str:
+        return ("cp.async copies", "stores by the TMA unit", "products by tensor cores")[self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +117,7 @@ class Place:
 
     Attributes:
         private: each thread reads only what it wrote itself, so threads need not be ordered.
-        by_tma: the TMA unit writes or reads it at some time.
+        by_tma: the TMA unit writes or reads it at some time, or tensor cores multiply it.
         overlaps: other places that have bytes in common with it.
     """
 

@@ -6,7 +6,7 @@ stamp t of agent b comes before all that an agent does whose clock shows t or mo
 
 from __future__ import annotations
 
-from warpsmith.protocol.skeleton import Agent, Step
+from warpsmith.protocol.skeleton import Agent, Async, Step
 
 Clock = list[int]
 """By agent, how much of its past is known."""
@@ -92,10 +92,10 @@ class PlaceState:
         filled: something was written.
         fill: the phase that ends when the TMA unit has filled it; None where it has not.
         filler: who asked for that.
-        reads, writes, stores: by agent, the stamp of its latest one; `PENDING` for asynchronous
-            ones that are not awaited.
+        reads, writes, stores, products: by agent, the stamp of its latest one; `PENDING` for
+            asynchronous ones that are not awaited.
         fences: by agent, the stamp of a proxy fence after its latest access.
-        copying, storing: by agent, asynchronous accesses that are not awaited.
+        copying, storing, multiplying: by agent, asynchronous accesses that are not awaited.
     """
 
     __slots__ = (
@@ -105,6 +105,8 @@ class PlaceState:
         "filled",
         "filler",
         "filling",
+        "multiplying",
+        "products",
         "reads",
         "stores",
         "storing",
@@ -120,8 +122,18 @@ class PlaceState:
         self.writes: dict[int, int] = {}
         self.stores: dict[int, int] = {}
         self.fences: dict[int, int] = {}
+        self.products: dict[int, int] = {}
         self.copying: dict[int, int] = {}
         self.storing: dict[int, int] = {}
+        self.multiplying: dict[int, int] = {}
+
+    def asynchronous(self, sort: int) -> tuple[dict[int, int], dict[int, int]]:
+        """By agent, accesses of one sort that are not awaited, and the stamp of the latest."""
+        if sort == Async.STORES:
+            return self.storing, self.stores
+        if sort == Async.PRODUCTS:
+            return self.multiplying, self.products
+        return self.copying, self.writes
 
 
 class AgentState:
@@ -133,8 +145,8 @@ class AgentState:
         learned: waits that have passed, by which it may have learned of others.
         fenced: its clock at its latest proxy fence.
         unfenced: places that it has touched since.
-        open: places of stores [1] and of `cp.async` copies [0] since the latest commit.
-        groups: places of each group that is not awaited, likewise.
+        open: by sort (see `Async`), places of asynchronous accesses since the latest commit.
+        groups: by sort, the places of each group that is not awaited.
     """
 
     __slots__ = (
@@ -160,5 +172,5 @@ class AgentState:
         self.learned = 0
         self.fenced: Clock = [0] * agents
         self.unfenced: set[int] = set()
-        self.open: tuple[list[int], list[int]] = ([], [])
-        self.groups: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = ([], [])
+        self.open: tuple[list[int], ...] = tuple([] for _ in Async)
+        self.groups: tuple[list[tuple[int, ...]], ...] = tuple([] for _ in Async)
