@@ -235,11 +235,19 @@ class Launch:
     """Blocks and threads, as expressions over the kernel's scalar parameters.
 
     `blocks_per_sm` blocks are to fit on a multiprocessor at once; 0 leaves it to the compiler.
+    Boxes of `cluster` blocks are clusters (`kernel/clusters.py`), and the grid is a multiple of it.
     """
 
     grid: tuple[Expr, Expr, Expr]
     block: tuple[Expr, Expr, Expr]
     blocks_per_sm: int = 0
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+    @property
+    def cluster_blocks(self) -> int:
+        """Blocks of a cluster."""
+        x, y, z = self.cluster
+        return x * y * z
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

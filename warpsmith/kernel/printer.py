@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpsmith.kernel.cluster_printer import cluster_text
 from warpsmith.kernel.nodes import (
     Accumulate,
     Comment,
@@ -32,6 +33,8 @@ def kernel_text(kernel: Kernel) -> str:
         f"  block  {kernel.launch.block!r}",
         f"  index  {kernel.index_type.value}",
     ]
+    if kernel.launch.cluster_blocks > 1:
+        lines.append(f"  cluster {kernel.launch.cluster!r}")
     lines += [f"  param  {b.name}: {b.dtype.value}[{b.size!r}]" for b in kernel.parameters]
     lines += [f"  scalar {s.name}: {s.dtype.value}" for s in kernel.scalars]
     lines += [f"  derive {s.name} = {value!r}" for s, value in kernel.derived]
@@ -118,4 +121,4 @@ def _simple(statement: Statement) -> str:
             return f"synchronize  ({why})"
         case Comment(text=text):
             return f"# {text}"
-    return product_text(statement) or ring_text(statement)
+    return product_text(statement) or cluster_text(statement) or ring_text(statement)

@@ -43,8 +43,9 @@ def ring_text(statement: Statement) -> str:
             return (
                 f"{'arrive and ' if arrives else ''}expect {amount!r} bytes at {b.name}[{slot!r}]"
             )
-        case Await(barrier=b, slot=slot, parity=parity):
-            return f"await {b.name}[{slot!r}] parity {parity!r}"
+        case Await(barrier=b, slot=slot, parity=parity, of_cluster=of_cluster):
+            whose = " of the cluster" if of_cluster else ""
+            return f"await {b.name}[{slot!r}] parity {parity!r}{whose}"
         case Release(barrier=b, slot=slot):
             return f"release {b.name}[{slot!r}]"
         case Arrive(barrier=b, slot=slot):

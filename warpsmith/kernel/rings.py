@@ -234,11 +234,16 @@ class Expect(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Await(Statement):
-    """Wait for the phase of that parity: `while (!mbarrier.try_wait.parity);`"""
+    """Wait for the phase of that parity: `while (!mbarrier.try_wait.parity);`
+
+    Attributes:
+        of_cluster: other blocks of the cluster arrive, and what they did is there behind it.
+    """
 
     barrier: Buffer
     slot: Expr
     parity: Expr
+    of_cluster: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,13 @@ from dataclasses import replace
 
 from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
+from warpsmith.kernel.clusters import (
+    ArriveRemote,
+    LoadRemote,
+    ReleaseRemote,
+    StoreAsync,
+    StoreRemote,
+)
 from warpsmith.kernel.nodes import (
     Accumulate,
     Buffer,
@@ -91,6 +98,14 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
             return (index, a.index, b.index, keep)
         case StoreMatrix(target_index=target, source_index=source):
             return (target, source)
+        case StoreRemote(index=index, value=value, rank=rank):
+            return (index, value, rank)
+        case LoadRemote(target_index=target, source_index=source, rank=rank):
+            return (target, source, rank)
+        case StoreAsync(index=index, value=value, rank=rank, slot=slot):
+            return (index, value, rank, slot)
+        case ArriveRemote(slot=slot, rank=rank) | ReleaseRemote(slot=slot, rank=rank):
+            return (slot, rank)
     return ()
 
 
@@ -160,6 +175,16 @@ def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statem
                 b=replace(b, index=new(b.index)),
                 keep=new(keep),
             )
+        case StoreRemote(index=index, value=value, rank=rank):
+            return replace(statement, index=new(index), value=new(value), rank=new(rank))
+        case LoadRemote(target_index=target, source_index=source, rank=rank):
+            target, source, rank = new(target), new(source), new(rank)
+            return replace(statement, target_index=target, source_index=source, rank=rank)
+        case StoreAsync(index=index, value=value, rank=rank, slot=slot):
+            index, value, rank, slot = new(index), new(value), new(rank), new(slot)
+            return replace(statement, index=index, value=value, rank=rank, slot=slot)
+        case ArriveRemote(slot=slot, rank=rank) | ReleaseRemote(slot=slot, rank=rank):
+            return replace(statement, slot=new(slot), rank=new(rank))
     return statement
 
 
@@ -195,7 +220,9 @@ def written(statement: Statement) -> tuple[Buffer, ...]:
     match statement:
         case Store(buffer=buffer) | Accumulate(buffer=buffer):
             return (buffer,)
-        case CopyVector(target=target):
+        case StoreRemote(buffer=buffer) | StoreAsync(buffer=buffer):
+            return (buffer,)
+        case CopyVector(target=target) | LoadRemote(target=target):
             return (target,)
         case WelfordStep(mean=mean, m2=m2, count=count, batch=batch):
             collected = (batch.shift, batch.sum, batch.squares) if batch else ()
@@ -224,6 +251,10 @@ def barriers(statement: Statement) -> tuple[Buffer, ...]:
             return (barrier,)
         case TileCopy(barrier=(barrier, _)):
             return (barrier,)
+        case ArriveRemote(barrier=barrier) | ReleaseRemote(barrier=barrier):
+            return (barrier,)
+        case StoreAsync(barrier=barrier):
+            return (barrier,)
     return ()
 
 
@@ -236,7 +267,7 @@ def read(statement: Statement) -> tuple[Buffer, ...]:
         if isinstance(node, Element)
     ]
     match statement:
-        case CopyVector(source=source):
+        case CopyVector(source=source) | LoadRemote(source=source):
             found.append(source)
         case Accumulate(buffer=buffer):
             found.append(buffer)

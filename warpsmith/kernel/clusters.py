@@ -1,0 +1,113 @@
+"""Statements about clusters: blocks that run at once and reach each other's shared memory.
+
+Blocks of a cluster have the ranks 0, 1, 2, ... in it, x fastest. Shared memory of another block
+may be touched once that block has started and until it ends. So all blocks meet before the first
+statement here that takes a rank, and after the last one (PTX ISA, "Cluster of CTAs").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.nodes import Buffer, Launch, Statement
+
+PORTABLE = 8
+"""Blocks of a cluster that every device with clusters runs; more must be allowed at the launch."""
+
+MOST = 16
+"""Blocks of a cluster that an H100 or H200 runs where that is allowed."""
+
+RANK = "cluster_rank"
+"""Name of the symbol that is a block's rank in its cluster."""
+
+
+def rank_in(launch: Launch) -> Symbol:
+    """The rank of this block in its cluster: `%cluster_ctarank`."""
+    return Symbol(RANK, low=0, extent=Const(launch.cluster_blocks))
+
+
+@dataclass(frozen=True, slots=True)
+class SynchronizeCluster(Statement):
+    """All threads of all blocks of the cluster meet: `barrier.cluster.arrive` and `.wait`.
+
+    What they did to shared memory, each other's too, is there behind it. It stands in no role.
+    """
+
+    collective: ClassVar[bool] = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRemote(Statement):
+    """`st.shared::cluster`: `buffer[index] = value` in the block with that rank."""
+
+    buffer: Buffer
+    index: Expr
+    value: Expr
+    rank: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRemote(Statement):
+    """`ld.shared::cluster`: `target[target_index]` is `source[source_index]` of another block.
+
+    Attributes:
+        target: registers.
+        source: shared memory of the block with that rank.
+    """
+
+    target: Buffer
+    target_index: Expr
+    source: Buffer
+    source_index: Expr
+    rank: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAsync(Statement):
+    """`st.async`: like `StoreRemote`, but the thread goes on, and a barrier counts the bytes.
+
+    Buffer and barrier are those of the block with that rank. There, whoever waits for the phase
+    sees the value, once the bytes were expected.
+    """
+
+    buffer: Buffer
+    index: Expr
+    value: Expr
+    rank: Expr
+    barrier: Buffer
+    slot: Expr
+
+    @property
+    def bytes(self) -> int:
+        """That the barrier counts; 4 or 8."""
+        return self.buffer.dtype.size
+
+
+@dataclass(frozen=True, slots=True)
+class ArriveRemote(Statement):
+    """This thread alone arrives at a barrier of the block with that rank.
+
+    Who waits there for what this thread did does so by an `Await` of the whole cluster.
+    """
+
+    barrier: Buffer
+    slot: Expr
+    rank: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRemote(Statement):
+    """Each warp arrives there, through one thread, once all its threads are done with a slot."""
+
+    collective: ClassVar[bool] = True
+
+    barrier: Buffer
+    slot: Expr
+    rank: Expr
+
+
+REMOTE = (StoreRemote, LoadRemote, StoreAsync, ArriveRemote, ReleaseRemote)
+"""Statements that reach into another block."""
