@@ -27,7 +27,7 @@ ORIGIN = (0, 0, 0)
 LONG = 1 << 31
 """Elements of which each block of `streaming` takes four million tiles."""
 
-SECONDS = 5.0
+SECONDS = 15.0
 """Many times what each of these checks takes."""
 
 OTHER = Symbol("other", low=0)

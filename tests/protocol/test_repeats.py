@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from tests.protocol.kernels import matmul, norm
 from tests.protocol.random_skeletons import changed, random_skeleton
+from warpsmith.protocol.extract import launch_values, skeleton_of
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.repeats import Repeats
 from warpsmith.protocol.rules import Broken
@@ -91,3 +94,37 @@ def test_a_fault_after_a_long_run_is_found() -> None:
     )
     assert wrong.startswith(("UNFILLED", "UNAWAITED", "ARRIVALS"))
     assert jumped > 0
+
+
+NESTED = {
+    "a product": lambda: matmul(16, 60),
+    "a product of uneven loops": lambda: matmul(14, 53),
+    "a norm": lambda: norm(90),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_loops_in_loops_with_a_fault_anywhere(name: str) -> None:
+    """Cycles that are met again in a later loop are jumped over at once, and hide no fault."""
+    case = NESTED[name]()
+    right = skeleton_of(case.kernel, launch_values(case.kernel, case.values, (0, 0, 0)))
+    full, cut = outcome(right, cut=False), outcome(right, cut=True)
+    assert full[:2] == cut[:2]
+    assert full[0] == ""
+    assert cut[2] > right.steps / 3
+    random = Random(name)
+    wrongs = jumps = 0
+    for _ in range(16):
+        agents = list(right.agents)
+        at = random.randrange(len(agents))
+        steps = list(agents[at].steps)
+        del steps[random.randrange(len(steps) // 4, len(steps))]
+        agents[at] = replace(agents[at], steps=steps)
+        changed_one = replace(right, agents=tuple(agents))
+        full, cut = outcome(changed_one, cut=False), outcome(changed_one, cut=True)
+        assert bool(full[0]) == bool(cut[0])
+        assert full[0].split(":")[0] == cut[0].split(":")[0]
+        wrongs += full[0] != ""
+        jumps += cut[2] > 0
+    assert wrongs > 8
+    assert jumps > 12

@@ -48,7 +48,9 @@ class Repeats:
 
     jumped: int = 0
     _seen: dict[_Waits, list[_Mark]] = field(default_factory=dict)
+    _cycles: dict[_Waits, list[_Cycle]] = field(default_factory=dict)
     _met: set[_Waits] = field(default_factory=set)
+    _since: list[_Mark] = field(default_factory=list)
     _tried: int = 0
 
     def look(self, machine: Machine) -> None:
@@ -62,39 +64,96 @@ class Repeats:
             return
         self._tried += 1
         mark = _Mark(
+            waits,
             description(machine),
-            tuple(agent.at for agent in agents),
-            tuple(barrier.done for barrier in machine.barriers),
+            tuple([agent.at for agent in agents]),
+            tuple([barrier.done for barrier in machine.barriers]),
         )
-        marks = self._seen.setdefault(waits, [])
-        best, times = None, 0
-        for old in marks:
+        self._since.append(mark)
+        best, times = self._best(agents, mark)
+        self._seen.setdefault(waits, []).append(mark)
+        if best is not None:
+            self._jump(machine, best, times)
+
+    def _best(self, agents: list[AgentState], mark: _Mark) -> tuple[_Cycle | None, int]:
+        """The cycle by which most steps can be jumped over, and how often."""
+        start: _Mark | None = None
+        times, gain = 0, 0
+        for old in self._seen.get(mark.waits, ()):
             if old.description == mark.description:
                 found = _repeats(agents, old.places)
-                gain = found * sum(b - a for a, b in zip(old.places, mark.places, strict=True))
-                if gain > times:
-                    best, times = old, gain
-        marks.append(mark)
-        if best is not None:
-            self._jump(machine, best, mark)
+                steps = found * (sum(mark.places) - sum(old.places))
+                if steps > gain:
+                    start, times, gain = old, found, steps
+        if start is not None:
+            return self._found(agents, start, mark), times
+        for cycle in self._cycles.get(mark.waits, ()):
+            if cycle.description == mark.description:
+                times = cycle.times(agents)
+                if times:
+                    return cycle, times
+        return None, 0
 
-    def _jump(self, machine: Machine, old: _Mark, new: _Mark) -> None:
-        times = _repeats(machine.agents, old.places)
-        for agent, before, now in zip(machine.agents, old.places, new.places, strict=True):
-            agent.at += times * (now - before)
-            self.jumped += times * (now - before)
-        for barrier, before, now in zip(machine.barriers, old.phases, new.phases, strict=True):
-            barrier.done += times * (now - before)
+    def _found(self, agents: list[AgentState], start: _Mark, end: _Mark) -> _Cycle:
+        """A new cycle, remembered for each state in it that was described."""
+        phases = tuple(b - a for a, b in zip(start.phases, end.phases, strict=True))
+        inside = self._since[:-1]
+        inside = inside[inside.index(start) :] if start in inside else [start]
+        cycles = []
+        for mark in inside:
+            patterns = tuple(
+                agent.steps[at:after] + agent.steps[before:at]
+                for agent, before, at, after in zip(
+                    agents, start.places, mark.places, end.places, strict=True
+                )
+            )
+            cycles.append(_Cycle(mark.description, patterns, phases))
+            self._cycles.setdefault(mark.waits, []).append(cycles[-1])
+        return cycles[0]
+
+    def _jump(self, machine: Machine, cycle: _Cycle, times: int) -> None:
+        for agent, pattern in zip(machine.agents, cycle.patterns, strict=True):
+            agent.at += times * len(pattern)
+            self.jumped += times * len(pattern)
+        for barrier, phases in zip(machine.barriers, cycle.phases, strict=True):
+            barrier.done += times * phases
         self._tried = 0
+        self._since.clear()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Mark:
     """A state: what it is like, and where agents and barriers stood."""
 
+    waits: _Waits
     description: tuple[object, ...]
     places: tuple[int, ...]
     phases: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cycle:
+    """From a state of this description, steps that lead to one of the same description.
+
+    Attributes:
+        patterns: steps of each agent.
+        phases: that end meanwhile, of each barrier.
+    """
+
+    description: tuple[object, ...]
+    patterns: tuple[list[Step], ...]
+    phases: tuple[int, ...]
+
+    def times(self, agents: list[AgentState]) -> int:
+        """How often all agents can go round from where they stand."""
+        least: int | None = None
+        for agent, pattern in zip(agents, self.patterns, strict=True):
+            if pattern:
+                most = (agent.end - agent.at) // len(pattern)
+                least = _times(agent, pattern, 0, len(pattern), _lesser(most, least))
+                if not least:
+                    return 0
+        return least or 0
 
 
 def _repeats(agents: list[AgentState], before: tuple[int, ...]) -> int:
@@ -102,28 +161,35 @@ def _repeats(agents: list[AgentState], before: tuple[int, ...]) -> int:
     least: int | None = None
     for agent, start in zip(agents, before, strict=True):
         period = agent.at - start
-        if not period:
-            continue
-        most = (agent.end - agent.at) // period
-        times = _times(agent, period, most if least is None else min(most, least))
-        if not times:
-            return 0
-        least = times
+        if period:
+            most = (agent.end - agent.at) // period
+            least = _times(agent, agent.steps, start, agent.at, _lesser(most, least))
+            if not least:
+                return 0
     return least or 0
 
 
-def _times(agent: AgentState, period: int, most: int) -> int:
-    """How often an agent repeats its last steps, so that the first one of them follows, too."""
-    steps, at = agent.steps, agent.at
+def _lesser(most: int, least: int | None) -> int:
+    return most if least is None else min(most, least)
+
+
+def _times(agent: AgentState, steps: list[Step], start: int, end: int, most: int) -> int:
+    """How often an agent takes those steps next, so that the first of them follows, too.
+
+    Args:
+        steps, start, end: a list, and the part of it that is meant.
+        most: times that are counted.
+    """
+    period, ahead, at = end - start, agent.steps, agent.at
     stride = period // PROBES + 1
-    if not most or steps[at - period : at : stride] != steps[at : at + period : stride]:
+    if not most or steps[start:end:stride] != ahead[at : at + period : stride]:
         return 0
-    pattern = steps[at - period : at]
-    times, end = 0, at
-    while times < most and steps[end : end + period] == pattern:
-        end += period
+    pattern = steps[start:end]
+    times = 0
+    while times < most and ahead[at : at + period] == pattern:
+        at += period
         times += 1
-    if times and (end >= agent.end or steps[end] != pattern[0]):
+    if times and (at >= agent.end or ahead[at] != pattern[0]):
         times -= 1
     return times
 
