@@ -307,6 +307,16 @@ def test_other_types_are_internal_errors(wrong: Statement) -> None:
         cuda_text(plain.plain_kernel((wrong,)))
 
 
+@pytest.mark.parametrize(("swizzle", "alignment"), [(64, 256), (128, 512), (0, 1024), (48, 384)])
+def test_operands_start_where_descriptors_can_say(swizzle: int, alignment: int) -> None:
+    buffer = replace(plain.SHARED_A, alignment=alignment)
+    tile = MatrixTile(buffer, integers.ZERO, swizzle)
+    product = Multiply(plain.SUMS, integers.ZERO, tile, tile, 8, integers.TRUE)
+    words = f"shared_a starts at a multiple of {alignment} bytes, and is multiplied in rows of"
+    with pytest.raises(InternalError, match=words):
+        cuda_text(plain.plain_kernel((product,)))
+
+
 def test_one_thread_does_not_multiply() -> None:
     branch = Branch(single("one", 0), (FenceProducts(),))
     kernel = plain.plain_kernel((branch,))

@@ -66,6 +66,12 @@ def _name(buffer: Buffer) -> str:
 
 
 def _matrix(tile: MatrixTile, value: ValueText) -> str:
+    eight_rows = 8 * tile.swizzle
+    if tile.swizzle not in (32, 64, 128) or tile.buffer.alignment % eight_rows:
+        raise InternalError(
+            f"{tile.buffer.name} starts at a multiple of {tile.buffer.alignment} bytes, and is "
+            f"multiplied in rows of {tile.swizzle}, eight of which start at one of {eight_rows}"
+        )
     units = integers.floordiv(tile.index, UNIT // tile.dtype.size)
     return f"ws_matrix<{tile.swizzle}>({tile.buffer.name}, {value(units)})"
 
