@@ -51,7 +51,7 @@ BULK_FAULTS = {
     "half the warps expected": ("(ws_threads() + 31) / 32", "(ws_threads() + 31) / 64"),
     "more bytes expected": ("ring0_fill_slot, 256", "ring0_fill_slot, 272"),
     "fewer bytes expected": ("ring0_fill_slot, 256", "ring0_fill_slot, 240"),
-    "everybody asks": ("const bool elected = ", "const bool elected = true || "),
+    "everybody asks": ("const bool elected_lane = ", "const bool elected_lane = true || "),
     "barriers not initialized": ("ws_barrier_init(ring0_full", "if (0) ws_barrier_init(ring0_full"),
     "nobody waits for barriers": ("__syncthreads();  // barriers are ready", ""),
     "the next slot is read": ("block_x + ring0_use_slot", "block_x + (ring0_use_slot + 1) % 3"),

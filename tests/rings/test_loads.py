@@ -63,7 +63,7 @@ def test_a_partial_tile_counts_the_bytes_of_a_whole_one(
 ) -> None:
     text = text_of(loading(tiling, stages=2))
     whole = 4 * int(np.prod(tiling.box))
-    amounts = re.findall(r"ws_barrier_arrive_expect\(.*, (.*)\);", text)
+    amounts = re.findall(r"ws_barrier_arrive_expect\(.*, (.*), elected_lane\);", text)
     assert set(amounts) == {str(whole)}
 
 
@@ -89,7 +89,7 @@ def test_a_slot_takes_several_copies(inline: int, stages: int) -> None:
     fd = loading(Tiling((8, 16)), stages=stages if inline else 0, inline=inline, shape=[20, 40])
     doubled(fd, random_array((20, 40)))
     number = 3 if inline else 9
-    assert f", {number * 8 * 16 * 4});" in text_of(fd)
+    assert f", {number * 8 * 16 * 4}, elected_lane);" in text_of(fd)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -248,8 +248,12 @@ def test_what_ends_between_multiples_of_sixteen_bytes_is_left_to_the_threads(
 
 def test_a_cut_run_announces_the_bytes_that_it_brings() -> None:
     text = text_of(loading(Tiling((64,)), BULK, stages=2))
-    announced = re.findall(r"ws_barrier_arrive_expect\([^,]*, (.*)\);", text)
-    brought = re.findall(r"if \((.*)\) ws_bulk_load\([^,]*, [^,]*, (.*), [^,]*\);", text)
+    announced = re.findall(r"ws_barrier_arrive_expect\([^,]*, (.*), elected_lane\);", text)
+    brought = re.findall(
+        r"if \((.*)\) \{\n *__syncwarp\(\);\n *"
+        r"ws_bulk_load\([^,]*, [^,]*, (.*), [^,]*, elected_lane\);",
+        text,
+    )
     assert announced
     assert announced == [f"({inside}) ? ({amount}) : 0" for inside, amount in brought]
     for line in text.splitlines():
@@ -319,7 +323,9 @@ def test_runs_of_one_slot_may_bring_different_bytes(columns: int) -> None:
     loads = [place for place, line in enumerate(lines) if line.startswith("ws_bulk_load")]
     assert loads
     assert all(lines[place - 1].startswith("ws_barrier_expect(") for place in loads)
-    assert any(re.match(r"ws_barrier_arrive_expect\(.*, 0\);", line) for line in lines)
+    assert any(
+        re.match(r"ws_barrier_arrive_expect\(.*, 0, elected_lane\);", line) for line in lines
+    )
 
 
 # --- left to the threads -------------------------------------------------------------------------
@@ -414,7 +420,7 @@ def test_two_tensors_share_a_ring_and_their_bytes_one_barrier(
     assert "ring0_full" in text
     assert "ring1_full" not in text
     if carrier is TMA:
-        assert set(re.findall(r"arrive_expect\([^,]*, (.*)\);", text)) == {"1024"}
+        assert set(re.findall(r"arrive_expect\([^,]*, (.*), elected_lane\);", text)) == {"1024"}
 
 
 def test_rings_of_two_names_have_barriers_of_their_own() -> None:
@@ -465,4 +471,4 @@ def test_weights_are_loaded_once_under_one_barrier(carrier: LoadStoreOpType, sta
     assert calls.count(name) == 2
     assert calls.count("ws_barrier_arrive_expect") == 1
     assert calls.count("ws_barrier_wait") == 1
-    assert any(re.search(r"arrive_expect\(ring1_full, 512\);", line) for line in once)
+    assert any(re.search(r"arrive_expect\(ring1_full, 512, elected_lane\);", line) for line in once)

@@ -98,7 +98,7 @@ def test_stores_of_several_outputs_do_not_wait_for_each_other() -> None:
 @pytest.mark.parametrize("stages", [0, 3])
 def test_nothing_is_outstanding_when_a_block_ends(stages: int) -> None:
     lines = text_of(storing(Tiling((8, 16)), stages=stages)).split()
-    assert " ".join(lines[-6:]) == "if (elected) { ws_bulk_wait<0>(); } }"
+    assert " ".join(lines[-6:]) == "if (elected_warp) { ws_bulk_wait<0>(); } }"
 
 
 @pytest.mark.parametrize("load", [rarely(None), TMA])

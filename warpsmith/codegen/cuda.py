@@ -6,6 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from warpsmith.codegen.clusters import cluster_bound, cluster_lines, is_of_cluster, rank_lines
+from warpsmith.codegen.elected import (
+    ELECTED_LANE,
+    ELECTED_WARP,
+    ByLane,
+    Converge,
+    elected_by_warp,
+)
 from warpsmith.codegen.lines import each_lane
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.codegen.prelude.vector import LoadHint
@@ -14,7 +22,7 @@ from warpsmith.codegen.reductions import ReductionText
 from warpsmith.codegen.rings import RingText
 from warpsmith.codegen.roles import (
     Bundle,
-    asks_for_one,
+    asks_for,
     bounds,
     branches_of,
     bundles,
@@ -48,7 +56,6 @@ from warpsmith.kernel.nodes import (
 from warpsmith.kernel.products import BY_WARPS
 from warpsmith.kernel.rings import ELECTED, InitBarriers
 from warpsmith.kernel.roles import WARP, Branch
-from warpsmith.kernel.traversal import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +119,7 @@ def _bytes(buffer: Buffer) -> int:
 
 class _Printer:
     def __init__(self, kernel: Kernel) -> None:
+        kernel = elected_by_warp(kernel)
         self._kernel = kernel
         self._value = ValueText(kernel.index_type)
         self._rings = RingText(kernel, self._value)
@@ -152,6 +160,7 @@ class _Printer:
         threads, blocks = bounds(kernel)
         at_once = f", {blocks}" if blocks else ""
         bound = f" __launch_bounds__({threads}{at_once})" if threads else ""
+        bound = cluster_bound(kernel) + bound
         listing = ",\n    ".join(parameters)
         return f'extern "C" __global__ void{bound} ', f"(\n    {listing})"
 
@@ -164,20 +173,24 @@ class _Printer:
         for axis, extent in dims:
             if extent != integers.ONE:
                 self._line(f"const {kind} {axis.name} = {axis.value};")
+        self._all(rank_lines(kernel, self._value))
 
     def _elected(self) -> None:
         """Choose, once, the thread that asks for copies; with roles, one of each warp."""
         if self._branches:
             self._value.pieces.add("roles")
             self._line("const int warp = ws_warp();")
-            self._line("const bool elected_lane = ws_elect_lane();")
-            self._line(f"const bool {ELECTED.name} = elected_lane && warp == 0;")
+            self._line(f"const bool {ELECTED_LANE.name} = ws_elect_lane();")
+            self._line(f"const bool {ELECTED.name} = {ELECTED_LANE.name} && warp == 0;")
             return
-        conditions = (s.condition for s in walk(self._kernel.body) if isinstance(s, If))
-        barriers = any(isinstance(s, InitBarriers) for s in self._kernel.body)
-        if barriers or any(condition == ELECTED for condition in conditions):
+        body = self._kernel.body
+        barriers = any(isinstance(s, InitBarriers) for s in body)
+        if barriers or asks_for(ELECTED, body) or asks_for(ELECTED_WARP, body):
             self._value.pieces.add("elect")
-            self._line(f"const bool {ELECTED.name} = ws_elect();")
+            self._line(f"const bool {ELECTED_WARP.name} = ws_first_warp();")
+            self._line(f"const bool {ELECTED_LANE.name} = ws_elect_lane();")
+            both = f"{ELECTED_LANE.name} && {ELECTED_WARP.name}"
+            self._line(f"const bool {ELECTED.name} = {both};")
 
     def _shared(self) -> None:
         if not self._kernel.shared:
@@ -241,13 +254,16 @@ class _Printer:
     def _branch(self, branch: Branch) -> None:
         role = branch.role
         if role.single:
-            self._block("if (elected_lane)", branch.body, None)
+            self._block(f"if ({ELECTED_LANE.name})", branch.body, None)
             return
         kind = self._value.type_name(DataType.Index)
         self._all(thread_lines(role, self._value, kind))
-        if asks_for_one(branch.body):
-            first = f"warp - group * {self._value(role.group_warps)}" if role.groups > 1 else "warp"
-            self._line(f"const bool {ELECTED.name} = elected_lane && {first} == {role.first_warp};")
+        first = f"warp - group * {self._value(role.group_warps)}" if role.groups > 1 else "warp"
+        leads = f"{first} == {role.first_warp}"
+        if asks_for(ELECTED_WARP, branch.body):
+            self._line(f"const bool {ELECTED_WARP.name} = {leads};")
+        if asks_for(ELECTED, branch.body):
+            self._line(f"const bool {ELECTED.name} = {ELECTED_LANE.name} && {leads};")
         team = group_of(role, self._value)
         for statement in branch.body:
             self._statement(statement, team)
@@ -281,10 +297,16 @@ class _Printer:
                 value.pieces |= together(team, statement).pieces
                 meeting = together(team, statement).meeting
                 self._line(f"{meeting}{f'  // {why}' if why else ''}")
+            case Converge():
+                self._line("__syncwarp();")
+            case ByLane(statement=mine):
+                self._all(self._rings.lines(mine, team, f", {ELECTED_LANE.name}"))
             case Comment(text=text):
                 self._line(f"// {text}")
             case _ if isinstance(statement, BY_WARPS):
                 self._all(product_lines(statement, value, team))
+            case _ if is_of_cluster(statement):
+                self._all(cluster_lines(statement, value, team))
             case _:
                 self._all(self._rings.lines(statement, team))
 

@@ -37,7 +37,12 @@ class RingText:
         self._value = value
         self._maps = {_key(tensor_map): tensor_map.name for tensor_map in kernel.tensor_maps}
 
-    def lines(self, statement: Statement, team: Team | None) -> list[str]:
+    def lines(self, statement: Statement, team: Team | None, mine: str = "") -> list[str]:
+        """
+        Args:
+            mine: what calls end with that are for one lane of the warp that comes to them; empty
+                where one thread comes.
+        """
         value = self._value
         match statement:
             case Begin(cursor=cursor, slot=start):
@@ -56,7 +61,7 @@ class RingText:
                 return ["if (elected) {", *ends, "  ws_fence_async();", "}"]
             case Expect(barrier=barrier, slot=slot, bytes=amount, arrives=arrives):
                 call = "ws_barrier_arrive_expect" if arrives else "ws_barrier_expect"
-                return [f"{call}({self._barrier(barrier, slot)}, {value(amount)});"]
+                return [f"{call}({self._barrier(barrier, slot)}, {value(amount)}{mine});"]
             case WatchedAwait(barrier=barrier, slot=slot, parity=parity, site=site, limit=limit):
                 value.pieces.add("watchdog")
                 waited = f"{self._barrier(barrier, slot)}, {value(parity)}"
@@ -67,7 +72,7 @@ class RingText:
                 thread = together(team, statement).release
                 return [f"ws_barrier_release({self._barrier(barrier, slot)}{thread});"]
             case Arrive(barrier=barrier, slot=slot):
-                return [f"ws_barrier_arrive({self._barrier(barrier, slot)});"]
+                return [f"ws_barrier_arrive({self._barrier(barrier, slot)}{mine});"]
             case FenceProxy():
                 value.pieces.add("bulk_groups")
                 return ["ws_fence_async();"]
@@ -78,9 +83,9 @@ class RingText:
                 value.pieces.add("bulk_groups" if bulk else "cp_async")
                 return [f"{'ws_bulk_wait' if bulk else 'ws_cp_async_wait'}<{pending}>();"]
             case TileCopy(how=LoadStoreOpType.tma):
-                return self._guarded(statement, self._tensor(statement))
+                return self._guarded(statement, self._tensor(statement, mine))
             case TileCopy(how=LoadStoreOpType.bulk):
-                return self._guarded(statement, self._bulk(statement))
+                return self._guarded(statement, self._bulk(statement, mine))
             case TileCopy():
                 return self._by_threads(statement, together(team, statement))
         raise InternalError(f"{type(statement).__name__} has no CUDA text")
@@ -132,25 +137,25 @@ class RingText:
             return copy.shared.name
         return f"{copy.shared.name} + {self._value(copy.index)}"
 
-    def _tensor(self, copy: TileCopy) -> str:
+    def _tensor(self, copy: TileCopy, mine: str) -> str:
         self._value.pieces.add("tensor")
         name = self._maps[_key(copy.tensor_map(""))]
         places = ", ".join(f"(int){self._value.operand(d.first)}" for d in reversed(copy.dims))
         if copy.stores:
-            return f"ws_tensor_store({name}, {self._shared(copy)}, {places});"
+            return f"ws_tensor_store({name}, {self._shared(copy)}, {places}{mine});"
         assert copy.barrier is not None
         barrier = self._barrier(*copy.barrier)
-        return f"ws_tensor_load({self._shared(copy)}, {name}, {barrier}, {places});"
+        return f"ws_tensor_load({self._shared(copy)}, {name}, {barrier}, {places}{mine});"
 
-    def _bulk(self, copy: TileCopy) -> str:
+    def _bulk(self, copy: TileCopy, mine: str) -> str:
         self._value.pieces.add("bulk")
         amount = self._value(integers.mul(copy.inside, copy.memory.dtype.size))
         memory = f"{copy.memory.name} + {self._value(copy.start)}"
         if copy.stores:
-            return f"ws_bulk_store({memory}, {self._shared(copy)}, {amount});"
+            return f"ws_bulk_store({memory}, {self._shared(copy)}, {amount}{mine});"
         assert copy.barrier is not None
         barrier = self._barrier(*copy.barrier)
-        return f"ws_bulk_load({self._shared(copy)}, {memory}, {amount}, {barrier});"
+        return f"ws_bulk_load({self._shared(copy)}, {memory}, {amount}, {barrier}{mine});"
 
     def _by_threads(self, copy: TileCopy, team: Team) -> list[str]:
         """Pieces of the box in turn over all threads, each where it is inside."""

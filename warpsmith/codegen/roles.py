@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
+from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.nodes import Kernel, Statement
-from warpsmith.kernel.rings import ELECTED
 from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch
 from warpsmith.kernel.traversal import expressions, walk
 from warpsmith.protocol.registers import change, entry_registers
@@ -105,10 +105,10 @@ def _warps(branch: Branch) -> tuple[int, int | None]:
     return role.first_warp, None if threads is None else role.first_warp + -(-threads // WARP)
 
 
-def asks_for_one(statements: tuple[Statement, ...]) -> bool:
-    """Whether a statement is for the elected thread."""
+def asks_for(symbol: Symbol, statements: tuple[Statement, ...]) -> bool:
+    """Whether an expression of a statement has this symbol."""
     return any(
-        node == ELECTED for s in walk(statements) for expr in expressions(s) for node in expr.walk()
+        node == symbol for s in walk(statements) for expr in expressions(s) for node in expr.walk()
     )
 
 

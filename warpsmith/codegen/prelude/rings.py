@@ -15,14 +15,18 @@ __device__ __forceinline__ int ws_threads() { return blockDim.x * blockDim.y * b
 """
 
 _ELECT = """
-// True in one thread of the block, one of the first warp. All warps elect, with a constant mask:
-// then ptxas knows that one lane is active where a copy stands. With an election behind a branch,
-// or a mask in a register, it makes a loop over active lanes of each copy.
-__device__ __forceinline__ bool ws_elect() {
+// True in one thread of each warp. All warps elect, with a constant mask, before any branch: then
+// ptxas knows that one lane is active where a copy stands.
+__device__ __forceinline__ bool ws_elect_lane() {
     unsigned elected;
     asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }"
                  : "=r"(elected) :: "memory");
-    return ws_thread() < 32 && elected != 0;
+    return elected != 0;
+}
+// True in the first warp of the block. All lanes read it from one of them, so that ptxas knows
+// that they agree, and that a branch by it is taken by whole warps.
+__device__ __forceinline__ bool ws_first_warp() {
+    return __shfl_sync(0xffffffffu, (unsigned)ws_thread() / 32, 0) == 0;
 }
 """
 
@@ -43,13 +47,18 @@ __device__ __forceinline__ void ws_barrier_end(long long* barrier, int stages) {
 __device__ __forceinline__ void ws_barriers_ready() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-__device__ __forceinline__ void ws_barrier_expect(long long* barrier, int bytes) {
-    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;"
-                 :: "r"(ws_address(barrier)), "r"(bytes) : "memory");
+// With `mine` a whole warp comes to a call, and the lane in which it is true does what it says.
+__device__ __forceinline__ void ws_barrier_expect(
+    long long* barrier, int bytes, bool mine = true) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0;"
+                 " @p mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1; }"
+                 :: "r"(ws_address(barrier)), "r"(bytes), "r"((unsigned)mine) : "memory");
 }
-__device__ __forceinline__ void ws_barrier_arrive_expect(long long* barrier, int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 :: "r"(ws_address(barrier)), "r"(bytes) : "memory");
+__device__ __forceinline__ void ws_barrier_arrive_expect(
+    long long* barrier, int bytes, bool mine = true) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0;"
+                 " @p mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1; }"
+                 :: "r"(ws_address(barrier)), "r"(bytes), "r"((unsigned)mine) : "memory");
 }
 __device__ __forceinline__ void ws_barrier_wait(long long* barrier, int parity) {
     unsigned done = 0;
@@ -58,9 +67,10 @@ __device__ __forceinline__ void ws_barrier_wait(long long* barrier, int parity) 
                      " selp.u32 %0, 1, 0, p; }"
                      : "=r"(done) : "r"(ws_address(barrier)), "r"(parity) : "memory");
 }
-__device__ __forceinline__ void ws_barrier_arrive(long long* barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-                 :: "r"(ws_address(barrier)) : "memory");
+__device__ __forceinline__ void ws_barrier_arrive(long long* barrier, bool mine = true) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0;"
+                 " @p mbarrier.arrive.shared::cta.b64 _, [%0]; }"
+                 :: "r"(ws_address(barrier)), "r"((unsigned)mine) : "memory");
 }
 // One arrival for all threads of a warp, after what they did to a slot; `thread` counts threads
 // from the start of some warp.
@@ -145,17 +155,21 @@ __device__ __forceinline__ void ws_cp_async_wait() {
 """
 
 _BULK = """
-// Contiguous bytes, a multiple of 16, at addresses that are.
+// Contiguous bytes, a multiple of 16, at addresses that are. With `mine` a whole warp comes to a
+// call, and the lane in which it is true asks.
 __device__ __forceinline__ void ws_bulk_load(
-    void* to, const void* from, int bytes, long long* barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-                 " [%0], [%1], %2, [%3];"
-                 :: "r"(ws_address(to)), "l"(from), "r"(bytes), "r"(ws_address(barrier))
-                 : "memory");
+    void* to, const void* from, int bytes, long long* barrier, bool mine = true) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %4, 0;"
+                 " @p cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1], %2, [%3]; }"
+                 :: "r"(ws_address(to)), "l"(from), "r"(bytes), "r"(ws_address(barrier)),
+                    "r"((unsigned)mine) : "memory");
 }
-__device__ __forceinline__ void ws_bulk_store(void* to, const void* from, int bytes) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
-                 :: "l"(to), "r"(ws_address(from)), "r"(bytes) : "memory");
+__device__ __forceinline__ void ws_bulk_store(
+    void* to, const void* from, int bytes, bool mine = true) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0;"
+                 " @p cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2; }"
+                 :: "l"(to), "r"(ws_address(from)), "r"(bytes), "r"((unsigned)mine) : "memory");
 }
 """
 
@@ -179,6 +193,7 @@ def _tensor_copies() -> str:
     """Loads and stores of boxes of one to five dimensions, coordinates fastest first."""
     text = """
 struct alignas(64) ws_tensor_map { unsigned long long opaque[16]; };
+// With `mine` a whole warp comes to a call, and the lane in which it is true asks.
 """
     for rank in range(1, 6):
         names = [f"c{d}" for d in range(rank)]
@@ -188,17 +203,20 @@ struct alignas(64) ws_tensor_map { unsigned long long opaque[16]; };
         store = ", ".join(f"%{d + 2}" for d in range(rank))
         text += f"""
 __device__ __forceinline__ void ws_tensor_load(
-    void* to, const ws_tensor_map& map, long long* barrier, {parameters}) {{
-    asm volatile("cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
-                 ".mbarrier::complete_tx::bytes [%0], [%1, {{{load}}}], [%2];"
-                 :: "r"(ws_address(to)), "l"(&map), "r"(ws_address(barrier)), {operands}
-                 : "memory");
+    void* to, const ws_tensor_map& map, long long* barrier, {parameters}, bool mine = true) {{
+    asm volatile("{{ .reg .pred p; setp.ne.u32 p, %{rank + 3}, 0;"
+                 " @p cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes [%0], [%1, {{{load}}}], [%2]; }}"
+                 :: "r"(ws_address(to)), "l"(&map), "r"(ws_address(barrier)), {operands},
+                    "r"((unsigned)mine) : "memory");
 }}
 __device__ __forceinline__ void ws_tensor_store(
-    const ws_tensor_map& map, const void* from, {parameters}) {{
-    asm volatile("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"
-                 " [%0, {{{store}}}], [%1];"
-                 :: "l"(&map), "r"(ws_address(from)), {operands} : "memory");
+    const ws_tensor_map& map, const void* from, {parameters}, bool mine = true) {{
+    asm volatile("{{ .reg .pred p; setp.ne.u32 p, %{rank + 2}, 0;"
+                 " @p cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"
+                 " [%0, {{{store}}}], [%1]; }}"
+                 :: "l"(&map), "r"(ws_address(from)), {operands},
+                    "r"((unsigned)mine) : "memory");
 }}
 """
     return text

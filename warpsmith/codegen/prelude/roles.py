@@ -10,14 +10,6 @@ _ROLES = """
 __device__ __forceinline__ int ws_warp() {
     return __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
 }
-// True in one thread of each warp. All warps elect, with a constant mask, before any branch: then
-// ptxas knows that one lane is active where a copy stands.
-__device__ __forceinline__ bool ws_elect_lane() {
-    unsigned elected;
-    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(elected) :: "memory");
-    return elected != 0;
-}
 """
 
 _MEET = """
@@ -59,7 +51,7 @@ __device__ __forceinline__ void ws_more_registers() {
 """
 
 ROLES = (
-    Piece(name="roles", text=_ROLES),
+    Piece(name="roles", needs=("elect",), text=_ROLES),
     Piece(name="meet", text=_MEET),
     Piece(name="registers", text=_REGISTERS),
 )
