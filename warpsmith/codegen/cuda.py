@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from warpsmith.codegen.clusters import cluster_bound, cluster_lines, is_of_cluster, rank_lines
 from warpsmith.codegen.elected import (
     ELECTED_LANE,
     ELECTED_WARP,
@@ -160,7 +159,6 @@ class _Printer:
         threads, blocks = bounds(kernel)
         at_once = f", {blocks}" if blocks else ""
         bound = f" __launch_bounds__({threads}{at_once})" if threads else ""
-        bound = cluster_bound(kernel) + bound
         listing = ",\n    ".join(parameters)
         return f'extern "C" __global__ void{bound} ', f"(\n    {listing})"
 
@@ -173,7 +171,6 @@ class _Printer:
         for axis, extent in dims:
             if extent != integers.ONE:
                 self._line(f"const {kind} {axis.name} = {axis.value};")
-        self._all(rank_lines(kernel, self._value))
 
     def _elected(self) -> None:
         """Choose, once, the thread that asks for copies; with roles, one of each warp."""
@@ -305,8 +302,6 @@ class _Printer:
                 self._line(f"// {text}")
             case _ if isinstance(statement, BY_WARPS):
                 self._all(product_lines(statement, value, team))
-            case _ if is_of_cluster(statement):
-                self._all(cluster_lines(statement, value, team))
             case _:
                 self._all(self._rings.lines(statement, team))
 
