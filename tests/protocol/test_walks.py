@@ -18,8 +18,9 @@ from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.rings import Advance, Arrive, Await, Begin, Cursor, Expect
 from warpsmith.protocol import extract
-from warpsmith.protocol.bodies import Body, Runner, Shared
+from warpsmith.protocol.bodies import Body
 from warpsmith.protocol.extract import launch_values, skeleton_of
+from warpsmith.protocol.leaves import Runner, Shared
 from warpsmith.protocol.scalars import Scope, Values
 from warpsmith.protocol.walks import (
     MOST_STEPS,

@@ -2,130 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import NoReturn
+from collections.abc import Iterable, Sequence
 
 from warpsmith.errors import InternalError
-from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES
-from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import (
-    Buffer,
     For,
     If,
     Let,
-    Reduce,
     Statement,
-    Synchronize,
 )
-from warpsmith.kernel.products import AwaitProducts, CommitProducts
 from warpsmith.kernel.rings import (
     ELECTED,
-    Advance,
-    Arrive,
-    Await,
-    AwaitCopies,
-    Begin,
-    Commit,
-    Expect,
-    FenceProxy,
-    InitBarriers,
-    InvalidateBarriers,
-    Jump,
-    Release,
-    TileCopy,
 )
 from warpsmith.kernel.traversal import children, walk
-from warpsmith.protocol.accesses import Access, Division, Way, accesses, synchronizes
-from warpsmith.protocol.rules import Break, Broken, Rule
-from warpsmith.protocol.scalars import Scalar, Scope, UnknownError, constant
-from warpsmith.protocol.skeleton import Async, Kind, Step
+from warpsmith.protocol.accesses import Access, Way, accesses, synchronizes
+from warpsmith.protocol.leaves import Leaves
+from warpsmith.protocol.scalars import UnknownError
 from warpsmith.protocol.walks import (
     Condition,
-    Leaf,
     Loop,
     Move,
     Node,
-    Pool,
     Segment,
     loops_of,
     scalars_of,
 )
 
-LANES = 32
-"""Threads of a warp, each of which does what no thread is elected for."""
-
 _THREADS = frozenset(kind.name for kind in BLOCK_TYPES)
 
-_KINDS = {
-    Way.READ: Kind.READ,
-    Way.WRITE: Kind.WRITE,
-    Way.COPY: Kind.COPY,
-    Way.MULTIPLY: Kind.MULTIPLY,
-}
+_Touch = tuple[str, Expr, Way]
 
 
-@dataclass(slots=True)
-class Shared:
-    """What all bodies of a kernel have in common.
-
-    Attributes:
-        slots: of barriers: number of the first one, and how many, by name.
-        divisions: of buffers that hold data.
-        pool: of steps.
-        accesses: of statements without synchronization inside, by identity.
-    """
-
-    slots: dict[str, tuple[int, int]]
-    divisions: dict[str, Division]
-    pool: Pool = field(default_factory=Pool)
-    synchronizing: dict[int, bool] = field(default_factory=dict)
-    accesses: dict[int, tuple[Access, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runner:
-    """Who runs a body.
-
-    Attributes:
-        number: of the agent, for breaks.
-        role: its name; empty where all threads are meant.
-        group: its number among the groups of the role.
-        threads: of each warp that do what nobody is elected for; 1 in a single role.
-        elected: the warp has the elected thread.
-        meeting: number of the meeting that `Synchronize` means; None where there is none.
-        reduces: whether a reduction needs a meeting.
-    """
-
-    number: int
-    role: str
-    group: int
-    threads: int
-    elected: bool
-    meeting: int | None
-    reduces: frozenset[int] = frozenset()
-
-
-class Body:
+class Body(Leaves):
     """Makes statements ready to be walked.
 
     Raises:
         Broken: only some threads of a warp or group come by a barrier.
     """
 
-    def __init__(self, shared: Shared, scope: Scope, runner: Runner) -> None:
-        self._shared = shared
-        self._scope = scope
-        self._runner = runner
-        self._threads = runner.threads
-        self._elected = False
-
     def nodes(self, statements: Iterable[Statement]) -> tuple[Node, ...]:
         """The statements, all but those that synchronization does not depend on."""
         return self._sealed(self._list(tuple(statements)))
-
-    # --- structure -----------------------------------------------------------------------------
 
     def _list(self, statements: Sequence[Statement]) -> list[Node]:
         result: list[Node] = []
@@ -223,232 +142,11 @@ class Body:
         nested = tuple((each.name, each.extent) for each in loops_of(body))
         return [Loop(index, extent, body, tuple(cursors), tuple(watched.values()), nested)]
 
-    def _parted(self, statement: Statement) -> NoReturn:
-        """Some threads of a warp come by synchronization, and others do not."""
-        kinds = dict.fromkeys(type(s).__name__ for s in walk((statement,)) if self._steps(s))
-        raise Broken(
-            Break(
-                rule=Rule.MEETING,
-                got=f"{', '.join(kinds)} under a condition that parts threads of one warp",
-                wanted="all threads of a group come by, or the elected one alone",
-                roles=(self._runner.role,),
-            )
-        )
-
-    def _steps(self, statement: Statement) -> bool:
-        return not children(statement) and synchronizes(statement, self._shared.synchronizing)
-
-    # --- leaves --------------------------------------------------------------------------------
-
-    def _leaves(self, statement: Statement) -> Iterable[Leaf | Move]:
-        threads, step = self._threads, self._shared.pool.step
-        match statement:
-            case Begin(cursor=cursor, slot=slot):
-                self._scope.begin(cursor)
-                yield Move(cursor.name, self._scalar(slot), 2 * cursor.stages, starts=True)
-            case Advance(cursor=cursor, by=by):
-                yield Move(cursor.name, self._scalar(integers.index(by)), 2 * cursor.stages)
-            case Jump(cursor=cursor, by=by):
-                yield Move(cursor.name, self._scalar(by), 2 * cursor.stages)
-            case Await(barrier=barrier, slot=slot, parity=parity):
-                at = self._slot(barrier)
-                yield Leaf(
-                    (self._scalar(slot), self._scalar(parity)),
-                    lambda s, p: (step(Kind.AWAIT, at(s), p & 1),),
-                )
-            case Release(barrier=barrier, slot=slot):
-                if self._elected and self._runner.threads > 1:
-                    self._parted(statement)
-                yield self._arrival(barrier, slot, 1)
-            case Arrive(barrier=barrier, slot=slot):
-                yield self._arrival(barrier, slot, threads)
-            case Expect(barrier=barrier, slot=slot, bytes=amount, arrives=arrives):
-                at, times = self._slot(barrier), threads if arrives else 0
-                yield Leaf(
-                    (self._scalar(slot), self._scalar(amount)),
-                    lambda s, n: (step(Kind.EXPECT, at(s), n * threads, -1, times),),
-                )
-            case TileCopy(stores=False):
-                yield self._load(statement)
-            case TileCopy():
-                yield self._store(statement)
-            case FenceProxy():
-                yield Leaf((), lambda: (step(Kind.FENCE),))
-            case Commit(bulk=bulk):
-                yield Leaf((), lambda: (step(Kind.COMMIT, 0, int(bulk)),))
-            case AwaitCopies(bulk=bulk, pending=pending):
-                yield Leaf((), lambda: (step(Kind.JOIN, 0, int(bulk), -1, pending),))
-            case CommitProducts():
-                yield Leaf((), lambda: (step(Kind.COMMIT, 0, Async.PRODUCTS),))
-            case AwaitProducts(pending=pending):
-                yield Leaf((), lambda: (step(Kind.JOIN, 0, Async.PRODUCTS, -1, pending),))
-            case Synchronize() | Reduce():
-                yield from self._meeting(statement)
-            case InitBarriers(arrivals=arrivals):
-                names = [buffer.name for buffer, _ in arrivals]
-                yield from self._lives(Kind.BEGIN, names)
-            case InvalidateBarriers(barriers=barriers):
-                yield from self._lives(Kind.END, [buffer.name for buffer in barriers])
-            case _:
-                raise InternalError(f"{type(statement).__name__} has no step")
-
-    def _meeting(self, statement: Statement) -> Iterable[Leaf]:
-        if isinstance(statement, Reduce) and id(statement) not in self._runner.reduces:
-            return
-        if self._elected:
-            self._parted(statement)
-        meeting, step = self._runner.meeting, self._shared.pool.step
-        if meeting is None:
-            raise Broken(
-                Break(
-                    rule=Rule.MEETING,
-                    got=f"{type(statement).__name__} in a role of one thread, or one that has no "
-                    "named barrier",
-                    wanted="the barrier of the whole block is not used inside a role",
-                    roles=(self._runner.role,),
-                )
-            )
-        yield Leaf((), lambda: (step(Kind.MEET, meeting),))
-
-    def _lives(self, kind: Kind, names: Sequence[str]) -> Iterable[Leaf]:
-        """The elected thread begins or ends barriers."""
-        if self._runner.elected:
-            step = self._shared.pool.step
-            made = tuple(step(kind, *self._shared.slots[name]) for name in names)
-            yield Leaf((), lambda: made)
-
-    def _arrival(self, barrier: Buffer, slot: Expr, times: int) -> Leaf:
-        at, step = self._slot(barrier), self._shared.pool.step
-        return Leaf((self._scalar(slot),), lambda s: (step(Kind.ARRIVE, at(s), times),))
-
-    def _load(self, copy: TileCopy) -> Leaf:
-        step, threads = self._shared.pool.step, self._threads
-        if copy.barrier is None:
-            raise Broken(
-                Break(
-                    rule=Rule.UNAWAITED,
-                    got=f"a copy into {copy.shared.name} counts at no barrier",
-                    wanted="somebody can wait for it",
-                    roles=(self._runner.role,),
-                    buffer=copy.shared.name,
-                )
-            )
-        at = self._slot(copy.barrier[0])
-        index, places = self._places(copy.shared, copy.index)
-
-        def make(place: int, slot: int, amount: int) -> tuple[Step, ...]:
-            return tuple(
-                step(Kind.LOAD, number, 0 if n else amount * threads, at(slot))
-                for n, number in enumerate(places(place))
-            )
-
-        return Leaf((index, self._scalar(copy.barrier[1]), self._scalar(copy.bytes)), make)
-
-    def _store(self, copy: TileCopy) -> Leaf:
-        step = self._shared.pool.step
-        index, places = self._places(copy.shared, copy.index)
-        try:
-            asks = self._scope.scalar(copy.condition)
-        except UnknownError:
-            asks = constant(1)
-        return Leaf(
-            (index, asks),
-            lambda s, asked: tuple(step(Kind.STORE, p) for p in places(s)) if asked else (),
-        )
-
     def _flush(self, result: list[Node], touched: dict[_Touch, Access]) -> None:
-        """What was touched since the last step becomes steps, each once, the reads first."""
-        ways = sorted(touched.values(), key=lambda access: access.way is not Way.READ)
-        touched.clear()
-        if not ways:
-            return
-        found = [(_KINDS[a.way], *self._places(a.buffer, a.index)) for a in ways]
-        step = self._shared.pool.step
-
-        def make(*indices: int) -> tuple[Step, ...]:
-            made = (
-                step(kind, place)
-                for (kind, _, places), index in zip(found, indices, strict=True)
-                for place in places(index)
-            )
-            return tuple(dict.fromkeys(made))
-
-        leaf = Leaf(tuple(index for _, index, _ in found), make)
-        self._extend(result, [Segment([leaf])])
-
-    # --- operands ------------------------------------------------------------------------------
-
-    def _scalar(self, expr: Expr) -> Scalar:
-        try:
-            return self._scope.scalar(expr)
-        except UnknownError as error:
-            raise Broken(
-                Break(
-                    rule=Rule.MEETING,
-                    got=f"{expr!r} depends on {error.name}, in which threads of a warp may differ",
-                    wanted="all threads of a warp agree on slots, parities and bytes",
-                    roles=(self._runner.role,),
-                )
-            ) from error
-
-    def _slot(self, barrier: Buffer) -> Callable[[int], int]:
-        """The number of a slot's barrier."""
-        first, stages = self._shared.slots[barrier.name]
-
-        def number(slot: int) -> int:
-            if 0 <= slot < stages:
-                return first + slot
-            raise Broken(
-                Break(
-                    rule=Rule.LIFETIME,
-                    got=f"slot {slot} of {barrier.name} is used, which has {stages}",
-                    roles=(self._runner.role,),
-                    buffer=barrier.name,
-                )
-            )
-
-        return number
-
-    def _places(self, buffer: Buffer, index: Expr) -> tuple[Scalar, _Places]:
-        """What gives the places that an access touches: those of the slot that it starts in."""
-        division = self._shared.divisions[buffer.name]
-        parts = division.parts
-        part = self._runner.group if parts > 1 else 0
-        whole = tuple(division.base + s * parts + part for s in range(division.stages))
-
-        def places(start: int) -> tuple[int, ...]:
-            slot = start // division.elements
-            return whole[slot : slot + 1] if 0 <= slot < division.stages else whole
-
-        if division.stages == 1:
-            return constant(0), places
-        try:
-            return self._scope.scalar(self._start(index), first=True), places
-        except UnknownError:
-            return constant(-1), places
-
-    def _start(self, index: Expr) -> Expr:
-        """An index without what walks inside a slot: all terms but constants and places in rings.
-
-        Loops over the elements of a slot may be split, and the parts of a split loop that do not
-        run would begin behind the slot.
-        """
-        places = {s.name for c in self._scope.cursors.values() for s in c.symbols}
-        kept = {
-            monomial: coefficient
-            for monomial, coefficient in integers.polynomial(index).items()
-            if all(
-                node.name in places
-                for factor in monomial
-                for node in factor.walk()
-                if isinstance(node, Symbol)
-            )
-        }
-        return integers.expression(kept) if kept else integers.ZERO
-
-
-_Touch = tuple[str, Expr, Way]
-_Places = Callable[[int], tuple[int, ...]]
+        """What was touched since the last step becomes steps."""
+        if touched:
+            self._extend(result, [Segment([self._touched(touched.values())])])
+            touched.clear()
 
 
 def _moved(nodes: Iterable[Node]) -> frozenset[str]:

@@ -14,7 +14,8 @@ from warpsmith.kernel.roles import WARP, Branch, Role
 from warpsmith.kernel.scratch import block_reduce_scratch
 from warpsmith.kernel.traversal import barriers, walk
 from warpsmith.protocol.accesses import Division, divisions
-from warpsmith.protocol.bodies import LANES, Body, Runner, Shared
+from warpsmith.protocol.bodies import Body
+from warpsmith.protocol.leaves import LANES, Runner, Shared
 from warpsmith.protocol.memory import offsets
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scope

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsmith.protocol.breaks import Breaks
 from warpsmith.protocol.rules import Rule
 from warpsmith.protocol.skeleton import Async, Kind, Skeleton, Step
-from warpsmith.protocol.states import PENDING, AgentState, BarrierState, Clock, Phase, PlaceState
+from warpsmith.protocol.states import PENDING, AgentState, BarrierState, Clock, Phase
+from warpsmith.protocol.uses import Uses
 
 _AWAIT, _ARRIVE, _EXPECT, _LOAD = Kind.AWAIT, Kind.ARRIVE, Kind.EXPECT, Kind.LOAD
 _READ, _WRITE, _MEET, _JOIN = Kind.READ, Kind.WRITE, Kind.MEET, Kind.JOIN
@@ -49,7 +49,7 @@ class Past:
     phase: int | None = None
 
 
-class Machine(Breaks):
+class Machine(Uses):
     """One run of a skeleton.
 
     Args:
@@ -268,32 +268,6 @@ class Machine(Breaks):
         barrier.older, barrier.previous, barrier.current = barrier.previous, phase, Phase()
         barrier.done += 1
 
-    def _read(self, number: int, agent: AgentState, at: int, place: PlaceState) -> None:
-        clock = agent.clock
-        fill = place.fill
-        if not place.filled or (
-            fill is not None and number not in fill.seen and not fill.known(clock)
-        ):
-            self._unfilled(number, at)
-        if place.writes:
-            private = self.skeleton.places[at].private
-            for other, stamp in place.writes.items():
-                if clock[other] < stamp and (other == number or not private):
-                    self._unfilled(number, at, (other,))
-        place.reads[number] = clock[number]
-        if self.skeleton.places[at].by_tma:
-            agent.unfenced.add(at)
-            place.fences.pop(number, None)
-
-    def _write(self, number: int, agent: AgentState, at: int, stamp: int) -> None:
-        place = self.places[at]
-        self._free(number, at, by_tma=False)
-        place.filled = True
-        place.writes[number] = stamp
-        if self.skeleton.places[at].by_tma:
-            agent.unfenced.add(at)
-            place.fences.pop(number, None)
-
     def _meet(self, number: int, meeting: int) -> bool:
         """Whether the agent was the last to come; then all have gone on."""
         met, names = self.met[meeting], self.skeleton.meetings[meeting]
@@ -341,87 +315,6 @@ class Machine(Breaks):
             case Kind.END:
                 for at in range(step.place, step.place + step.amount):
                     self._end(number, clock, at)
-
-    def _store(self, number: int, agent: AgentState, at: int) -> None:
-        """The TMA unit reads a place: all writes are known, and fenced by those who wrote."""
-        place, clock = self.places[at], agent.clock
-        if not place.filled or (place.fill is not None and not place.fill.known(clock)):
-            self._unfilled(number, at)
-        for other, stamp in place.writes.items():
-            if clock[other] < stamp:
-                self._unfilled(number, at, (other,))
-            if clock[other] < place.fences.get(other, PENDING):
-                self._unfenced(number, at, other, "writes, and the TMA unit reads it")
-        self._begun(number, agent, at, Async.STORES)
-
-    def _multiply(self, number: int, agent: AgentState, at: int) -> None:
-        """Tensor cores read a place: it is filled, and fenced by those who wrote."""
-        place, clock = self.places[at], agent.clock
-        fill = place.fill
-        if not place.filled or (
-            fill is not None and number not in fill.seen and not fill.known(clock)
-        ):
-            self._unfilled(number, at)
-        for other, stamp in place.writes.items():
-            if clock[other] < stamp:
-                self._unfilled(number, at, (other,))
-            if clock[other] < place.fences.get(other, PENDING):
-                what, unit = "writes, and a product reads it", "tensor cores"
-                self._unfenced(number, at, other, what, unit)
-        self._begun(number, agent, at, Async.PRODUCTS)
-
-    def _begun(self, number: int, agent: AgentState, at: int, sort: Async) -> None:
-        """Something goes on by itself, until a group of it is awaited."""
-        under_way, latest = self.places[at].asynchronous(sort)
-        under_way[number] = under_way.get(number, 0) + 1
-        latest[number] = PENDING
-        agent.open[sort].append(at)
-
-    def _awaited(self, number: int, agent: AgentState, step: Step) -> None:
-        """Groups are over, all but the latest few."""
-        sort, stamp = step.amount, agent.clock[number]
-        groups = agent.groups[sort]
-        while len(groups) > step.arrivals:
-            for at in groups.pop(0):
-                under_way, latest = self.places[at].asynchronous(sort)
-                under_way[number] -= 1
-                if not under_way[number]:
-                    del under_way[number]
-                    latest[number] = stamp
-                if sort == Async.COPIES and self.skeleton.places[at].by_tma:
-                    agent.unfenced.add(at)
-
-    def _free(self, number: int, at: int, *, by_tma: bool) -> None:
-        """A place may be written: whoever used it, or one that overlaps it, is done."""
-        self._done_with(number, at, at, by_tma)
-        for other in self.skeleton.places[at].overlaps:
-            self._done_with(number, other, at, by_tma)
-
-    def _done_with(self, number: int, at: int, mine: int, by_tma: bool) -> None:
-        place, agent = self.places[at], self.agents[number]
-        clock, private = agent.clock, self.skeleton.places[at].private and not by_tma
-        if place.fill is not None and not place.fill.known(clock):
-            self._overwritten(number, mine, at, (place.filler,), "a copy that fills it")
-        for other, stamp in place.reads.items():
-            if clock[other] < stamp and not private:
-                self._overwritten(number, mine, at, (other,), "a read")
-        for other, stamp in place.stores.items():
-            if clock[other] < stamp:
-                self._overwritten(number, mine, at, (other,), "a store by the TMA unit")
-        for other, stamp in place.products.items():
-            if clock[other] < stamp:
-                self._overwritten(number, mine, at, (other,), "a product that reads it")
-        if not by_tma and at == mine:
-            return
-        for other, stamp in place.writes.items():
-            if clock[other] < stamp:
-                self._overwritten(number, mine, at, (other,), "a write")
-        if by_tma:
-            for used in (place.reads, place.writes):
-                for other, stamp in used.items():
-                    fence = place.fences.get(other, PENDING)
-                    if agent.fenced[other] < stamp and clock[other] < fence:
-                        self._unfenced(number, mine, other, "uses, and the TMA unit writes it next")
 
     def _end(self, number: int, clock: Clock, at: int) -> None:
         barrier = self.barriers[at]
