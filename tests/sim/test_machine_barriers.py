@@ -147,6 +147,20 @@ def test_peer_that_may_have_left() -> None:
     assert "exit-outstanding" in found(body, threads=1, grid=4, cluster=4)
 
 
+@pytest.mark.parametrize(("mine", "peer"), [(0, 3), (3, 0)])
+def test_peer_that_may_not_have_started(mine: int, peer: int) -> None:
+    """Found whichever rank is the higher one; a barrier that orders no memory is enough."""
+    relaxed = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;"
+    body = f"""
+    START mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %p0, %r1, {mine};
+    mov.u32 %r3, sm; mapa.shared::cluster.u32 %r4, %r3, {peer};
+    @%p0 st.shared::cluster.u32 [%r4], %r1;
+    {SYNC}
+    """
+    assert "exit-outstanding" in found(body.replace("START", ""), threads=1, grid=4, cluster=4)
+    clean(body.replace("START", relaxed), threads=1, grid=4, cluster=4)
+
+
 def test_relaxed_cluster_barrier_orders_no_memory() -> None:
     relaxed = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;"
     body = f"""

@@ -89,7 +89,8 @@ static machine *machine_new(const sim_launch *l, u8 *const *page_flags) {
     return m;
 }
 
-void cta_start(cta *c) {
+/* A CTA has its place and its memory; it runs once `started` is set. */
+void cta_place(cta *c) {
     machine *m = c->m;
     u8 *data = malloc(m->shared_total + 16);
     memset(data, 0xa5, m->shared_total);
@@ -99,14 +100,13 @@ void cta_start(cta *c) {
     /* A warp is allotted registers in steps of 8 a lane; what it cannot name is the pool's. */
     c->register_pool = (i64)(-(i64)m->entry_registers & 7) * LANES * m->warps_per_cta;
     c->warps = calloc(c->warp_count, sizeof *c->warps);
-    c->started = true;
     for (u32 i = 0; i < c->warp_count; i++) warp_start(c, i);
 }
 
 /* Everything but the clocks that others may still look up. */
 void cta_free(cta *c) {
-    if (!c->started) return;
-    for (u32 i = 0; c->warps && i < c->warp_count; i++) warp_free(&c->warps[i]);
+    if (!c->warps) return;
+    for (u32 i = 0; i < c->warp_count; i++) warp_free(&c->warps[i]);
     for (u32 i = 0; i < c->barrier_count; i++) {
         mbarrier *b = &c->barriers[i];
         clock_free(&b->arrivals_cta);

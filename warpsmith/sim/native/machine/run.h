@@ -37,5 +37,5 @@ typedef struct {
 void sim_run(const sim_launch *l, sim_result *result);
 
 /* Of machine.c, for schedule.c. */
-void cta_start(cta *c);
+void cta_place(cta *c);
 void cta_free(cta *c);

@@ -20,7 +20,26 @@ static bool start_cluster(machine *m) {
     if (m->next_cta == m->cta_count) return false;
     if (m->next_cta - m->done_ctas + m->cluster_size > m->resident) return false;
     /* No progress in itself: warps that spin need not look again before it does something. */
-    for (u32 i = 0; i < m->cluster_size; i++) cta_start(&m->ctas[m->next_cta++]);
+    for (u32 i = 0; i < m->cluster_size; i++) {
+        cta *c = &m->ctas[m->next_cta++];
+        cta_place(c);
+        c->started = m->cluster_size == 1 || m->order == ORDER_ROUND_ROBIN;
+        m->held_ctas += !c->started;
+    }
+    return true;
+}
+
+/* CTAs of a cluster may start far apart: the next one, where no other can run; the last one first, or
+   any, in some schedules. */
+static bool start_held(machine *m) {
+    if (!m->held_ctas) return false;
+    u32 skipped = m->order == ORDER_RANDOM           ? (u32)(random_next(m) % m->held_ctas)
+                  : m->order == ORDER_CONSUMER_FIRST ? m->held_ctas - 1
+                                                     : 0;
+    u32 at = m->first_cta;
+    while (m->ctas[at].started || skipped--) at++;
+    m->ctas[at].started = true;
+    m->held_ctas--;
     return true;
 }
 
@@ -248,6 +267,8 @@ static const u64 LAST_TURN = 1ull << 40;
 
 static u32 smaller(u32 a, u32 b) { return a < b ? a : b; }
 
+static bool only_polls(const warp *w) { return w->idle > 128 && w->idle_since == w->m->progress; }
+
 /* A warp for the next turn, NULL when none can run. */
 static warp *choose(machine *m, u32 *turn) {
     warp *best = NULL;
@@ -255,7 +276,7 @@ static warp *choose(machine *m, u32 *turn) {
     u32 seen = 0;
     while (m->first_cta < m->next_cta && m->ctas[m->first_cta].exited) m->first_cta++;
     for (u32 c = m->first_cta; c < m->next_cta; c++) {
-        if (m->ctas[c].exited) continue;
+        if (m->ctas[c].exited || !m->ctas[c].started) continue;
         for (u32 i = 0; i < m->ctas[c].warp_count; i++) {
             warp *w = &m->ctas[c].warps[i];
             seen++;
@@ -270,7 +291,7 @@ static warp *choose(machine *m, u32 *turn) {
             default: rank = LAST_TURN - w->last_turn; break;
             }
             /* A warp that only polls lets the others go first. */
-            if (w->idle > 128 && w->idle_since == m->progress) rank >>= 33;
+            if (only_polls(w)) rank >>= 33;
             if (!best || rank > best_rank) {
                 best = w;
                 best_rank = rank;
@@ -295,9 +316,11 @@ void machine_run(machine *m) {
     while (!m->stopped) {
         bool crowded = m->next_cta - m->done_ctas >= 2 * m->cluster_size;
         if (!crowded || (m->order == ORDER_RANDOM && random_next(m) % 64 == 0)) start_cluster(m);
+        if (m->order == ORDER_RANDOM && m->held_ctas && random_next(m) % 64 == 0) start_held(m);
         warp *w = choose(m, &turn);
+        if (w && only_polls(w) && start_held(m)) continue;
         if (!w) {
-            if (land_last(m) || start_cluster(m) || part_warps(m)) continue;
+            if (land_last(m) || start_held(m) || start_cluster(m) || part_warps(m)) continue;
             if (m->done_ctas < m->cta_count) deadlock(m);
             return;
         }

@@ -283,6 +283,7 @@ struct machine {
     cluster_barrier *clusters;
     u32 resident, next_cta, done_ctas;
     u32 first_cta; /* all before it have exited */
+    u32 held_ctas; /* that have their place, and are still to start */
     /* The shadow. */
     shadow_access *accesses;
     u32 access_count, access_capacity, access_free;
