@@ -27,7 +27,7 @@ from warpsmith.kernel.nodes import (
     Synchronize,
 )
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.passes.insert_syncs import insert_syncs, sync_inside_branch
+from warpsmith.lower.passes.order import order, sync_inside_branch
 from warpsmith.lower.pipeline import build, lower
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.transforms import (
@@ -171,13 +171,13 @@ def test_registers_need_no_barrier() -> None:
     p.output(p.op("exp", p.op("neg", p.input(DataType.Float, (8,)))))
     inline_most(p.fusion)
     kernel = build(p.fusion, "test", DataType.Int32)
-    assert insert_syncs(kernel) is kernel
+    assert order(kernel) is kernel
 
 
 def test_running_the_pass_again_changes_nothing() -> None:
     for make, _ in PROGRAMS:
-        kernel = insert_syncs(build(make().fusion, "test", DataType.Int32))
-        assert insert_syncs(kernel) is kernel
+        kernel = order(build(make().fusion, "test", DataType.Int32))
+        assert order(kernel) is kernel
 
 
 def test_barrier_under_a_condition_is_found() -> None:
@@ -213,7 +213,7 @@ def test_shared_memory_under_a_condition_is_ordered_outside_of_it() -> None:
         launch=Launch(one, one),
         index_type=DataType.Int,
     )
-    ordered = insert_syncs(kernel)
+    ordered = order(kernel)
     assert ordered.body == (write, Synchronize("S is written"), read)
 
 

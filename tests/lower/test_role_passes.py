@@ -35,13 +35,13 @@ from warpsmith.lower.passes.batch_welford import batch_welford
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.hoist import hoist_indices
-from warpsmith.lower.passes.insert_syncs import insert_syncs, sync_inside_branch
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
+from warpsmith.lower.passes.order import order, sync_inside_branch
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 
 PASSES: tuple[Callable[[Kernel], Kernel], ...] = (
-    insert_syncs,
+    order,
     overlay_shared,
     split_full_passes,
     batch_welford,
@@ -174,7 +174,7 @@ def exchange(role: Role = ROLE) -> tuple[Statement, ...]:
 
 
 def test_threads_of_a_role_meet_inside_its_branch() -> None:
-    after = insert_syncs(kernel(branch(*exchange()), shared=(SHARED,)))
+    after = order(kernel(branch(*exchange()), shared=(SHARED,)))
     ((write, meeting, read),) = bodies(after)
     assert (write, read) == exchange()
     assert isinstance(meeting, Synchronize)
@@ -186,15 +186,15 @@ def test_threads_of_a_role_meet_inside_its_branch() -> None:
 
 def test_one_thread_meets_nobody() -> None:
     alone = kernel(branch(*exchange(), role=single("alone", 0)), shared=(SHARED,))
-    assert insert_syncs(alone) == alone
+    assert order(alone) == alone
 
 
 def test_memory_does_not_pass_between_roles_without_a_ring() -> None:
     write, read = exchange()
     with pytest.raises(InternalError, match="T9 passes from work to more, and no ring guards it"):
-        insert_syncs(kernel(branch(write), branch(read, role=OTHER), shared=(SHARED,)))
+        order(kernel(branch(write), branch(read, role=OTHER), shared=(SHARED,)))
     with pytest.raises(InternalError, match="T9 passes from more to work"):
-        insert_syncs(kernel(branch(read), branch(write, role=OTHER), shared=(SHARED,)))
+        order(kernel(branch(read), branch(write, role=OTHER), shared=(SHARED,)))
 
 
 def test_a_condition_of_threads_holds_no_meeting_of_a_role() -> None:

@@ -106,8 +106,8 @@ STORE_FAULTS: dict[str, tuple[Change, str]] = {
     "no wait at the end": (lambda k: edited(k, without(AwaitCopies, pending=0)), "WS0909"),
     "no fence before the store": (lambda k: edited(k, without(FenceProxy)), "WS0914"),
     "nobody meets before the store": (
-        lambda k: edited(k, without(Synchronize, why="T2 is written")),
-        "WS0907",
+        lambda k: edited(k, without(Synchronize, why="T2 is written, T3 is written")),
+        "WS0906",
     ),
 }
 

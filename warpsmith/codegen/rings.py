@@ -114,7 +114,9 @@ class RingText:
 
     def _barrier(self, barrier: Buffer, slot: Expr) -> str:
         self._value.pieces.add("barrier")
-        return barrier.name if slot == integers.ZERO else f"{barrier.name} + {self._value(slot)}"
+        if slot == integers.ZERO:
+            return barrier.name
+        return f"{barrier.name} + {self._value.operand(slot)}"
 
     def _init(self, statement: InitBarriers) -> list[str]:
         self._value.pieces |= {"barrier", "elect"}

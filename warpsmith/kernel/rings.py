@@ -129,10 +129,14 @@ class Cursor:
     """A place in a ring that moves on by one slot at each use, and with each turn flips its phase.
 
     It survives the loops that move it: nothing is computed from a loop's index.
+
+    Attributes:
+        ahead: slots that it is before the place at which the ring is used, when it fills.
     """
 
     name: str
     stages: int
+    ahead: int = 0
 
     @property
     def slot(self) -> Expr:

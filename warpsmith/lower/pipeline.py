@@ -23,8 +23,8 @@ from warpsmith.lower.passes.batch_welford import batch_welford
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.hoist import hoist_indices
-from warpsmith.lower.passes.insert_syncs import insert_syncs, sync_inside_branch
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
+from warpsmith.lower.passes.order import order, sync_inside_branch
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.passes.turn_rings import turn_rings
@@ -50,7 +50,7 @@ STAGES = (
         "turn_roles", turn_roles, "first: what passes between roles is no ring of theirs any more"
     ),
     Stage("turn_rings", turn_rings, "loads change places, and barriers follow the places"),
-    Stage("insert_syncs", insert_syncs, "needs the final order of statements, which nests fix"),
+    Stage("order", order, "every access and every slot has its place, which nothing changes later"),
     Stage("overlay_shared", overlay_shared, "after barriers, some of which it adds"),
     Stage("split_full_passes", split_full_passes, "after barriers, which no copied loop may hold"),
     Stage("batch_welford", batch_welford, "where splitting left steps without predicates"),

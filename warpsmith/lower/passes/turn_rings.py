@@ -12,8 +12,6 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, For, If, Kernel, Statement, Synchronize
 from warpsmith.kernel.rings import (
-    ELECTED,
-    AwaitCopies,
     Begin,
     Cursor,
     Drain,
@@ -21,11 +19,10 @@ from warpsmith.kernel.rings import (
     InitBarriers,
     Ring,
     Slots,
-    TileCopy,
 )
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import replace_symbols, walk
-from warpsmith.lower.turning.copies import CopyRing, awaited, committed, cooperates
+from warpsmith.lower.turning.copies import CopyRing
 from warpsmith.lower.turning.loads import LoadRing, at_most, loads_by_tma
 from warpsmith.lower.turning.parts import (
     Statements,
@@ -36,7 +33,7 @@ from warpsmith.lower.turning.parts import (
     touches,
     without_fills,
 )
-from warpsmith.lower.turning.stores import StoreRing, stores_by_tma
+from warpsmith.lower.turning.stores import StoreRing
 
 _READY = "barriers are ready"
 
@@ -67,7 +64,7 @@ def turn_rings(kernel: Kernel) -> Kernel:
     prefetch fills no more than it uses, so that at the end of every loop all that was asked for has
     been waited for.
     """
-    turner = _Turner(kernel.exchanged, used=len(kernel.rings))
+    turner = _Turner(used=len(kernel.rings))
     if any(isinstance(s, Branch) for s in kernel.body):
         body = tuple(_branch(s, turner) if isinstance(s, Branch) else s for s in kernel.body)
     else:
@@ -85,13 +82,9 @@ def turn_rings(kernel: Kernel) -> Kernel:
 
 
 def _whole(statements: Statements, turner: _Turner) -> Statements:
-    """A body with its rings turned, from the start of their cursors to the end of its stores."""
+    """A body with its rings turned, behind the start of their cursors."""
     body = turner.statements(statements, frozenset(), inside=False)
-    start = [Begin(cursor) for cursor in turner.taken_cursors()]
-    drains = tuple(s for s in walk(statements) if isinstance(s, Drain))
-    if any(isinstance(s, TileCopy) and s.how.is_tma for s in walk(drains)):
-        body = (*body, If(ELECTED, (AwaitCopies(bulk=True),)))
-    return (*start, *body)
+    return (*map(Begin, turner.taken_cursors()), *body)
 
 
 def _branch(branch: Branch, turner: _Turner) -> Branch:
@@ -119,14 +112,12 @@ class _Turner:
     """Turns the rings of one kernel, the inner loops first.
 
     Attributes:
-        exchanged: buffers of which some thread reads what another one wrote.
         cursors, barriers: what the kernel starts with, each barrier with its arrivals.
         rings: those with barriers of their own.
         used: rings so far.
         warps: that release a slot; None for all of the block.
     """
 
-    exchanged: frozenset[str]
     cursors: list[Cursor] = field(default_factory=list)
     barriers: list[tuple[Buffer, Expr | None]] = field(default_factory=list)
     rings: list[Ring] = field(default_factory=list)
@@ -177,11 +168,7 @@ class _Turner:
             else:
                 copies.append(self._copy_ring(slots, elements, joint, own[names[0]][0]))
         staged = {n: found for n, found in drained(rest).items() if n in loop.turns}
-        groups = sum(stores_by_tma(rest, name) for name in staged)
-        stores = [
-            self._store_ring(buffer, slots, again=True, groups=groups)
-            for buffer, slots in staged.values()
-        ]
+        stores = [self._store_ring(buffer, slots, again=True) for buffer, slots in staged.values()]
         rest = self._users(rest, loads, copies, stores, loop.symbol)
         body = [*self._ahead(loop, loads, copies), *rest]
         body += [s for ring, _ in loads for s in ring.advance()]
@@ -212,26 +199,21 @@ class _Turner:
             if copy.in_registers or copy.asynchronous:  # known slots; waits count groups
                 body = (If(integers.less(early, loop.extent), body, uniform=True),)
                 count = integers.index(ahead)
-            body = (*body, *committed([copy]))
             result += [For(early, count, body, unroll=copy.in_registers)] if ahead else []
         return result
 
     def _ahead(
         self, loop: For, loads: list[tuple[LoadRing, Statements]], copies: list[CopyRing]
     ) -> list[Statement]:
-        """The start of an iteration: fills of this or a later one, and waits for `cp.async`."""
+        """The start of an iteration: fills of this or a later one."""
         result: list[Statement] = []
         for ring, fills in loads:
             result += _later(loop, ring.slots.prefetch, ring.fill(fills))
-        now = [ring for ring in copies if not ring.slots.prefetch]
-        later = [ring for ring in copies if ring.slots.prefetch]
-        for copy in now:
+        for copy in (ring for ring in copies if not ring.slots.prefetch):
             result += copy.fill(loop.symbol)
-        result += committed(now)
-        result += awaited(copies, ahead=not any(ring.asynchronous for ring in now))
-        for copy in later:
+        for copy in (ring for ring in copies if ring.slots.prefetch):
             result += _later(loop, copy.slots.prefetch, copy.fill(loop.symbol))
-        return [*result, *committed(later)]
+        return result
 
     def _users(
         self,
@@ -275,7 +257,7 @@ class _Turner:
                 statements = (*before, *load.fill(joint), *load.used(rest), *load.advance())
             else:
                 copy = self._copy_ring(slots, elements, joint, own[names[0]][0])
-                statements = (*before, *_filled_now(copy, rest, inside))
+                statements = (*before, *copy.fill(integers.ZERO), *rest)
         return statements
 
     def _belongs(self, statements: Statements, name: str, root: bool) -> bool:
@@ -305,16 +287,13 @@ class _Turner:
     def _copy_ring(
         self, slots: Slots, elements: dict[str, int], fills: Statements, buffer: Buffer
     ) -> CopyRing:
-        exchanged = cooperates(fills) or any(name in self.exchanged for name in elements)
-        ring = CopyRing(self._name(), slots, elements, fills, buffer.memory, exchanged)
+        ring = CopyRing(self._name(), slots, elements, fills, buffer.memory)
         self.cursors += ring.cursors
         return ring
 
-    def _store_ring(
-        self, buffer: Buffer, slots: Slots, *, again: bool, groups: int = 1
-    ) -> StoreRing:
+    def _store_ring(self, buffer: Buffer, slots: Slots, *, again: bool) -> StoreRing:
         self._name()
-        ring = StoreRing(buffer, slots, again, groups)
+        ring = StoreRing(buffer, slots, again)
         self.cursors += ring.cursors
         return ring
 
@@ -352,20 +331,6 @@ def _later(loop: For, ahead: int, fill: list[Statement]) -> list[Statement]:
     index = integers.add(loop.symbol, ahead)
     inside = integers.less(index, loop.extent)
     return [If(inside, _at(fill, loop.symbol, index), uniform=True)]
-
-
-def _filled_now(ring: CopyRing, rest: Statements, inside: bool) -> Statements:
-    """One slot, filled by all threads and used at once."""
-    free = [Synchronize(f"{', '.join(ring.names)} free again")] if inside and ring.exchanged else []
-    first, _ = first_and_last(rest, lambda s: touches(s, ring.names))
-    return (
-        *free,
-        *ring.fill(integers.ZERO),
-        *committed([ring]),
-        *rest[:first],
-        *awaited([ring], ahead=False),
-        *rest[first:],
-    )
 
 
 def _unrolled(loop: For, stages: int) -> list[Statement]:

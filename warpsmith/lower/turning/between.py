@@ -14,12 +14,9 @@ from warpsmith.kernel.rings import (
     Advance,
     Arrive,
     Await,
-    AwaitCopies,
     Begin,
-    Commit,
     Cursor,
     Drain,
-    FenceProxy,
     Fill,
     Jump,
     Release,
@@ -28,7 +25,6 @@ from warpsmith.kernel.rings import (
 )
 from warpsmith.kernel.roles import Passage, Role
 from warpsmith.kernel.traversal import THREADS, walk
-from warpsmith.lower.turning.copies import is_asynchronous
 from warpsmith.lower.turning.loads import armed, barriers, loads_by_tma
 from warpsmith.lower.turning.parts import (
     Statements,
@@ -128,16 +124,13 @@ class RoleRing:
         free = Await(self.empty, slot, integers.sub(1, phase))
         if self._by_tma:
             copies = unwrapped(in_slots(only_fills(statements, self._names), offsets))
-            fence = () if all(self._stored.values()) else (FenceProxy(),)
-            asked = (free, *fence, *armed(copies, self.full, slot))
+            asked = (free, *armed(copies, self.full, slot))
             rest = without_fills(statements, self._names)
             return (*self._by_one(role, asked), *rest)
         first, last = self._span(statements)
         middle = unwrapped_of(in_slots(statements[first : last + 1], offsets), self._names)
-        landed = _landed(middle)
-        fence = (FenceProxy(),) if any(self._stored.values()) else ()
-        done = (*landed, *fence, Release(self.full, slot))
-        return (*statements[:first], free, *middle, *done, *statements[last + 1 :])
+        done = Release(self.full, slot)
+        return (*statements[:first], free, *middle, done, *statements[last + 1 :])
 
     def _used(self, role: str, statements: Statements) -> Statements:
         """Wait until the slot is full, use it, say so."""
@@ -148,9 +141,8 @@ class RoleRing:
             in_slots(statements[first : last + 1], self._offsets(slot)), self._names
         )
         single = self._roles[role].single
-        if self._stored[role]:
-            read = (*middle, Commit(bulk=True), AwaitCopies(bulk=True))
-            middle = read if single else (If(ELECTED, read),)
+        if self._stored[role] and not single:
+            middle = (If(ELECTED, middle),)
         done = Arrive(self.empty, slot) if single else Release(self.empty, slot)
         return (*statements[:first], wait, *middle, done, *statements[last + 1 :])
 
@@ -208,10 +200,3 @@ def unwrapped_of(statements: Statements, names: Collection[str]) -> Statements:
         else:
             result.append(statement)
     return tuple(result)
-
-
-def _landed(statements: Statements) -> Statements:
-    """What waits for asynchronous copies of the threads, if there are any."""
-    if not any(map(is_asynchronous, walk(statements))):
-        return ()
-    return (Commit(bulk=False), AwaitCopies(bulk=False))

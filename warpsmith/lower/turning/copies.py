@@ -1,4 +1,4 @@
-"""Rings that the threads fill, by `cp.async` or by loads and stores: groups and barriers."""
+"""Rings that the threads fill, by `cp.async` or by loads and stores: slot by slot."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import CopyVector, Statement, Synchronize
-from warpsmith.kernel.rings import Advance, AwaitCopies, Commit, Cursor, Slots, TileCopy
+from warpsmith.kernel.nodes import CopyVector, Statement
+from warpsmith.kernel.rings import Advance, Cursor, Slots, TileCopy
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.turning.parts import Statements, in_slots, unwrapped
 
@@ -22,7 +22,6 @@ class CopyRing:
 
     Args:
         elements: of one slot, by buffer name.
-        exchanged: some thread reads what another one filled.
     """
 
     def __init__(
@@ -32,16 +31,14 @@ class CopyRing:
         elements: dict[str, int],
         fills: Statements,
         memory: MemoryType,
-        exchanged: bool,
     ) -> None:
         self.slots = slots
         self.names: Collection[str] = elements.keys()
         self._elements = elements
         self._fills = fills
         self.in_registers = memory is MemoryType.local
-        self.exchanged = exchanged and not self.in_registers
         self.asynchronous = any(map(is_asynchronous, walk(fills)))
-        self._fill = Cursor(f"{name}_fill", slots.stages)
+        self._fill = Cursor(f"{name}_fill", slots.stages, slots.prefetch)
         self._use = Cursor(f"{name}_use", slots.stages)
 
     @property
@@ -75,30 +72,3 @@ def is_asynchronous(statement: Statement) -> bool:
     if isinstance(statement, TileCopy):
         return statement.how is LoadStoreOpType.cp_async
     return isinstance(statement, CopyVector) and statement.asynchronous
-
-
-def cooperates(fills: Statements) -> bool:
-    """Whether threads share the work of filling, so that each reads what others filled."""
-    return any(isinstance(statement, TileCopy) for statement in walk(fills))
-
-
-def awaited(rings: list[CopyRing], ahead: bool) -> list[Statement]:
-    """What stands between fills and their use.
-
-    With `ahead`, fills of later iterations may stay on their way: one group is committed an
-    iteration, and each use waits until only those after its own are open. Rings of different
-    prefetch share the groups, so the shortest decides.
-    """
-    waits: list[Statement] = []
-    groups = [ring for ring in rings if ring.asynchronous]
-    if groups:
-        shortest = min(ring.slots.prefetch for ring in groups)
-        waits.append(AwaitCopies(bulk=False, pending=max(shortest - 1, 0) if ahead else 0))
-    meeting = [name for ring in rings if ring.exchanged for name in ring.names]
-    if meeting:
-        waits.append(Synchronize(f"{', '.join(meeting)} filled, and an older slot free"))
-    return waits
-
-
-def committed(rings: list[CopyRing]) -> list[Statement]:
-    return [Commit(bulk=False)] if any(ring.asynchronous for ring in rings) else []

@@ -16,7 +16,6 @@ from warpsmith.kernel.rings import (
     Await,
     Cursor,
     Expect,
-    FenceProxy,
     Release,
     Slots,
     TileCopy,
@@ -62,8 +61,8 @@ class LoadRing:
         slot, phase = _place(self._fill, self.empty)
         copies = unwrapped(in_slots(fills, self._offsets(slot)))
         asked: list[Statement] = []
-        if self.empty:  # the fence: what threads read there comes before what the unit writes
-            asked += [Await(self.empty, slot, integers.sub(1, phase)), FenceProxy()]
+        if self.empty:
+            asked.append(Await(self.empty, slot, integers.sub(1, phase)))
         asked += armed(copies, self.full, slot)
         advance = [Advance(self._fill)] if self.empty else []
         return [If(ELECTED, tuple(asked)), *advance]

@@ -1,0 +1,1 @@
+"""What orders the accesses of threads, copies and products: edges, and their mechanisms."""

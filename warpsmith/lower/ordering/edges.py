@@ -1,0 +1,175 @@
+"""Dependences between accesses of one scope: which must come first, and what runs between them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from warpsmith.ir.domains import MemoryType
+from warpsmith.kernel.nodes import Synchronize
+from warpsmith.kernel.rings import Cursor
+from warpsmith.lower.ordering.scopes import ASYNCHRONOUS, Site, moving
+from warpsmith.lower.ordering.touches import Done, Proxy, Who
+from warpsmith.lower.ordering.tree import Node, Turns, carried, common, straight
+
+
+class Hazard(Enum):
+    """What goes wrong where two accesses change places."""
+
+    RAW = "read after write"
+    WAR = "write after read"
+    WAW = "write after write"
+
+
+@dataclass(slots=True, eq=False)
+class Edge:
+    """`first` must be over before `second`.
+
+    Attributes:
+        loop: by whose iterations the edge is carried, `turns` of them; None where it is not.
+        again: iterations that run besides on the way out of a loop.
+        same: the same thread does both, and needs to meet nobody.
+        peeled: the first access stands in a loop's prologue, which fills ahead as the loop itself
+            does, a group an iteration.
+        through: what moves the slot on in each of these iterations.
+        nodes: that order it.
+    """
+
+    first: Site
+    second: Site
+    loop: Node | None = None
+    turns: int = 0
+    again: Turns | None = None
+    peeled: bool = False
+    through: Node | None = None
+    same: bool = False
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def hazard(self) -> Hazard:
+        if not self.first.touch.writes:
+            return Hazard.WAR
+        return Hazard.WAW if self.second.touch.writes else Hazard.RAW
+
+    @property
+    def buffer(self) -> str:
+        return self.first.touch.buffer.name
+
+    @property
+    def awaited(self) -> Done | None:
+        """The kind of group that must be over; None where none must."""
+        done = self.first.touch.done
+        return done if done in ASYNCHRONOUS else None
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the threads that come first make what they did known to the other proxy."""
+        memory = self.first.touch.buffer.memory
+        first, second = self.first.touch.proxy, self.second.touch.proxy
+        return memory is MemoryType.shared and (first, second) == (Proxy.GENERIC, Proxy.ASYNC)
+
+    @property
+    def more(self) -> int:
+        """Groups that a prologue commits behind the first access, besides those on the way."""
+        cursor = self.first.cursor
+        return cursor.ahead - 1 if self.peeled and cursor is not None else 0
+
+    def way(self, to: Node | None = None) -> list[Node]:
+        """What certainly runs between the two, or between the first and what holds the second."""
+        a, b = self.first.node, to or self.second.node
+        if self.loop is None:
+            return list(straight(a, b, self.again))
+        return list(carried(a, b, Turns(self.loop, self.turns - 1, self.through), self.again))
+
+    def meeting(self) -> Node | None:
+        """The last meeting between the two, if there is one."""
+        found = (n for n in reversed(self.way()) if isinstance(n.statement, Synchronize))
+        return next(found, None)
+
+
+def edges(found: Iterable[Site], exchanged: Collection[str]) -> list[Edge]:
+    """All edges between the accesses of one scope.
+
+    Args:
+        exchanged: buffers of which some thread reads what another one wrote.
+    """
+    by_buffer: dict[str, list[Site]] = {}
+    for site in found:
+        by_buffer.setdefault(site.touch.buffer.name, []).append(site)
+    result: list[Edge] = []
+    for name, own in by_buffer.items():
+        private = _is_private(name, own, exchanged)
+        using = [site.turning for site in own if not site.touch.writes]
+        for first in own:
+            for second in own:
+                way = _way(first, second, using) if _conflict(first, second) else None
+                if way is not None:
+                    same = private or (first.alone and second.alone)
+                    result.append(Edge(first, second, *way, same=same))
+    return result
+
+
+def _is_private(name: str, own: list[Site], exchanged: Collection[str]) -> bool:
+    """Whether each thread reads only what it wrote itself."""
+    if own[0].touch.buffer.memory is MemoryType.local:
+        return True
+    return (
+        own[0].touch.buffer.guarded
+        and name not in exchanged
+        and all(site.touch.who is Who.EACH for site in own)
+    )
+
+
+def _conflict(first: Site, second: Site) -> bool:
+    a, b = first.touch, second.touch
+    if not (a.writes or b.writes):
+        return False
+    if a.buffer.memory is MemoryType.local:  # sums: products follow each other in order
+        return a.done is Done.PRODUCTS and b.done is not Done.PRODUCTS
+    if a.writes and b.writes:
+        return a.proxy is not b.proxy  # elsewhere what is read between orders the two
+    return True
+
+
+_Way = tuple[Node | None, int, Turns | None, bool, Node | None]
+
+
+def _way(first: Site, second: Site, using: Collection[Node | None]) -> _Way | None:
+    """How the second access comes behind the first, by the way on which least runs between.
+
+    Args:
+        using: the loops that turn what is read; one that only fills is the prologue of such a loop.
+    """
+    before = first.node.number < second.node.number and first.item is not second.item
+    holder = common(first.node, second.node)
+    around = next((n for n in holder.up() if n.is_loop and not _parted(n)), None)
+    a, b = first.turning, second.turning
+    if a is None or b is None or first.cursor is None or second.cursor is None:
+        return _plain_way(before, around, None, peeled=False)
+    turns = _distance(first.cursor, second.cursor)
+    if a is b:
+        if turns or (not before and around is a):
+            return a, turns or first.cursor.stages, None, False, moving(a, first.cursor)
+        return _plain_way(before, around, None, peeled=False)
+    early, late = (loop not in using for loop in (a, b))
+    between = 0 if early else (turns or first.cursor.stages) - (0 if late else 1)
+    again = Turns(a, between, moving(a, first.cursor)) if between else None
+    return _plain_way(before, around, again, peeled=early)
+
+
+def _plain_way(
+    before: bool, around: Node | None, again: Turns | None, *, peeled: bool
+) -> _Way | None:
+    if before:
+        return None, 0, again, peeled, None
+    return None if around is None else (around, 1, again, peeled, None)
+
+
+def _distance(first: Cursor, second: Cursor) -> int:
+    """Turns after which the second cursor is at the slot at which the first one is now."""
+    return (first.ahead - second.ahead) % first.stages
+
+
+def _parted(node: Node) -> bool:
+    return any(each.parts for each in node.up())

@@ -1,0 +1,115 @@
+"""Edges through rings: an mbarrier stands between what fills a slot and what uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from warpsmith.errors import InternalError
+from warpsmith.kernel.nodes import Buffer
+from warpsmith.kernel.rings import Arrive, Await, Release, Ring, TileCopy
+from warpsmith.lower.ordering.edges import Hazard
+from warpsmith.lower.ordering.scopes import ASYNCHRONOUS, Site
+from warpsmith.lower.ordering.touches import Done, Proxy
+from warpsmith.lower.ordering.tree import Node, backward, common, inside, onward, straight
+
+
+@dataclass(slots=True, eq=False)
+class Guard:
+    """A slot is filled before it is used, or used before it is filled anew.
+
+    Attributes:
+        arrival: the statement that says that `first` is over: an arrival, or the copy itself.
+        wait: the statement before `second` that waits for it.
+        nodes: others that order it.
+    """
+
+    ring: Ring
+    first: Site
+    second: Site
+    arrival: Node
+    wait: Node
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def hazard(self) -> Hazard:
+        return Hazard.RAW if self.first.touch.writes else Hazard.WAR
+
+    @property
+    def buffer(self) -> str:
+        return self.first.touch.buffer.name
+
+    @property
+    def awaited(self) -> Done | None:
+        """The kind of group that must be over before the arrival; None where none must."""
+        done = self.first.touch.done
+        return done if done in ASYNCHRONOUS else None
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the two go by different proxies, and the first by the threads' own."""
+        first, second = self.first.touch.proxy, self.second.touch.proxy
+        return (first, second) == (Proxy.GENERIC, Proxy.ASYNC)
+
+    @property
+    def stop(self) -> Node:
+        """The arrival, or what it stands in, in a list that `first` stands in too."""
+        return inside(self.arrival, common(self.first.node, self.arrival))
+
+    def way(self) -> list[Node]:
+        """What certainly runs between the first access and the arrival."""
+        return list(straight(self.first.node, self.stop))
+
+
+def guards(rings: Iterable[Ring], sites: Sequence[Site]) -> list[Guard]:
+    """All edges of rings.
+
+    Raises:
+        InternalError: an access of a slot without a wait before it, or an arrival behind it.
+    """
+    result: list[Guard] = []
+    for ring in rings:
+        names = {name for name, _ in ring.buffers}
+        own = [site for site in sites if site.touch.buffer.name in names]
+        for fill in own:
+            for use in own:
+                if fill.touch.buffer.name != use.touch.buffer.name or not fill.touch.writes:
+                    continue
+                if not use.touch.writes:
+                    result += _pair(ring, fill, use)
+    return result
+
+
+def _pair(ring: Ring, fill: Site, use: Site) -> Iterator[Guard]:
+    yield Guard(ring, fill, use, _arrival(ring, ring.full, fill), _wait(ring, ring.full, use))
+    if ring.empty is not None:
+        yield Guard(ring, use, fill, _arrival(ring, ring.empty, use), _wait(ring, ring.empty, fill))
+
+
+def _arrival(ring: Ring, barrier: Buffer, site: Site) -> Node:
+    copy = site.node.statement
+    if isinstance(copy, TileCopy) and copy.barrier is not None and copy.barrier[0] == barrier:
+        return site.node
+    for node in onward(site.node):
+        for inner in node.walk():
+            statement = inner.statement
+            if isinstance(statement, Release | Arrive) and statement.barrier == barrier:
+                return inner
+    raise InternalError(_unguarded(ring, barrier, site, "no arrival", "behind"))
+
+
+def _wait(ring: Ring, barrier: Buffer, site: Site) -> Node:
+    for node in backward(site.node):
+        inner = [node, *(node.body or [])] if node.elects else [node]
+        for each in reversed(inner):
+            statement = each.statement
+            if isinstance(statement, Await) and statement.barrier == barrier:
+                return each
+    raise InternalError(_unguarded(ring, barrier, site, "no wait", "before"))
+
+
+def _unguarded(ring: Ring, barrier: Buffer, site: Site, what: str, where: str) -> str:
+    return (
+        f"{ring.name}: {site.touch.what} {site.touch.buffer.name}, and {what} at {barrier.name} "
+        f"stands {where} it"
+    )

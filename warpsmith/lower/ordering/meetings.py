@@ -1,0 +1,88 @@
+"""Where threads of one scope meet, so that what some did is over before others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from warpsmith.errors import InternalError
+from warpsmith.kernel.nodes import Synchronize
+from warpsmith.lower.ordering.edges import Edge, Hazard
+from warpsmith.lower.ordering.tree import Node, common, inside, tree
+
+Gap = tuple[Node, int]
+"""A place in a list: the node that holds it, and the position of what would stand there."""
+
+
+def place_meetings(edges: Iterable[Edge]) -> None:
+    """Put as few meetings as it takes, and as late as they may stand.
+
+    Inner lists come first, and in each what one iteration needs before what the next one does. Of
+    the places that would order an edge, the one that orders most others is taken.
+    """
+    wanted = sorted((edge for edge in edges if not edge.same), key=_rank)
+    while wanted:
+        edge = wanted.pop(0)
+        if edge.meeting() is None:
+            others = [each for each in wanted if each.meeting() is None]
+            _put(*max(_gaps(edge), key=lambda gap, rest=others: _orders(gap, rest)))  # type: ignore[misc]
+    for edge in edges:
+        meeting = None if edge.same else edge.meeting()
+        if meeting is not None:
+            edge.nodes.append(meeting)
+    _explain([edge for edge in edges if not edge.same])
+
+
+def _rank(edge: Edge) -> tuple[int, bool, int]:
+    holder = common(edge.first.item, edge.second.item)
+    return -len(list(holder.up())), edge.loop is not None, edge.second.node.number
+
+
+def _gaps(edge: Edge) -> list[Gap]:
+    """Places between the two accesses, the latest first."""
+    holder = common(edge.first.item, edge.second.item)
+    if edge.loop is not None:
+        for node in holder.up():
+            if node is edge.loop:
+                break
+            if node.is_loop:
+                assert node.parent is not None
+                holder = node.parent
+    if any(node.parts for node in holder.up()):
+        raise InternalError(
+            f"{edge.buffer} passes between threads under a condition that parts them"
+        )
+    end = inside(edge.second.item, holder).place
+    start = inside(edge.first.item, holder).place if edge.loop is None else -1
+    return [(holder, place) for place in range(end, start, -1)]
+
+
+def _orders(gap: Gap, edges: Sequence[Edge]) -> int:
+    """How many edges a meeting there would order."""
+    holder, place = gap
+    node = _put(holder, place)
+    found = sum(edge.meeting() is not None for edge in edges)
+    node.remove()
+    return found
+
+
+def _put(holder: Node, place: int) -> Node:
+    assert holder.body is not None
+    node = tree(Synchronize(), holder)
+    holder.body.insert(place, node)
+    return node
+
+
+def _explain(edges: Sequence[Edge]) -> None:
+    """Say at each new meeting what it is for."""
+    served: dict[int, tuple[Node, list[Edge]]] = {}
+    for edge in edges:
+        for node in edge.nodes:
+            served.setdefault(id(node), (node, []))[1].append(edge)
+    for node, own in served.values():
+        if node.number >= 0:
+            continue
+        late = {edge.buffer for edge in own if edge.hazard is not Hazard.WAR}
+        free = {edge.buffer for edge in own} - late
+        words = [f"{name} is written" for name in sorted(late)]
+        words += [f"{name} is free again" for name in sorted(free)]
+        node.statement = Synchronize(", ".join(words))

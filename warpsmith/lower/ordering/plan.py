@@ -1,0 +1,176 @@
+"""The plan of one kernel: what its accesses need, each at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpsmith.errors import InternalError
+from warpsmith.ir.domains import MemoryType
+from warpsmith.kernel.nodes import Buffer, Kernel
+from warpsmith.kernel.rings import AwaitCopies
+from warpsmith.lower.ordering.edges import Edge, edges
+from warpsmith.lower.ordering.fences import fence_edges, fence_fills, fence_refills
+from warpsmith.lower.ordering.groups import (
+    awaited,
+    by_one,
+    commits,
+    keep_behind,
+    place_commits,
+    still_open,
+    wait_before,
+    waits,
+)
+from warpsmith.lower.ordering.guards import Guard, guards
+from warpsmith.lower.ordering.meetings import place_meetings
+from warpsmith.lower.ordering.products import delay_releases, place_batches
+from warpsmith.lower.ordering.scopes import Scope, Site, scopes, sites
+from warpsmith.lower.ordering.touches import Done
+from warpsmith.lower.ordering.tree import Node, common, inside
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All edges of a kernel, and its bodies with what orders them.
+
+    Attributes:
+        edges: within one scope.
+        guards: through the rings.
+    """
+
+    scopes: tuple[Scope, ...]
+    edges: tuple[Edge, ...]
+    guards: tuple[Guard, ...]
+
+
+def planned(kernel: Kernel) -> Plan:
+    """Find every edge of a kernel, and order it.
+
+    Raises:
+        InternalError: memory passes between roles, and no ring guards it; or an edge cannot be
+            ordered where it is.
+    """
+    bodies = scopes(kernel)
+    by_scope = [list(sites(kernel, scope)) for scope in bodies]
+    ringed = {name for ring in kernel.rings for name, _ in ring.buffers}
+    _check_apart(by_scope, ringed)
+    through = guards(kernel.rings, [site for own in by_scope for site in own])
+    within: list[Edge] = []
+    for scope, own in zip(bodies, by_scope, strict=True):
+        found = edges([s for s in own if s.touch.buffer.name not in ringed], kernel.exchanged)
+        place_meetings(found)
+        mine = [guard for guard in through if guard.first.scope is scope]
+        _order_groups(scope, own, found, mine)
+        within += found
+    fence_refills(through)
+    return Plan(bodies, tuple(within), tuple(through))
+
+
+def _check_apart(by_scope: Sequence[Sequence[Site]], ringed: set[str]) -> None:
+    """No role touches shared memory that another one writes, rings aside."""
+    for own in by_scope:
+        for site in own:
+            name = site.touch.buffer.name
+            if not site.touch.writes or name in ringed:
+                continue
+            for others in by_scope:
+                for other in others:
+                    if other.scope is not site.scope and other.touch.buffer.name == name:
+                        raise InternalError(
+                            f"{name} passes from {site.scope.name} to {other.scope.name}, and no "
+                            "ring guards it"
+                        )
+
+
+def _order_groups(
+    scope: Scope, own: Sequence[Site], found: Sequence[Edge], mine: Sequence[Guard]
+) -> None:
+    """Groups of copies, stores and products: commits, waits, and the fences between them."""
+    batches = place_batches(scope, own)
+    late = [guard for batch in batches for guard in delay_releases(batch, mine, own)]
+    rest = [guard for guard in mine if guard not in late]
+    for done in (Done.COPIES, Done.STORES):
+        asking = [s for s in own if s.touch.done is done and _is_shared(s.touch.buffer)]
+        place_commits(own, done, {s: _holder(s, found, rest) for s in asking})
+    _await(scope, found, rest, Done.COPIES)
+    fence_edges(found)
+    fence_fills(rest)
+    _await(scope, found, rest, Done.STORES)
+    _await(scope, found, rest, Done.PRODUCTS)
+    _finish(scope, own)
+
+
+def _is_shared(buffer: Buffer) -> bool:
+    return buffer.memory is MemoryType.shared
+
+
+def _holder(site: Site, found: Sequence[Edge], mine: Sequence[Guard]) -> Node:
+    """The node in whose list the group of a copy is committed: one group a turn."""
+    elected = next((n for n in site.node.up() if n.elects), None)
+    if elected is not None:
+        return elected
+    for guard in mine:
+        if guard.first is site and guard.stop.parent is not None:
+            return guard.stop.parent
+    awaiting = [e for e in found if e.first is site and e.awaited and not e.peeled]
+    near = [common(site.node, e.second.node) for e in awaiting if e.loop is None]
+    near += [site.turning] if site.turning is not None else []
+    return max(near, key=lambda n: len(list(n.up()))) if near else site.scope.root
+
+
+def _await(scope: Scope, found: Sequence[Edge], mine: Sequence[Guard], done: Done) -> None:
+    """Wait for groups before the meeting, the arrival, or the access that relies on it."""
+    for guard in mine:
+        if guard.awaited is done:
+            way = guard.way()
+            pending = still_open(way, done, None)
+            known = awaited(way, done, None) or wait_before(guard.stop, done, pending, scope)
+            guard.nodes.append(known)
+    for edge in sorted(found, key=lambda edge: edge.peeled):
+        if edge.awaited is done:
+            edge.nodes.append(_awaited(scope, edge, done))
+
+
+def _awaited(scope: Scope, edge: Edge, done: Done) -> Node:
+    way = edge.way()
+    meeting = None if edge.same else edge.meeting()
+    known = awaited(way, done, meeting, edge.more)
+    if known is None:
+        before = meeting or inside(edge.second.item, common(edge.first.item, edge.second.item))
+        until = way if meeting is not None else edge.way(before)
+        pending = still_open(until, done, meeting) + edge.more
+        known = wait_before(before, done, pending, scope)
+    if not _is_shared(edge.first.touch.buffer):
+        keep_behind(known, edge.first.touch.buffer)
+    return known
+
+
+def _finish(scope: Scope, own: Sequence[Site]) -> None:
+    """At its end, the thread that asked for stores waits until all of them have been read."""
+    stored = [s for s in own if s.touch.done is Done.STORES]
+    if not stored or all(_over(site) for site in stored):
+        return
+    wait = AwaitCopies(bulk=True)
+    (end,) = scope.root.last(wait)
+    by_one(end, wait, scope)
+    end.remove()
+
+
+def _over(site: Site) -> bool:
+    """Whether a store's group is waited for right behind it."""
+    count = 0
+    for node in _behind(site.node):
+        count += commits(node.statement, Done.STORES)
+        if count and waits(node.statement, Done.STORES) == 0:
+            return True
+    return False
+
+
+def _behind(node: Node) -> list[Node]:
+    result: list[Node] = []
+    for each in node.up():
+        if each.parent is None or (each.is_loop and each is not node):
+            break
+        for other in each.siblings[each.place + 1 :]:
+            result += other.walk() if other.elects else [other]
+    return result

@@ -1,0 +1,187 @@
+"""Matrix products: their fences and groups, and slots that are released an iteration later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Expr
+from warpsmith.kernel.nodes import Buffer, For, If, Synchronize
+from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, Multiply
+from warpsmith.kernel.rings import Advance, Arrive, Cursor, Release
+from warpsmith.lower.ordering.guards import Guard
+from warpsmith.lower.ordering.scopes import Scope, Site
+from warpsmith.lower.ordering.touches import Done
+from warpsmith.lower.ordering.tree import Node
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Products with nothing between that touches their sums: one fence, one group.
+
+    Attributes:
+        nodes: in one list, the first and the last included.
+    """
+
+    nodes: list[Node]
+    sums: tuple[Buffer, ...]
+    fence: Node
+    commit: Node
+
+    @property
+    def holder(self) -> Node:
+        assert self.nodes[0].parent is not None
+        return self.nodes[0].parent
+
+    def holds(self, site: Site) -> bool:
+        return any(node in self.nodes for node in site.node.up())
+
+
+def place_batches(scope: Scope, sites: Sequence[Site]) -> list[Batch]:
+    """Fence each batch of products, and commit it as a group; none where that is done already."""
+    nodes = list(scope.root.walk())
+    if any(isinstance(node.statement, CommitProducts) for node in nodes):
+        return []
+    tops = dict.fromkeys(_top(n) for n in nodes if isinstance(n.statement, Multiply))
+    result: list[Batch] = []
+    for run in _runs(list(tops), sites):
+        found = [n.statement for top in run for n in top.walk()]
+        sums = tuple(dict.fromkeys(s.accumulators for s in found if isinstance(s, Multiply)))
+        (fence,) = run[0].before(FenceProducts(sums))
+        (commit,) = run[-1].after(CommitProducts())
+        result.append(Batch(run, sums, fence, commit))
+    return result
+
+
+def _top(node: Node) -> Node:
+    """The outermost loop around a product that holds nothing but products."""
+    while node.parent is not None and node.parent.is_loop and _pure(node.parent):
+        node = node.parent
+    return node
+
+
+def _pure(node: Node) -> bool:
+    return all(isinstance(each.statement, Multiply | For) for each in node.walk())
+
+
+def _runs(tops: Sequence[Node], sites: Sequence[Site]) -> Iterator[list[Node]]:
+    """Products of one list in a row, up to what touches their sums or says they are over."""
+    run: list[Node] = []
+    for top in tops:
+        if run and not (run[-1].parent is top.parent and _continues(run, top, sites)):
+            yield run
+            run = []
+        run.append(top)
+    if run:
+        yield run
+
+
+def _continues(run: list[Node], top: Node, sites: Sequence[Site]) -> bool:
+    between = top.siblings[run[-1].place + 1 : top.place]
+    inner = [each for node in between for each in node.walk()]
+    if any(isinstance(each.statement, Release | Arrive | Synchronize) for each in inner):
+        return False
+    touched = {id(site.node) for site in sites if site.touch.done is not Done.PRODUCTS}
+    return not any(id(each) in touched for each in inner)
+
+
+# --- one group on its way ----------------------------------------------------------------------
+
+
+def delay_releases(batch: Batch, guards: Sequence[Guard], sites: Sequence[Site]) -> list[Guard]:
+    """Let one group stay on its way from one iteration of a loop to the next.
+
+    Before::
+
+        for k: { await full; products; commit; release empty[slot]; advance }
+
+    After::
+
+        for k: { await full; products; commit; await all groups but one;
+                 if 0 < k: release empty[slot - 1];  advance }
+        await all groups;  if the loop ran: release empty[slot - 1]
+
+    Returns the edges that are ordered by it: none where the loop runs once, where its sums are
+    touched in it, or where a ring has one slot, which would never be free again.
+    """
+    loop = batch.holder
+    mine = [guard for guard in guards if batch.holds(guard.first)]
+    cursors = _trailing(batch, mine)
+    if not mine or not cursors or not _alone(batch, sites):
+        return []
+    assert isinstance(loop.statement, For)
+    symbol, extent = loop.statement.symbol, loop.statement.extent
+    (wait,) = batch.commit.after(AwaitProducts(1))
+    end = AwaitProducts(0, batch.sums)
+    late: list[Release] = []
+    delayed: list[Node] = []
+    for node, cursor in cursors.items():
+        assert isinstance(node.statement, Release)
+        release = Release(node.statement.barrier, _previous(cursor))
+        late.append(release)
+        (condition,) = node.before(If(integers.less(0, symbol), (release,), uniform=True))
+        assert condition.body is not None
+        delayed += condition.body
+        node.remove()
+    over, *_ = loop.after(end, *_if_it_ran(extent, late))
+    for guard in mine:
+        guard.nodes += [batch.fence, batch.commit, wait, over]
+        guard.arrival = delayed[list(cursors).index(guard.arrival)]
+    return mine
+
+
+def _if_it_ran(extent: Expr, late: list[Release]) -> list[Release | If]:
+    ran = integers.less(0, extent)
+    return [*late] if ran == integers.TRUE else [If(ran, tuple(late), uniform=True)]
+
+
+def _previous(cursor: Cursor) -> Expr:
+    """The slot before a cursor's."""
+    slot = cursor.slot
+    first = Apply("eq", (slot, integers.ZERO), DataType.Bool)
+    return Apply(
+        "where", (first, integers.index(cursor.stages - 1), integers.sub(slot, 1)), slot.dtype
+    )
+
+
+def _trailing(batch: Batch, mine: Sequence[Guard]) -> dict[Node, Cursor]:
+    """The releases of a batch's slots, with their cursors; none where they cannot be delayed."""
+    loop = batch.holder
+    found: dict[Node, Cursor] = {}
+    for guard in mine:
+        cursor, node = guard.first.cursor, guard.arrival
+        if cursor is None or node.parent is not loop or not isinstance(node.statement, Release):
+            return {}
+        if node.statement.slot != cursor.slot or not _steps(loop, node, cursor):
+            return {}
+        found[node] = cursor
+    return found
+
+
+def _steps(loop: Node, release: Node, cursor: Cursor) -> bool:
+    """Whether the loop moves a cursor by one slot an iteration, behind the release."""
+    moving = [
+        n
+        for n in loop.walk()
+        if isinstance(n.statement, Advance) and n.statement.cursor.name == cursor.name
+    ]
+    return (
+        len(moving) == 1
+        and moving[0].statement == Advance(cursor)
+        and moving[0] in release.siblings[release.place :]
+    )
+
+
+def _alone(batch: Batch, sites: Sequence[Site]) -> bool:
+    """Whether a loop runs more than once, and touches the sums in no other way than by a batch."""
+    loop = batch.holder
+    if not isinstance(loop.statement, For) or integers.constant(loop.statement.extent) == 1:
+        return False
+    names = {buffer.name for buffer in batch.sums}
+    return not any(
+        loop in site.node.up() and not batch.holds(site)
+        for site in sites
+        if site.touch.buffer.name in names or site.touch.done is Done.PRODUCTS
+    )

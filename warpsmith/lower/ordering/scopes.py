@@ -1,0 +1,121 @@
+"""Bodies that the same threads run, and the places in them that touch memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.scalar import Symbol
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.products import Multiply
+from warpsmith.kernel.rings import Advance, Begin, Cursor, Jump
+from warpsmith.kernel.roles import Branch, Role
+from warpsmith.kernel.traversal import walk
+from warpsmith.lower.ordering.touches import Done, Touch, touches
+from warpsmith.lower.ordering.tree import Node, root
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """The body of one role, or of a kernel without roles.
+
+    Attributes:
+        role: None where all threads of the block run the body.
+    """
+
+    role: Role | None
+    root: Node
+
+    @property
+    def name(self) -> str:
+        return "" if self.role is None else self.role.name
+
+    @property
+    def single(self) -> bool:
+        """Whether one thread runs it."""
+        return self.role is not None and self.role.single
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """One access.
+
+    Attributes:
+        cursor: whose slot is touched; None for a buffer that has one slot.
+    """
+
+    scope: Scope
+    node: Node
+    touch: Touch
+    cursor: Cursor | None
+
+    @property
+    def alone(self) -> bool:
+        """Whether one thread does it, the same as elsewhere in its scope."""
+        return self.scope.single or any(node.elects for node in self.node.up())
+
+    @property
+    def item(self) -> Node:
+        """The outermost statement around it that some threads skip, or that does it."""
+        found = self.node
+        for node in self.node.up():
+            if node.parts:
+                found = node
+        return found
+
+    @property
+    def turning(self) -> Node | None:
+        """The innermost loop around it that moves its cursor."""
+        if self.cursor is None:
+            return None
+        return next(
+            (n for n in self.node.up() if n.is_loop and moving(n, self.cursor) is not None),
+            None,
+        )
+
+
+def moving(node: Node, cursor: Cursor) -> Node | None:
+    """The first statement inside a node that moves a cursor."""
+    for inner in node.walk():
+        statement = inner.statement
+        if isinstance(statement, Advance | Jump) and statement.cursor.name == cursor.name:
+            return inner
+    return None
+
+
+def scopes(kernel: Kernel) -> tuple[Scope, ...]:
+    """The bodies of the roles; or the kernel's own."""
+    branches = [s for s in kernel.body if isinstance(s, Branch)]
+    if not branches:
+        return (Scope(None, root(kernel.body)),)
+    return tuple(Scope(branch.role, root(branch.body)) for branch in branches)
+
+
+def sites(kernel: Kernel, scope: Scope) -> Iterator[Site]:
+    """All accesses of a scope to shared memory, and to the sums of products."""
+    places = {
+        symbol.name: s.cursor
+        for s in walk(kernel.body)
+        if isinstance(s, Begin)
+        for symbol in s.cursor.symbols
+    }
+    sums = {s.accumulators.name for s in walk(kernel.body) if isinstance(s, Multiply)}
+    for node in scope.root.walk():
+        for touch in touches(node.statement) if node.statement is not None else ():
+            memory = touch.buffer.memory
+            if memory is MemoryType.shared or touch.buffer.name in sums:
+                yield Site(scope, node, touch, _cursor(touch, places))
+
+
+def _cursor(touch: Touch, places: dict[str, Cursor]) -> Cursor | None:
+    found = {
+        places[node.name]
+        for node in touch.index.walk()
+        if isinstance(node, Symbol) and node.name in places
+    }
+    return next(iter(found)) if len(found) == 1 else None
+
+
+ASYNCHRONOUS = (Done.COPIES, Done.STORES, Done.PRODUCTS)
+"""Accesses that are over when the group that they belong to is."""

@@ -1,0 +1,64 @@
+"""Order what threads, copies and products do to memory: barriers, waits, fences and groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from warpsmith.kernel.nodes import If, Kernel
+from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.traversal import walk
+from warpsmith.lower.ordering.plan import planned
+
+
+def order(kernel: Kernel) -> Kernel:
+    """Put what every dependence through shared memory needs, and no more.
+
+    Rules:
+      MEET    threads meet between an access and one by other threads that depends on it, as late as
+              may be; where slots are turned, a meeting of another iteration between the two counts.
+      GROUP   copies of threads, stores by the TMA unit and products run in groups: committed once a
+              turn, waited for before the meeting, the arrival or the access that relies on them.
+      FENCE   what threads wrote, and the TMA unit or wgmma reads, they fence before they meet, or
+              before they say that a slot is full. What threads read, and the TMA unit overwrites,
+              is fenced by the one thread that asks for the copy.
+      DELAY   one group of products stays on its way from iteration to iteration; the slots that it
+              reads are released an iteration later.
+
+    Before, with two slots::
+
+        for i: { T1[slot..] = f(..);  if elected: { T2[i, ..] = T1[slot..] by tma };  advance }
+
+    After::
+
+        for i: { T1[slot..] = f(..);  fence;  if elected: { await all stores };  meet
+                 if elected: { T2[i, ..] = T1[slot..] by tma;  commit };  advance }
+        if elected: { await all stores }
+
+    Each role's statements are ordered on their own, and its threads, not those of the block, meet.
+    Between roles only rings pass memory. The scratch of `Reduce` is ordered by the reduction.
+
+    Raises:
+        InternalError: an edge that nothing can order where it is.
+    """
+    if not kernel.shared:
+        return kernel
+    plan = planned(kernel)
+    if plan.scopes[0].role is None:
+        body = plan.scopes[0].root.statements()
+    else:
+        bodies = {scope.name: scope.root.statements() for scope in plan.scopes}
+        body = tuple(
+            replace(s, body=bodies[s.role.name]) if isinstance(s, Branch) else s
+            for s in kernel.body
+        )
+    return kernel if body == kernel.body else replace(kernel, body=body)
+
+
+def sync_inside_branch(kernel: Kernel) -> bool:
+    """Whether a collective statement stands under a condition, which could hang the block."""
+    return any(
+        inner.collective
+        for statement in walk(kernel.body)
+        if isinstance(statement, If) and not statement.uniform
+        for inner in walk(statement.body)
+    )
