@@ -1,0 +1,106 @@
+"""The matmul scheduler: what it takes, and that its kernels are right on the simulator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.matmuls import check, linear, operands
+from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith.errors import SchedulerRefusal
+from warpsmith.schedulers.matmul import can
+
+SIZES = (
+    (128, 256, 64),
+    (256, 512, 512),
+    (200, 264, 72),
+    (8, 8, 8),
+    (129, 520, 200),
+)
+MORE = ((128, 256, 512), (384, 256, 320), (64, 64, 64), (1, 1000, 136), (300, 8, 1000))
+EMPTY = ((64, 64, 0), (0, 64, 64), (64, 0, 64))
+
+
+@pytest.mark.parametrize(
+    "size", [*SIZES, *EMPTY, *(pytest.param(s, marks=pytest.mark.slow) for s in MORE)]
+)
+def test_products_are_right(size: tuple[int, int, int]) -> None:
+    x, weight = operands(*size, seed=1)
+    with knobs.scope(device="sim"):
+        (result,) = linear().execute([x, weight])
+    check(result, x, weight)
+
+
+def test_half_as_well() -> None:
+    x, weight = operands(136, 264, 200, seed=2, dtype=DataType.Half)
+    with knobs.scope(device="sim"):
+        (result,) = linear(DataType.Half).execute([x, weight])
+    check(result, x, weight)
+
+
+def test_pointwise_work_on_the_result() -> None:
+    """A bias for each column, a residual, and an activation, all in the product's registers."""
+    with FusionDefinition() as fd:
+        x, weight, residual = (
+            fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(3)
+        )
+        bias = fd.define_tensor([-1], True, DataType.BFloat16)
+        fd.add_output(fd.ops.relu(fd.ops.add(fd.ops.linear(x, weight, bias), residual)))
+    a, b = operands(136, 264, 72, seed=5)
+    other, row = operands(136, 1, 264, seed=6)
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([a, b, other, row[0]])
+    wide = a.astype(np.float64) @ b.astype(np.float64).T
+    wanted = np.maximum(wide + row[0].astype(np.float64) + other.astype(np.float64), 0)
+    np.testing.assert_allclose(result.astype(np.float64), wanted, rtol=2**-7, atol=2**-7)
+
+
+def test_tiles_that_a_block_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two blocks for five tiles, in groups of two rows of tiles of which the last is cut short."""
+    from dataclasses import replace
+
+    from warpsmith.schedulers.matmul import heuristic
+
+    chosen = heuristic.choose
+    monkeypatch.setattr(
+        heuristic, "choose", lambda *args: replace(chosen(*args), blocks=2, group=2)
+    )
+    x, weight = operands(600, 256, 128, seed=3)
+    with knobs.scope(device="sim"):
+        (result,) = linear().execute([x, weight])
+    check(result, x, weight)
+
+
+def test_rows_that_tma_cannot_copy_are_refused() -> None:
+    x, weight = operands(64, 64, 60, seed=4)
+    with (
+        knobs.scope(device="sim"),
+        pytest.raises(SchedulerRefusal, match="rows of 60 elements, 120 bytes"),
+    ):
+        linear().execute([x, weight])
+
+
+def refused(**changes: object) -> str:
+    """What the scheduler says of a product with something changed."""
+    dtype = changes.get("dtype", DataType.BFloat16)
+    order = changes.get("order")
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True, dtype)
+        y = fd.define_tensor(shape=[-1, -1], contiguity=True, dtype=dtype, stride_order=order)
+        for _ in range(int(changes.get("products", 1))):  # type: ignore[call-overload]
+            result = fd.ops.linear(x, y)
+        if changes.get("reduced"):
+            result = fd.ops.sum(result, 0)
+        if changes.get("twice"):
+            fd.add_output(fd.ops.relu(result))
+        fd.add_output(fd.ops.cast(result, DataType.Float) if changes.get("wide") else result)
+    return can.refusal(fd.fusion)
+
+
+def test_what_is_refused_in_words() -> None:
+    assert refused() == ""
+    assert refused(order=[0, 1]) == "T1, an operand of its product, is not contiguous along k"
+    assert refused(dtype=DataType.Float) == "T0, an operand of its product, is float"
+    assert refused(twice=True) == "it has 2 outputs"
+    assert refused(reduced=True) == "it has other operations than pointwise ones beside the product"
+    assert "stmatrix stores 16 bits" in refused(wide=True)
