@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.program import Program
+from warpsmith.engine.executable import Executable
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, plan_call
-from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, index_type_for, plan
+from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, index_type_for, misfits, plan
 from warpsmith.errors import ArgumentError, SchedulerRefusal
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -21,7 +23,10 @@ from warpsmith.schedule.caches import cache_after, cache_before
 from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.transforms import parallelize, split
 from warpsmith.schedulers.pointwise.heuristic import PointwiseParams
-from warpsmith.schedulers.problem import Target
+from warpsmith.schedulers.problem import Problem, Target
+from warpsmith.schedulers.select import Refusals
+
+CUT = (("inner_persistent", "rows are to go through memory here"),)
 
 
 def sizes(*shapes: tuple[int, ...]) -> dict[str, int]:
@@ -31,9 +36,18 @@ def sizes(*shapes: tuple[int, ...]) -> dict[str, int]:
 class Planner:
     """Plans calls of one fusion, with a cubin cache of its own."""
 
-    def __init__(self, program: Program, folder: Path, *, scheduled: bool = False) -> None:
+    def __init__(
+        self,
+        program: Program,
+        folder: Path,
+        *,
+        scheduled: bool = False,
+        without: Refusals = (),
+    ) -> None:
         self.fusion = program.fusion
-        self.segments: tuple[PlannedSegment, ...] = plan(self.fusion, scheduled=scheduled)
+        self.segments: tuple[PlannedSegment, ...] = plan(
+            self.fusion, scheduled=scheduled, without=without
+        )
         self._knobs = Knobs(cache_dir=folder)
 
     def __call__(
@@ -107,7 +121,7 @@ def test_launch_covers_the_output(tmp_path: Path) -> None:
 
 
 def test_what_passes_between_kernels_is_allocated(tmp_path: Path) -> None:
-    call = Planner(centred(), tmp_path)((6, 64))
+    call = Planner(centred(), tmp_path, without=CUT)((6, 64))
     assert [a.shape for a in call.outputs] == [(6, 64)]
     assert [a.shape for a in call.temporaries] == [(6,)]
     first, second = call.launches
@@ -154,10 +168,42 @@ def test_a_sum_of_nothing_is_still_written(tmp_path: Path) -> None:
 
 
 def test_explanation_names_choice_and_numbers(tmp_path: Path) -> None:
-    planner = Planner(centred(), tmp_path)
+    planner = Planner(centred(), tmp_path, without=CUT)
     text = explain_call(planner.segments, planner((6, 64)))
     for words in ("2 kernels", "scheduler   reduction", "not pointwise: it reduces", "registers"):
         assert words in text
+
+
+def test_explanation_of_a_row_that_stays_in_registers(tmp_path: Path) -> None:
+    planner = Planner(centred(), tmp_path)
+    text = explain_call(planner.segments, planner((6, 64)))
+    for words in ("1 kernel", "scheduler   inner_persistent", "not reduction: ", "block_x="):
+        assert words in text
+
+
+def test_rows_too_long_for_registers_are_refused_with_their_length(tmp_path: Path) -> None:
+    planner = Planner(centred(), tmp_path)
+
+    def found(columns: int) -> Refusals:
+        return misfits(planner.segments, Problem(values=sizes((6, columns)), alignment={}))
+
+    assert found(4096) == ()
+    assert found(1 << 20) == (
+        ("inner_persistent", "rows of 1048576 elements do not fit in the registers of one block"),
+    )
+    assert found(0) == (("inner_persistent", "its rows are empty"),)
+
+
+def test_calls_of_one_program_are_cut_as_their_rows_need(tmp_path: Path) -> None:
+    executable = Executable(centred().fusion)
+    knobs = Knobs(cache_dir=tmp_path)
+    short, long = (np.zeros((2, columns), np.float32) for columns in (64, 1 << 17))
+    assert len(executable.plan_for([short], knobs).launches) == 1
+    assert len(executable.plan_for([long], knobs).launches) == 2
+    words = "not inner_persistent: rows of 131072 elements do not fit"
+    assert words in executable.explain()
+    assert len(executable.plan_for([short], knobs).launches) == 1
+    assert words not in executable.explain()
 
 
 def test_schedule_by_hand_is_kept(tmp_path: Path) -> None:

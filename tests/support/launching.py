@@ -21,7 +21,7 @@ from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.segment import segment
-from warpsmith.schedulers.select import Candidate, select
+from warpsmith.schedulers.select import Candidate, Refusals, select
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -225,13 +225,17 @@ def check_segments(
     alignment: Mapping[str, int] | None = None,
     index_type: DataType = DataType.Int32,
     seed: int = 0,
+    without: Refusals = (),
 ) -> int:
-    """Run all segments one after the other; returns their number."""
+    """Run all segments one after the other; returns their number.
+
+    `without` are schedulers that take none of them.
+    """
     values = values_of(fusion, inputs)
     arrays = dict(inputs)
-    parts = segment(fusion)
+    parts = segment(fusion, without)
     for part in parts:
-        candidate = select(part.fusion)
+        candidate = select(part.fusion, part.refusals)
         problem = Problem(values=values, alignment=alignment or {})
         params, launch_values = candidate.choose(problem)
         if splits is not None:

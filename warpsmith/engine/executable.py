@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from warpsmith import knobs as knob_module
 from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.explain import explain_call
-from warpsmith.engine.launches import CallPlan, Launch, plan_call
-from warpsmith.engine.plan import PlannedSegment, plan
+from warpsmith.engine.launches import CallPlan, Launch, plan_call, problem_of
+from warpsmith.engine.plan import PlannedSegment, misfits, plan
 from warpsmith.engine.verification import Verification
 from warpsmith.engine.watched import ready_to_launch
 from warpsmith.errors import ArgumentError, DeviceError
@@ -22,7 +22,8 @@ from warpsmith.runtime import arrays, driver
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.memory import DeviceMemory
 from warpsmith.runtime.stream import current_stream
-from warpsmith.schedulers.problem import Target
+from warpsmith.schedulers.problem import Problem, Target
+from warpsmith.schedulers.select import Refusals
 
 if TYPE_CHECKING:
     from warpsmith.engine.simulated import Simulated
@@ -47,7 +48,7 @@ class Executable:
         self.fusion = fusion
         self._scheduled = scheduled
         self._binder = Binder(fusion)
-        self._segments: tuple[PlannedSegment, ...] | None = None
+        self._segments: dict[tuple[str, ...], tuple[PlannedSegment, ...]] = {}
         self._sizes = _size_arguments(fusion)
         self._ready: dict[tuple[object, ...], _Ready] = {}
         self._last_plan: CallPlan | None = None
@@ -85,13 +86,20 @@ class Executable:
         """What was chosen for the last signature, and why."""
         if self._last_plan is None:
             return "nothing was planned yet: call the fusion, or plan_for, first"
-        return explain_call(self.segments, self._last_plan)
+        return explain_call(self._last_plan.segments, self._last_plan)
 
-    @property
-    def segments(self) -> tuple[PlannedSegment, ...]:
-        if self._segments is None:
-            self._segments = plan(self.fusion, scheduled=self._scheduled)
-        return self._segments
+    def _fitting(self, problem: Problem) -> tuple[PlannedSegment, ...]:
+        """Segments of which each can take a call: schedulers that cannot are left out."""
+        without: Refusals = ()
+        while True:
+            names = tuple(name for name, _ in without)
+            if names not in self._segments:
+                made = plan(self.fusion, scheduled=self._scheduled, without=without)
+                self._segments[names] = made
+            found = misfits(self._segments[names], problem)
+            if not found:
+                return self._segments[names]
+            without += found
 
     def _prepare(self, inputs: Sequence[object]) -> _Ready:
         binding = self._binder(inputs)
@@ -126,7 +134,9 @@ class Executable:
         alignment = {
             name: _alignment(info.pointer) for name, info in zip(names, binding.infos, strict=True)
         }
-        call = plan_call(self.fusion, self.segments, values, alignment, _target(knobs), knobs)
+        target = _target(knobs)
+        segments = self._fitting(problem_of(values, alignment, target, knobs))
+        call = plan_call(self.fusion, segments, values, alignment, target, knobs)
         self._last_plan = call
         return call
 

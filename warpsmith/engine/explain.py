@@ -63,6 +63,7 @@ def _segment(
     for name, reason in compiled.kernel.left_to_threads:
         lines.append(f"  no TMA      {name} is copied by the threads: {reason}")
     needs = [f"{expr!r} % {d} == 0" for expr, d in compiled.kernel.requirements if d > 1]
+    needs += [f"{expr!r} <= {most}" for expr, most in compiled.kernel.limits]
     if needs:
         lines.append(f"  relies on   {', '.join(needs)}")
     return lines

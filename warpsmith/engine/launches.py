@@ -80,12 +80,16 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class CallPlan:
-    """All launches of one signature, the arrays that they need, and what they were chosen for."""
+    """All launches of one signature, the arrays that they need, and what they were chosen for.
+
+    `segments` are those of the fusion that are launched.
+    """
 
     launches: tuple[Launch, ...]
     outputs: tuple[Allocation, ...]
     temporaries: tuple[Allocation, ...]
     problem: Problem
+    segments: tuple[PlannedSegment, ...]
 
 
 def formats_of(kernel: Kernel) -> str:
@@ -93,6 +97,13 @@ def formats_of(kernel: Kernel) -> str:
     scalars = (kernel.index_type if s.dtype is DataType.Index else s.dtype for s in kernel.scalars)
     letters = "".join(FORMATS[dtype] for dtype in scalars)
     return "P" * len(kernel.parameters) + "T" * len(kernel.tensor_maps) + letters
+
+
+def problem_of(
+    values: Mapping[str, int], alignment: Mapping[str, int], target: Target, knobs: Knobs
+) -> Problem:
+    """What the heuristics see of a call."""
+    return Problem(values=values, alignment=alignment, target=target, rings=knobs.rings)
 
 
 def plan_call(
@@ -104,7 +115,7 @@ def plan_call(
     knobs: Knobs,
 ) -> CallPlan:
     """Choose, compile and dimension every kernel of a call."""
-    problem = Problem(values=values, alignment=alignment, target=target, rings=knobs.rings)
+    problem = problem_of(values, alignment, target, knobs)
     named = {t.name: t for t in fusion.tensors}
     results = [named[o.value.name] for o in fusion.outputs]
     outputs = tuple(_allocation(tensor, values) for tensor in dict.fromkeys(results))
@@ -122,7 +133,7 @@ def plan_call(
         for planned in segments
         if (launch := _launch(planned, problem, index_type, knobs)) is not None
     ]
-    return CallPlan(tuple(launches), outputs, temporaries, problem)
+    return CallPlan(tuple(launches), outputs, temporaries, problem, tuple(segments))
 
 
 def _allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:

@@ -75,7 +75,7 @@ class Compiled:
 
     def explain(self) -> str:
         """Which scheduler took what, why the others did not, and with which parameters."""
-        return explain_call(self._executable.segments, self._call)
+        return explain_call(self._call.segments, self._call)
 
 
 class _Joined(Mapping[str, str | bytes]):

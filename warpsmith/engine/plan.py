@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
@@ -17,7 +17,7 @@ from warpsmith.knobs import Knobs
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.segment import Segment, segment
-from warpsmith.schedulers.select import Candidate, Params, select
+from warpsmith.schedulers.select import Candidate, Params, Refusals, select
 
 INDEX_LIMIT = 2**31 - 2**25
 """Elements up to which 32-bit indices are safe: loops run past the end by less than 2**25."""
@@ -115,6 +115,14 @@ class PlannedSegment:
                     code="WS0321",
                     remedy="vectorize less, or pass sizes and strides that divide",
                 )
+        for expr, most in compiled.kernel.limits:
+            found = evaluate(expr, values)
+            if found > most:
+                raise ArgumentError(
+                    f"{expr!r} is {found}, and {compiled.name} was scheduled for at most {most}",
+                    code="WS0325",
+                    remedy="schedule it for the larger size",
+                )
         for name, size in compiled.kernel.alignments:
             if problem.alignment.get(name, 16) % min(size, 16):
                 raise ArgumentError(
@@ -148,16 +156,29 @@ def _granules(
     return tuple(found)
 
 
-def plan(fusion: Fusion, *, scheduled: bool) -> tuple[PlannedSegment, ...]:
-    """Cut and prepare a fusion; one that the user scheduled stays as it is."""
+def plan(fusion: Fusion, *, scheduled: bool, without: Refusals = ()) -> tuple[PlannedSegment, ...]:
+    """Cut and prepare a fusion; one that the user scheduled stays as it is.
+
+    `without` names schedulers that are not to take a part of it, each with the reason.
+    """
     if scheduled:
         inputs = tuple(t.name for t in fusion.input_tensors)
         outputs = tuple(o.value.name for o in fusion.outputs)
         return (PlannedSegment(Segment(fusion, inputs, outputs), None),)
     better = copy.deepcopy(fusion)
     rewrite(better)
-    segments = segment(better)
+    segments = segment(better, without)
     return tuple(PlannedSegment(part, select(part.fusion, part.refusals)) for part in segments)
+
+
+def misfits(segments: Sequence[PlannedSegment], problem: Problem) -> Refusals:
+    """Schedulers that cannot take a call of these sizes after all, each with the reason."""
+    found: dict[str, str] = {}
+    for planned in segments:
+        reason = planned.candidate.misfit(problem) if planned.candidate is not None else ""
+        if planned.candidate is not None and reason:
+            found[planned.candidate.scheduler] = reason
+    return tuple(found.items())
 
 
 def index_type_for(largest: int) -> DataType:

@@ -40,6 +40,7 @@ class Fusion:
         inputs: tensors and scalar symbols, in the order of the arguments.
         launch_symbols: scalars that a scheduler sets at every launch, such as a number of splits.
         divisors: (expression, divisor) facts that a launch must check; lowering relies on them.
+        limits: (extent, number) facts, likewise: the extent is at most the number.
         blocks_per_sm: blocks that a multiprocessor is to hold at once, which bounds the registers;
             0 leaves it to the compiler.
         registers: of the roles, where tensors name any.
@@ -54,6 +55,7 @@ class Fusion:
         self.operations: list[Operation] = []
         self.launch_symbols: list[Symbol] = []
         self.divisors: frozenset[tuple[Expr, int]] = frozenset()
+        self.limits: frozenset[tuple[Expr, int]] = frozenset()
         self.blocks_per_sm = 0
         self.registers: Registers = "auto"
         self.groups_along: ParallelType | None = None
@@ -100,7 +102,7 @@ class Fusion:
             self._count,
             self._scalars,
         )
-        twin.divisors = self.divisors
+        twin.divisors, twin.limits = self.divisors, self.limits
         twin.blocks_per_sm = self.blocks_per_sm
         twin.registers, twin.groups_along = self.registers, self.groups_along
         twin.launch_symbols = list(self.launch_symbols)

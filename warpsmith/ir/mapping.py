@@ -28,6 +28,7 @@ class DomainMap:
     """
 
     def __init__(self, fusion: Fusion, *, through_inputs: bool = False) -> None:
+        self._limits = fusion.limits
         self._transforms: list[Transform] = []
         self._derived: set[int] = set()
         self._collect(fusion)
@@ -110,7 +111,19 @@ class DomainMap:
         given = transform.inner if transform.inner_split else transform.outer
         if self.group(given) == group:
             return transform.factor
-        return integers.ceildiv(self.extent(self.group(transform.axis)), transform.factor)
+        whole = self.extent(self.group(transform.axis))
+        if self._fits(whole, transform.factor):
+            return integers.ONE
+        return integers.ceildiv(whole, transform.factor)
+
+    def _fits(self, extent: Expr, factor: Expr) -> bool:
+        """Whether an extent is known to be no more than a constant factor.
+
+        Such an axis has one part, which runs, and finds itself past the end, where it is empty too.
+        """
+        number = integers.constant(factor)
+        known = (most for limited, most in self._limits if limited == extent)
+        return number is not None and any(most <= number for most in known)
 
     def _joined(self, axis: IterDomain) -> Group:
         """Representative of the axis's group as far as it has been joined."""
@@ -151,9 +164,9 @@ class DomainMap:
                 origin = origin.clone_of  # an rfactor took it out of the fusion
             if id(origin) in self._number:
                 self._union(axis, origin)
-                self._derived.add(id(axis))
             else:  # the first is gone as well; its clones stay one iteration
                 self._union(axis, clones.setdefault(id(origin), axis))
+            self._derived.add(id(axis))
 
     def _pair(self, fusion: Fusion, apart: set[int]) -> None:
         """Join the axes that operations pair; tensors in `apart` are not joined to their users."""

@@ -298,7 +298,8 @@ class Kernel:
         scalars: sizes, strides, user's scalars and launch symbols that the body uses.
         shared: shared buffers, in dynamic shared memory.
         offsets: bytes at which some of them lie; the others follow one after the other.
-        requirements: (expression, divisor, why) that the launch must check.
+        requirements: (expression, divisor) that the launch must check.
+        limits: (expression, largest value) that the launch must check.
         reciprocals: magic numbers among the scalars, with the divisors that they stand for.
         derived: (scalar, value) that the launch computes from scalars before it.
         alignments: (parameter name, bytes) that its address must be a multiple of.
@@ -313,6 +314,7 @@ class Kernel:
     launch: Launch
     index_type: DataType
     requirements: tuple[tuple[Expr, int], ...] = ()
+    limits: tuple[tuple[Expr, int], ...] = ()
     alignments: tuple[tuple[str, int], ...] = ()
     reciprocals: tuple[Reciprocal, ...] = ()
     derived: tuple[tuple[Symbol, Expr], ...] = ()

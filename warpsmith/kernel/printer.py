@@ -49,6 +49,7 @@ def kernel_text(kernel: Kernel) -> str:
         for r in kernel.rings
     ]
     lines += [f"  needs  {expr!r} % {divisor} == 0" for expr, divisor in kernel.requirements]
+    lines += [f"  needs  {expr!r} <= {most}" for expr, most in kernel.limits]
     lines += [f"  needs  {name} aligned to {size} bytes" for name, size in kernel.alignments]
     for statement in kernel.body:
         lines += _statement(statement, 1)

@@ -131,6 +131,7 @@ def build(
         launch=replace(launch, blocks_per_sm=fusion.blocks_per_sm),
         index_type=index_type,
         requirements=tuple({**dict.fromkeys(fusion.divisors), **vectors.requirements}),
+        limits=tuple(fusion.limits),
         alignments=tuple(made.alignments.items()),
         tile_needs=tuple(made.needs.values()),
         exchanged=frozenset(made.exchanged),

@@ -28,40 +28,64 @@ class Segment:
     fusion: Fusion
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    without: Refusals = ()
 
     @cached_property
     def refusals(self) -> Refusals:
         """What each scheduler says of it; it is cut until one takes it."""
-        return refusals(self.fusion)
+        return refusals(self.fusion, self.without)
 
     @property
     def can_be_scheduled(self) -> bool:
         return any(not reason for _, reason in self.refusals)
 
 
-def segment(fusion: Fusion) -> tuple[Segment, ...]:
+def segment(fusion: Fusion, without: Refusals = ()) -> tuple[Segment, ...]:
     """Segments in an order in which they can run.
+
+    Args:
+        without: schedulers that are not to take any, each with the reason.
 
     Raises:
         SchedulerRefusal: an operation that no scheduler can take even alone.
     """
     fusion.check_not_empty()
-    whole = _extract(fusion, [o.value for o in fusion.outputs], frozenset())
+    whole = _extract(fusion, [o.value for o in fusion.outputs], frozenset(), without)
     if whole.can_be_scheduled:
         return (whole,)
     live = whole.fusion
     _lay_out_operands(live)
-    cuts = _cuts(live)
+    cuts = _first_cuts(live, without)
     while True:
-        cuts = _enough_cuts(live, cuts)
-        groups = _merge_sinks(live, _sinks(live, cuts), cuts)
-        repeated = _repeated_products(live, groups, cuts)
+        cuts = _enough_cuts(live, cuts, without)
+        groups = _merge_sinks(live, _sinks(live, cuts), cuts, without)
+        repeated = _repeated_products(live, groups, cuts, without)
         if not repeated:
-            return tuple(_extract(live, group, cuts) for group in groups)
+            return tuple(_extract(live, group, cuts, without) for group in groups)
         cuts |= repeated
 
 
-def _enough_cuts(fusion: Fusion, cuts: frozenset[int]) -> frozenset[int]:
+def _first_cuts(fusion: Fusion, without: Refusals) -> frozenset[int]:
+    """Operands of products, and of what no scheduler computes whole, what a row's reductions give
+    to operations on the row.
+    """
+    operands, between = _cuts(fusion)
+    cuts = operands
+    while True:
+        found = cuts | {
+            id(output)
+            for sink in _sinks(fusion, cuts)
+            if not _extract(fusion, [sink], cuts, without).can_be_scheduled
+            for operation in _slice(fusion, [sink], cuts)
+            for output in operation.outputs
+            if id(output) in between
+        }
+        if found == cuts:
+            return cuts
+        cuts = found
+
+
+def _enough_cuts(fusion: Fusion, cuts: frozenset[int], without: Refusals) -> frozenset[int]:
     """Cuts, these among them, that leave only what some scheduler can compute.
 
     Where reductions of different dimensions meet, their results go through memory as well, and so
@@ -71,7 +95,7 @@ def _enough_cuts(fusion: Fusion, cuts: frozenset[int]) -> frozenset[int]:
         found = frozenset(
             id(output)
             for sink in _sinks(fusion, cuts)
-            if not _extract(fusion, [sink], cuts).can_be_scheduled
+            if not _extract(fusion, [sink], cuts, without).can_be_scheduled
             for operation in _slice(fusion, [sink], cuts)
             if _sums(operation)
             for output in operation.outputs
@@ -82,7 +106,10 @@ def _enough_cuts(fusion: Fusion, cuts: frozenset[int]) -> frozenset[int]:
 
 
 def _repeated_products(
-    fusion: Fusion, groups: list[list[TensorView]], cuts: frozenset[int]
+    fusion: Fusion,
+    groups: list[list[TensorView]],
+    cuts: frozenset[int],
+    without: Refusals,
 ) -> frozenset[int]:
     """Results of the products that several groups would compute, and some scheduler can write."""
     seen: set[int] = set()
@@ -94,7 +121,7 @@ def _repeated_products(
     return frozenset(
         number
         for number, tensor in repeated.items()
-        if _extract(fusion, [tensor], cuts).can_be_scheduled
+        if _extract(fusion, [tensor], cuts, without).can_be_scheduled
     )
 
 
@@ -116,24 +143,22 @@ def _lay_out_operands(fusion: Fusion) -> None:
             )
 
 
-def _cuts(fusion: Fusion) -> frozenset[int]:
-    """Tensors that must go through memory.
-
-    They are operands of products, and reduced results that are widened or reduced again.
-    """
+def _cuts(fusion: Fusion) -> tuple[frozenset[int], frozenset[int]]:
+    """Operands of products, and reduced results that are widened or reduced again."""
     reduced: dict[int, bool] = {}
-    cut: set[int] = set()
+    operands: set[int] = set()
+    between: set[int] = set()
     for operation in fusion.operations:
         sources = tensor_inputs(operation)
         depends = any(reduced.get(id(t), False) for t in sources)
         if isinstance(operation, Matmul):
-            cut.update(id(t) for t in sources if t.definition is not None)
+            operands.update(id(t) for t in sources if t.definition is not None)
         if depends and (_sums(operation) or _widens(operation)):
-            cut.update(id(t) for t in sources if reduced.get(id(t), False))
+            between.update(id(t) for t in sources if reduced.get(id(t), False))
             depends = False
         for output in operation.outputs:
             reduced[id(output)] = depends or _sums(operation)
-    return frozenset(cut)
+    return frozenset(operands), frozenset(between)
 
 
 def _sums(operation: Operation) -> bool:
@@ -158,7 +183,10 @@ def _sinks(fusion: Fusion, cuts: frozenset[int]) -> list[TensorView]:
 
 
 def _merge_sinks(
-    fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int]
+    fusion: Fusion,
+    sinks: list[TensorView],
+    cuts: frozenset[int],
+    without: Refusals,
 ) -> list[list[TensorView]]:
     """Join sinks into one segment where a scheduler takes them together and none needs another.
 
@@ -171,18 +199,18 @@ def _merge_sinks(
         for group in reversed(groups):
             if needed & {id(t) for t in group}:
                 break
-            if _extract(fusion, [*group, sink], cuts).can_be_scheduled:
+            if _extract(fusion, [*group, sink], cuts, without).can_be_scheduled:
                 home = group
         if home is None:
-            _check(fusion, sink, cuts)
+            _check(fusion, sink, cuts, without)
             groups.append([sink])
         else:
             home.append(sink)
     return groups
 
 
-def _check(fusion: Fusion, sink: TensorView, cuts: frozenset[int]) -> None:
-    alone = _extract(fusion, [sink], cuts)
+def _check(fusion: Fusion, sink: TensorView, cuts: frozenset[int], without: Refusals) -> None:
+    alone = _extract(fusion, [sink], cuts, without)
     if not alone.can_be_scheduled:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in alone.refusals)
         raise SchedulerRefusal(
@@ -216,7 +244,9 @@ def _slice(fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int]) -> tup
     return tuple(reversed(chosen))
 
 
-def _extract(fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int]) -> Segment:
+def _extract(
+    fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int], without: Refusals
+) -> Segment:
     """A copy of the part of the fusion that computes the sinks."""
     chosen = _slice(fusion, sinks, cuts)
     made = {id(out) for operation in chosen for out in operation.outputs}
@@ -240,7 +270,8 @@ def _extract(fusion: Fusion, sinks: list[TensorView], cuts: frozenset[int]) -> S
     for sink in sinks:
         alias = aliases.get(id(sink))
         clone.outputs.append(Output(twin(sink), twin(alias) if alias is not None else None))
-    return Segment(clone, tuple(t.name for t in inputs), tuple(twin(sink).name for sink in sinks))
+    outputs = tuple(twin(sink).name for sink in sinks)
+    return Segment(clone, tuple(t.name for t in inputs), outputs, without)
 
 
 def _make_input(tensor: TensorView) -> None:

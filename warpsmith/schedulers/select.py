@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
-from warpsmith.schedulers import matmul, pointwise, reduction
+from warpsmith.schedulers import matmul, normalization, pointwise, reduction
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.matmul import apply as matmul_apply
 from warpsmith.schedulers.matmul import can as matmul_can
 from warpsmith.schedulers.matmul import heuristic as matmul_heuristic
 from warpsmith.schedulers.matmul.heuristic import MatmulParams
+from warpsmith.schedulers.normalization import apply as persistent_apply
+from warpsmith.schedulers.normalization import can as persistent_can
+from warpsmith.schedulers.normalization import heuristic as persistent_heuristic
+from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams
+from warpsmith.schedulers.normalization.resident import compute_again
 from warpsmith.schedulers.pointwise import apply as pointwise_apply
 from warpsmith.schedulers.pointwise import can as pointwise_can
 from warpsmith.schedulers.pointwise import heuristic as pointwise_heuristic
@@ -25,7 +30,7 @@ from warpsmith.schedulers.reduction import heuristic as reduction_heuristic
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.recompute import recompute_after
 
-Params = PointwiseParams | ReductionParams | MatmulParams
+Params = PointwiseParams | ReductionParams | InnerPersistentParams | MatmulParams
 
 Refusals = tuple[tuple[str, str], ...]
 """By name, why a scheduler cannot take a fusion; an empty reason means that it can."""
@@ -33,6 +38,7 @@ Refusals = tuple[tuple[str, str], ...]
 SCHEDULERS = (
     ("pointwise", pointwise_can.refusal, pointwise.__doc__),
     ("reduction", reduction_can.refusal, reduction.__doc__),
+    ("inner_persistent", persistent_can.refusal, normalization.__doc__),
     ("matmul", matmul_can.refusal, matmul.__doc__),
 )
 """Schedulers in the order in which they are asked: (name, refusal, what it takes)."""
@@ -48,6 +54,12 @@ class Candidate:
     scheduler: str
     refusals: Refusals
 
+    def misfit(self, problem: Problem) -> str:
+        """Why the scheduler cannot take a call, whose sizes it sees here; empty where it can."""
+        if self.scheduler == "inner_persistent":
+            return persistent_heuristic.misfit(self.fusion, self.domains, self.caches, problem)
+        return ""
+
     def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
         """The schedule's parameters, and the values of its launch symbols."""
         if self.scheduler == "pointwise":
@@ -56,6 +68,8 @@ class Candidate:
             return flat, {pointwise_apply.BLOCKS: blocks} if flat.ring > 1 else {}
         if self.scheduler == "matmul":
             return matmul_heuristic.choose(self.fusion, problem), {}
+        if self.scheduler == "inner_persistent":
+            return persistent_heuristic.choose(self.fusion, self.domains, self.caches, problem), {}
         params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
         count = reduction_heuristic.splits(shape, params, problem)
@@ -67,6 +81,8 @@ class Candidate:
             return pointwise_heuristic.no_ring(self.fusion, self.domains, self.caches, problem)
         if self.scheduler == "matmul":
             return ""
+        if self.scheduler == "inner_persistent":
+            return "a block has one row, which its threads load at once"
         return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
 
     def scheduled(self, params: Params) -> Fusion:
@@ -76,14 +92,17 @@ class Candidate:
             pointwise_apply.apply(fusion, caches, params)
         elif isinstance(params, MatmulParams):
             matmul_apply.apply(fusion, caches, params)
+        elif isinstance(params, InnerPersistentParams):
+            persistent_apply.apply(fusion, caches, params)
         else:
             reduction_apply.apply(fusion, caches, params)
         return fusion
 
 
-def refusals(fusion: Fusion) -> Refusals:
-    """What each scheduler says of the fusion."""
-    return tuple((name, refusal(fusion)) for name, refusal, _ in SCHEDULERS)
+def refusals(fusion: Fusion, without: Refusals = ()) -> Refusals:
+    """What each scheduler says of the fusion; those in `without` are not asked, but say that."""
+    known = dict(without)
+    return tuple((name, known.get(name) or refusal(fusion)) for name, refusal, _ in SCHEDULERS)
 
 
 def select(fusion: Fusion, reasons: Refusals | None = None) -> Candidate:
@@ -103,5 +122,7 @@ def select(fusion: Fusion, reasons: Refusals | None = None) -> Candidate:
     caches = add_caches(prepared)
     if taken == "reduction":
         caches = recompute_after(prepared, caches)
+    if taken == "inner_persistent":
+        compute_again(prepared)
     declined = tuple((name, reason) for name, reason in reasons if reason)
     return Candidate(prepared, caches, DomainMap(prepared), taken, declined)

@@ -26,16 +26,16 @@ def refusal(fusion: Fusion) -> str:
     domains = cached_map(fusion)
     first = reduced[0]
     for other in reduced[1:]:
-        if _pattern(domains, other) != _pattern(domains, first):
+        if pattern(domains, other) != pattern(domains, first):
             return f"{first.name} and {other.name} reduce different dimensions"
     return (
         self_mapped(fusion, domains)
         or _needs_result_again(fusion, domains, first)
-        or _uncovered(fusion, domains, first)
+        or uncovered(fusion, domains, first)
     )
 
 
-def _pattern(domains: DomainMap, tensor: TensorView) -> tuple[frozenset[int], frozenset[int]]:
+def pattern(domains: DomainMap, tensor: TensorView) -> tuple[frozenset[int], frozenset[int]]:
     """Groups that a reduction keeps, and groups that it reduces."""
     kept = (a for a in tensor.logical if not a.is_reduction and not a.is_broadcast)
     gone = (a for a in tensor.logical if a.is_reduction)
@@ -54,7 +54,7 @@ def after_reduction(fusion: Fusion) -> set[int]:
 
 def _needs_result_again(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
     """A result that is combined with the reduced dimensions again needs a second pass."""
-    _, gone = _pattern(domains, first)
+    _, gone = pattern(domains, first)
     after = after_reduction(fusion)
     for operation in fusion.operations:
         for output in operation.outputs:
@@ -72,7 +72,7 @@ def _is_reduction(operation: Operation) -> bool:
     return isinstance(operation, Reduction | Welford)
 
 
-def _uncovered(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
+def uncovered(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
     """Every tensor must be computable from the loops of the first reduction."""
     own = (axis for axis in first.logical if not axis.is_broadcast)
     known = {domains.group(axis): integers.ZERO for axis in own}

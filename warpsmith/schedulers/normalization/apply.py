@@ -1,0 +1,150 @@
+"""Schedule rows that stay in registers by their parameters."""
+
+from __future__ import annotations
+
+from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.exprs import Operation, Welford, tensor_inputs
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.caches import rfactor
+from warpsmith.schedule.inline import inline_most
+from warpsmith.schedule.propagate import parallelize_like, transform_like
+from warpsmith.schedule.transforms import merge, parallelize, reorder, split
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams, rows_of
+from warpsmith.schedulers.normalization.resident import full_size
+from warpsmith.schedulers.reduction.can import reductions
+
+ROW_LOOPS = (
+    ParallelType.serial,
+    ParallelType.unroll,
+    ParallelType.block_x,
+    ParallelType.serial,
+)
+"""A row: its one part, accesses of a thread, threads, elements of an access."""
+
+
+def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentParams) -> None:
+    """Loops of every tensor that walks rows, K kept and R reduced:
+
+    `[K grid_x, K block_y | R serial, R unroll, R block_x, R vector]`
+
+    The serial loop is one iteration, which holds a whole row. Loads come before everything else, a
+    loop nest each. Each reduction is done within a thread, lane by lane of its vectors, then over
+    the lanes, then across the block, whose every thread gets the result.
+    """
+    domains = DomainMap(fusion)
+    rows = rows_of(fusion, domains, caches)
+    full = full_size(fusion, domains, caches)
+    order = {domains.group(axis): place for place, axis in enumerate(rows.axes)}
+    fusion.divisors |= {(rows.run.extent, params.vector)}
+    fusion.blocks_per_sm = params.blocks_per_sm
+    _load_first(fusion, caches, full, late=params.late)
+    first, *others = reductions(fusion)
+    keeps = _order_loops(first, domains, order)
+    _divide(fusion, first, keeps, len(rows.run.axes) - rows.run.start, params)
+    transform_like(first)
+    outer = _parallelize(first, keeps)
+    parallelize_like(first)
+    for tensor in (first, *others):
+        _factor(tensor, outer)
+    _spread(fusion, caches, params, full, outer)
+
+
+def _load_first(fusion: Fusion, caches: tuple[Cached, ...], full: set[int], *, late: bool) -> None:
+    """Bring the copies of inputs to the front: whole rows first, what all rows share after them."""
+    loads = [c for c in caches if c.load and not (late and id(c.register) not in full)]
+    ordered = sorted(loads, key=lambda c: id(c.register) not in full)
+    front: dict[int, Operation] = {}
+    for cached in ordered:
+        assert cached.register.definition is not None
+        front[id(cached.register.definition)] = cached.register.definition
+    rest = [operation for operation in fusion.operations if id(operation) not in front]
+    fusion.operations = [*front.values(), *rest]
+
+
+def _order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) -> int:
+    """Bring kept dimensions before reduced ones, in memory order; returns how many are kept."""
+    assert tensor.definition is not None
+    for output in tensor.definition.outputs:
+        output.loop = [axis for axis in output.loop if not axis.is_broadcast]
+
+    def key(position: int) -> tuple[bool, int]:
+        axis = tensor.loop[position]
+        return axis.is_reduction, order.get(domains.group(axis), -1)
+
+    wanted = sorted(range(len(tensor.loop)), key=key)
+    reorder(tensor, {old: new for new, old in enumerate(wanted)})
+    return sum(not axis.is_reduction for axis in tensor.loop)
+
+
+def _divide(
+    fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: InnerPersistentParams
+) -> None:
+    """`[K blocks, K block_y, R serial, R unroll, R block_x, R vector]`."""
+    end = len(tensor.loop)
+    _merge_all(tensor, end - run, end)
+    split(tensor, -1, params.vector)
+    _merge_all(tensor, keeps, len(tensor.loop) - 1)
+    vectors = DomainMap(fusion).extent_of(tensor.loop[keeps])
+    threads = params.unroll * params.block_x
+    fusion.limits |= {(vectors, threads)}
+    if params.whole:
+        fusion.divisors |= {(vectors, threads)}
+    split(tensor, keeps, threads)
+    split(tensor, keeps + 1, params.block_x)
+    if keeps:
+        _merge_all(tensor, 0, keeps)
+        split(tensor, 0, params.block_y)
+
+
+def _merge_all(tensor: TensorView, start: int, end: int) -> None:
+    """Merge the loops `start .. end - 1` into one."""
+    for _ in range(end - start - 1):
+        merge(tensor, start)
+
+
+def _parallelize(tensor: TensorView, keeps: int) -> int:
+    """Bind the loops of a reduction; returns how many of them are outside the row."""
+    kept = (ParallelType.grid_x, ParallelType.block_y) if keeps else ()
+    for position, kind in enumerate((*kept, *ROW_LOOPS)):
+        parallelize(tensor, position, kind)
+    return len(kept)
+
+
+def _factor(tensor: TensorView, outer: int) -> None:
+    """Reduce within a thread first; Welford takes whole vectors, others keep lanes apart."""
+    serial, unroll, _, vector = range(outer, outer + len(ROW_LOOPS))
+    if isinstance(tensor.definition, Welford):
+        rfactor(tensor, [serial, unroll, vector])
+        return
+    rfactor(tensor, [serial, unroll])
+    rfactor(tensor, [outer + 1])
+
+
+def _spread(
+    fusion: Fusion,
+    caches: tuple[Cached, ...],
+    params: InnerPersistentParams,
+    full: set[int],
+    outer: int,
+) -> None:
+    """Bind vectors, and inline: loads are whole before their first use."""
+    for cached in caches:
+        if cached.name in params.vectorized:
+            parallelize(cached.copy, -1, ParallelType.vectorize)
+    inline_most(fusion, fusion.computed)
+    for register in (c.register for c in caches if c.load):
+        register.streaming = id(register) in full
+        if id(register) in full or not params.late:
+            register.compute_at = min(register.compute_at, outer)
+    for operation in fusion.operations:
+        if isinstance(operation, Welford) and len(operation.sources) == 1:
+            _keep_vectors_apart(operation, outer + len(ROW_LOOPS) - 1)
+
+
+def _keep_vectors_apart(step: Operation, position: int) -> None:
+    """Compute a whole vector before a Welford step, which takes all lanes under one count."""
+    for tensor in tensor_inputs(step):
+        tensor.compute_at = min(tensor.compute_at, position)

@@ -1,0 +1,99 @@
+"""When the scheduler of rows that stay in registers applies."""
+
+from __future__ import annotations
+
+from warpsmith.ir.exprs import Matmul, Reduction, Welford, tensor_inputs
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.pointwise.can import cached_map, self_mapped
+from warpsmith.schedulers.reduction.can import (
+    after_reduction,
+    pattern,
+    reductions,
+    uncovered,
+)
+
+
+def refusal(fusion: Fusion) -> str:
+    """Why the scheduler cannot take the fusion; empty when it can.
+
+    Whether a row fits in registers depends on its length, so it is asked of a call:
+    `heuristic.misfit`.
+    """
+    if any(isinstance(op, Matmul) for op in fusion.operations):
+        return "it has a matrix product"
+    reduced = reductions(fusion)
+    if not reduced:
+        return "it does not reduce"
+    domains = cached_map(fusion)
+    first = reduced[0]
+    for other in reduced[1:]:
+        if pattern(domains, other) != pattern(domains, first):
+            return f"{first.name} and {other.name} reduce different dimensions"
+    return (
+        self_mapped(fusion, domains)
+        or uncovered(fusion, domains, first)
+        or _outer(fusion, domains, first)
+        or _torn(fusion, domains, first)
+    )
+
+
+def _outer(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
+    """What is reduced must be what the widest input has innermost in memory."""
+    kept, gone = pattern(domains, first)
+    for tensor in sorted(fusion.input_tensors, key=lambda t: -t.rank):
+        dims = [tensor.shape_axes[d] for d in tensor.memory_order()]
+        groups = [domains.group(axis) for axis in dims if not axis.is_broadcast]
+        if set(groups) != kept | gone:
+            continue
+        inner = groups[len(groups) - len(gone) :]
+        return "" if set(inner) == gone else f"{first.name} reduces dimensions that are not rows"
+    dims = [axis for axis in first.logical if not axis.is_broadcast]
+    inner = [domains.group(axis) for axis in dims[len(dims) - len(gone) :]]
+    return "" if set(inner) == gone else f"{first.name} reduces dimensions that are not rows"
+
+
+def _torn(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
+    """Of what follows a reduction, each tensor walks whole rows or none of them."""
+    _, gone = pattern(domains, first)
+    after = after_reduction(fusion)
+    for operation in fusion.operations:
+        if isinstance(operation, Reduction | Welford):
+            continue
+        for output in operation.outputs:
+            if id(output) in after and 0 < len(_walked(domains, output) & gone) < len(gone):
+                return f"{output.name} has some of the dimensions that were reduced, not all"
+    return ""
+
+
+def _walked(domains: DomainMap, tensor: TensorView) -> set[Group]:
+    axes = (*tensor.root, *tensor.logical)
+    return {domains.group(axis) for axis in axes if not axis.is_broadcast}
+
+
+def walks_rows(fusion: Fusion) -> set[int]:
+    """Identities of the computed tensors that have a reduced dimension, reduced or again."""
+    domains = DomainMap(fusion)
+    gone: set[Group] = set()
+    for tensor in reductions(fusion):
+        gone |= pattern(domains, tensor)[1]
+    return {
+        id(tensor)
+        for tensor in fusion.computed
+        if any(
+            domains.group(axis) in gone and not axis.is_broadcast and not axis.is_reduction
+            for axis in (*tensor.root, *tensor.logical)
+        )
+    }
+
+
+def stages(fusion: Fusion) -> dict[int, int]:
+    """By the identity of each computed tensor, how many reductions one after the other it needs."""
+    found: dict[int, int] = {}
+    for operation in fusion.operations:
+        before = max((found.get(id(t), 0) for t in tensor_inputs(operation)), default=0)
+        reduces = isinstance(operation, Reduction | Welford)
+        for output in operation.outputs:
+            found[id(output)] = before + reduces
+    return found

@@ -1,0 +1,232 @@
+"""Choice of threads a row, vectors a thread and rows a block where rows stay in registers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.exprs import Welford
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.layout import InnerRun, find_inner_run
+from warpsmith.schedulers.normalization.resident import bytes_per_element, full_size, lives
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reduction.can import reductions
+from warpsmith.schedulers.reduction.heuristic import memory_ordered
+
+BLOCK_THREADS = 128
+"""Threads of a block that has several short rows."""
+
+SHORT_VECTORS = 128
+"""Rows of up to this many vectors are reduced by the lanes of one warp, without barriers."""
+
+BYTES_IN_FLIGHT = 64
+"""Bytes that a thread loads before it uses the first: 1024 threads of a multiprocessor then have
+64 KB in flight, twice what saturates the memory of an H200."""
+
+MOST_THREADS = 512
+"""Threads of a row, unless its registers need more: two such blocks share a multiprocessor, and one
+loads while the other stores."""
+
+REGISTERS_PER_SM = 65536
+MOST_REGISTERS = 90
+"""Registers that a thread may need by this count: where it says more, kernels spill even with
+128."""
+MOST_BLOCK_THREADS = 1024
+MOST_BLOCKS_PER_SM = 16
+
+FIXED_REGISTERS = 14
+"""Registers for addresses, predicates and results of reductions. With two for each element of a
+vector, which is widened and computed, and those below, no norm or softmax of 1024 to 32768 columns
+spills (NVRTC 13.0; tests/schedulers/test_persistent_registers.py)."""
+
+WELFORD_REGISTERS = 8
+"""More of them where triples are combined."""
+
+PREDICATE_REGISTERS = 8
+"""More of them in blocks of several rows, which may run past the last one."""
+
+RESIDENT_BYTES = 65536
+"""Bytes of rows that a multiprocessor is to hold at once. A part of them is being loaded, some 16
+KB at any time, while the others are reduced or stored."""
+
+MOST_ELEMENTS = 128
+"""Elements of a row in one thread: all loops over them are unrolled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerPersistentParams:
+    """A schedule whose rows stay in registers.
+
+    Attributes:
+        vector: adjacent elements per thread and access.
+        unroll: accesses of a row and input per thread, all issued before the first use.
+        block_x: threads of a row.
+        block_y: rows of a block.
+        blocks_per_sm: blocks that a multiprocessor holds at once.
+        whole: the threads' vectors are exactly the row's, so that none needs a predicate.
+        late: inputs that all rows share are loaded where they are used, not at the start.
+        vectorized: names of the global tensors accessed in vectors.
+    """
+
+    vector: int
+    unroll: int
+    block_x: int
+    block_y: int
+    blocks_per_sm: int
+    whole: bool
+    late: bool
+    vectorized: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The dimensions of the reductions in memory order, and the run that ends them."""
+
+    axes: tuple[IterDomain, ...]
+    run: InnerRun
+
+
+def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> Rows:
+    """Order the dimensions as the largest input has them in memory."""
+    axes = memory_ordered(domains, reductions(fusion)[0], caches)
+    start = len(axes)
+    while start and axes[start - 1].is_reduction:
+        start -= 1
+    return Rows(axes, find_inner_run(domains, axes[start:], caches))
+
+
+def misfit(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem) -> str:
+    """Why the rows of a call cannot stay in registers; empty where they can."""
+    length = _length(fusion, problem)
+    if length == 0:
+        return "its rows are empty"
+    if _choose(fusion, domains, caches, problem) is None:
+        return f"rows of {length} elements do not fit in the registers of one block"
+    return ""
+
+
+def choose(
+    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+) -> InnerPersistentParams:
+    """Everything follows from the row's length; a new row count changes nothing."""
+    params = _choose(fusion, domains, caches, problem)
+    assert params is not None, "misfit was not asked"
+    return params
+
+
+def _choose(
+    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+) -> InnerPersistentParams | None:
+    """What fits: inputs that all rows share are loaded early, unless that keeps rows out."""
+    run = rows_of(fusion, domains, caches).run
+    vector = run.vector(problem)
+    length = _length(fusion, problem)
+    full = full_size(fusion, domains, caches)
+    loaded = sum(c.memory.dtype.size for c in caches if c.load and id(c.register) in full)
+    shared = {id(c.register) for c in caches if c.load} - full
+    welford = any(isinstance(op, Welford) for op in fusion.operations)
+    best: InnerPersistentParams | None = None
+    for late in (False, True) if shared else (False,):
+        living = lives(fusion, caches, shared if late else set())
+        row = _Row(
+            vectors=-(-length // vector),
+            vector=vector,
+            size=bytes_per_element(living, max(1, 4 // vector)),
+            fixed=FIXED_REGISTERS + (WELFORD_REGISTERS if welford else 0),
+        )
+        found = _block(row, max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded))))
+        if found is None:
+            continue
+        block_x, unroll = found
+        blocks = row.blocks_per_sm(block_x, unroll)
+        if best is None or blocks > best.blocks_per_sm:
+            best = InnerPersistentParams(
+                vector=vector,
+                unroll=unroll,
+                block_x=block_x,
+                block_y=_rows_of_block(block_x),
+                blocks_per_sm=blocks,
+                whole=row.vectors == block_x * unroll,
+                late=late,
+                vectorized=run.vectorized(problem, vector),
+            )
+        resident = blocks * _rows_of_block(block_x) * length * loaded
+        if blocks > 1 and resident >= RESIDENT_BYTES:
+            break
+    return best
+
+
+def _length(fusion: Fusion, problem: Problem) -> int:
+    """Elements of a row."""
+    reduced = (axis for axis in reductions(fusion)[0].logical if axis.is_reduction)
+    return math.prod(problem.size(axis.extent) for axis in reduced)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A row of so many vectors, whose elements take `size` bytes of registers each while it stays;
+    `fixed` registers serve other ends.
+    """
+
+    vectors: int
+    vector: int
+    size: int
+    fixed: int
+
+    def registers(self, threads: int, unroll: int) -> int:
+        """Of a thread: what stays, a vector of floats being computed, and the rest."""
+        several = PREDICATE_REGISTERS if _rows_of_block(threads) > 1 else 0
+        stay = -(-unroll * self.vector * self.size // 4)
+        return stay + 2 * self.vector + self.fixed + several
+
+    def blocks_per_sm(self, threads: int, unroll: int) -> int:
+        """Blocks that a multiprocessor has registers for.
+
+        It hands them out 8 a thread, and each of its quarters has its own for a quarter of the
+        warps.
+        """
+        warp = 32 * 8 * -(-self.registers(threads, unroll) // 8)
+        warps = 4 * (REGISTERS_PER_SM // 4 // warp)
+        blocks = warps // -(-threads * _rows_of_block(threads) // 32)
+        return min(blocks, MOST_BLOCKS_PER_SM)
+
+    def fits(self, threads: int, unroll: int) -> bool:
+        needed = self.registers(threads, unroll)
+        small = needed <= MOST_REGISTERS and unroll * self.vector <= MOST_ELEMENTS
+        return small and self.blocks_per_sm(threads, unroll) > 0
+
+
+def _rows_of_block(threads: int) -> int:
+    """Rows that a block has where one takes so many threads."""
+    return max(1, BLOCK_THREADS // threads)
+
+
+def _block(row: _Row, accesses: int) -> tuple[int, int] | None:
+    """(threads of a row, accesses of each), or None where no block has the registers.
+
+    Short rows take the lanes of a warp or some of them, long ones whole warps, as many as leave the
+    fewest threads without work, with about `accesses` a thread.
+    """
+    if row.vectors <= SHORT_VECTORS:
+        lanes = 1
+        while lanes < 32 and lanes * accesses < row.vectors:
+            lanes *= 2
+        unroll = -(-row.vectors // lanes)
+        return (lanes, unroll) if row.fits(lanes, unroll) else None
+    near = (accesses, accesses - 1, accesses + 1, accesses + 2, 2 * accesses)
+    far = range(4, MOST_ELEMENTS + 1, 4)
+    for most in (MOST_THREADS, MOST_BLOCK_THREADS):
+        for tried in (near, far):
+            found = [
+                (threads, unroll)
+                for unroll in tried
+                if unroll > 0
+                and (threads := 32 * -(-row.vectors // (32 * unroll))) <= most
+                and row.fits(threads, unroll)
+            ]
+            if found:
+                return min(found, key=math.prod)
+    return None

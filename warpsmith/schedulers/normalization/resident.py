@@ -1,0 +1,156 @@
+"""What of a row stays in registers from one reduction to the next, and what is computed again.
+
+The reductions that depend on one another cut the work on a row into **stages**: stage `s` has what
+is computed once `s` reductions are done. What two stages read lies in registers between them, or
+is computed again from fewer bytes that lie there: a row of bfloat16 stays as it was loaded, and
+each stage widens it for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from warpsmith.ir import integers
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.exprs import Operation, Reduction, Welford, replace_tensor, tensor_inputs
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.twins import Twins
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.normalization.can import stages, walks_rows
+from warpsmith.schedulers.reduction.can import reductions
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """From which stage to which one a tensor that walks rows is in registers.
+
+    What is loaded before anything else is made in stage -1.
+    """
+
+    tensor: TensorView
+    made: int
+    last: int
+
+
+def compute_again(fusion: Fusion) -> None:
+    """Give later stages their own copies of what is cheaper to compute again than to keep.
+
+    Run it on a fusion with caches.
+    """
+    rows, depths = walks_rows(fusion), stages(fusion)
+    origins = _Origins(fusion, rows)
+    runs: dict[int, int] = {}
+    for operation in reversed(list(fusion.operations)):
+        output = operation.outputs[0]
+        uses = _stages_of_uses(fusion, output, runs)
+        runs.update({id(out): _run(operation, uses, depths) for out in operation.outputs})
+        if id(output) not in rows or len(uses) < 2 or id(output) in origins.of(output):
+            continue
+        for stage in sorted(uses)[1:]:
+            twin = _twin(fusion, output)
+            runs[id(twin)] = stage
+            for use in fusion.uses(output):
+                if runs[id(use.outputs[0])] == stage:
+                    fusion.replace(use, replace_tensor(use, output, twin))
+
+
+def lives(fusion: Fusion, caches: tuple[Cached, ...], late: set[int]) -> tuple[Life, ...]:
+    """What is in registers for longer than one vector takes, as the fusion is now.
+
+    Inputs are loaded first, but those in `late`, which come where they are used.
+    """
+    rows, depths = walks_rows(fusion), stages(fusion)
+    first = {id(c.register) for c in caches if c.load} - late
+    runs: dict[int, int] = {}
+    found: list[Life] = []
+    for operation in reversed(fusion.operations):
+        output = operation.outputs[0]
+        uses = _stages_of_uses(fusion, output, runs)
+        runs.update({id(out): _run(operation, uses, depths) for out in operation.outputs})
+        if id(output) in rows and (len(uses) > 1 or (uses and id(output) in first)):
+            found.append(Life(output, -1 if id(output) in first else min(uses), max(uses)))
+    return tuple(reversed(found))
+
+
+def bytes_per_element(living: tuple[Life, ...], least: int = 1) -> int:
+    """Register bytes that each element of a row takes between the stages where it takes most.
+
+    Within a stage, what is made of a vector takes the place of what it was made of. An element
+    takes the `least` bytes where registers are not shared by several.
+    """
+    last = max((life.last for life in living), default=0)
+    return max(
+        sum(max(life.tensor.dtype.size, least) for life in living if life.made <= stage < life.last)
+        for stage in range(-1, last + 1)
+    )
+
+
+def full_size(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> set[int]:
+    """Identities of the register copies that have an element for each one that is reduced."""
+    whole = _elements(domains, reductions(fusion)[0].logical)
+    return {
+        id(cached.register)
+        for cached in caches
+        if _elements(domains, cached.copy.shape_axes) == whole
+    }
+
+
+def _elements(domains: DomainMap, axes: tuple[IterDomain, ...]) -> Expr:
+    return integers.mul(*(domains.extent_of(axis) for axis in axes if not axis.is_broadcast))
+
+
+class _Origins:
+    """From what each tensor is computed again with the fewest bytes of registers."""
+
+    def __init__(self, fusion: Fusion, rows: set[int]) -> None:
+        self._rows = rows
+        self._inputs = set(map(id, fusion.input_tensors))
+        self._known: dict[int, dict[int, TensorView]] = {}
+
+    def of(self, tensor: TensorView) -> dict[int, TensorView]:
+        """Tensors that walk rows, by identity: itself where nothing before it is smaller."""
+        if id(tensor) not in self._known:
+            self._known[id(tensor)] = self._find(tensor)
+        return self._known[id(tensor)]
+
+    def _find(self, tensor: TensorView) -> dict[int, TensorView]:
+        if id(tensor) not in self._rows:
+            return {}
+        definition = tensor.definition
+        sources = () if definition is None else tensor_inputs(definition)
+        before: dict[int, TensorView] = {}
+        for source in sources:
+            if id(source) in self._inputs:
+                return {id(tensor): tensor}
+            before |= self.of(source)
+        smaller = sum(t.dtype.size for t in before.values()) < tensor.dtype.size
+        return before if smaller else {id(tensor): tensor}
+
+
+def _stages_of_uses(fusion: Fusion, tensor: TensorView, runs: Mapping[int, int]) -> set[int]:
+    return {runs[id(use.outputs[0])] for use in fusion.uses(tensor)}
+
+
+def _run(operation: Operation, uses: set[int], depths: Mapping[int, int]) -> int:
+    """The stage in which an operation runs: with the first that needs its result."""
+    depth = depths[id(operation.outputs[0])]
+    if isinstance(operation, Reduction | Welford):
+        return depth - 1
+    return min(uses, default=depth)
+
+
+def _twin(fusion: Fusion, tensor: TensorView) -> TensorView:
+    """A second tensor that the same operation computes from the same sources."""
+    definition = tensor.definition
+    assert definition is not None
+    known: dict[int, object] = {id(fusion): fusion}
+    known |= {id(source): source for source in tensor_inputs(definition)}
+    operation = Twins(known).operation(definition)
+    twin = operation.outputs[0]
+    twin.number = fusion.register(twin)
+    fusion.insert_after(definition, operation)
+    return twin
