@@ -110,7 +110,7 @@ def reported(
         program=program,
         grid=(grid[0], grid[1], grid[2]),
         block=(block[0], block[1], block[2]),
-        cluster=(1, 1, 1),
+        cluster=kernel.launch.cluster,
         dynamic_shared=evaluate(shared_bytes(kernel), numbers),
         registers=max(binary.registers, 16),
         buffers=tuple(buffers),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from warpsmith.codegen.clusters import cluster_bound, cluster_lines, is_of_cluster, rank_lines
 from warpsmith.codegen.elected import (
     ELECTED_LANE,
     ELECTED_WARP,
@@ -132,10 +133,14 @@ class _Printer:
         self._elected()
         self._shared()
         team = whole_block(self._kernel, self._value)
-        for statement in self._kernel.body[: len(self._kernel.body) - len(self._branches)]:
+        statements = self._kernel.body
+        first = statements.index(self._branches[0]) if self._branches else len(statements)
+        for statement in statements[:first]:
             self._statement(statement, team)
         if self._branches:
             self._dispatch()
+        for statement in statements[first + len(self._branches) :]:
+            self._statement(statement, team)
         start, parameters = self._signature()
         body = "\n".join(self._lines)
         prelude = prelude_text(self._value.pieces)
@@ -159,6 +164,7 @@ class _Printer:
         threads, blocks = bounds(kernel)
         at_once = f", {blocks}" if blocks else ""
         bound = f" __launch_bounds__({threads}{at_once})" if threads else ""
+        bound = cluster_bound(kernel) + bound
         listing = ",\n    ".join(parameters)
         return f'extern "C" __global__ void{bound} ', f"(\n    {listing})"
 
@@ -171,6 +177,7 @@ class _Printer:
         for axis, extent in dims:
             if extent != integers.ONE:
                 self._line(f"const {kind} {axis.name} = {axis.value};")
+        self._all(rank_lines(kernel, self._value))
 
     def _elected(self) -> None:
         """Choose, once, the thread that asks for copies; with roles, one of each warp."""
@@ -302,6 +309,8 @@ class _Printer:
                 self._line(f"// {text}")
             case _ if isinstance(statement, BY_WARPS):
                 self._all(product_lines(statement, value, team))
+            case _ if is_of_cluster(statement):
+                self._all(cluster_lines(statement, value, team))
             case _:
                 self._all(self._rings.lines(statement, team))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Symbol
+from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.nodes import Kernel, Statement
 from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch
 from warpsmith.kernel.traversal import expressions, walk
@@ -39,9 +40,15 @@ class Bundle:
 
 
 def branches_of(kernel: Kernel) -> tuple[Branch, ...]:
-    """The bodies of the kernel's roles, which end its own; none without roles."""
+    """The bodies of the kernel's roles, which end its own; none without roles.
+
+    Only the blocks of a cluster may meet behind them.
+    """
     found = tuple(s for s in kernel.body if isinstance(s, Branch))
-    if found and kernel.body[-len(found) :] != found:
+    body = kernel.body
+    if found and isinstance(body[-1], SynchronizeCluster):
+        body = body[:-1]
+    if found and body[-len(found) :] != found:
         raise InternalError(f"{kernel.name}: statements follow the branch of a role")
     if sum(isinstance(s, Branch) for s in walk(kernel.body)) != len(found):
         raise InternalError(f"{kernel.name}: the branch of a role stands inside a statement")

@@ -222,7 +222,7 @@ def _alone(kernel: Kernel, parts: tuple[Bundle, ...], number: int) -> Source:
         for s in kernel.body
     )
     block = (Symbol("threads", low=1), integers.ONE, integers.ONE)
-    launch = Launch(kernel.launch.grid, block)
+    launch = Launch(kernel.launch.grid, block, cluster=kernel.launch.cluster)
     name = "alone"  # one for all, so that equal code is compiled once
     alone = replace(kernel, name=name, notes=(), body=body, launch=launch)
     return Source(text=cuda_text(alone), entry=name)

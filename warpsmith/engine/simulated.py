@@ -91,7 +91,7 @@ class Memory:
             program=program,
             grid=launch.grid,
             block=launch.block,
-            cluster=(1, 1, 1),
+            cluster=launch.compiled.kernel.launch.cluster,
             dynamic_shared=launch.shared_bytes,
             registers=max(launch.compiled.n_regs, 16),
             buffers=buffers,

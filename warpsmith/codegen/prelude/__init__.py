@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from warpsmith.codegen.prelude.block import BLOCK
+from warpsmith.codegen.prelude.clusters import CLUSTERS
 from warpsmith.codegen.prelude.grid import GRID
 from warpsmith.codegen.prelude.math import MATH
 from warpsmith.codegen.prelude.piece import Piece
@@ -38,6 +39,7 @@ PIECES: Mapping[str, Piece] = MappingProxyType(
             *RINGS,
             *ROLES,
             *PRODUCTS,
+            *CLUSTERS,
         )
     }
 )

@@ -1,0 +1,127 @@
+"""Clusters as CUDA text: the launch bound, a block's rank, and statements about other blocks."""
+
+from __future__ import annotations
+
+from warpsmith.codegen.teams import Team
+from warpsmith.codegen.values import ValueText
+from warpsmith.errors import InternalError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.clusters import (
+    MOST,
+    RANK,
+    REMOTE,
+    ArriveRemote,
+    LoadRemote,
+    ReleaseRemote,
+    StoreAsync,
+    StoreRemote,
+    SynchronizeCluster,
+)
+from warpsmith.kernel.nodes import Buffer, Kernel, Statement
+from warpsmith.kernel.rings import Await
+from warpsmith.kernel.traversal import expressions, walk
+from warpsmith.kernel.waits import WatchedAwait
+
+OF_CLUSTERS = (SynchronizeCluster, *REMOTE)
+"""Statements that `cluster_lines` prints, besides waits of the whole cluster."""
+
+
+def is_of_cluster(statement: Statement) -> bool:
+    """Whether `cluster_lines` prints it."""
+    waits = isinstance(statement, Await) and statement.of_cluster
+    return waits or isinstance(statement, OF_CLUSTERS)
+
+
+def cluster_bound(kernel: Kernel) -> str:
+    """What stands before the kernel's name, ` __cluster_dims__(2, 1, 1)`; empty without clusters.
+
+    Raises InternalError for a cluster that no device runs, and for statements about other blocks
+    where there are none.
+    """
+    cluster, blocks = kernel.launch.cluster, kernel.launch.cluster_blocks
+    if min(cluster) < 1 or blocks > MOST:
+        raise InternalError(f"{kernel.name}: no device runs a cluster of {cluster} blocks")
+    if blocks > 1:
+        return f" __cluster_dims__({', '.join(map(str, cluster))})"
+    for statement in walk(kernel.body):
+        if is_of_cluster(statement):
+            what = type(statement).__name__
+            raise InternalError(f"{kernel.name}: {what} in a launch without clusters")
+    return ""
+
+
+def rank_lines(kernel: Kernel, value: ValueText) -> list[str]:
+    """Declares this block's rank in its cluster, where the kernel asks for it."""
+    asked = kernel.launch.cluster_blocks > 1 and any(
+        isinstance(node, Symbol) and node.name == RANK
+        for statement in walk(kernel.body)
+        for expr in expressions(statement)
+        for node in expr.walk()
+    )
+    if not asked:
+        return []
+    value.pieces.add("cluster")
+    return [f"const {value.type_name(DataType.Index)} {RANK} = ws_cluster_rank();"]
+
+
+def cluster_lines(statement: Statement, value: ValueText, team: Team | None) -> list[str]:
+    """The lines of one statement of `kernel/clusters.py`, or of a wait of the whole cluster.
+
+    Args:
+        team: that runs it; None for the one thread of a single role.
+    """
+    match statement:
+        case SynchronizeCluster(why=why):
+            if team is None or team.pieces:
+                raise InternalError("SynchronizeCluster is for all threads, and stands in a role")
+            value.pieces.add("cluster")
+            return [f"ws_cluster_meet();{f'  // {why}' if why else ''}"]
+        case StoreRemote(buffer=buffer, index=index, value=stored, rank=rank):
+            value.pieces.add("remote")
+            place = _place(buffer, index, value)
+            return [f"ws_remote_store({place}, {value(rank)}, {value(stored)});"]
+        case LoadRemote(target=target, target_index=to, source=source, source_index=index):
+            value.pieces.add("remote")
+            place = f"{_place(source, index, value)}, {value(statement.rank)}"
+            return [f"{value.place(target, to)} = ws_remote_load({place});"]
+        case StoreAsync(buffer=buffer, index=index, value=stored, rank=rank):
+            if statement.bytes not in (4, 8):
+                raise InternalError(f"{buffer.name} has elements of no 4 or 8 bytes for st.async")
+            value.pieces |= {"remote_async", "barrier"}
+            place = f"{_place(buffer, index, value)}, {value(rank)}"
+            barrier = _place(statement.barrier, statement.slot, value)
+            return [f"ws_remote_store_async({place}, {value(stored)}, {barrier});"]
+        case ArriveRemote(barrier=barrier, slot=slot, rank=rank):
+            value.pieces.add("remote_barrier")
+            return [f"ws_remote_arrive({_place(barrier, slot, value)}, {value(rank)});"]
+        case ReleaseRemote(barrier=barrier, slot=slot, rank=rank):
+            if team is None:
+                raise InternalError(
+                    "ReleaseRemote is for warps, and stands in a role of one thread"
+                )
+            value.pieces.add("remote_barrier")
+            place = f"{_place(barrier, slot, value)}, {value(rank)}"
+            return [f"ws_remote_release({place}{team.release});"]
+        case WatchedAwait(slot=slot, site=site, limit=limit):
+            value.pieces.add("cluster_watchdog")
+            end = f"{site.number}, {value(slot)}, {limit}ull"
+            return [f"ws_cluster_wait({_waited(statement, value)}, {end});"]
+        case Await():
+            value.pieces.add("remote_barrier")
+            return [f"ws_cluster_wait({_waited(statement, value)});"]
+    raise InternalError(f"{type(statement).__name__} is no statement about clusters")
+
+
+def _waited(wait: Await, value: ValueText) -> str:
+    return f"{_place(wait.barrier, wait.slot, value)}, {value(wait.parity)}"
+
+
+def _place(buffer: Buffer, index: Expr, value: ValueText) -> str:
+    if buffer.memory is not MemoryType.shared:
+        raise InternalError(
+            f"{buffer.name} is not in shared memory, and other blocks cannot reach it"
+        )
+    return buffer.name if index == integers.ZERO else f"{buffer.name} + {value.operand(index)}"
