@@ -86,6 +86,9 @@ class ValueText:
         if expr.op == "where":
             condition, chosen, other = map(self.operand, expr.args)
             return f"{condition} ? {chosen} : {other}"
+        if expr.op == "divide_full":
+            self.pieces.add("divide_full")
+            return f"ws_divide_full({', '.join(map(self, expr.args))})"
         if expr.op == "one_plus_tanh":
             self.pieces.add("tanh")
             return f"ws_one_plus_tanh({self(first)})"

@@ -18,7 +18,8 @@ from warpsmith.schedulers.normalization import apply as persistent_apply
 from warpsmith.schedulers.normalization import can as persistent_can
 from warpsmith.schedulers.normalization import heuristic as persistent_heuristic
 from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams
-from warpsmith.schedulers.normalization.resident import compute_again
+from warpsmith.schedulers.normalization.resident import Choice, choices
+from warpsmith.schedulers.normalization.two_passes import in_two_passes
 from warpsmith.schedulers.pointwise import apply as pointwise_apply
 from warpsmith.schedulers.pointwise import can as pointwise_can
 from warpsmith.schedulers.pointwise import heuristic as pointwise_heuristic
@@ -46,18 +47,24 @@ SCHEDULERS = (
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A fusion with its caches, ready for one scheduler; `refusals` say why others declined."""
+    """A fusion with its caches, ready for one scheduler; `refusals` say why others declined.
+
+    `residents` are the ways to keep a row in registers, where that is what the scheduler does.
+    """
 
     fusion: Fusion
     caches: tuple[Cached, ...]
     domains: DomainMap
     scheduler: str
     refusals: Refusals
+    residents: tuple[Choice, ...] = ()
 
     def misfit(self, problem: Problem) -> str:
         """Why the scheduler cannot take a call, whose sizes it sees here; empty where it can."""
         if self.scheduler == "inner_persistent":
-            return persistent_heuristic.misfit(self.fusion, self.domains, self.caches, problem)
+            return persistent_heuristic.misfit(
+                self.fusion, self.domains, self.caches, self.residents, problem
+            )
         return ""
 
     def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
@@ -69,7 +76,9 @@ class Candidate:
         if self.scheduler == "matmul":
             return matmul_heuristic.choose(self.fusion, problem), {}
         if self.scheduler == "inner_persistent":
-            return persistent_heuristic.choose(self.fusion, self.domains, self.caches, problem), {}
+            return persistent_heuristic.choose(
+                self.fusion, self.domains, self.caches, self.residents, problem
+            ), {}
         params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
         count = reduction_heuristic.splits(shape, params, problem)
@@ -119,10 +128,12 @@ def select(fusion: Fusion, reasons: Refusals | None = None) -> Candidate:
             remedy="schedule it by hand with manual_execute, or define it as several fusions",
         )
     prepared = copy.deepcopy(fusion)
+    persistent = taken == "inner_persistent"
+    if persistent:
+        in_two_passes(prepared)
     caches = add_caches(prepared)
     if taken == "reduction":
         caches = recompute_after(prepared, caches)
-    if taken == "inner_persistent":
-        compute_again(prepared)
     declined = tuple((name, reason) for name, reason in reasons if reason)
-    return Candidate(prepared, caches, DomainMap(prepared), taken, declined)
+    residents = choices(prepared, caches) if persistent else ()
+    return Candidate(prepared, caches, DomainMap(prepared), taken, declined, residents)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import Operation, Welford, tensor_inputs
+from warpsmith.ir.exprs import Operation
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
@@ -13,7 +13,7 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import merge, parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams, rows_of
-from warpsmith.schedulers.normalization.resident import full_size
+from warpsmith.schedulers.normalization.resident import compute_again, full_size
 from warpsmith.schedulers.reduction.can import reductions
 
 ROW_LOOPS = (
@@ -34,6 +34,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     loop nest each. Each reduction is done within a thread, lane by lane of its vectors, then over
     the lanes, then across the block, whose every thread gets the result.
     """
+    compute_again(fusion, again=params.again)
     domains = DomainMap(fusion)
     rows = rows_of(fusion, domains, caches)
     full = full_size(fusion, domains, caches)
@@ -114,12 +115,8 @@ def _parallelize(tensor: TensorView, keeps: int) -> int:
 
 
 def _factor(tensor: TensorView, outer: int) -> None:
-    """Reduce within a thread first; Welford takes whole vectors, others keep lanes apart."""
-    serial, unroll, _, vector = range(outer, outer + len(ROW_LOOPS))
-    if isinstance(tensor.definition, Welford):
-        rfactor(tensor, [serial, unroll, vector])
-        return
-    rfactor(tensor, [serial, unroll])
+    """Reduce within a thread first, lane by lane, then over the lanes."""
+    rfactor(tensor, [outer, outer + 1])
     rfactor(tensor, [outer + 1])
 
 
@@ -139,12 +136,3 @@ def _spread(
         register.streaming = id(register) in full
         if id(register) in full or not params.late:
             register.compute_at = min(register.compute_at, outer)
-    for operation in fusion.operations:
-        if isinstance(operation, Welford) and len(operation.sources) == 1:
-            _keep_vectors_apart(operation, outer + len(ROW_LOOPS) - 1)
-
-
-def _keep_vectors_apart(step: Operation, position: int) -> None:
-    """Compute a whole vector before a Welford step, which takes all lanes under one count."""
-    for tensor in tensor_inputs(step):
-        tensor.compute_at = min(tensor.compute_at, position)

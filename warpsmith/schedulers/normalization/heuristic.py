@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Welford
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
-from warpsmith.schedulers.normalization.resident import bytes_per_element, full_size, lives
+from warpsmith.schedulers.normalization.resident import Choice, full_size
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.can import reductions
 from warpsmith.schedulers.reduction.heuristic import memory_ordered
@@ -42,13 +41,10 @@ FIXED_REGISTERS = 14
 vector, which is widened and computed, and those below, no norm or softmax of 1024 to 32768 columns
 spills (NVRTC 13.0; tests/schedulers/test_persistent_registers.py)."""
 
-WELFORD_REGISTERS = 8
-"""More of them where triples are combined."""
-
 PREDICATE_REGISTERS = 8
 """More of them in blocks of several rows, which may run past the last one."""
 
-RESIDENT_BYTES = 65536
+RESIDENT_BYTES = 49152
 """Bytes of rows that a multiprocessor is to hold at once. A part of them is being loaded, some 16
 KB at any time, while the others are reduced or stored."""
 
@@ -68,6 +64,7 @@ class InnerPersistentParams:
         blocks_per_sm: blocks that a multiprocessor holds at once.
         whole: the threads' vectors are exactly the row's, so that none needs a predicate.
         late: inputs that all rows share are loaded where they are used, not at the start.
+        again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
     """
 
@@ -78,6 +75,7 @@ class InnerPersistentParams:
     blocks_per_sm: int
     whole: bool
     late: bool
+    again: bool
     vectorized: tuple[str, ...]
 
 
@@ -98,44 +96,55 @@ def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> R
     return Rows(axes, find_inner_run(domains, axes[start:], caches))
 
 
-def misfit(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem) -> str:
+def misfit(
+    fusion: Fusion,
+    domains: DomainMap,
+    caches: tuple[Cached, ...],
+    residents: tuple[Choice, ...],
+    problem: Problem,
+) -> str:
     """Why the rows of a call cannot stay in registers; empty where they can."""
     length = _length(fusion, problem)
     if length == 0:
         return "its rows are empty"
-    if _choose(fusion, domains, caches, problem) is None:
+    if _choose(fusion, domains, caches, residents, problem) is None:
         return f"rows of {length} elements do not fit in the registers of one block"
     return ""
 
 
 def choose(
-    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+    fusion: Fusion,
+    domains: DomainMap,
+    caches: tuple[Cached, ...],
+    residents: tuple[Choice, ...],
+    problem: Problem,
 ) -> InnerPersistentParams:
     """Everything follows from the row's length; a new row count changes nothing."""
-    params = _choose(fusion, domains, caches, problem)
+    params = _choose(fusion, domains, caches, residents, problem)
     assert params is not None, "misfit was not asked"
     return params
 
 
 def _choose(
-    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+    fusion: Fusion,
+    domains: DomainMap,
+    caches: tuple[Cached, ...],
+    residents: tuple[Choice, ...],
+    problem: Problem,
 ) -> InnerPersistentParams | None:
-    """What fits: inputs that all rows share are loaded early, unless that keeps rows out."""
+    """The first way to keep a row that keeps enough rows at once, else the one that keeps most."""
     run = rows_of(fusion, domains, caches).run
     vector = run.vector(problem)
     length = _length(fusion, problem)
     full = full_size(fusion, domains, caches)
     loaded = sum(c.memory.dtype.size for c in caches if c.load and id(c.register) in full)
-    shared = {id(c.register) for c in caches if c.load} - full
-    welford = any(isinstance(op, Welford) for op in fusion.operations)
     best: InnerPersistentParams | None = None
-    for late in (False, True) if shared else (False,):
-        living = lives(fusion, caches, shared if late else set())
+    for choice in residents:
         row = _Row(
             vectors=-(-length // vector),
             vector=vector,
-            size=bytes_per_element(living, max(1, 4 // vector)),
-            fixed=FIXED_REGISTERS + (WELFORD_REGISTERS if welford else 0),
+            size=choice.bytes_per_element(max(1, 4 // vector)),
+            passing=choice.passing,
         )
         found = _block(row, max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded))))
         if found is None:
@@ -150,7 +159,8 @@ def _choose(
                 block_y=_rows_of_block(block_x),
                 blocks_per_sm=blocks,
                 whole=row.vectors == block_x * unroll,
-                late=late,
+                late=choice.late,
+                again=choice.again,
                 vectorized=run.vectorized(problem, vector),
             )
         resident = blocks * _rows_of_block(block_x) * length * loaded
@@ -167,20 +177,22 @@ def _length(fusion: Fusion, problem: Problem) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A row of so many vectors, whose elements take `size` bytes of registers each while it stays;
-    `fixed` registers serve other ends.
+    """A row of so many vectors, whose elements take `size` bytes of registers each.
+
+    For one vector there are `passing` bytes an element more.
     """
 
     vectors: int
     vector: int
     size: int
-    fixed: int
+    passing: int
 
     def registers(self, threads: int, unroll: int) -> int:
         """Of a thread: what stays, a vector of floats being computed, and the rest."""
         several = PREDICATE_REGISTERS if _rows_of_block(threads) > 1 else 0
         stay = -(-unroll * self.vector * self.size // 4)
-        return stay + 2 * self.vector + self.fixed + several
+        work = 2 * self.vector + -(-self.vector * self.passing // 4)
+        return stay + work + FIXED_REGISTERS + several
 
     def blocks_per_sm(self, threads: int, unroll: int) -> int:
         """Blocks that a multiprocessor has registers for.

@@ -8,41 +8,106 @@ each stage widens it for itself.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Operation, Reduction, Welford, replace_tensor, tensor_inputs
+from warpsmith.ir.exprs import (
+    Operation,
+    Pointwise,
+    Reduction,
+    Welford,
+    replace_tensor,
+    tensor_inputs,
+)
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ir.twins import Twins
+from warpsmith.ops.table.transcendental import TRANSCENDENTAL
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.normalization.can import stages, walks_rows
 from warpsmith.schedulers.reduction.can import reductions
 
+COSTLY = frozenset({op.name for op in TRANSCENDENTAL} | {"div", "truediv", "pow", "divide_full"})
+"""Operations of ten instructions and more, which are computed again only to save registers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """From which stage to which one a tensor that walks rows is in registers.
+    """From which stage to which one a tensor that walks rows is in registers, `size` bytes each.
 
     What is loaded before anything else is made in stage -1.
     """
 
-    tensor: TensorView
+    size: int
     made: int
     last: int
 
 
-def compute_again(fusion: Fusion) -> None:
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A way to keep a row in registers.
+
+    Attributes:
+        late: inputs that all rows share are loaded where they are used, not at the start.
+        again: costly values are computed again, too, where that takes fewer bytes.
+        lives: what is in registers for longer than one vector takes.
+        passing: bytes of the late inputs' elements, of which there is a vector each.
+    """
+
+    late: bool
+    again: bool
+    lives: tuple[Life, ...]
+    passing: int
+
+    def bytes_per_element(self, least: int = 1) -> int:
+        """Register bytes that each element of a row takes between the stages where it takes most.
+
+        Within a stage, what is made of a vector takes the place of what it was made of. An element
+        takes the `least` bytes where registers are not shared by several.
+        """
+        last = max((life.last for life in self.lives), default=0)
+        return max(
+            sum(max(life.size, least) for life in self.lives if life.made <= stage < life.last)
+            for stage in range(-1, last + 1)
+        )
+
+
+def choices(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Choice, ...]:
+    """The ways, those of the fewest instructions and waits first.
+
+    The fusion has caches, and is not changed.
+    """
+    full, rows = full_size(fusion, DomainMap(fusion), caches), walks_rows(fusion)
+    shared = sum(
+        cached.memory.dtype.size
+        for cached in caches
+        if cached.load and id(cached.register) in rows - full
+    )
+    found: list[Choice] = []
+    for again in (False, True):
+        twin, copies = copy.deepcopy((fusion, caches))
+        compute_again(twin, again=again)
+        full = full_size(twin, DomainMap(twin), copies)
+        loads = {id(c.register) for c in copies if c.load}
+        for late in (False, True) if shared else (False,):
+            lives = _lives(twin, loads & full if late else loads)
+            found.append(Choice(late, again, lives, shared if late else 0))
+    kept = [choice.lives for choice in found if not choice.again]
+    return tuple(choice for choice in found if not choice.again or choice.lives not in kept)
+
+
+def compute_again(fusion: Fusion, *, again: bool) -> None:
     """Give later stages their own copies of what is cheaper to compute again than to keep.
 
-    Run it on a fusion with caches.
+    Costly values count as cheap only if `again`. Run it on a fusion with caches.
     """
     rows, depths = walks_rows(fusion), stages(fusion)
-    origins = _Origins(fusion, rows)
+    origins = _Origins(fusion, rows, again=again)
     runs: dict[int, int] = {}
     for operation in reversed(list(fusion.operations)):
         output = operation.outputs[0]
@@ -58,13 +123,9 @@ def compute_again(fusion: Fusion) -> None:
                     fusion.replace(use, replace_tensor(use, output, twin))
 
 
-def lives(fusion: Fusion, caches: tuple[Cached, ...], late: set[int]) -> tuple[Life, ...]:
-    """What is in registers for longer than one vector takes, as the fusion is now.
-
-    Inputs are loaded first, but those in `late`, which come where they are used.
-    """
+def _lives(fusion: Fusion, first: set[int]) -> tuple[Life, ...]:
+    """What is in registers, where the tensors in `first` are loaded before anything else."""
     rows, depths = walks_rows(fusion), stages(fusion)
-    first = {id(c.register) for c in caches if c.load} - late
     runs: dict[int, int] = {}
     found: list[Life] = []
     for operation in reversed(fusion.operations):
@@ -72,21 +133,9 @@ def lives(fusion: Fusion, caches: tuple[Cached, ...], late: set[int]) -> tuple[L
         uses = _stages_of_uses(fusion, output, runs)
         runs.update({id(out): _run(operation, uses, depths) for out in operation.outputs})
         if id(output) in rows and (len(uses) > 1 or (uses and id(output) in first)):
-            found.append(Life(output, -1 if id(output) in first else min(uses), max(uses)))
+            made = -1 if id(output) in first else min(uses)
+            found.append(Life(output.dtype.size, made, max(uses)))
     return tuple(reversed(found))
-
-
-def bytes_per_element(living: tuple[Life, ...], least: int = 1) -> int:
-    """Register bytes that each element of a row takes between the stages where it takes most.
-
-    Within a stage, what is made of a vector takes the place of what it was made of. An element
-    takes the `least` bytes where registers are not shared by several.
-    """
-    last = max((life.last for life in living), default=0)
-    return max(
-        sum(max(life.tensor.dtype.size, least) for life in living if life.made <= stage < life.last)
-        for stage in range(-1, last + 1)
-    )
 
 
 def full_size(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> set[int]:
@@ -106,8 +155,9 @@ def _elements(domains: DomainMap, axes: tuple[IterDomain, ...]) -> Expr:
 class _Origins:
     """From what each tensor is computed again with the fewest bytes of registers."""
 
-    def __init__(self, fusion: Fusion, rows: set[int]) -> None:
+    def __init__(self, fusion: Fusion, rows: set[int], *, again: bool) -> None:
         self._rows = rows
+        self._again = again
         self._inputs = set(map(id, fusion.input_tensors))
         self._known: dict[int, dict[int, TensorView]] = {}
 
@@ -121,6 +171,8 @@ class _Origins:
         if id(tensor) not in self._rows:
             return {}
         definition = tensor.definition
+        if isinstance(definition, Pointwise) and definition.op in COSTLY and not self._again:
+            return {id(tensor): tensor}
         sources = () if definition is None else tensor_inputs(definition)
         before: dict[int, TensorView] = {}
         for source in sources:

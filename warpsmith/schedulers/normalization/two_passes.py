@@ -1,0 +1,77 @@
+"""Variances in two passes: where a row stays in registers, the second pass over it costs no memory.
+
+Welford's triples are for rows that are read once and gone. Here the mean is known before the
+squares are summed, which takes half the instructions, and is at least as accurate.
+"""
+
+from __future__ import annotations
+
+from warpsmith.ir import arithmetic, integers
+from warpsmith.ir.domains import IterDomain, IterType
+from warpsmith.ir.exprs import Full, Move, Operation, Pointwise, Reduction, Welford
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import TensorView
+
+
+def in_two_passes(fusion: Fusion) -> None:
+    """Replace each Welford reduction: `sum(x) / n`, then `sum((x - mean)^2)`."""
+    for operation in list(fusion.operations):
+        if not isinstance(operation, Welford):
+            continue
+        position = fusion.operations.index(operation)
+        made = _two_passes(fusion, operation)
+        fusion.operations[position : position + 1] = made
+        for step in made:
+            for output in step.outputs:
+                output.definition = step
+
+
+def _two_passes(fusion: Fusion, welford: Welford) -> list[Operation]:
+    (source,) = welford.sources
+    dtype = source.dtype
+    axes = welford.mean.logical
+    reduced = [axis.is_reduction for axis in axes]
+    count = integers.mul(*(axis.extent for axis in axes if axis.is_reduction))
+
+    def like(tensor: TensorView) -> TensorView:
+        return fusion.tensor(dtype, tuple(IterDomain(a.extent, a.kind) for a in tensor.shape_axes))
+
+    total = fusion.tensor(dtype, tuple(axis.clone() for axis in axes))
+    flat = [IterDomain(a.extent, a.kind) for a in axes if not a.is_reduction]
+    kept = iter(flat)
+    wide = fusion.tensor(
+        dtype,
+        tuple(
+            IterDomain(integers.ONE, IterType.broadcast) if gone else _again(next(kept))
+            for gone in reduced
+        ),
+    )
+    places = iter(range(len(flat)))
+    origin = tuple(None if gone else next(places) for gone in reduced)
+    distance, square = like(source), like(source)
+    _without_reductions(welford.mean, flat)
+    made: list[Operation] = [
+        Reduction("sum", source, total),
+        Pointwise("div", (total, arithmetic.convert(count, dtype)), welford.mean),
+        Move("broadcast", welford.mean, wide, origin),
+        Pointwise("sub", (source, wide), distance),
+        Pointwise("mul", (distance, distance), square),
+        Reduction("sum", square, welford.m2),
+    ]
+    if fusion.uses(welford.count) or welford.count.is_output:
+        number: Expr = arithmetic.convert(count, dtype)
+        _without_reductions(welford.count, [_again(axis) for axis in flat])
+        made.append(Full(number, welford.count))
+    return made
+
+
+def _again(axis: IterDomain) -> IterDomain:
+    return IterDomain(axis.extent, axis.kind)
+
+
+def _without_reductions(tensor: TensorView, axes: list[IterDomain]) -> None:
+    """A result that no reduction computes any more has only the axes that were kept."""
+    tensor.root = tensor.logical = tuple(axes)
+    tensor.loop = list(axes)
+    tensor.transforms = []
