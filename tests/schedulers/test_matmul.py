@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.support.matmuls import check, linear, operands
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.errors import SchedulerRefusal
-from warpsmith.schedulers.matmul import can
+from warpsmith.schedulers.matmul import can, heuristic
+from warpsmith.schedulers.problem import Problem
 
 SIZES = (
     (128, 256, 64),
@@ -57,18 +60,26 @@ def test_pointwise_work_on_the_result() -> None:
 
 def test_tiles_that_a_block_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two blocks for five tiles, in groups of two rows of tiles of which the last is cut short."""
-    from dataclasses import replace
-
-    from warpsmith.schedulers.matmul import heuristic
-
-    chosen = heuristic.choose
-    monkeypatch.setattr(
-        heuristic, "choose", lambda *args: replace(chosen(*args), blocks=2, group=2)
-    )
+    with_params(monkeypatch, blocks=2, group=2)
     x, weight = operands(600, 256, 128, seed=3)
     with knobs.scope(device="sim"):
         (result,) = linear().execute([x, weight])
     check(result, x, weight)
+
+
+@pytest.mark.parametrize("columns", heuristic.COLUMNS)
+def test_tiles_of_every_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    tile = (128, columns, 64)
+    with_params(monkeypatch, tile=tile, stages=heuristic.stages(tile), blocks=2)
+    x, weight = operands(200, 264, 136, seed=7)
+    with knobs.scope(device="sim"):
+        (result,) = linear().execute([x, weight])
+    check(result, x, weight)
+
+
+def with_params(monkeypatch: pytest.MonkeyPatch, **params: object) -> None:
+    chosen = heuristic.choose
+    monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **params))  # type: ignore[arg-type]
 
 
 def test_rows_that_tma_cannot_copy_are_refused() -> None:
@@ -104,3 +115,32 @@ def test_what_is_refused_in_words() -> None:
     assert refused(twice=True) == "it has 2 outputs"
     assert refused(reduced=True) == "it has other operations than pointwise ones beside the product"
     assert "stmatrix stores 16 bits" in refused(wide=True)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "columns"),
+    [
+        (8192, 8192, 8192, (256, 192)),
+        (4096, 4096, 4096, (256,)),
+        (2048, 2048, 2048, (256,)),
+        (1024, 1024, 1024, (64,)),
+        (512, 512, 512, (64,)),
+        (3648, 480, 8632, (128,)),
+    ],
+)
+def test_tiles_that_were_measured_to_be_fastest(
+    m: int, n: int, k: int, columns: tuple[int, ...]
+) -> None:
+    """The best of four on an H200: docs/lessons/matmul.md."""
+    problem = Problem(values={}, alignment={})
+    every = heuristic.candidates(m, problem)
+    best = min(every, key=lambda params: heuristic.predicted_us(params, m, n, k))
+    assert best.tile[1] in columns
+
+
+@pytest.mark.parametrize("tiles", range(1, 200))
+def test_few_places_of_a_group_are_empty(tiles: int) -> None:
+    problem = Problem(values={}, alignment={})
+    group = next(heuristic.candidates(128 * tiles, problem)).group
+    assert min(tiles, 8) <= group <= 16
+    assert -(-tiles // group) * group - tiles < max(1, tiles / 8)

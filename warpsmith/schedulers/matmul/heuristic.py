@@ -1,7 +1,8 @@
-"""Choice of tiles and slots for a matrix product."""
+"""Choice of tiles and slots for a matrix product, by predicted time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsmith.errors import SchedulerRefusal
@@ -9,12 +10,18 @@ from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.schedulers.problem import Problem
 
-TILE = (128, 256, 64)
-"""Rows, columns and depth of a block's tile: two warp groups with 64 x 256 sums each, which take
-128 registers a thread, and rows of 128 bytes of k, which is what a swizzle permutes."""
+ROWS = 128
+DEPTH = 64
+"""Rows of a block's tile, 64 for each of two warp groups, and elements of k that a slot holds: rows
+of 128 bytes, which is what a swizzle permutes."""
 
-STAGES = 4
-"""Slots of 48 KiB for tiles of the operands; what is left of 227 KiB stages the result."""
+COLUMNS = (256, 192, 128, 64)
+"""Columns that a tile may have: half as many registers a thread hold its sums."""
+
+SHARED_BYTES = 226 * 1024
+"""Shared memory of a block, less what barriers and alignment take."""
+
+MOST_STAGES = 8
 
 CHUNK = 64
 STORE_STAGES = 2
@@ -22,6 +29,20 @@ STORE_STAGES = 2
 
 GROUP = 16
 """Most tiles along m that are computed beside each other, so that operands are met in L2 again."""
+
+# Fitted to one H200, 2026-11-21: docs/lessons/matmul.md.
+
+COLUMN_US = 0.0028
+"""Microseconds in which two warp groups multiply 128 rows by one column, over 64 of k."""
+
+TRAFFIC = 11.2e6
+"""Bytes a microsecond that all multiprocessors together load, mostly from L2."""
+
+UNALIGNED = 1.5
+"""So much more is loaded where rows do not start at multiples of 128 bytes."""
+
+START_US = 5.8
+"""A launch, the first loads, and storing the last tile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,26 +72,61 @@ def product_of(fusion: Fusion) -> Matmul:
 
 
 def choose(fusion: Fusion, problem: Problem) -> MatmulParams:
-    """Of the sizes only the number of tiles along m counts, where it is small.
+    """The candidate of the smallest predicted time.
 
     Raises:
         SchedulerRefusal: operands, or a result, that the TMA unit cannot copy.
     """
     product = product_of(fusion)
     _check_rows(fusion, product, problem)
-    rows = problem.size(product.output.root[0].extent)
-    tiles = -(-rows // TILE[0])
-    group = GROUP
-    while group > max(tiles, 1):
-        group //= 2
-    return MatmulParams(
-        tile=TILE,
-        stages=STAGES,
-        chunk=CHUNK,
-        store_stages=STORE_STAGES,
-        group=group,
-        blocks=problem.target.sm_count,
-    )
+    m, n, k = (problem.size(axis.extent) for axis in product.output.root)
+    return min(candidates(m, problem), key=lambda params: predicted_us(params, m, n, k))
+
+
+def candidates(m: int, problem: Problem) -> Iterator[MatmulParams]:
+    """A schedule for each number of columns, the most first."""
+    for columns in COLUMNS:
+        tile = (ROWS, columns, DEPTH)
+        yield MatmulParams(
+            tile=tile,
+            stages=stages(tile),
+            chunk=CHUNK,
+            store_stages=STORE_STAGES,
+            group=_group(_tiles(m, ROWS)),
+            blocks=problem.target.sm_count,
+        )
+
+
+def predicted_us(params: MatmulParams, m: int, n: int, k: int) -> float:
+    """Microseconds of a product of 16-bit operands: as many rounds of tiles as blocks go.
+
+    A step over k takes as long as its products or, where all blocks load at once, its loads.
+    """
+    rows, columns, depth = params.tile
+    groups = _tiles(_tiles(m, rows), params.group)
+    tiles = groups * params.group * _tiles(n, columns)
+    loaded = 2 * (rows + columns) * depth * min(tiles, params.blocks)
+    if 2 * k % 128:
+        loaded *= UNALIGNED
+    step = max(columns * COLUMN_US, loaded / TRAFFIC)
+    return START_US + _tiles(tiles, params.blocks) * _tiles(k, depth) * step
+
+
+def stages(tile: tuple[int, int, int], element: int = 2) -> int:
+    """Slots for tiles of both operands that shared memory holds beside the staged result."""
+    rows, columns, depth = tile
+    staged = STORE_STAGES * rows * CHUNK * element
+    return min((SHARED_BYTES - staged) // ((rows + columns) * depth * element), MOST_STAGES)
+
+
+def _group(tiles: int) -> int:
+    """Tiles along m of one group: many, yet so that few places of the last group are empty."""
+    least, most = (max(min(tiles, bound), 1) for bound in (GROUP // 2, GROUP))
+    return min(range(least, most + 1), key=lambda group: (_tiles(tiles, group) * group, -group))
+
+
+def _tiles(extent: int, edge: int) -> int:
+    return -(-extent // edge)
 
 
 def _check_rows(fusion: Fusion, product: Matmul, problem: Problem) -> None:
