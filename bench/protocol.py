@@ -23,11 +23,11 @@ def measure_protocol(setting: Setting, *, quick: bool) -> list[Row]:
 
     kernels: tuple[tuple[str, Callable[[], Any], tuple[int, ...], float], ...] = (
         ("norm", norm, (8192, 4096), 20e3),
-        ("matmul", matmul, (8192, 8192, 8192), 50e3),
+        ("matmul", matmul, (8192, 8192, 8192, 8192), 50e3),
     )
     rows = []
     for name, schedule, shape, limit_us in kernels:
-        fusion = schedule().fusion
+        fusion = schedule()
         kernel = lower(fusion, name, DataType.Int32)
         values = dict(zip(_sizes(name), shape, strict=True))
         times = []
@@ -39,7 +39,7 @@ def measure_protocol(setting: Setting, *, quick: bool) -> list[Row]:
             Row(
                 suite=SUITE,
                 problem=name,
-                shape=shape,
+                shape=shape[:3],
                 dtype="float",
                 impl="warpsmith",
                 us=significant(statistics.median(times), 3),
@@ -54,7 +54,8 @@ def measure_protocol(setting: Setting, *, quick: bool) -> list[Row]:
 
 def _sizes(name: str) -> tuple[str, ...]:
     """Names of the sizes of a kernel's inputs."""
-    return ("T0_size0", "T0_size1") if name == "norm" else ("T0_size0", "T1_size1", "T0_size1")
+    products = ("T0_size0", "T0_size1", "T1_size0", "T1_size1")
+    return ("T0_size0", "T0_size1") if name == "norm" else products
 
 
 def norm(groups: int = 2, stages: int = 4, columns: int = 4096) -> Any:
@@ -85,52 +86,19 @@ def norm(groups: int = 2, stages: int = 4, columns: int = 4096) -> Any:
         rows.circular_buffer(stages, role="load", stage_slice_position=3)
         fd.sched.inline_at(y, 3, best_effort=True, selected_tensors=rest)
         fd.sched.inline_most([partial])
-    return fd
+    return fd.fusion
 
 
-def matmul(stages: int = 3) -> Any:
-    """Tiles of 128 x 256 by 64: a load role over tile and depth, 256 threads, a store role."""
-    from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
+def matmul() -> Any:
+    """The kernel of a large matrix product as the scheduler makes it: tiles of 128 x 256 x 64."""
+    from warpsmith import DataType, FusionDefinition
+    from warpsmith.schedulers.problem import Problem
+    from warpsmith.schedulers.select import select
 
     with FusionDefinition() as fd:
         a, b = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(2))
-        product = fd.ops.mul(
-            fd.ops.broadcast(a, [False, False, True]), fd.ops.broadcast(b, [True, False, False])
-        )
-        c: Any = fd.ops.cast(fd.ops.sum(product, [1]), DataType.BFloat16)
-        fd.add_output(c)
-        fd.sched.set_registers("off")
-        total: Any = fd.fusion.producers(c)[0]
-        loads: list[Any] = [t.cache_after(op_type=LoadStoreOpType.tma) for t in (a, b)]
-        result: Any = c.cache_before()
-        staged = result.cache_after()
-        c.set_load_store_op(LoadStoreOpType.tma)
-        total.split(2, 256)
-        total.split(1, 64)
-        total.split(0, 128)  # [rows, row, depth, step, columns, column]
-        total.reorder({4: 1, 2: 2, 3: 3, 1: 4, 0: 0, 5: 5})  # [rows, columns, depth, step, ...]
-        total.merge(0)
-        total.split(0, SMS)  # [turns, blocks, depth, step, row, column]
-        total.axis(1).parallelize(ParallelType.grid_x)
-        fd.sched.transform_like(total)
-        for load in loads:
-            load.set_memory_type(MemoryType.shared)
-        loads[0].reorder({5: 3})
-        loads[0].reorder({5: 4})  # [turns, blocks, depth, column, row, step]
-        loads[1].reorder({4: 3})  # [turns, blocks, depth, row, step, column]
-        for tensor in (*loads, c):
-            tensor.axis(-2).parallelize(ParallelType.tma)
-            tensor.axis(-1).parallelize(ParallelType.tma)
-        total.axis(5).parallelize(ParallelType.block_x)
-        fd.sched.parallelize_like(total, 2, [*loads, c])
-        apart = {id(t) for t in (total, *loads, c)}
-        rest = [t for t in fd.fusion.computed if id(t) not in apart]
-        fd.sched.parallelize_like(total, selected_tensors=rest)
-        fd.sched.inline_at(total, 3, selected_tensors=loads)
-        fd.sched.inline_at(c, 2, best_effort=True, selected_tensors=[total, result, staged])
-        fd.sched.inline_most([t for t in rest if t is not result and t is not staged])
-        for load in loads:
-            load.circular_buffer(stages, role="load")
-        staged.set_memory_type(MemoryType.shared)
-        c.set_role("store")
-    return fd
+        fd.add_output(fd.ops.linear(a, b))
+    candidate = select(fd.fusion)
+    values = dict(zip(_sizes("matmul"), (8192, 8192, 8192, 8192), strict=True))
+    params, _ = candidate.choose(Problem(values=values, alignment={}))
+    return candidate.scheduled(params)

@@ -105,7 +105,7 @@ def predicted_us(params: MatmulParams, m: int, n: int, k: int) -> float:
     rows, columns, depth = params.tile
     groups = _tiles(_tiles(m, rows), params.group)
     tiles = groups * params.group * _tiles(n, columns)
-    loaded = 2 * (rows + columns) * depth * min(tiles, params.blocks)
+    loaded = 2.0 * (rows + columns) * depth * min(tiles, params.blocks)
     if 2 * k % 128:
         loaded *= UNALIGNED
     step = max(columns * COLUMN_US, loaded / TRAFFIC)
