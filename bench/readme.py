@@ -13,6 +13,8 @@ from bench.table import by_size, geomean, speedup, tables
 SUITES = (
     "pointwise",
     "reduction",
+    "norm_fwd",
+    "softmax",
     "matmul",
     "rings",
     "roles",

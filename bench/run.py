@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import matmul, pointwise, reduction, rings, roles
+from bench import matmul, norms, pointwise, reduction, rings, roles
 from bench.measure import ContextLost, Setting, measure, setting_here
 from bench.peers import Peers
 from bench.problem import Problem
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SUITES = (
     "pointwise",
     "reduction",
+    "norm_fwd",
+    "softmax",
     "matmul",
     "rings",
     "roles",
@@ -36,6 +38,8 @@ PEERS = ("auto", "none", "fast")
 _PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "pointwise": pointwise.problems,
     "reduction": reduction.problems,
+    "norm_fwd": norms.norm_problems,
+    "softmax": norms.softmax_problems,
     "matmul": matmul.problems,
     "rings": rings.problems,
     "roles": roles.problems,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import warpsmith
-from bench import ceilings, matmul, pointwise, reduction
+from bench import ceilings, matmul, norms, pointwise, reduction
 from bench.peers import contenders, versions
 from bench.problem import Problem, outputs_of
 from warpsmith import knobs
@@ -25,6 +25,8 @@ SMALL = [
         pointwise.transpose_add(6, 16, dtype),
         *(reduction.total(over, 6, 16, dtype) for over in reduction.AXES),
         *(reduction.var_mean(over, 6, 16, dtype) for over in reduction.AXES),
+        *(make(6, 16, dtype) for make in (norms.layer_norm, norms.rms_norm, norms.residual)),
+        *(make(6, 16, dtype) for make in (norms.softmax, norms.log_softmax, norms.softmax_bwd)),
     )
 ]
 SMALL.append(matmul.linear(8, 24, 16, "bfloat16"))
@@ -56,12 +58,21 @@ def test_bytes_are_those_of_the_inputs_and_the_outputs(problem: Problem) -> None
     assert problem.bytes_moved == sum(t.nbytes for t in (*inputs, *outputs))
 
 
-@pytest.mark.parametrize("family", [pointwise, reduction, matmul])
-def test_problems_are_told_apart_by_name_shape_and_dtype(family: Any) -> None:
+@pytest.mark.parametrize(
+    "problems",
+    [
+        pointwise.problems,
+        reduction.problems,
+        matmul.problems,
+        norms.norm_problems,
+        norms.softmax_problems,
+    ],
+)
+def test_problems_are_told_apart_by_name_shape_and_dtype(problems: Any) -> None:
     for quick in (True, False):
-        titles = [problem.title for problem in family.problems(quick=quick)]
+        titles = [problem.title for problem in problems(quick=quick)]
         assert len(set(titles)) == len(titles)
-    assert len(list(family.problems(quick=True))) < len(list(family.problems(quick=False)))
+    assert len(list(problems(quick=True))) < len(list(problems(quick=False)))
 
 
 @pytest.mark.parametrize(("dtype", "item_bytes"), [("bfloat16", 2), ("float", 4)])
