@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -195,7 +197,7 @@ def _turns(
     phases = sorted((phase, slot) for name, slot, phase in over if name == ring.full.name)
     for phase, slot in phases:
         full, empty = (over.get((b.name, slot, phase)) for b in (ring.full, ring.empty))
-        if full is None or empty is None:
+        if full is None or (empty is None and (phase + 1, slot) in phases):
             raise ValueError(f"{ring.name} slot {slot} is not emptied in phase {phase}")
         looked = min(
             mark.at
@@ -211,24 +213,45 @@ def _turns(
         own = tuple(
             copy.span
             for copy in copies
-            if (copy.barrier >= 0 and places[copy.barrier] == (ring.full.name, slot))
-            or (copy.barrier < 0 and copy.warp in users)
-            if looked <= copy.span.begin <= empty
-            if copy.barrier >= 0 or copy.span.begin >= full
+            if (
+                places[copy.barrier] == (ring.full.name, slot)
+                if copy.barrier >= 0
+                else copy.warp in users
+            )
+            and copy.span.begin
+            in (
+                range(looked, full + 1)
+                if copy.barrier >= 0
+                else _turn_of(marks[copy.warp], ring, full)
+            )
         )
+        if empty is None:  # the slot is not filled again, and nobody says that it is free
+            empty = max((span.end for span in own), default=full)
         result.append(Turn(ring.name, slot, len(result), phase, looked, full, empty, own))
     return tuple(result)
 
 
+def _turn_of(marks: Sequence[_Mark], ring: Ring, full: int) -> range:
+    """Cycles from when a warp finds a slot full until it finds the next one."""
+    looks = [m.at for m in marks if not m.arrives and m.barrier == ring.full.name]
+    mine = bisect_left(looks, full)
+    return range(looks[mine], looks[mine + 1] if mine + 1 < len(looks) else sys.maxsize)
+
+
 def _works(marks: Sequence[_Mark]) -> tuple[Work, ...]:
-    """From the last of some looks to the last of the arrivals that follow them."""
+    """From the last of some looks to the last of the arrivals that follow them.
+
+    Whoever looks for the next slot of a ring without an arrival in between has asked for a copy.
+    """
     runs = [list(run) for _, run in groupby(marks, key=lambda mark: mark.arrives)]
-    pairs = [
-        Span(before[-1].at, after[-1].at)
-        for before, after in pairwise(runs)
-        if not before[0].arrives
-    ]
-    return tuple(Work(number, span) for number, span in enumerate(pairs))
+    spans: list[Span] = []
+    for before, after in pairwise(runs):
+        if not before[0].arrives:
+            names = [mark.barrier for mark in before]
+            again = [m for place, m in enumerate(before) if m.barrier in names[place + 1 :]]
+            spans += [Span(mark.at, mark.at) for mark in again]
+            spans.append(Span(before[-1].at, after[-1].at))
+    return tuple(Work(number, span) for number, span in enumerate(spans))
 
 
 def _waits(events: Sequence[Event], warp: int) -> tuple[Span, ...]:

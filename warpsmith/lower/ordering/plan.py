@@ -25,6 +25,7 @@ from warpsmith.lower.ordering.guards import Guard, guards
 from warpsmith.lower.ordering.meetings import place_meetings
 from warpsmith.lower.ordering.products import delay_releases, place_batches
 from warpsmith.lower.ordering.scopes import Scope, Site, scopes, sites
+from warpsmith.lower.ordering.stores import delay_arrivals
 from warpsmith.lower.ordering.touches import Done
 from warpsmith.lower.ordering.tree import Node, common, inside
 
@@ -92,6 +93,8 @@ def _order_groups(
     for done in (Done.COPIES, Done.STORES):
         asking = [s for s in own if s.touch.done is done and _is_shared(s.touch.buffer)]
         place_commits(own, done, {s: _holder(s, found, rest) for s in asking})
+    later = delay_arrivals(scope, [guard for guard in rest if not guard.first.touch.writes])
+    rest = [guard for guard in rest if guard not in later]
     _await(scope, found, rest, Done.COPIES)
     fence_edges(found)
     fence_fills(rest)

@@ -1,0 +1,102 @@
+"""Stores by the TMA unit from a role of one thread: several on their way, slots released late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Expr
+from warpsmith.kernel.nodes import If
+from warpsmith.kernel.rings import Advance, Arrive, AwaitCopies, Begin, Cursor, Jump
+from warpsmith.lower.ordering.groups import commits, waits
+from warpsmith.lower.ordering.guards import Guard
+from warpsmith.lower.ordering.scopes import Scope, moving
+from warpsmith.lower.ordering.touches import Done
+from warpsmith.lower.ordering.tree import Node
+
+
+def delay_arrivals(scope: Scope, guards: Sequence[Guard]) -> list[Guard]:
+    """Let stores be on their way in all slots but the one that threads fill meanwhile.
+
+    Where the TMA unit fills them, half are left to loads on their way.
+
+    Before::
+
+        for i: { await full; store; commit; arrive at empty[slot]; advance }
+
+    After, with three slots::
+
+        begin open
+        for i: { await full; store; commit; await all groups but 2;
+                 if open == 2: arrive at empty[slot - 2];
+                 if open < 2: advance open;  advance }
+
+    The slots of the last stores are never filled again, and nobody waits for them.
+
+    Returns the edges that are ordered by it: none where the thread comes by slots of other rings,
+    too, for whoever fills one might wait for the other, or by slots of other groups in between.
+    """
+    mine = [guard for guard in guards if guard.first.touch.done is Done.STORES]
+    rings = {guard.ring.name for guard in guards}
+    cursor, arrival = (mine[0].first.cursor, mine[0].arrival) if mine else (None, None)
+    if not scope.single or len(rings) != 1 or cursor is None or arrival is None:
+        return []
+    begin, advance = _begin(scope, cursor), moving(scope.root, cursor)
+    if any(guard.arrival is not arrival for guard in mine) or advance is None or begin is None:
+        return []
+    if not _in_turn(scope, arrival, advance, cursor) or not _is_committed(arrival):
+        return []
+    assert isinstance(arrival.statement, Arrive)
+    by_unit = any(guard.second.touch.done is Done.BYTES for guard in mine)
+    most = (cursor.stages - 1) // 2 if by_unit else cursor.stages - 1
+    if not most:
+        return []
+    count = Cursor(f"{cursor.name}_open", cursor.stages)
+    begin.after(Begin(count))
+    late = Arrive(arrival.statement.barrier, _back(cursor, most))
+    full = Apply("eq", (count.slot, integers.index(most)), DataType.Bool)
+    (wait,) = arrival.before(AwaitCopies(bulk=True, pending=most))
+    (released,) = arrival.before(If(full, (late,), uniform=True))
+    arrival.before(If(integers.less(count.slot, most), (Advance(count),), uniform=True))
+    arrival.remove()
+    assert released.body is not None
+    for guard in mine:
+        guard.nodes.append(wait)
+        guard.arrival = released.body[0]
+    return mine
+
+
+def _begin(scope: Scope, cursor: Cursor) -> Node | None:
+    found = (n for n in scope.root.walk() if n.statement == Begin(cursor))
+    return next(found, None)
+
+
+def _in_turn(scope: Scope, arrival: Node, advance: Node, cursor: Cursor) -> bool:
+    """Whether each turn ends with this arrival, and goes on to the next slot."""
+    moves = [
+        node
+        for node in scope.root.walk()
+        if isinstance(node.statement, Advance | Jump) and node.statement.cursor.name == cursor.name
+    ]
+    return (
+        moves == [advance]
+        and advance.statement == Advance(cursor)
+        and isinstance(arrival.statement, Arrive)
+        and arrival.statement.slot == cursor.slot
+        and advance in arrival.siblings[arrival.place :]
+    )
+
+
+def _is_committed(arrival: Node) -> bool:
+    """Whether the stores of a turn are one group, which nothing waits for yet."""
+    before = [node.statement for node in arrival.siblings[: arrival.place]]
+    waited = any(waits(statement, Done.STORES) is not None for statement in before)
+    return not waited and sum(commits(statement, Done.STORES) for statement in before) == 1
+
+
+def _back(cursor: Cursor, by: int) -> Expr:
+    """The slot so many before a cursor's."""
+    early = integers.less(cursor.slot, by)
+    wrapped = integers.add(cursor.slot, cursor.stages - by)
+    return Apply("where", (early, wrapped, integers.sub(cursor.slot, by)), DataType.Index)
