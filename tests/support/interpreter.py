@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tests.support.clustering import Peers
 from tests.support.memory import NUMPY_TYPES, Cell, Fault, Memory, sure
 from tests.support.multiplying import Operand, Products, matrix_lanes
 from tests.support.reducing import (
@@ -28,6 +29,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, evaluate
+from warpsmith.kernel.clusters import RANK, LoadRemote, StoreRemote, SynchronizeCluster
 from warpsmith.kernel.nodes import (
     Accumulate,
     Buffer,
@@ -153,12 +155,17 @@ class _Machine:
         self._value = Evaluator(self._names, self._load, bits, lanes.count)
         self._memory = memory
         self._shared = [self._new(b, lanes.blocks) for b in kernel.shared]
+        self._peers = Peers(lanes.grid, kernel.launch.cluster, int(np.prod(lanes.block)))
+        self._names[RANK] = sure(self._peers.ranks[lanes.block_of])
+        for shared in self._shared:
+            self._peers.watch(shared)
         self._alignments = dict(kernel.alignments)
         self._products = Products(lanes.block_of, int(np.prod(lanes.block)))
 
     def run(self) -> None:
         self._all(self._kernel.body, None)
         self._products.end()
+        self._peers.end()
 
     def _all(self, statements: tuple[Statement, ...], mask: Mask) -> None:
         for statement in statements:
@@ -206,6 +213,15 @@ class _Machine:
                 for memory in self._shared:
                     memory.barrier()
                 self._products.barrier()
+            case SynchronizeCluster():
+                self._one(Synchronize(), mask)
+                self._peers.met()
+            case StoreRemote(buffer=buffer, index=index, value=value, rank=rank):
+                cell = self._typed(value, buffer, mask)
+                self._store(buffer, index, cell, mask, rank=rank)
+            case LoadRemote(target=target, target_index=to, source=source):
+                element = Element(source, statement.source_index)
+                self._store(target, to, self._load(element, mask, rank=statement.rank), mask)
             case FenceProxy():
                 if mask is not None and not mask.all():
                     raise Fault("FenceProxy is reached by some threads only")
@@ -238,19 +254,23 @@ class _Machine:
         return np.zeros_like(self._threads)
 
     def _places(
-        self, buffer: Buffer, index: Expr, mask: Mask, lane: int = 0
+        self, buffer: Buffer, index: Expr, mask: Mask, lane: int = 0, rank: Expr | None = None
     ) -> tuple[Memory, np.ndarray, np.ndarray]:
         """(memory, flat place and number of each thread that takes part)."""
         memory = self._memory[buffer.name]
         data = np.broadcast_to(self._value.index(index, mask), (self._lanes.count,)) + lane
         threads, rows = self._threads, self._rows(buffer)
+        if rank is not None:
+            ranks = np.broadcast_to(self._value.index(rank, mask), (self._lanes.count,))
+            taking_part = ranks if mask is None else np.where(mask, ranks, 0)
+            rows = self._peers.rows(rows, taking_part)
         if mask is not None:
             data, threads, rows = data[mask], threads[mask], rows[mask]
         memory.check_inside(data)
         return memory, rows * memory.size + data, threads
 
-    def _load(self, element: Element, mask: Mask, lane: int = 0) -> Cell:
-        memory, places, threads = self._places(element.buffer, element.index, mask, lane)
+    def _load(self, element: Element, mask: Mask, lane: int = 0, rank: Expr | None = None) -> Cell:
+        memory, places, threads = self._places(element.buffer, element.index, mask, lane, rank)
         if element.buffer.memory is MemoryType.local:
             self._products.touched(element.buffer)
         return self._spread(memory.load(places, threads), mask)
@@ -273,8 +293,9 @@ class _Machine:
         *,
         update: bool = False,
         lane: int = 0,
+        rank: Expr | None = None,
     ) -> None:
-        memory, places, threads = self._places(buffer, index, mask, lane)
+        memory, places, threads = self._places(buffer, index, mask, lane, rank)
         action = memory.update if update else memory.store
         action(places, threads, cell.where(mask))
         if buffer.memory is MemoryType.local:

@@ -7,6 +7,7 @@ is defined until it is written; what is read before carries "undefined" along th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +15,9 @@ import numpy as np
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.nodes import Buffer
+
+if TYPE_CHECKING:
+    from tests.support.clustering import Accesses
 
 NUMPY_TYPES: dict[DataType, np.dtype] = {
     DataType.Double: np.dtype(np.float64),
@@ -66,6 +70,9 @@ class Memory:
         buffer: what it is.
         rows: threads, blocks or 1.
         size: elements of a row.
+
+    Attributes:
+        between: what blocks of a cluster do to it; None without clusters.
     """
 
     def __init__(self, buffer: Buffer, rows: int, size: int) -> None:
@@ -73,12 +80,15 @@ class Memory:
         self.size = size
         self.data = np.zeros(rows * size, NUMPY_TYPES[buffer.dtype])
         self.defined = np.zeros(rows * size, np.bool_)
+        self.between: Accesses | None = None
         watched = buffer.memory is not MemoryType.local
         self._writer = np.full(rows * size if watched else 0, NOBODY)
         self._reader = np.full(rows * size if watched else 0, NOBODY)
 
     def load(self, places: np.ndarray, threads: np.ndarray) -> Cell:
         """Read flat places, one for each thread."""
+        if self.between is not None:
+            self.between.read(places, threads)
         if self.buffer.memory is MemoryType.shared:
             writer = self._writer[places]
             self._expect(
@@ -104,6 +114,8 @@ class Memory:
             self._expect(self._writer[places] == NOBODY, places, "is written a second time")
             self._writer[places] = threads
             self._expect(self._writer[places] == threads, places, "is written by two threads")
+        if self.between is not None:
+            self.between.write(places, threads)
         if buffer.memory is MemoryType.shared:
             reader, writer = self._reader[places], self._writer[places]
             self._expect(

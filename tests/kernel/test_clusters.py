@@ -1,0 +1,157 @@
+"""Clusters in the Kernel form: what they mean, and walks over them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support import cluster_kernels as sums
+from tests.support.cluster_kernels import RowSum, without
+from tests.support.interpreter import run_kernel
+from tests.support.memory import Fault, Memory
+from warpsmith.ir import integers
+from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.clusters import (
+    RANK,
+    ArriveRemote,
+    LoadRemote,
+    ReleaseRemote,
+    StoreAsync,
+    StoreRemote,
+    SynchronizeCluster,
+)
+from warpsmith.kernel.nodes import Buffer, Element, Kernel, Launch, Statement, Synchronize
+from warpsmith.kernel.printer import kernel_text
+from warpsmith.kernel.traversal import (
+    barriers,
+    expressions,
+    map_expressions,
+    read,
+    walk,
+    written,
+)
+
+MEETINGS = ("push", "pull", "gather")
+
+
+def run(case: RowSum, kernel: Kernel) -> np.ndarray:
+    """What the interpreter leaves in Y."""
+    memory = {buffer.name: Memory(buffer, 1, case.size) for buffer in kernel.parameters}
+    memory["X"].data[:], memory["X"].defined[:] = case.inputs(), True
+    run_kernel(kernel, {}, memory)
+    return memory["Y"].data
+
+
+@pytest.mark.parametrize("blocks", [2, 4])
+@pytest.mark.parametrize("way", MEETINGS)
+def test_the_interpreter_reaches_other_blocks(way: str, blocks: int) -> None:
+    case = RowSum(way, blocks, rows=2)
+    np.testing.assert_array_equal(run(case, case.kernel()), case.expected(case.inputs()))
+
+
+@pytest.mark.parametrize("instead", [(), (Synchronize("of the block"),)])
+@pytest.mark.parametrize(
+    ("way", "rows", "meeting", "fault"),
+    [
+        ("push", 1, sums.STARTED, "may not have started"),
+        ("push", 1, sums.EXCHANGED, "is read, which another block wrote"),
+        ("push", 2, sums.READ, "is written, which another block read"),
+        ("pull", 1, sums.EXCHANGED, "may not have started"),
+        ("pull", 1, sums.READ, "may have ended"),
+        ("pull", 2, sums.READ, "is written, which another block read"),
+        ("gather", 1, sums.STARTED, "may not have started"),
+        ("gather", 1, sums.EXCHANGED, "is read, which another block wrote"),
+        ("gather", 1, sums.READ, "may have ended"),
+    ],
+)
+def test_the_interpreter_misses_meetings(
+    way: str, rows: int, meeting: Statement, fault: str, instead: tuple[Statement, ...]
+) -> None:
+    case = RowSum(way, 2, rows)
+    with pytest.raises(Fault, match=fault):
+        run(case, without(case.kernel(), meeting, *instead))
+
+
+def test_a_rank_that_the_cluster_has_not() -> None:
+    case = RowSum("gather", 2)
+    (sent,) = (s for s in walk(case.kernel().body) if isinstance(s, StoreRemote))
+    far = map_expressions(sent, lambda e: Const(2) if e == sent.rank else e)
+    with pytest.raises(Fault, match="rank 2 is none of a cluster of 2 blocks"):
+        run(case, without(case.kernel(), sent, far))
+
+
+def test_a_grid_that_is_no_multiple_of_the_cluster() -> None:
+    case = RowSum("push", 2)
+    launch = Launch((Const(5), integers.ONE, integers.ONE), case.launch.block, cluster=(2, 1, 1))
+    odd = replace(case.kernel(), launch=launch)
+    with pytest.raises(Fault, match="no multiple of the cluster"):
+        run(case, odd)
+
+
+# --- walks -------------------------------------------------------------------------------------
+
+A, B, D = (Buffer(n, DataType.Float, MemoryType.shared, Const(8)) for n in "ABD")
+BAR = Buffer("bar", DataType.Int, MemoryType.shared, Const(2))
+N, SLOT, PEER = (Symbol(name, low=0) for name in ("n", "slot", "peer"))
+OF_D = Element(D, N)
+
+STATEMENTS: tuple[tuple[Statement, tuple[Buffer, ...], tuple[Buffer, ...], str], ...] = (
+    (SynchronizeCluster("words"), (), (), "synchronize the cluster  (words)"),
+    (StoreRemote(A, N, OF_D, PEER), (A,), (D,), "A[n] of block peer = D[n]"),
+    (LoadRemote(A, N, B, SLOT, PEER), (A,), (B,), "A[n] = B[slot] of block peer"),
+    (
+        StoreAsync(A, N, OF_D, PEER, BAR, SLOT),
+        (A,),
+        (D,),
+        "A[n] of block peer = D[n], counted at bar[slot]",
+    ),
+    (ArriveRemote(BAR, SLOT, PEER), (), (), "arrive at bar[slot] of block peer"),
+    (ReleaseRemote(BAR, SLOT, PEER), (), (), "release bar[slot] of block peer"),
+)
+
+
+@pytest.mark.parametrize(("statement", "writes", "reads", "text"), STATEMENTS)
+def test_effects_and_text(
+    statement: Statement, writes: tuple[Buffer, ...], reads: tuple[Buffer, ...], text: str
+) -> None:
+    assert written(statement) == writes
+    assert read(statement) == reads
+    assert barriers(statement) == ((BAR,) if "bar[" in text else ())
+    assert text in kernel_text(without(RowSum("push", 2).kernel(), sums.EXCHANGED, statement))
+
+
+@pytest.mark.parametrize("statement", [s for s, *_ in STATEMENTS])
+def test_every_expression_is_rewritten(statement: Statement) -> None:
+    def doubled(expr: Expr) -> Expr:
+        return integers.mul(expr, 2) if expr.dtype is DataType.Index else expr
+
+    after = expressions(map_expressions(statement, doubled))
+    assert after == tuple(map(doubled, expressions(statement)))
+    assert map_expressions(statement, lambda expr: expr) == statement
+
+
+def test_what_is_for_whole_warps_or_blocks() -> None:
+    together = {type(s) for s, *_ in STATEMENTS if s.collective}
+    assert together == {SynchronizeCluster, ReleaseRemote}
+
+
+def test_launches_and_waits_as_text() -> None:
+    text = kernel_text(RowSum("arrive", 4).kernel())
+    assert "  cluster (4, 1, 1)\n" in text
+    assert "await arrived[0] parity 0 of the cluster\n" in text
+    assert RANK in text
+    assert "cluster" not in kernel_text(
+        Kernel(
+            name="k",
+            parameters=(),
+            scalars=(),
+            shared=(),
+            body=(),
+            launch=Launch((Const(1),) * 3, (Const(1),) * 3),
+            index_type=DataType.Int32,
+        )
+    )
