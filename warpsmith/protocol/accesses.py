@@ -10,6 +10,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.kernel.clusters import LoadRemote, StoreRemote, SynchronizeCluster
 from warpsmith.kernel.nodes import (
     Accumulate,
     Buffer,
@@ -59,6 +60,7 @@ SYNCHRONIZING = (
     Reduce,
     Release,
     Synchronize,
+    SynchronizeCluster,
 )
 """Statements that have a step, or move a cursor; copies by the TMA unit come with them."""
 
@@ -145,6 +147,10 @@ def accesses(statement: Statement) -> tuple[Access, ...]:
             found += _shared(statement.target, statement.target_index, way)
         case StoreMatrix(target=target, target_index=index):
             found += _shared(target, index, Way.WRITE)
+        case StoreRemote(buffer=buffer, index=index):
+            found += _shared(buffer, index, Way.WRITE)
+        case LoadRemote(source=source, source_index=index):
+            found += _shared(source, index, Way.READ)
         case Multiply(a=a, b=b):
             found += [Access(tile.buffer, tile.index, Way.MULTIPLY) for tile in (a, b)]
         case TileCopy(how=how, stores=stores) if not how.is_tma:

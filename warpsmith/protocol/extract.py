@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
@@ -110,7 +111,7 @@ class _Extraction:
     ) -> list[Step]:
         role, block = team.role, self.kernel.launch.block
         scope = Scope({**self.known, ELECTED.name: int(number == 0)})
-        before = tuple(s for s in self.kernel.body if not isinstance(s, Branch))
+        before = tuple(takewhile(lambda s: not isinstance(s, Branch), self.kernel.body))
         extents = _evaluated(block, self.known)
         start = Runner(
             number=number,

@@ -9,9 +9,11 @@ from typing import NoReturn
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.scalar import evaluate
+from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch, Role
 from warpsmith.protocol import registers
+from warpsmith.protocol.clusters import check_clusters
 from warpsmith.protocol.rules import Break, Broken, Rule
 
 NAMED_BARRIERS = 16
@@ -38,14 +40,15 @@ def check_resources(kernel: Kernel, known: Mapping[str, int]) -> None:
 
     Raises:
         Broken: roles overlap or leave the block, share a named barrier, or have registers that
-            `setmaxnreg` cannot set.
+            `setmaxnreg` cannot set; or as `check_clusters` says.
     """
+    check_clusters(kernel)
     values = dict(known)
     spans = []
     for statement in kernel.body:
         if isinstance(statement, Branch):
             spans.append(_span(statement.role, values))
-        elif spans:
+        elif spans and not isinstance(statement, SynchronizeCluster):
             _broken(Rule.LAUNCH, "statements follow the bodies of roles", (spans[-1].role.name,))
     x, y, z = (evaluate(extent, values) for extent in kernel.launch.block)
     threads = x * y * z

@@ -25,6 +25,7 @@ class Rule(Enum):
     PROXY = ("WS0914", "a fence orders what threads and asynchronous units do")
     LIFETIME = ("WS0915", "a barrier is used only between its initialization and its end")
     LAUNCH = ("WS0916", "roles are disjoint warps of the block")
+    CLUSTER = ("WS0917", "one block is judged by itself")
 
     @property
     def code(self) -> str:

@@ -1,0 +1,77 @@
+"""What the protocol check, which runs one block, says of blocks that work together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support import cluster_kernels as sums
+from tests.support import cluster_roles as roles
+from tests.support.cluster_kernels import RowSum, without
+from tests.support.cluster_roles import RoleSum
+from warpsmith.errors import ProtocolError
+from warpsmith.kernel.clusters import SynchronizeCluster
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.roles import Branch
+from warpsmith.protocol import check
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("way", ["push", "pull", "gather"])
+def test_blocks_that_only_meet_pass(way: str, rows: int) -> None:
+    assert check(RowSum(way, 4, rows).kernel(), {}).steps > 0
+
+
+@pytest.mark.parametrize("way", ["push", "pull", "gather"])
+def test_a_meeting_that_the_block_itself_needs(way: str) -> None:
+    with pytest.raises(ProtocolError, match="parts.*read before anything fills it") as failure:
+        check(without(RowSum(way, 2).kernel(), sums.EXCHANGED), {})
+    assert failure.value.code == "WS0907"
+
+
+@pytest.mark.parametrize(
+    ("way", "what"),
+    [
+        ("arrive", "arrivals at arrived of another block"),
+        ("release", "arrivals at arrived of another block"),
+        ("async", "bytes for arrived of another block"),
+    ],
+)
+def test_what_other_blocks_do_to_barriers_is_refused(way: str, what: str) -> None:
+    with pytest.raises(ProtocolError, match=f"{what} cannot be judged") as failure:
+        check(RowSum(way, 2).kernel(), {})
+    assert failure.value.code == "WS0917"
+
+
+def bare_roles() -> Kernel:
+    """The two roles without their bodies, between two meetings of the cluster."""
+    kernel = RoleSum(2).kernel()
+    body = tuple(replace(s, body=()) if isinstance(s, Branch) else s for s in kernel.body)
+    return replace(kernel, body=body)
+
+
+def test_waits_for_other_blocks_are_refused() -> None:
+    kernel = RoleSum(2).kernel()
+    (branch,) = (s for s in bare_roles().body if isinstance(s, Branch) and s.role.single)
+    full = next(s for s in kernel.body if isinstance(s, Branch) and s.role.single)
+    waiting = without(kernel, full, replace(branch, body=(roles.FILLED,)))
+    with pytest.raises(ProtocolError, match="a wait for other blocks at ring0_full") as failure:
+        check(waiting, {})
+    assert failure.value.code == "WS0917"
+    assert "collect" in str(failure.value)
+
+
+def test_blocks_may_meet_before_and_after_roles() -> None:
+    assert check(bare_roles(), {}).steps > 0
+
+
+def test_blocks_may_not_meet_inside_a_role() -> None:
+    kernel = bare_roles()
+    inside = tuple(
+        replace(s, body=(SynchronizeCluster(),)) if isinstance(s, Branch) else s
+        for s in kernel.body
+    )
+    with pytest.raises(ProtocolError, match="to meet inside a role") as failure:
+        check(replace(kernel, body=inside), {})
+    assert failure.value.code == "WS0911"
