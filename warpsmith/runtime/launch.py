@@ -12,7 +12,21 @@ from warpsmith.runtime.source import Binary
 # What every kernel may use of shared memory, static and dynamic together, without asking.
 _SHARED_BYTES_UNASKED = 48 * 1024
 
+# Blocks of a cluster that run on every device with clusters (CUDA C++ Programming Guide).
+_CLUSTER_BLOCKS_UNASKED = 8
+
 Extent = tuple[int, int, int]
+
+
+def check_clusters(entry: str, grid: Extent, cluster: Extent) -> None:
+    """Raise DeviceError for a grid that is no multiple of the cluster along x, y or z."""
+    if any(blocks % part for blocks, part in zip(grid, cluster, strict=True)):
+        raise DeviceError(
+            f"kernel `{entry}` has a grid of {grid} blocks, which is no multiple of its cluster of "
+            f"{cluster}",
+            code="WS0606",
+            remedy="make the grid larger, and leave out the work of blocks that are too many",
+        )
 
 
 class LoadedKernel:
@@ -34,6 +48,7 @@ class LoadedKernel:
         self.module = module = check(self._driver.cuModuleLoadData(binary.cubin))
         self._function = check(self._driver.cuModuleGetFunction(module, entry.encode()))
         check(self._driver.cuFuncLoad(self._function))
+        self._allow_clusters()
         self._shared_bytes_allowed = max(_SHARED_BYTES_UNASKED - binary.static_shared_bytes, 0)
         self._launch = self._driver.cuLaunchKernel
         # The bindings' wrapper of the stream of the last launch: it seldom changes.
@@ -91,6 +106,17 @@ class LoadedKernel:
             ) from None
         finally:
             check(self._driver.cuCtxPopCurrent())
+
+    def _allow_clusters(self) -> None:
+        """Ask for clusters that some devices do not run, where the kernel has such."""
+        attribute = self._driver.CUfunction_attribute
+        blocks = 1
+        for axis in ("WIDTH", "HEIGHT", "DEPTH"):
+            kind = getattr(attribute, f"CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_{axis}")
+            blocks *= max(check(self._driver.cuFuncGetAttribute(kind, self._function)), 1)
+        if blocks > _CLUSTER_BLOCKS_UNASKED:
+            kind = attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            check(self._driver.cuFuncSetAttribute(self._function, kind, 1))
 
     def _allow_shared_bytes(self, shared_bytes: int) -> None:
         """Raise the function's limit of dynamic shared memory, once for the largest launch."""

@@ -1,0 +1,78 @@
+"""Kernels with clusters in the engine: launches are checked, and simulated with their clusters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support import mapped_kernel
+from tests.support.cluster_kernels import RowSum
+from warpsmith.codegen.cuda import cuda_text, shared_bytes
+from warpsmith.engine.compiled import CompiledKernel
+from warpsmith.engine.launches import CallPlan, Launch, plan_call
+from warpsmith.engine.plan import PlannedSegment
+from warpsmith.engine.simulated import Memory
+from warpsmith.errors import DeviceError
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import evaluate
+from warpsmith.knobs import Knobs
+from warpsmith.runtime.cache import CubinCache
+from warpsmith.runtime.source import Source
+from warpsmith.schedulers.problem import Target
+from warpsmith.schedulers.segment import Segment
+
+
+def planned(columns: int, cluster: tuple[int, int, int], folder: Path) -> CallPlan:
+    """A call of a kernel that has a block for each 32 columns along x."""
+    kernel = mapped_kernel.kernel()
+    kernel = replace(kernel, launch=replace(kernel.launch, cluster=cluster))
+    source = Source(text=mapped_kernel.text(), entry="mapped")
+    binary = CubinCache(folder).get_or_compile(source)
+    compiled = CompiledKernel(kernel, source.text, binary, integers.ZERO)
+    program = mapped_kernel.fusion()
+    variant = (None, DataType.Int32, (), None)
+    segment = PlannedSegment(Segment(program, ("T0",), ("T1",)), None, {variant: compiled})
+    values = {"T0_size0": 8, "T0_size1": columns, "T1_size0": 8, "T0_stride0": columns}
+    return plan_call(program, (segment,), values, {}, Target(), Knobs(cache_dir=folder))
+
+
+def test_the_grid_is_a_multiple_of_the_cluster(tmp_path: Path) -> None:
+    count = 4 * mapped_kernel.COLUMNS
+    (launch,) = planned(count, (4, 1, 1), tmp_path).launches
+    assert launch.grid[0] == 4
+    with pytest.raises(DeviceError, match=r"a grid of \(5, .* its cluster of \(4, 1, 1\)"):
+        planned(count + 4, (4, 1, 1), tmp_path)
+
+
+def test_whole_clusters_are_simulated(tmp_path: Path) -> None:
+    case = RowSum("gather", 4)
+    kernel = case.kernel()
+    source = Source(text=cuda_text(kernel), entry=kernel.name)
+    shared = shared_bytes(kernel)
+    compiled = CompiledKernel(
+        kernel, source.text, CubinCache(tmp_path).get_or_compile(source), shared
+    )
+    launch = Launch(
+        compiled=compiled,
+        params=None,
+        grid=(8, 1, 1),
+        block=(64, 1, 1),
+        shared_bytes=evaluate(shared, {}),
+        pointers=("X", "Y"),
+        maps=(),
+        scalars=(),
+        constants=(),
+        formats="PP",
+        workspaces=(),
+    )
+    memory, x, y = Memory(), case.inputs(), np.zeros(case.size, np.float32)
+    memory.add("X", x, defined=True)
+    memory.add("Y", y, defined=False)
+    report = memory.run(launch, {}, schedules=2)
+    assert report.verdict == "clean", str(report)
+    memory.take_out("Y", y)
+    np.testing.assert_array_equal(y, case.expected(x))
