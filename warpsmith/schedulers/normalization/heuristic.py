@@ -38,8 +38,8 @@ MOST_BLOCKS_PER_SM = 16
 
 FIXED_REGISTERS = 14
 """Registers for addresses, predicates and results of reductions. With two for each element of a
-vector, which is widened and computed, and those below, no norm or softmax of 1024 to 32768 columns
-spills (NVRTC 13.0; tests/schedulers/test_persistent_registers.py)."""
+vector, which is widened and computed, and those below, norms and softmaxes of 1024 to 16384 columns
+spill two registers at most (NVRTC 13.0; tests/schedulers/test_persistent_registers.py)."""
 
 PREDICATE_REGISTERS = 8
 """More of them in blocks of several rows, which may run past the last one."""
