@@ -23,6 +23,12 @@ RANK = "cluster_rank"
 """Name of the symbol that is a block's rank in its cluster."""
 
 
+def rank_of(block: tuple[int, int, int], cluster: tuple[int, int, int]) -> int:
+    """The rank in its cluster of a block with that index in the grid."""
+    x, y, z = (index % extent for index, extent in zip(block, cluster, strict=True))
+    return x + cluster[0] * (y + cluster[1] * z)
+
+
 def rank_in(launch: Launch) -> Symbol:
     """The rank of this block in its cluster: `%cluster_ctarank`."""
     return Symbol(RANK, low=0, extent=Const(launch.cluster_blocks))

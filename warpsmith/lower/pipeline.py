@@ -11,6 +11,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.clusters import RANK
 from warpsmith.kernel.nodes import Buffer, Kernel, Statement
 from warpsmith.kernel.rings import ELECTED
 from warpsmith.kernel.roles import Branch
@@ -152,7 +153,7 @@ def _parameter_names(fusion: Fusion) -> frozenset[str]:
 
 def _with_scalars(kernel: Kernel) -> Kernel:
     """List the symbols that the kernel needs from its launch, in order of first use."""
-    known = {kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES)} | {ELECTED.name}
+    known = {kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES)} | {ELECTED.name, RANK}
     needed: dict[str, Symbol] = {}
     used: list[Expr] = [buffer.size for buffer in kernel.shared]
     for statement in walk(kernel.body):

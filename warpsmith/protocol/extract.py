@@ -9,6 +9,7 @@ from itertools import takewhile
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.scalar import Expr, evaluate
+from warpsmith.kernel.clusters import RANK, rank_of
 from warpsmith.kernel.nodes import Buffer, Kernel, Reciprocal, Reduce, Statement
 from warpsmith.kernel.rings import ELECTED, InitBarriers
 from warpsmith.kernel.roles import WARP, Branch, Role
@@ -37,6 +38,7 @@ def launch_values(kernel: Kernel, values: Mapping[str, int], block: Extents) -> 
         known |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
     for symbol, value in kernel.derived:
         known.setdefault(symbol.name, evaluate(value, known))
+    known[RANK] = rank_of(block, kernel.launch.cluster)
     return known | {kind.name: place for kind, place in zip(GRID_TYPES, block, strict=True)}
 
 

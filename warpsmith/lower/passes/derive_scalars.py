@@ -8,6 +8,7 @@ from dataclasses import replace
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.clusters import RANK
 from warpsmith.kernel.nodes import (
     Kernel,
     Let,
@@ -33,7 +34,7 @@ def derive_scalars(kernel: Kernel) -> Kernel:
 
     What a role names before its loops is its own no more than what all threads name.
     """
-    varying = {kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES)}
+    varying = {RANK, *(kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES))}
     varying |= {symbol.name for statement in walk(kernel.body) for symbol in defined(statement)}
     lets = Counter(s.symbol.name for s in walk(kernel.body) if isinstance(s, Let))
     own = frozenset(name for name, count in lets.items() if count > 1)

@@ -8,6 +8,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.kernel.clusters import RANK
 from warpsmith.kernel.nodes import (
     Element,
     For,
@@ -34,7 +35,7 @@ def multiply_divisions(kernel: Kernel) -> Kernel:
     """
     if kernel.index_type is not DataType.Int32:
         return kernel
-    varying = {kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES)}
+    varying = {RANK, *(kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES))}
     varying |= {s.symbol.name for s in walk(kernel.body) if isinstance(s, For)}
     inner = varying | {symbol.name for s in walk(kernel.body) for symbol in defined(s)}
     made: dict[Expr, Reciprocal] = {}
