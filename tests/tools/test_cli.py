@@ -28,6 +28,9 @@ def plain(x):
 def broken(x):
     return ops.permute(x, [0, 5])
 
+def turned(x):
+    return ops.permute(x, [1, 0]) * 2.0
+
 number = 3
 """
 
@@ -116,6 +119,15 @@ def test_explain_takes_plain_functions_and_prints_kernels(program: Path) -> None
     assert result.exit_code == 0, result.output
     assert "scheduler   reduction" in result.output
     assert 'extern "C" __global__' in result.output
+
+
+def test_explain_lists_what_orders_accesses(program: Path) -> None:
+    result = call("explain", f"{program}:turned", "float[1024,2048]", "--sync")
+    assert result.exit_code == 0, result.output
+    assert ": read after write, straight on" in result.output
+    assert "by        barrier of the block: other threads wrote it" in result.output
+    assert "__syncthreads();" in result.output
+    assert "edge" not in call("explain", f"{program}:turned", "float[1024,2048]").output
 
 
 @pytest.mark.parametrize(

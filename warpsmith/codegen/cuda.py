@@ -60,10 +60,15 @@ from warpsmith.kernel.roles import WARP, Branch
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """CUDA C++ of a kernel whose name is still open; it includes nothing."""
+    """CUDA C++ of a kernel whose name is still open; it includes nothing.
+
+    Attributes:
+        places: (number, line from 1 on) of all lines of each statement that has a number.
+    """
 
     before_name: str
     after_name: str
+    places: tuple[tuple[int, int], ...] = ()
 
     def named(self, name: str) -> str:
         return f"{self.before_name}{name}{self.after_name}"
@@ -126,6 +131,7 @@ class _Printer:
         self._reductions = ReductionText(kernel, self._value)
         self._branches = branches_of(kernel)
         self._lines: list[str] = []
+        self._places: list[tuple[int, int]] = []
         self._depth = 1
 
     def printed(self) -> Printed:
@@ -145,7 +151,10 @@ class _Printer:
         body = "\n".join(self._lines)
         prelude = prelude_text(self._value.pieces)
         notes = "".join(f"// {note}\n" for note in self._kernel.notes)
-        return Printed(f"{prelude}\n{notes}{start}", f"{parameters} {{\n{body}\n}}\n")
+        before, after = f"{prelude}\n{notes}{start}", f"{parameters} {{\n"
+        first = (before + after).count("\n") + 1
+        places = tuple((number, first + line) for number, line in self._places)
+        return Printed(before, f"{after}{body}\n}}\n", places)
 
     # --- frame ---------------------------------------------------------------------------------
 
@@ -276,6 +285,8 @@ class _Printer:
 
     def _statement(self, statement: Statement, team: Team | None) -> None:
         value = self._value
+        ordering = statement.statement if isinstance(statement, ByLane) else statement
+        first = len(self._lines)
         match statement:
             case Declare(buffer=buffer):
                 kind = value.type_name(buffer.dtype)
@@ -313,6 +324,9 @@ class _Printer:
                 self._all(cluster_lines(statement, value, team))
             case _:
                 self._all(self._rings.lines(statement, team))
+        if ordering.number:
+            lines = range(first, len(self._lines))
+            self._places += [(ordering.number, line) for line in lines]
 
     def _copy(self, copy: CopyVector) -> None:
         """A register array moves to or from memory as one vector."""

@@ -82,11 +82,11 @@ class Executable:
         binding = self._binder(inputs)
         return self._plan(binding, knobs or knob_module.current())
 
-    def explain(self) -> str:
+    def explain(self, *, sync: bool = False) -> str:
         """What was chosen for the last signature, and why."""
         if self._last_plan is None:
             return "nothing was planned yet: call the fusion, or plan_for, first"
-        return explain_call(self._last_plan.segments, self._last_plan)
+        return explain_call(self._last_plan.segments, self._last_plan, sync=sync)
 
     def _fitting(self, problem: Problem) -> tuple[PlannedSegment, ...]:
         """Segments of which each can take a call: schedulers that cannot are left out."""

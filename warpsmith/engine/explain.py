@@ -8,11 +8,16 @@ from dataclasses import fields
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.plan import PlannedSegment
 from warpsmith.engine.role_facts import ring_line, ring_rows, role_line, role_rows
+from warpsmith.engine.sync_facts import sync_lines
 from warpsmith.schedulers.problem import Problem
 
 
-def explain_call(segments: Sequence[PlannedSegment], call: CallPlan) -> str:
-    """One paragraph a kernel: scheduler, runners-up, parameters, launch, resources."""
+def explain_call(segments: Sequence[PlannedSegment], call: CallPlan, *, sync: bool = False) -> str:
+    """One paragraph a kernel: scheduler, runners-up, parameters, launch, resources.
+
+    Args:
+        sync: list what orders the accesses of memory, too, with the lines of CUDA.
+    """
     count = len(call.launches)
     lines = [f"{count} kernel{'s' if count != 1 else ''}"]
     by_kernel = {id(launch.compiled): launch for launch in call.launches}
@@ -21,6 +26,8 @@ def explain_call(segments: Sequence[PlannedSegment], call: CallPlan) -> str:
             (by_kernel[id(k)] for k in planned.kernels.values() if id(k) in by_kernel), None
         )
         lines += _segment(number, planned, launch, call.problem)
+        if sync and launch is not None:
+            lines += sync_lines(launch.compiled.kernel)
     return "\n".join(lines) + "\n"
 
 

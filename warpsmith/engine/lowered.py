@@ -73,9 +73,9 @@ class Compiled:
         call = Simulated(self._executable.fusion, self._call)
         return Verification(call.verify(self._inputs, schedules=schedules)[1])
 
-    def explain(self) -> str:
+    def explain(self, *, sync: bool = False) -> str:
         """Which scheduler took what, why the others did not, and with which parameters."""
-        return explain_call(self._call.segments, self._call)
+        return explain_call(self._call.segments, self._call, sync=sync)
 
 
 class _Joined(Mapping[str, str | bytes]):

@@ -196,9 +196,13 @@ class FusionDefinition:
         verification: Verification = executable.verify(given, schedules=schedules)
         return verification
 
-    def explain(self) -> str:
-        """What was chosen for the last call, and why."""
-        text: str = self._ready(self._scheduled).explain()
+    def explain(self, *, sync: bool = False) -> str:
+        """What was chosen for the last call, and why.
+
+        Args:
+            sync: list what orders accesses of memory, too, with the lines of CUDA.
+        """
+        text: str = self._ready(self._scheduled).explain(sync=sync)
         return text
 
     def _run(

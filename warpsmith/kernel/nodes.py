@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.orders import Order
 from warpsmith.kernel.tiles import TensorMap, TileNeeds
 
 if TYPE_CHECKING:
@@ -61,9 +62,15 @@ class Element(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Base of the statements."""
+    """Base of the statements.
+
+    Attributes:
+        number: by which `Kernel.orders` knows a statement that orders others; 0 for all others.
+    """
 
     collective: ClassVar[bool] = False
+
+    number: int = field(default=0, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +301,7 @@ class Kernel:
         tile_needs: what launches check before the TMA unit may copy a tensor.
         left_to_threads: tensors that were to be copied by TMA and are not, each with the reason.
         rings: circular buffers that barriers of their own guard.
+        orders: dependences between accesses, and what orders them; empty before they are ordered.
         exchanged: names of the buffers of which some thread reads what another one wrote.
         scalars: sizes, strides, user's scalars and launch symbols that the body uses.
         shared: shared buffers, in dynamic shared memory.
@@ -325,4 +333,5 @@ class Kernel:
     left_to_threads: tuple[tuple[str, str], ...] = ()
     rings: tuple[Ring, ...] = ()
     budgets: Budgets | None = None
+    orders: tuple[Order, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=())

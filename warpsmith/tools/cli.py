@@ -79,11 +79,14 @@ def explain(
         list[str], typer.Argument(help="One an argument: 'bfloat16[8192,4096]', or a number.")
     ],
     cuda: Annotated[bool, typer.Option("--cuda", help="Print the kernels too.")] = False,
+    sync: Annotated[
+        bool, typer.Option("--sync", help="List what orders accesses of memory, and why.")
+    ] = False,
 ) -> None:
     """Say how a function would be compiled for these arguments, and why; needs no GPU."""
     from warpsmith.tools.explain import explain_function
 
-    typer.echo(explain_function(target, arguments, with_cuda=cuda))
+    typer.echo(explain_function(target, arguments, with_cuda=cuda, with_sync=sync))
 
 
 @app.command()

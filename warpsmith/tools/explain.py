@@ -20,13 +20,16 @@ from warpsmith.tools.texts import kernel_source
 _SPEC = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\]")
 
 
-def explain_function(target: str, arguments: Sequence[str], *, with_cuda: bool) -> str:
+def explain_function(
+    target: str, arguments: Sequence[str], *, with_cuda: bool, with_sync: bool = False
+) -> str:
     """The choices for a function, as text.
 
     Args:
         target: `FILE.py:FUNCTION`; a plain function counts as one that `fuse` decorates.
         arguments: one a parameter, see `parse_argument`.
         with_cuda: append the kernels.
+        with_sync: list what orders accesses of memory, with the lines of the kernels.
 
     Raises ArgumentError and DefinitionError for a target or an argument that cannot be used.
     """
@@ -34,7 +37,7 @@ def explain_function(target: str, arguments: Sequence[str], *, with_cuda: bool) 
     function = load_function(target)
     fused: Any = function if hasattr(function, "lower") else warpsmith.fuse(function)
     compiled = fused.lower(*values).compile()
-    parts = [compiled.explain().rstrip("\n")]
+    parts = [compiled.explain(sync=with_sync).rstrip("\n")]
     if with_cuda:
         parts += [kernel_source(str(kernel.asm["cuda"])) for kernel in compiled.kernels]
     return "\n\n".join(parts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.domains import MemoryType
-from warpsmith.kernel.nodes import Buffer, Kernel
+from warpsmith.kernel.nodes import Buffer, Comment, Kernel
 from warpsmith.kernel.rings import AwaitCopies
 from warpsmith.lower.ordering.edges import Edge, edges
 from warpsmith.lower.ordering.fences import fence_edges, fence_fills, fence_refills
@@ -23,7 +23,7 @@ from warpsmith.lower.ordering.groups import (
 )
 from warpsmith.lower.ordering.guards import Guard, guards
 from warpsmith.lower.ordering.meetings import place_meetings
-from warpsmith.lower.ordering.products import delay_releases, place_batches
+from warpsmith.lower.ordering.products import Batch, delay_releases, place_batches
 from warpsmith.lower.ordering.scopes import Scope, Site, scopes, sites
 from warpsmith.lower.ordering.stores import delay_arrivals
 from warpsmith.lower.ordering.touches import Done
@@ -37,11 +37,15 @@ class Plan:
     Attributes:
         edges: within one scope.
         guards: through the rings.
+        batches: of products.
+        ends: stores, with the wait for all of them at the end of their scope.
     """
 
     scopes: tuple[Scope, ...]
     edges: tuple[Edge, ...]
     guards: tuple[Guard, ...]
+    batches: tuple[Batch, ...]
+    ends: tuple[tuple[Site, Node], ...]
 
 
 def planned(kernel: Kernel) -> Plan:
@@ -57,14 +61,17 @@ def planned(kernel: Kernel) -> Plan:
     _check_apart(by_scope, ringed)
     through = guards(kernel.rings, [site for own in by_scope for site in own])
     within: list[Edge] = []
+    batches: list[Batch] = []
+    ends: list[tuple[Site, Node]] = []
     for scope, own in zip(bodies, by_scope, strict=True):
         found = edges([s for s in own if s.touch.buffer.name not in ringed], kernel.exchanged)
         place_meetings(found)
         mine = [guard for guard in through if guard.first.scope is scope]
-        _order_groups(scope, own, found, mine)
+        batches += _order_groups(scope, own, found, mine)
+        ends += _finish(scope, own)
         within += found
     fence_refills(through)
-    return Plan(bodies, tuple(within), tuple(through))
+    return Plan(bodies, tuple(within), tuple(through), tuple(batches), tuple(ends))
 
 
 def _check_apart(by_scope: Sequence[Sequence[Site]], ringed: set[str]) -> None:
@@ -85,7 +92,7 @@ def _check_apart(by_scope: Sequence[Sequence[Site]], ringed: set[str]) -> None:
 
 def _order_groups(
     scope: Scope, own: Sequence[Site], found: Sequence[Edge], mine: Sequence[Guard]
-) -> None:
+) -> list[Batch]:
     """Groups of copies, stores and products: commits, waits, and the fences between them."""
     batches = place_batches(scope, own)
     late = [guard for batch in batches for guard in delay_releases(batch, mine, own)]
@@ -100,7 +107,7 @@ def _order_groups(
     fence_fills(rest)
     _await(scope, found, rest, Done.STORES)
     _await(scope, found, rest, Done.PRODUCTS)
-    _finish(scope, own)
+    return batches
 
 
 def _is_shared(buffer: Buffer) -> bool:
@@ -148,15 +155,15 @@ def _awaited(scope: Scope, edge: Edge, done: Done) -> Node:
     return known
 
 
-def _finish(scope: Scope, own: Sequence[Site]) -> None:
+def _finish(scope: Scope, own: Sequence[Site]) -> list[tuple[Site, Node]]:
     """At its end, the thread that asked for stores waits until all of them have been read."""
     stored = [s for s in own if s.touch.done is Done.STORES]
     if not stored or all(_over(site) for site in stored):
-        return
-    wait = AwaitCopies(bulk=True)
-    (end,) = scope.root.last(wait)
-    by_one(end, wait, scope)
+        return []
+    (end,) = scope.root.last(Comment("the end"))
+    wait = by_one(end, AwaitCopies(bulk=True), scope)
     end.remove()
+    return [(site, wait) for site in stored]
 
 
 def _over(site: Site) -> bool:

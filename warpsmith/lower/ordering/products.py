@@ -25,6 +25,7 @@ class Batch:
         nodes: in one list, the first and the last included.
     """
 
+    scope: Scope
     nodes: list[Node]
     sums: tuple[Buffer, ...]
     fence: Node
@@ -51,7 +52,7 @@ def place_batches(scope: Scope, sites: Sequence[Site]) -> list[Batch]:
         sums = tuple(dict.fromkeys(s.accumulators for s in found if isinstance(s, Multiply)))
         (fence,) = run[0].before(FenceProducts(sums))
         (commit,) = run[-1].after(CommitProducts())
-        result.append(Batch(run, sums, fence, commit))
+        result.append(Batch(scope, run, sums, fence, commit))
     return result
 
 
@@ -125,9 +126,10 @@ def delay_releases(batch: Batch, guards: Sequence[Guard], sites: Sequence[Site])
         assert condition.body is not None
         delayed += condition.body
         node.remove()
-    over, *_ = loop.after(end, *_if_it_ran(extent, late))
+    over, *last = loop.after(end, *_if_it_ran(extent, late))
+    last = [each for node in last for each in node.body or [node]]
     for guard in mine:
-        guard.nodes += [batch.fence, batch.commit, wait, over]
+        guard.nodes += [batch.commit, wait, over, *last]
         guard.arrival = delayed[list(cursors).index(guard.arrival)]
     return mine
 

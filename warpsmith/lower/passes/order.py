@@ -8,6 +8,7 @@ from warpsmith.kernel.nodes import If, Kernel
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.ordering.plan import planned
+from warpsmith.lower.ordering.words import orders, starts
 
 
 def order(kernel: Kernel) -> Kernel:
@@ -40,9 +41,10 @@ def order(kernel: Kernel) -> Kernel:
     Raises:
         InternalError: an edge that nothing can order where it is.
     """
-    if not kernel.shared:
+    if not kernel.shared or kernel.orders:
         return kernel
     plan = planned(kernel)
+    found = orders(plan)
     if plan.scopes[0].role is None:
         body = plan.scopes[0].root.statements()
     else:
@@ -51,7 +53,10 @@ def order(kernel: Kernel) -> Kernel:
             replace(s, body=bodies[s.role.name]) if isinstance(s, Branch) else s
             for s in kernel.body
         )
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    if not found and body == kernel.body:
+        return kernel
+    body, started = starts(body, found)
+    return replace(kernel, body=body, orders=(*started, *found))
 
 
 def sync_inside_branch(kernel: Kernel) -> bool:
