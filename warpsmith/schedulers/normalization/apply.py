@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import Operation
+from warpsmith.ir.exprs import Operation, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
-from warpsmith.schedule.inline import inline_most
+from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import merge, parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
@@ -28,11 +28,12 @@ ROW_LOOPS = (
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentParams) -> None:
     """Loops of every tensor that walks rows, K kept and R reduced:
 
-    `[K grid_x, K block_y | R serial, R unroll, R block_x, R vector]`
+    `[K grid_x, K block_y, K unroll | R serial, R unroll, R block_x, R vector]`
 
-    The serial loop is one iteration, which holds a whole row. Loads come before everything else, a
-    loop nest each. Each reduction is done within a thread, lane by lane of its vectors, then over
-    the lanes, then across the block, whose every thread gets the result.
+    The first unrolled loop is there for several rows a thread. The serial loop is one iteration,
+    which holds a whole row. Loads come before everything else, a loop nest each. Each reduction is
+    done within a thread, lane by lane of its vectors, then over the lanes, then across the block,
+    whose every thread gets the result.
     """
     compute_again(fusion, again=params.again)
     domains = DomainMap(fusion)
@@ -46,11 +47,11 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     keeps = _order_loops(first, domains, order)
     _divide(fusion, first, keeps, len(rows.run.axes) - rows.run.start, params)
     transform_like(first)
-    outer = _parallelize(first, keeps)
+    outer, row = _parallelize(first, keeps, params)
     parallelize_like(first)
     for tensor in (first, *others):
-        _factor(tensor, outer)
-    _spread(fusion, caches, params, full, outer)
+        _factor(tensor, row)
+    _spread(fusion, caches, params, full, first, outer)
 
 
 def _load_first(fusion: Fusion, caches: tuple[Cached, ...], full: set[int], *, late: bool) -> None:
@@ -83,7 +84,7 @@ def _order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) 
 def _divide(
     fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: InnerPersistentParams
 ) -> None:
-    """`[K blocks, K block_y, R serial, R unroll, R block_x, R vector]`."""
+    """`[K blocks, K block_y, K unroll, R serial, R unroll, R block_x, R vector]`."""
     end = len(tensor.loop)
     _merge_all(tensor, end - run, end)
     split(tensor, -1, params.vector)
@@ -98,6 +99,9 @@ def _divide(
     if keeps:
         _merge_all(tensor, 0, keeps)
         split(tensor, 0, params.block_y)
+        if params.kept_unroll > 1:
+            split(tensor, 0, params.kept_unroll)
+            reorder(tensor, {1: 2})
 
 
 def _merge_all(tensor: TensorView, start: int, end: int) -> None:
@@ -106,18 +110,19 @@ def _merge_all(tensor: TensorView, start: int, end: int) -> None:
         merge(tensor, start)
 
 
-def _parallelize(tensor: TensorView, keeps: int) -> int:
-    """Bind the loops of a reduction; returns how many of them are outside the row."""
+def _parallelize(tensor: TensorView, keeps: int, params: InnerPersistentParams) -> tuple[int, int]:
+    """Bind the loops of a reduction; returns how many of them are outside a thread and a row."""
     kept = (ParallelType.grid_x, ParallelType.block_y) if keeps else ()
-    for position, kind in enumerate((*kept, *ROW_LOOPS)):
+    several = (ParallelType.unroll,) if keeps and params.kept_unroll > 1 else ()
+    for position, kind in enumerate((*kept, *several, *ROW_LOOPS)):
         parallelize(tensor, position, kind)
-    return len(kept)
+    return len(kept), len(kept) + len(several)
 
 
-def _factor(tensor: TensorView, outer: int) -> None:
-    """Reduce within a thread first, lane by lane, then over the lanes."""
-    rfactor(tensor, [outer, outer + 1])
-    rfactor(tensor, [outer + 1])
+def _factor(tensor: TensorView, row: int) -> None:
+    """Reduce within a thread first, lane by lane, then over the lanes; `row` is its first loop."""
+    rfactor(tensor, [row, row + 1])
+    rfactor(tensor, [row + 1])
 
 
 def _spread(
@@ -125,14 +130,25 @@ def _spread(
     caches: tuple[Cached, ...],
     params: InnerPersistentParams,
     full: set[int],
+    reference: TensorView,
     outer: int,
 ) -> None:
-    """Bind vectors, and inline: loads are whole before their first use."""
+    """Bind vectors, and inline: loads are whole before their first use, and reductions across the
+    block take all rows of a thread together.
+
+    Everything shares the loops around a thread's rows; the rest then goes as deep as it can.
+    """
     for cached in caches:
         if cached.name in params.vectorized:
             parallelize(cached.copy, -1, ParallelType.vectorize)
-    inline_most(fusion, fusion.computed)
+    early: dict[int, TensorView] = {}
     for register in (c.register for c in caches if c.load):
         register.streaming = id(register) in full
         if id(register) in full or not params.late:
-            register.compute_at = min(register.compute_at, outer)
+            early[id(register)] = register
+    for operation in fusion.operations:
+        if any(axis.is_reduction and axis.parallel.is_thread for axis in operation.outputs[0].loop):
+            for tensor in (*operation.outputs, *tensor_inputs(operation)):
+                early[id(tensor)] = tensor
+    inline_at(reference, outer, best_effort=True)
+    inline_most(fusion, [t for t in fusion.computed if id(t) not in early])

@@ -21,6 +21,9 @@ BLOCK_THREADS = 128
 SHORT_VECTORS = 128
 """Rows of up to this many vectors are reduced by the lanes of one warp, without barriers."""
 
+LINE_BYTES = 128
+"""Bytes next to each other that the lanes of a short row read at once, where it has so many."""
+
 BYTES_IN_FLIGHT = 64
 """Bytes that a thread loads before it uses the first: 1024 threads of a multiprocessor then have
 64 KB in flight, twice what saturates the memory of an H200."""
@@ -36,7 +39,7 @@ MOST_REGISTERS = 90
 MOST_BLOCK_THREADS = 1024
 MOST_BLOCKS_PER_SM = 16
 
-FIXED_REGISTERS = 14
+FIXED_REGISTERS = 12
 """Registers for addresses, predicates and results of reductions. With two for each element of a
 vector, which is widened and computed, and those below, norms and softmaxes of 1024 to 16384 columns
 spill two registers at most (NVRTC 13.0; tests/schedulers/test_persistent_registers.py)."""
@@ -59,8 +62,9 @@ class InnerPersistentParams:
     Attributes:
         vector: adjacent elements per thread and access.
         unroll: accesses of a row and input per thread, all issued before the first use.
+        kept_unroll: rows of a thread, loaded and reduced together.
         block_x: threads of a row.
-        block_y: rows of a block.
+        block_y: rows that a block has side by side.
         blocks_per_sm: blocks that a multiprocessor holds at once.
         whole: the threads' vectors are exactly the row's, so that none needs a predicate.
         late: inputs that all rows share are loaded where they are used, not at the start.
@@ -70,6 +74,7 @@ class InnerPersistentParams:
 
     vector: int
     unroll: int
+    kept_unroll: int
     block_x: int
     block_y: int
     blocks_per_sm: int
@@ -137,7 +142,8 @@ def _choose(
     vector = run.vector(problem)
     length = _length(fusion, problem)
     full = full_size(fusion, domains, caches)
-    loaded = sum(c.memory.dtype.size for c in caches if c.load and id(c.register) in full)
+    sizes = [c.memory.dtype.size for c in caches if c.load and id(c.register) in full]
+    loaded, widest = sum(sizes), max(sizes, default=4)
     best: InnerPersistentParams | None = None
     for choice in residents:
         row = _Row(
@@ -146,15 +152,19 @@ def _choose(
             size=choice.bytes_per_element(max(1, 4 // vector)),
             passing=choice.passing,
         )
-        found = _block(row, max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded))))
+        accesses = max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded)))
+        found = _block(row, accesses, max(1, LINE_BYTES // (vector * widest)))
         if found is None:
             continue
         block_x, unroll = found
-        blocks = row.blocks_per_sm(block_x, unroll)
+        short = row.vectors <= SHORT_VECTORS
+        kept_unroll = max(1, accesses // unroll) if short else 1
+        blocks = row.blocks_per_sm(block_x, kept_unroll * unroll)
         if best is None or blocks > best.blocks_per_sm:
             best = InnerPersistentParams(
                 vector=vector,
                 unroll=unroll,
+                kept_unroll=kept_unroll,
                 block_x=block_x,
                 block_y=_rows_of_block(block_x),
                 blocks_per_sm=blocks,
@@ -163,7 +173,7 @@ def _choose(
                 again=choice.again,
                 vectorized=run.vectorized(problem, vector),
             )
-        resident = blocks * _rows_of_block(block_x) * length * loaded
+        resident = blocks * _rows_of_block(block_x) * kept_unroll * length * loaded
         if blocks > 1 and resident >= RESIDENT_BYTES:
             break
     return best
@@ -216,15 +226,18 @@ def _rows_of_block(threads: int) -> int:
     return max(1, BLOCK_THREADS // threads)
 
 
-def _block(row: _Row, accesses: int) -> tuple[int, int] | None:
+def _block(row: _Row, accesses: int, line: int) -> tuple[int, int] | None:
     """(threads of a row, accesses of each), or None where no block has the registers.
 
-    Short rows take the lanes of a warp or some of them, long ones whole warps, as many as leave the
-    fewest threads without work, with about `accesses` a thread.
+    Short rows take the lanes of a warp, or as few of them as read a `line` of vectors at once. Long
+    ones take whole warps, as many as leave the fewest threads without work. A thread has about
+    `accesses`.
     """
     if row.vectors <= SHORT_VECTORS:
         lanes = 1
-        while lanes < 32 and lanes * accesses < row.vectors:
+        while (
+            lanes < 32 and lanes < row.vectors and (lanes < line or lanes * accesses < row.vectors)
+        ):
             lanes *= 2
         unroll = -(-row.vectors // lanes)
         return (lanes, unroll) if row.fits(lanes, unroll) else None
