@@ -1,0 +1,70 @@
+"""Table of what orders a kernel's accesses of shared memory.
+
+python -m warpsmith.tools.order_table [docs/ordering.md]
+
+Prints that of the kernel of docs/roles.md; or writes it into the page, between its marks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from warpsmith.kernel.orders import Order
+from warpsmith.tools.role_example import SHAPE, scheduled_roles
+from warpsmith.tools.timelines import planned
+
+START: Final = "<!-- edges: written by `python -m warpsmith.tools.order_table docs/ordering.md` -->"
+END: Final = "<!-- end -->"
+
+
+def example_table() -> str:
+    """The table of the kernel of the page about roles."""
+    (launch,) = planned(scheduled_roles(), [SHAPE, SHAPE]).launches
+    return table(launch.compiled.kernel.orders)
+
+
+def table(orders: Sequence[Order]) -> str:
+    """A line an edge, as Markdown."""
+    lines = ["| of | what | first | then | over | by | why |", "|---|---|---|---|---|---|---|"]
+    for each in orders:
+        cells = (
+            each.buffer,
+            each.hazard,
+            each.first,
+            each.second,
+            each.carried,
+            each.mechanism,
+            each.why,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def replaced(page: str, content: str) -> str:
+    """The page with another table between its marks.
+
+    Raises:
+        ValueError: it has no marks.
+    """
+    before, start, rest = page.partition(START)
+    _, end, after = rest.partition(END)
+    if not start or not end:
+        raise ValueError(f"the page has no lines {START} and {END}")
+    return f"{before}{start}\n\n{content}\n\n{end}{after}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print, or write into a page."""
+    content = example_table()
+    if not arguments:
+        print(content)
+        return
+    path = Path(arguments[0])
+    path.write_text(replaced(path.read_text(), content))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
