@@ -187,6 +187,7 @@ class _Extraction:
                 for _ in range(division.parts):
                     start = starts.get(name, 0) + slot * step
                     spans.append((start, start + step, name if name in given else ""))
+        by_tma = [d.by_tma for d in found.values() for _ in range(d.stages * d.parts)]
         result: list[Place] = []
         for name, division in found.items():
             for number in range(division.stages * division.parts):
@@ -197,7 +198,8 @@ class _Extraction:
                     if placed and owner not in ("", placed) and low < end and start < high
                 )
                 slot = number // division.parts
-                result.append(Place(name, slot, division.private, division.by_tma, overlaps))
+                reached = division.by_tma or any(by_tma[other] for other in overlaps)
+                result.append(Place(name, slot, division.private, reached, overlaps))
         return tuple(result)
 
 

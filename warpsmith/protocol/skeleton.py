@@ -117,7 +117,8 @@ class Place:
 
     Attributes:
         private: each thread reads only what it wrote itself, so threads need not be ordered.
-        by_tma: the TMA unit writes or reads it at some time, or tensor cores multiply it.
+        by_tma: the TMA unit writes or reads it, or what overlaps it, at some time, or tensor cores
+            multiply it.
         overlaps: other places that have bytes in common with it.
     """
 

@@ -75,6 +75,14 @@ class Edge:
         cursor = self.first.cursor
         return cursor.ahead - 1 if self.peeled and cursor is not None else 0
 
+    @property
+    def rank(self) -> tuple[int, bool, int]:
+        """Edges that come first in this order may order later ones as well: inner lists, and in
+        each what one iteration needs before what the next one does.
+        """
+        holder = common(self.first.item, self.second.item)
+        return -len(list(holder.up())), self.loop is not None, self.second.node.number
+
     def way(self, to: Node | None = None) -> list[Node]:
         """What certainly runs between the two, or between the first and what holds the second."""
         a, b = self.first.node, to or self.second.node

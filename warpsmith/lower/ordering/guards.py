@@ -82,8 +82,15 @@ def guards(rings: Iterable[Ring], sites: Sequence[Site]) -> list[Guard]:
 
 def _pair(ring: Ring, fill: Site, use: Site) -> Iterator[Guard]:
     yield Guard(ring, fill, use, _arrival(ring, ring.full, fill), _wait(ring, ring.full, use))
-    if ring.empty is not None:
+    if ring.empty is not None and not _is_first(fill, use):
         yield Guard(ring, use, fill, _arrival(ring, ring.empty, use), _wait(ring, ring.empty, fill))
+
+
+def _is_first(fill: Site, use: Site) -> bool:
+    """Whether a fill comes before all uses of the slot: no loop comes back to it."""
+    if fill.scope is not use.scope or fill.node.number > use.node.number:
+        return False
+    return not any(node.is_loop for node in common(fill.node, use.node).up())
 
 
 def _arrival(ring: Ring, barrier: Buffer, site: Site) -> Node:

@@ -16,10 +16,9 @@ Gap = tuple[Node, int]
 def place_meetings(edges: Iterable[Edge]) -> None:
     """Put as few meetings as it takes, and as late as they may stand.
 
-    Inner lists come first, and in each what one iteration needs before what the next one does. Of
-    the places that would order an edge, the one that orders most others is taken.
+    Of the places that would order an edge, the one that orders most others is taken.
     """
-    wanted = sorted((edge for edge in edges if not edge.same), key=_rank)
+    wanted = sorted((edge for edge in edges if not edge.same), key=lambda e: e.rank)
     while wanted:
         edge = wanted.pop(0)
         if edge.meeting() is None:
@@ -30,11 +29,6 @@ def place_meetings(edges: Iterable[Edge]) -> None:
         if meeting is not None:
             edge.nodes.append(meeting)
     _explain([edge for edge in edges if not edge.same])
-
-
-def _rank(edge: Edge) -> tuple[int, bool, int]:
-    holder = common(edge.first.item, edge.second.item)
-    return -len(list(holder.up())), edge.loop is not None, edge.second.node.number
 
 
 def _gaps(edge: Edge) -> list[Gap]:

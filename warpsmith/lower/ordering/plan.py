@@ -136,7 +136,7 @@ def _await(scope: Scope, found: Sequence[Edge], mine: Sequence[Guard], done: Don
             pending = still_open(way, done, None)
             known = awaited(way, done, None) or wait_before(guard.stop, done, pending, scope)
             guard.nodes.append(known)
-    for edge in sorted(found, key=lambda edge: edge.peeled):
+    for edge in sorted(found, key=lambda edge: (edge.peeled, edge.rank)):
         if edge.awaited is done:
             edge.nodes.append(_awaited(scope, edge, done))
 

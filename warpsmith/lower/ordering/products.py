@@ -104,8 +104,10 @@ def delay_releases(batch: Batch, guards: Sequence[Guard], sites: Sequence[Site])
                  if 0 < k: release empty[slot - 1];  advance }
         await all groups;  if the loop ran: release empty[slot - 1]
 
-    Returns the edges that are ordered by it: none where the loop runs once, where its sums are
-    touched in it, or where a ring has one slot, which would never be free again.
+    Where nothing comes behind the loop that would fill the slots anew, the last one is left as it
+    is. Returns the edges that are ordered by it: none where the loop runs once, where its sums are
+    touched in it, or where the slot is filled again before it is free: one that is the ring's only
+    one, or that the same threads fill as far ahead as there are slots.
     """
     loop = batch.holder
     mine = [guard for guard in guards if batch.holds(guard.first)]
@@ -126,7 +128,8 @@ def delay_releases(batch: Batch, guards: Sequence[Guard], sites: Sequence[Site])
         assert condition.body is not None
         delayed += condition.body
         node.remove()
-    over, *last = loop.after(end, *_if_it_ran(extent, late))
+    again = any(node.is_loop for node in loop.up() if node is not loop)
+    over, *last = loop.after(end, *(_if_it_ran(extent, late) if again else ()))
     last = [each for node in last for each in node.body or [node]]
     for guard in mine:
         guard.nodes += [batch.commit, wait, over, *last]
@@ -158,8 +161,16 @@ def _trailing(batch: Batch, mine: Sequence[Guard]) -> dict[Node, Cursor]:
             return {}
         if node.statement.slot != cursor.slot or not _steps(loop, node, cursor):
             return {}
+        fill = guard.second
+        if fill.scope is guard.first.scope and not _is_free(fill, cursor.stages):
+            return {}
         found[node] = cursor
     return found
+
+
+def _is_free(fill: Site, stages: int) -> bool:
+    """Whether a fill takes a slot that is released two iterations before, or earlier."""
+    return fill.cursor is not None and fill.cursor.ahead <= stages - 2
 
 
 def _steps(loop: Node, release: Node, cursor: Cursor) -> bool:

@@ -54,7 +54,7 @@ def turn_rings(kernel: Kernel) -> Kernel:
 
         barriers ring0_full[3], ring0_empty[3];  meet
         for ip < min(n, 2):
-            if elected: { await empty; expect bytes; T1[slot..] = T0[ip, ..] };  advance fill
+            if elected: { expect bytes; T1[slot..] = T0[ip, ..] };  advance fill
         for i < n:
             if i + 2 < n:
                 if elected: { await empty; expect bytes; T1[slot..] = T0[i + 2, ..] };  advance fill
@@ -62,7 +62,7 @@ def turn_rings(kernel: Kernel) -> Kernel:
 
     The last two iterations are the epilogue: nothing is left to be filled. A loop shorter than the
     prefetch fills no more than it uses, so that at the end of every loop all that was asked for has
-    been waited for.
+    been waited for. Where the loop itself is repeated, the first fills wait for empty slots, too.
     """
     turner = _Turner(used=len(kernel.rings))
     if any(isinstance(s, Branch) for s in kernel.body):
@@ -146,15 +146,15 @@ class _Turner:
                 body = self.statements(statement.body, claimed, inside=inside)
                 statement = replace(statement, body=body)
             if isinstance(statement, For) and statement.turns:
-                result += self._loop(statement)
+                result += self._loop(statement, inside=inside)
             else:
                 result.append(statement)
         return self._once(tuple(result), claimed, inside)
 
     # --- loops that turn rings -----------------------------------------------------------------
 
-    def _loop(self, loop: For) -> list[Statement]:
-        """A loop that names the buffers it turns, with its prologue."""
+    def _loop(self, loop: For, *, inside: bool) -> list[Statement]:
+        """A loop that names the buffers it turns, with its prologue; `inside` as above."""
         own = {n: b for n, b in filled(loop.body).items() if n in loop.turns}
         fills = {name: only_fills(loop.body, (name,)) for name in own}
         rest = without_fills(loop.body, own)
@@ -175,21 +175,26 @@ class _Turner:
         body += [s for copy in copies for s in copy.advance()]
         body += [s for store in stores for s in store.advance()]
         turned = replace(loop, body=tuple(body), turns=())
-        prologue = self._prologue(loop, loads, copies)
+        prologue = self._prologue(loop, loads, copies, fresh=not inside)
         if any(ring.in_registers for ring in copies):
             stages = math.lcm(*(ring.slots.stages for ring in copies if ring.in_registers))
             return [*prologue, *_unrolled(turned, stages)]
         return [*prologue, turned]
 
     def _prologue(
-        self, loop: For, loads: list[tuple[LoadRing, Statements]], copies: list[CopyRing]
+        self,
+        loop: For,
+        loads: list[tuple[LoadRing, Statements]],
+        copies: list[CopyRing],
+        *,
+        fresh: bool,
     ) -> list[Statement]:
-        """The first fills of each ring, as many as it runs ahead."""
+        """The first fills of each ring, as many as it runs ahead; `fresh` as for `LoadRing`."""
         result: list[Statement] = []
         early = Symbol(f"{loop.symbol.name}p", low=0)
         for ring, fills in loads:
             ahead = ring.slots.prefetch
-            body = _at(ring.fill(fills), loop.symbol, early)
+            body = _at(ring.fill(fills, fresh=fresh), loop.symbol, early)
             count = at_most(loop.extent, ahead)
             result += [For(early, count, body, unroll=False)] if ahead else []
         for copy in copies:

@@ -50,18 +50,23 @@ class LoadRing:
         self._elements = elements
         self.full = barriers(f"{name}_full", stages)
         self.empty = barriers(f"{name}_empty", stages) if again else None
-        self._fill, self._use = Cursor(f"{name}_fill", stages), Cursor(f"{name}_use", stages)
+        self._fill = Cursor(f"{name}_fill", stages, slots.prefetch)
+        self._use = Cursor(f"{name}_use", stages)
 
     @property
     def cursors(self) -> tuple[Cursor, ...]:
         return (self._fill, self._use) if self.empty else ()
 
-    def fill(self, fills: Statements) -> list[Statement]:
-        """One thread waits for the slot, says how many bytes will come, and asks for them."""
+    def fill(self, fills: Statements, *, fresh: bool = False) -> list[Statement]:
+        """One thread waits for the slot, says how many bytes will come, and asks for them.
+
+        Args:
+            fresh: the slot has never been used, and needs no wait.
+        """
         slot, phase = _place(self._fill, self.empty)
         copies = unwrapped(in_slots(fills, self._offsets(slot)))
         asked: list[Statement] = []
-        if self.empty:
+        if self.empty and not fresh:
             asked.append(Await(self.empty, slot, integers.sub(1, phase)))
         asked += armed(copies, self.full, slot)
         advance = [Advance(self._fill)] if self.empty else []
