@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 
+import numpy as np
 import pytest
 
 from tests.support.role_kernels import RoleCase, check, streaming
 from tests.support.role_parts import SIZE, kernel_of, memory, single, thread
 from tests.support.role_reductions import ALL_CASES, reducing, zero
+from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
@@ -182,6 +184,35 @@ def test_threads_of_a_role_meet_inside_its_branch() -> None:
         Synchronize("barriers are ready")
     ]
     assert not sync_inside_branch(after)
+
+
+@pytest.mark.parametrize(
+    ("threads", "meeting", "mechanism"),
+    [
+        (32, "__syncwarp();", "__syncwarp"),
+        (64, "ws_meet(1, 64);", "named barrier 1"),
+    ],
+)
+def test_the_threads_of_one_warp_meet_without_a_barrier(
+    threads: int, meeting: str, mechanism: str
+) -> None:
+    role = Role("work", 4, (Const(threads), Const(1), Const(1)), barrier=1)
+    x, source = thread("x", role), memory("T1")
+    write = Store(SHARED, x, Element(source, x))
+    read = Store(OUT, x, Element(SHARED, integers.sub(threads - 1, x)))
+    made = replace(
+        kernel_of((OUT, source), (), (branch(write, read, role=role),)), shared=(SHARED,)
+    )
+    after = order(made)
+    (edge,) = [each for each in after.orders if each.buffer == SHARED.name]
+    assert edge.mechanism == mechanism
+    assert f"{meeting}  // T9 is written" in cuda_text(after)
+    values = np.arange(threads, dtype=np.float32)
+    check(RoleCase(after, {"size": threads}, {"T1": values}, {"T0": values[::-1].copy()}))
+    body = bodies(after)[0]
+    lost = replace(after, body=(*after.body[:-1], branch(body[0], body[2], role=role)))
+    with pytest.raises(AssertionError, match="race"):
+        check(RoleCase(lost, {"size": threads}, {"T1": values}, {"T0": values[::-1].copy()}))
 
 
 def test_one_thread_meets_nobody() -> None:

@@ -76,12 +76,13 @@ def group_of(role: Role, value: ValueText) -> Team:
     barrier = f"{role.barrier} + group" if role.groups > 1 else str(role.barrier)
     threads = _int(value, integers.mul(role.group_warps, WARP))
     meets = role.barrier > 0
+    meeting = f"ws_meet({barrier}, {threads});" if meets else ""
     return Team(
         thread="thread",
         threads=_int(value, role.group_threads),
         extents=role.group_block,
         dims=(x, y, z),
-        meeting=f"ws_meet({barrier}, {threads});" if meets else "",
+        meeting="__syncwarp();" if role.is_warp else meeting,
         place=f"ws_role_group{{{places}, {barrier}, {threads}}}" if meets else "",
         pieces=frozenset({"meet"}),
         group="group" if role.groups > 1 else "",

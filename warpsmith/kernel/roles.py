@@ -75,6 +75,11 @@ class Role:
         return integers.mul(*self.group_block)
 
     @property
+    def is_warp(self) -> bool:
+        """Whether the threads of a group are those of one warp, which need no barrier to meet."""
+        return not self.single and integers.constant(self.group_threads) == WARP
+
+    @property
     def group_warps(self) -> Expr:
         """Warps of one group; the last may be cut short where there is one group only."""
         return integers.ceildiv(self.group_threads, WARP)

@@ -143,6 +143,8 @@ def _mechanism(edge: Edge) -> tuple[str, str]:
 def _meeting(scope: Scope) -> str:
     if scope.role is None:
         return "barrier of the block"
+    if scope.role.is_warp:
+        return "__syncwarp"
     more = " and on, one a group" if scope.role.groups > 1 else ""
     return f"named barrier {scope.role.barrier}{more}"
 
