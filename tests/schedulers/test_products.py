@@ -47,7 +47,7 @@ def _schedules_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segmenting, "refusals", _asked)
 
 
-def _asked(fusion: Fusion) -> Refusals:
+def _asked(fusion: Fusion, without: Refusals = ()) -> Refusals:
     others = tuple((name, why(fusion)) for name, why, _ in SCHEDULERS if name != "matmul")
     return (*others, ("matmul", epilogue_only(fusion)))
 
@@ -174,7 +174,7 @@ def test_two_results_of_a_product_compute_it_once() -> None:
 def test_two_results_compute_a_product_twice_where_its_sums_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def asked(fusion: Fusion) -> Refusals:
+    def asked(fusion: Fusion, without: Refusals = ()) -> Refusals:
         *others, (name, reason) = _asked(fusion)
         wide = any(isinstance(o.value.definition, Matmul) for o in fusion.outputs)
         return (*others, (name, reason or ("it is in float" if wide else "")))
@@ -208,7 +208,7 @@ def test_what_no_scheduler_takes_is_named() -> None:
     product = p.matmul(a, b)
     p.output(product)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segmenting, "refusals", lambda f: (("matmul", "not today"),))
+        patch.setattr(segmenting, "refusals", lambda f, without: (("matmul", "not today"),))
         with pytest.raises(SchedulerRefusal, match=rf"{product.name} \(matmul: not today\)"):
             segment(p.fusion)
 
