@@ -205,7 +205,7 @@ def float_type():
 
 
 @pytest.mark.parametrize("shape", [(64, 96), (1001, 1003), (512, 4096)], ids=str)
-def test_softmax_and_norm_in_several_kernels(shape):
+def test_softmax_and_norm(shape):
     x = torch.randn(shape, device="cuda")
 
     def softmax(t):
