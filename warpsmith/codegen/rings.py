@@ -73,9 +73,9 @@ class RingText:
                 return [f"ws_barrier_release({self._barrier(barrier, slot)}{thread});"]
             case Arrive(barrier=barrier, slot=slot):
                 return [f"ws_barrier_arrive({self._barrier(barrier, slot)}{mine});"]
-            case FenceProxy():
-                value.pieces.add("bulk_groups")
-                return ["ws_fence_async();"]
+            case FenceProxy(of_cluster=of_cluster):
+                value.pieces.add("cluster" if of_cluster else "bulk_groups")
+                return ["ws_cluster_fence_async();" if of_cluster else "ws_fence_async();"]
             case Commit(bulk=bulk):
                 value.pieces.add("bulk_groups" if bulk else "cp_async")
                 return ["ws_bulk_commit();" if bulk else "ws_cp_async_commit();"]

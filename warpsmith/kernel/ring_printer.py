@@ -52,8 +52,8 @@ def ring_text(statement: Statement) -> str:
             return f"arrive at {b.name}[{slot!r}]"
         case Skip(passages=passages):
             return f"skip the other groups' slots of {', '.join(p.buffer.name for p in passages)}"
-        case FenceProxy():
-            return "fence for the TMA unit"
+        case FenceProxy(of_cluster=of_cluster):
+            return f"fence for the TMA unit{' of the cluster' if of_cluster else ''}"
         case Commit(bulk=bulk):
             return f"commit {'bulk ' if bulk else ''}copies"
         case AwaitCopies(bulk=bulk, pending=pending):

@@ -270,7 +270,13 @@ class Arrive(Statement):
 
 @dataclass(frozen=True, slots=True)
 class FenceProxy(Statement):
-    """What this thread wrote to shared memory is visible to the TMA unit: `fence.proxy.async`."""
+    """What this thread wrote to shared memory is visible to the TMA unit: `fence.proxy.async`.
+
+    Attributes:
+        of_cluster: also what it wrote to that of other blocks of the cluster.
+    """
+
+    of_cluster: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class Turn:
         copy: from the first copy's issue to the last one's landing.
         uses: of each warp, from the moment at which it knows that the slot is full to its arrival
             at the empty barrier.
-        asked: when the elected thread knew that the slot was empty.
+        asked: when the elected thread knew that the slot was empty, or just used it first.
     """
 
     slot: int
@@ -108,19 +108,22 @@ def read_ring(events: Iterable[Event], cta: int = 0) -> Ring:
     (elected_warp,) = elected
     slots: dict[str, int] = {}
     empties: dict[str, str] = {}
+    looked: dict[tuple[str, int], Event] = {}
+    for full, phase in copies:
+        slot = slots.setdefault(full, len(slots))
+        look = looked[full, phase] = _before_announcement(marks[elected_warp], full, phase)
+        if look["cat"] == "over":
+            known = empties.setdefault(full, look["args"]["mbarrier"])
+            if (known, phase - 1) != (look["args"]["mbarrier"], look["args"]["phase"]):
+                raise ValueError(f"slot {slot} is filled in phase {phase} after {look['name']}")
     turns = []
     for (full, phase), (copy, _) in copies.items():
-        slot = slots.setdefault(full, len(slots))
-        empty = _before_announcement(marks[elected_warp], full, phase)
-        known = empties.setdefault(full, empty["args"]["mbarrier"])
-        if (known, phase - 1) != (empty["args"]["mbarrier"], empty["args"]["phase"]):
-            raise ValueError(f"slot {slot} is filled in phase {phase} after {empty['name']}")
         uses = {
             warp: span
             for warp, found in marks.items()
-            if (span := _use(found, full, known, phase)) is not None
+            if (span := _use(found, full, empties.get(full, ""), phase)) is not None
         }
-        turns.append(Turn(slot, phase, copy, uses, asked=empty["ts"]))
+        turns.append(Turn(slots[full], phase, copy, uses, asked=looked[full, phase]["ts"]))
     waits = {warp: _waits(mine, warp, slots) for warp in marks}
     return Ring(tuple(turns), waits, _waits(mine, elected_warp, empties.values()), elected_warp)
 
@@ -156,10 +159,17 @@ def _copies(events: Sequence[Event]) -> dict[tuple[str, int], tuple[Span, int]]:
 
 
 def _before_announcement(marks: Sequence[Event], full: str, phase: int) -> Event:
-    """What a warp looked at last before it announced the bytes of that phase."""
-    for before, event in pairwise(marks):
-        if _is(event, "arrival", full, phase) and before["cat"] == "over":
-            return before
+    """What a warp looked at last before it announced the bytes of that phase.
+
+    In a slot's first phase it need not look, and the announcement itself is given.
+    """
+    for before, event in pairwise((None, *marks)):
+        assert event is not None
+        if _is(event, "arrival", full, phase):
+            if before is not None and before["cat"] == "over":
+                return before
+            if phase == 0:
+                return event
     raise ValueError(f"mbarrier {full} phase {phase} is filled without a look at an empty one")
 
 

@@ -16,6 +16,11 @@ __device__ __forceinline__ void ws_cluster_meet() {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+// What this thread wrote to their shared memory is there for their TMA units and tensor cores, once
+// they have met.
+__device__ __forceinline__ void ws_cluster_fence_async() {
+    asm volatile("fence.proxy.async.shared::cluster;" ::: "memory");
+}
 // Where the block of that rank has what this block has there.
 __device__ __forceinline__ unsigned ws_remote(const void* shared, int rank) {
     unsigned place;

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from warpsmith.ir.domains import MemoryType
-from warpsmith.kernel.nodes import Synchronize
-from warpsmith.kernel.rings import Cursor
+from warpsmith.kernel.clusters import SynchronizeCluster
+from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.rings import Await, Cursor
 from warpsmith.lower.ordering.scopes import ASYNCHRONOUS, Site, moving
 from warpsmith.lower.ordering.touches import Done, Proxy, Who
-from warpsmith.lower.ordering.tree import Node, Turns, carried, common, straight
+from warpsmith.lower.ordering.tree import MEETINGS, Node, Turns, carried, common, straight
 
 
 class Hazard(Enum):
@@ -70,6 +71,11 @@ class Edge:
         return memory is MemoryType.shared and (first, second) == (Proxy.GENERIC, Proxy.ASYNC)
 
     @property
+    def across(self) -> bool:
+        """Whether threads of several blocks take part."""
+        return self.first.touch.remote or self.second.touch.remote
+
+    @property
     def more(self) -> int:
         """Groups that a prologue commits behind the first access, besides those on the way."""
         cursor = self.first.cursor
@@ -91,9 +97,20 @@ class Edge:
         return list(carried(a, b, Turns(self.loop, self.turns - 1, self.through), self.again))
 
     def meeting(self) -> Node | None:
-        """The last meeting between the two, if there is one."""
-        found = (n for n in reversed(self.way()) if isinstance(n.statement, Synchronize))
-        return next(found, None)
+        """The last meeting between the two of those who take part, if there is one."""
+        meets = of_cluster if self.across else of_block
+        return next((n for n in reversed(self.way()) if meets(n.statement)), None)
+
+
+def of_block(statement: Statement | None) -> bool:
+    """Whether threads of one block, or one group of a role, meet."""
+    return isinstance(statement, MEETINGS)
+
+
+def of_cluster(statement: Statement | None) -> bool:
+    """Whether threads know what those of other blocks did: all meet, or these have arrived."""
+    waits = isinstance(statement, Await) and statement.of_cluster
+    return waits or isinstance(statement, SynchronizeCluster)
 
 
 def edges(found: Iterable[Site], exchanged: Collection[str]) -> list[Edge]:
@@ -125,7 +142,7 @@ def _is_private(name: str, own: list[Site], exchanged: Collection[str]) -> bool:
     return (
         own[0].touch.buffer.guarded
         and name not in exchanged
-        and all(site.touch.who is Who.EACH for site in own)
+        and all(site.touch.who is Who.EACH and not site.touch.remote for site in own)
     )
 
 

@@ -22,6 +22,8 @@ def fence_edges(edges: Sequence[Edge]) -> None:
         known = _fence(way[:end])
         if known is None:
             known = _placed(edge, meeting)
+        if edge.first.touch.remote and edge.first.touch.writes:
+            known.statement = FenceProxy(of_cluster=True)
         edge.nodes.append(known)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from warpsmith.kernel.nodes import Buffer, If, Statement, Synchronize
+from warpsmith.kernel.nodes import Buffer, If, Statement
 from warpsmith.kernel.products import AwaitProducts, CommitProducts
 from warpsmith.kernel.rings import ELECTED, Arrive, AwaitCopies, Commit, FenceProxy, Release
 from warpsmith.lower.ordering.scopes import Scope, Site
 from warpsmith.lower.ordering.touches import Done
-from warpsmith.lower.ordering.tree import Node, inside
+from warpsmith.lower.ordering.tree import MEETINGS, Node, inside
 
 
 def commits(statement: Statement | None, done: Done) -> bool:
@@ -71,7 +71,7 @@ def _between(node: Node, following: Node) -> list[Node]:
 
 
 def _waits(node: Node, using: Collection[int]) -> bool:
-    return id(node) in using or isinstance(node.statement, Synchronize | Release | Arrive)
+    return id(node) in using or isinstance(node.statement, (*MEETINGS, Release, Arrive))
 
 
 def _committed(node: Node, done: Done) -> bool:
@@ -79,7 +79,7 @@ def _committed(node: Node, done: Done) -> bool:
     for each in node.siblings[node.place + 1 :]:
         if commits(each.statement, done):
             return True
-        if isinstance(each.statement, Synchronize):
+        if isinstance(each.statement, MEETINGS):
             return False
     return False
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from warpsmith.errors import InternalError
-from warpsmith.kernel.nodes import Synchronize
+from warpsmith.kernel.clusters import SynchronizeCluster
+from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.lower.ordering.edges import Edge, Hazard
-from warpsmith.lower.ordering.tree import Node, common, inside, tree
+from warpsmith.lower.ordering.tree import MEETINGS, Node, common, inside, tree
 
 Gap = tuple[Node, int]
 """A place in a list: the node that holds it, and the position of what would stand there."""
@@ -16,14 +18,17 @@ Gap = tuple[Node, int]
 def place_meetings(edges: Iterable[Edge]) -> None:
     """Put as few meetings as it takes, and as late as they may stand.
 
-    Of the places that would order an edge, the one that orders most others is taken.
+    Meetings of a cluster come first: they are those of each block, too. Of the places that would
+    order an edge, the one that orders most others is taken.
     """
-    wanted = sorted((edge for edge in edges if not edge.same), key=lambda e: e.rank)
+    wanted = sorted((e for e in edges if not e.same), key=lambda e: (not e.across, e.rank))
     while wanted:
         edge = wanted.pop(0)
         if edge.meeting() is None:
             others = [each for each in wanted if each.meeting() is None]
-            _put(*max(_gaps(edge), key=lambda gap, rest=others: _orders(gap, rest)))  # type: ignore[misc]
+            kind = SynchronizeCluster() if edge.across else Synchronize()
+            gaps = _gaps(edge)
+            _put(*max(gaps, key=lambda gap, k=kind, rest=others: _orders(gap, k, rest)), kind)  # type: ignore[misc]
     for edge in edges:
         meeting = None if edge.same else edge.meeting()
         if meeting is not None:
@@ -50,18 +55,18 @@ def _gaps(edge: Edge) -> list[Gap]:
     return [(holder, place) for place in range(end, start, -1)]
 
 
-def _orders(gap: Gap, edges: Sequence[Edge]) -> int:
+def _orders(gap: Gap, kind: Statement, edges: Sequence[Edge]) -> int:
     """How many edges a meeting there would order."""
     holder, place = gap
-    node = _put(holder, place)
+    node = _put(holder, place, kind)
     found = sum(edge.meeting() is not None for edge in edges)
     node.remove()
     return found
 
 
-def _put(holder: Node, place: int) -> Node:
+def _put(holder: Node, place: int, kind: Statement) -> Node:
     assert holder.body is not None
-    node = tree(Synchronize(), holder)
+    node = tree(kind, holder)
     holder.body.insert(place, node)
     return node
 
@@ -79,4 +84,5 @@ def _explain(edges: Sequence[Edge]) -> None:
         free = {edge.buffer for edge in own} - late
         words = [f"{name} is written" for name in sorted(late)]
         words += [f"{name} is free again" for name in sorted(free)]
-        node.statement = Synchronize(", ".join(words))
+        assert isinstance(node.statement, MEETINGS)
+        node.statement = replace(node.statement, why=", ".join(words))

@@ -9,6 +9,7 @@ from warpsmith.errors import InternalError
 from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.nodes import Buffer, Comment, Kernel
 from warpsmith.kernel.rings import AwaitCopies
+from warpsmith.lower.ordering.clusters import meet_around, meet_through_rings
 from warpsmith.lower.ordering.edges import Edge, edges
 from warpsmith.lower.ordering.fences import fence_edges, fence_fills, fence_refills
 from warpsmith.lower.ordering.groups import (
@@ -68,6 +69,8 @@ def planned(kernel: Kernel) -> Plan:
         place_meetings(found)
         mine = [guard for guard in through if guard.first.scope is scope]
         batches += _order_groups(scope, own, found, mine)
+        meet_through_rings(mine)
+        meet_around(scope, own)
         ends += _finish(scope, own)
         within += found
     fence_refills(through)

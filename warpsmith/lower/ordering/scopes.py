@@ -93,7 +93,10 @@ def scopes(kernel: Kernel) -> tuple[Scope, ...]:
 
 
 def sites(kernel: Kernel, scope: Scope) -> Iterator[Site]:
-    """All accesses of a scope to shared memory, and to the sums of products."""
+    """All accesses of a scope to shared memory, and to the sums of products.
+
+    Those of roles to other blocks' memory are left to whoever put barriers of the cluster there.
+    """
     places = {
         symbol.name: s.cursor
         for s in walk(kernel.body)
@@ -104,6 +107,8 @@ def sites(kernel: Kernel, scope: Scope) -> Iterator[Site]:
     for node in scope.root.walk():
         for touch in touches(node.statement) if node.statement is not None else ():
             memory = touch.buffer.memory
+            if touch.remote and scope.role is not None:
+                continue
             if memory is MemoryType.shared or touch.buffer.name in sums:
                 yield Site(scope, node, touch, _cursor(touch, places))
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.clusters import LoadRemote, StoreRemote
 from warpsmith.kernel.nodes import (
     Accumulate,
     Buffer,
@@ -63,6 +64,7 @@ class Touch:
     Attributes:
         index: first element, or the one; decides the slot.
         what: the instruction, in words.
+        remote: it is done to the memory of another block of the cluster.
     """
 
     buffer: Buffer
@@ -72,6 +74,7 @@ class Touch:
     done: Done
     who: Who
     what: str
+    remote: bool = False
 
 
 def touches(statement: Statement) -> Iterator[Touch]:
@@ -106,11 +109,21 @@ def touches(statement: Statement) -> Iterator[Touch]:
         case StoreMatrix(target=target, target_index=to, source=source, source_index=index):
             yield _plain(source, index, writes=False)
             yield Touch(target, to, True, Proxy.GENERIC, Done.AT_ONCE, Who.WARP, "stmatrix writes")
+        case StoreRemote(buffer=buffer, index=index):
+            yield _remote(buffer, index, writes=True)
+        case LoadRemote():
+            yield _remote(statement.source, statement.source_index, writes=False)
+            yield _plain(statement.target, statement.target_index, writes=True)
 
 
 def _plain(buffer: Buffer, index: Expr, *, writes: bool) -> Touch:
     what = "threads write" if writes else "threads read"
     return Touch(buffer, index, writes, Proxy.GENERIC, Done.AT_ONCE, Who.EACH, what)
+
+
+def _remote(buffer: Buffer, index: Expr, *, writes: bool) -> Touch:
+    what = f"threads {'write' if writes else 'read'} in another block"
+    return replace(_plain(buffer, index, writes=writes), what=what, remote=True)
 
 
 def _copied(copy: CopyVector) -> Touch:

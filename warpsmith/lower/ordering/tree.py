@@ -6,9 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
-from warpsmith.kernel.nodes import For, If, Statement
+from warpsmith.kernel.clusters import SynchronizeCluster
+from warpsmith.kernel.nodes import For, If, Statement, Synchronize
 from warpsmith.kernel.rings import ELECTED
 from warpsmith.kernel.traversal import children
+
+MEETINGS = (Synchronize, SynchronizeCluster)
+"""Statements at which threads meet: those of a block or group, and those of a whole cluster."""
 
 
 class Node:
@@ -72,6 +76,13 @@ class Node:
     def after(self, *statements: Statement) -> list[Node]:
         """Put statements behind this one."""
         return self._put(self.place + 1, statements)
+
+    def first(self, *statements: Statement) -> list[Node]:
+        """Put statements at the start of what stands inside this one."""
+        assert self.body is not None
+        made = [tree(statement, self) for statement in statements]
+        self.body[:0] = made
+        return made
 
     def last(self, *statements: Statement) -> list[Node]:
         """Put statements at the end of what stands inside this one."""

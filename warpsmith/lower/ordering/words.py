@@ -16,9 +16,9 @@ from warpsmith.lower.ordering.groups import commits
 from warpsmith.lower.ordering.guards import Guard
 from warpsmith.lower.ordering.plan import Plan
 from warpsmith.lower.ordering.products import Batch
-from warpsmith.lower.ordering.scopes import Scope, Site
+from warpsmith.lower.ordering.scopes import Site
 from warpsmith.lower.ordering.touches import Done, Proxy
-from warpsmith.lower.ordering.tree import Node
+from warpsmith.lower.ordering.tree import MEETINGS, Node
 
 
 def orders(plan: Plan) -> tuple[Order, ...]:
@@ -129,8 +129,8 @@ def _carried(edge: Edge) -> str:
 def _mechanism(edge: Edge) -> tuple[str, str]:
     parts = [_group(node) for node in edge.nodes if isinstance(node.statement, _WAITS)]
     parts += ["proxy fence"] * any(isinstance(n.statement, FenceProxy) for n in edge.nodes)
-    meets = any(isinstance(node.statement, Synchronize) for node in edge.nodes)
-    parts += [_meeting(edge.first.scope)] * meets
+    meets = any(isinstance(node.statement, MEETINGS) for node in edge.nodes)
+    parts += [_meeting(edge)] * meets
     if not parts:
         one = edge.first.alone and edge.second.alone
         return "none", "one thread does both" if one else "each thread reads what it wrote itself"
@@ -140,7 +140,10 @@ def _mechanism(edge: Edge) -> tuple[str, str]:
     return " + ".join(parts), "; ".join(reasons)
 
 
-def _meeting(scope: Scope) -> str:
+def _meeting(edge: Edge) -> str:
+    scope = edge.first.scope
+    if edge.across:
+        return "barrier of the cluster"
     if scope.role is None:
         return "barrier of the block"
     if scope.role.is_warp:

@@ -1,0 +1,181 @@
+"""Small kernels in which each way of writing shared memory meets each way of reading it.
+
+As lowering makes them before `turn_roles`: nothing is ordered. Each moves tiles through one shared
+buffer: a write, then a read of what was written (read after write), and the next write of the same
+slot (write after read). No two writes meet without a read between: lowering gives a slot one
+writer, and what it wrote is read before the slot is written again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tests.support.meeting_parts import (
+    FLOAT,
+    READERS,
+    SUMS,
+    THREADS,
+    TILE,
+    WRITERS,
+    Body,
+    Place,
+    kept,
+    product,
+)
+from tests.support.role_parts import block_threads, single
+from warpsmith.ir import integers
+from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Const, Symbol
+from warpsmith.kernel.nodes import Buffer, Declare, For, If, Kernel, Statement
+from warpsmith.kernel.rings import Drain, Fill, Slots
+from warpsmith.kernel.roles import Branch, Passage, Role, Turn
+from warpsmith.lower.passes.collect_maps import collect_maps
+from warpsmith.lower.passes.order import order
+from warpsmith.lower.passes.turn_rings import turn_rings
+from warpsmith.lower.passes.turn_roles import turn_roles
+
+I = Symbol("i0", low=0)  # noqa: E741
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meeting:
+    """One kernel of the suite.
+
+    Attributes:
+        writer, reader: names of `WRITERS` and `READERS`; more than one where the statements follow
+            each other without a loop, each pair with a tile of its own.
+        slots: of the shared buffer.
+        ahead: iterations that fills run ahead; None where lowering makes no `Fill`.
+        roles: whether writer and reader are roles of their own.
+        adds: products of all tiles are added up in the same registers.
+        straight: each turn is written out, and no loop turns.
+        turns: tiles.
+    """
+
+    writer: str
+    reader: str
+    slots: int = 1
+    ahead: int | None = None
+    roles: bool = False
+    adds: bool = False
+    straight: tuple[tuple[str, str], ...] = ()
+    turns: int = 4
+
+    @property
+    def name(self) -> str:
+        if self.straight:
+            return ", ".join(f"{w} to {r}" for w, r in self.straight)
+        words = [f"{self.writer} to {self.reader}"]
+        words += [f"{self.slots} slots"] if self.slots > 1 else []
+        words += [f"{self.ahead} ahead"] if self.ahead else []
+        words += ["added up"] if self.adds else []
+        words += ["between roles"] if self.roles else []
+        return ", ".join(words)
+
+    @property
+    def place(self) -> Place:
+        remote = any("remote" in name for pair in self.pairs for name in pair)
+        turns = len(self.straight) or self.turns
+        return Place(slots=self.slots, turns=turns, blocks=2 if remote else 1)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        return self.straight or ((self.writer, self.reader),)
+
+
+def unordered_kernel(meeting: Meeting) -> Kernel:
+    """As lowering would make it, before its passes."""
+    place = meeting.place
+    body, threads = _branches(meeting) if meeting.roles else (_whole(meeting), Const(THREADS))
+    own = all(reader == "own load" for _, reader in meeting.pairs)
+    return Kernel(
+        name="k",
+        parameters=(place.given, place.results),
+        scalars=(),
+        shared=(place.shared,),
+        body=body,
+        launch=place.launch(threads),
+        index_type=DataType.Int32,
+        exchanged=frozenset() if own else frozenset(("S",)),
+    )
+
+
+def planned_kernel(meeting: Meeting) -> Kernel:
+    """What the passes of lowering make of it, up to those that order."""
+    return collect_maps(order(turn_rings(turn_roles(unordered_kernel(meeting)))))
+
+
+# --- bodies ------------------------------------------------------------------------------------
+
+
+def _whole(meeting: Meeting) -> Body:
+    place = meeting.place
+    if meeting.straight:
+        turns: list[Statement] = []
+        for number, (writer, reader) in enumerate(meeting.straight):
+            one, turn = replace(meeting, writer=writer, reader=reader), integers.index(number)
+            # registers of each turn are in a scope of their own
+            turns.append(If(integers.TRUE, (*_written(one, turn), *_read(one, turn)), uniform=True))
+        return tuple(turns)
+    body = (*_written(meeting, I), *_read(meeting, I))
+    turned = any(isinstance(s, Fill | Drain) for s in body)
+    loop = For(I, Const(place.turns), body, False, ("S",) if turned else ())
+    return _around(meeting, loop)
+
+
+def _written(meeting: Meeting, turn: object) -> Body:
+    place = meeting.place
+    body = WRITERS[meeting.writer](place, integers.index(turn))  # type: ignore[arg-type]
+    ahead = 0 if meeting.writer == "TMA load" else None
+    ahead = ahead if meeting.ahead is None else meeting.ahead
+    return body if ahead is None else (Fill(place.shared, Slots(meeting.slots, ahead, TILE), body),)
+
+
+def _read(meeting: Meeting, turn: object) -> Body:
+    place = meeting.place
+    if meeting.adds:
+        return (product(place, _sums(), integers.less(0, I)),)
+    body = READERS[meeting.reader](place, integers.index(turn))  # type: ignore[arg-type]
+    if meeting.reader != "TMA store":
+        return body
+    return (Drain(place.shared, Slots(meeting.slots, 0, TILE), body),)
+
+
+def _around(meeting: Meeting, loop: For) -> Body:
+    """The loop, with the sums of all its products where they are added up."""
+    if not meeting.adds:
+        return (loop,)
+    return Declare(_sums()), loop, kept(meeting.place, _sums(), integers.ZERO)
+
+
+def _sums() -> Buffer:
+    return Buffer("sums", FLOAT, MemoryType.local, Const(SUMS))
+
+
+def _branches(meeting: Meeting) -> tuple[Body, Const]:
+    """A role that fills slots and one that uses them; those of the TMA unit have one thread."""
+    fills = single("write", 0) if meeting.writer == "TMA load" else _many("write", 0, 1)
+    at = 4 if not fills.single or meeting.reader != "TMA store" else 1
+    uses = single("read", at) if meeting.reader == "TMA store" else _many("read", at, 2)
+    place = meeting.place
+    passage = Passage(place.shared, TILE, meeting.slots, fills.name, (uses.name,))
+    ahead = replace(meeting, ahead=meeting.ahead or 0)
+    written = For(I, Const(place.turns), (Turn((passage,), _written(ahead, I)),), False)
+    loop = For(I, Const(place.turns), (Turn((passage,), _read(meeting, I)),), False)
+    roles = (fills, uses)
+    if fills.single and uses.single:
+        roles = (fills, uses)
+    elif uses.single:  # single warps come first
+        fills, uses = replace(fills, first_warp=4), replace(uses, first_warp=0)
+        roles = (uses, fills)
+    bodies: dict[str, Body] = {fills.name: (written,), uses.name: _around(meeting, loop)}
+    branches: list[Statement] = [Branch(role, bodies[role.name]) for role in roles]
+    threads = integers.constant(block_threads(roles))
+    assert threads is not None
+    return tuple(branches), Const(threads)
+
+
+def _many(name: str, first_warp: int, barrier: int) -> Role:
+    one = integers.ONE
+    return Role(name, first_warp, (Const(THREADS), one, one), barrier=barrier)

@@ -1,0 +1,66 @@
+"""Where blocks of a cluster meet, besides between two accesses of one scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from warpsmith.kernel.clusters import SynchronizeCluster
+from warpsmith.kernel.nodes import Synchronize
+from warpsmith.lower.ordering.edges import Hazard, of_cluster
+from warpsmith.lower.ordering.guards import Guard
+from warpsmith.lower.ordering.scopes import Scope, Site
+from warpsmith.lower.ordering.tree import Node, common, inside, straight
+
+_STARTED = SynchronizeCluster("all blocks have started")
+_OVER = SynchronizeCluster("no block is needed any more")
+
+
+def meet_through_rings(guards: Iterable[Guard]) -> None:
+    """Let blocks meet behind a wait for a slot, before others of them read it, and behind these
+    reads, before they say that it is free: an mbarrier knows only its own block's threads.
+    """
+    for guard in guards:
+        if guard.hazard is Hazard.RAW and guard.second.touch.remote:
+            guard.nodes.append(_between(guard.wait, guard.second.node, guard, "written"))
+        elif guard.hazard is Hazard.WAR and guard.first.touch.remote:
+            guard.nodes.append(_between(guard.first.node, guard.stop, guard, "free again"))
+
+
+def _between(first: Node, second: Node, guard: Guard, what: str) -> Node:
+    known = _met(straight(first, second))
+    if known is not None:
+        return known
+    place = inside(second, common(first, second))
+    return place.before(SynchronizeCluster(f"{guard.buffer} is {what}"))[0]
+
+
+def meet_around(scope: Scope, own: Sequence[Site]) -> None:
+    """Let blocks meet before the first access of another one's memory, which has to run, and
+    behind the last one, for it has to run until then.
+    """
+    remote = [site.node for site in own if site.touch.remote]
+    if not remote:
+        return
+    start, end = scope.root.first(_STARTED)[0], scope.root.last(_OVER)[0]
+    if all(_met(straight(start, node)) is not None for node in remote):
+        start.remove()
+    else:
+        _joined(start)
+    if all(any(of_cluster(n.statement) for n in straight(node, end)) for node in remote):
+        end.remove()
+
+
+def _met(way: Iterable[Node]) -> Node | None:
+    return next((n for n in way if isinstance(n.statement, SynchronizeCluster)), None)
+
+
+def _joined(start: Node) -> None:
+    """Let a meeting of the block at its start be one of the cluster, where there is one."""
+    for node in start.siblings:
+        if node.is_loop or node.parts:
+            return
+        if isinstance(node.statement, Synchronize):
+            node.statement = replace(_STARTED, why=f"{node.statement.why}, {_STARTED.why}")
+            start.remove()
+            return
