@@ -11,16 +11,18 @@ from tests.protocol.kernels import matmul, norm
 from tests.protocol.random_skeletons import changed, random_skeleton
 from warpsmith.protocol.extract import launch_values, skeleton_of
 from warpsmith.protocol.machine import Machine
-from warpsmith.protocol.repeats import Repeats
+from warpsmith.protocol.repeats import Cycles, Repeats
 from warpsmith.protocol.rules import Broken
 from warpsmith.protocol.skeleton import Agent, BarrierSlot, Kind, Place, Skeleton, Step
 
 TURNS = 40
 
 
-def outcome(skeleton: Skeleton, *, cut: bool) -> tuple[str, tuple[int, ...], int]:
+def outcome(
+    skeleton: Skeleton, *, cut: bool, cycles: Cycles | None = None
+) -> tuple[str, tuple[int, ...], int]:
     """What is wrong, phases of all barriers that are over, and the steps that were not taken."""
-    machine, repeats = Machine(skeleton), Repeats()
+    machine, repeats = Machine(skeleton), Repeats({} if cycles is None else cycles)
     wrong = ""
     try:
         while machine.round():
@@ -128,3 +130,26 @@ def test_loops_in_loops_with_a_fault_anywhere(name: str) -> None:
         jumps += cut[2] > 0
     assert wrongs > 8
     assert jumps > 12
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_cycles_of_one_run_serve_another(batch: int) -> None:
+    """Of a block that has more to do, or does something else in the middle of it."""
+    random = Random(batch)
+    sooner = wrongs = 0
+    for number in range(30):
+        seed = random.random()
+        one, other = (random_skeleton(Random(seed), turns) for turns in (TURNS, TURNS + 7))
+        cycles: Cycles = {}
+        assert not outcome(one, cut=True, cycles=cycles)[0]
+        if number % 2:
+            other = changed(random, other)
+            if (other.barriers, other.places) != (one.barriers, one.places):
+                continue
+        full, alone = outcome(other, cut=False), outcome(other, cut=True)
+        served = outcome(other, cut=True, cycles=cycles)
+        assert full[:2] == served[:2]
+        sooner += served[2] > alone[2]
+        wrongs += full[0] != ""
+    assert sooner > 10
+    assert wrongs > 2

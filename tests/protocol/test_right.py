@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.support.role_kernels import turns
 from tests.support.role_reductions import ALL_CASES
 from warpsmith import DataType, FusionDefinition
 from warpsmith.lower.pipeline import lower
-from warpsmith.protocol import check, check_any_sizes
+from warpsmith.protocol import check, check_any_sizes, check_blocks
 from warpsmith.protocol.sizes import symbols_of
 
 
@@ -138,3 +139,18 @@ def test_rings_without_roles(case: Case, ring: Ring) -> None:
             values |= {f"{buffer.name}_size{place}": size for place, size in enumerate(shape)}
         verdict = check(kernel, values)
         assert verdict.steps > 0 or ring.kind is Kind.registers
+
+
+TOGETHER = {**ALL_CASES, "norm": lambda: norm(90), "matmul": lambda: matmul(14, 53)}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_blocks_that_are_checked_together(name: str) -> None:
+    """Nothing but the work is less than that for each of them alone."""
+    case = TOGETHER[name]()
+    blocks = [(n, 0, 0) for n in (0, 1, 0)]
+    together = check_blocks(case.kernel, case.values, blocks)
+    alone = tuple(check(case.kernel, case.values, block=block) for block in blocks)
+    assert [replace(v, taken=0) for v in together] == [replace(v, taken=0) for v in alone]
+    assert [v.taken <= w.taken for v, w in zip(together, alone, strict=True)] == [True] * 3
+    assert together[2].taken < alone[2].taken or alone[2].taken == alone[2].steps

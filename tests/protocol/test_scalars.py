@@ -13,7 +13,8 @@ from tests.protocol.random_expressions import random_number, random_truth
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
 from warpsmith.kernel.rings import Cursor
-from warpsmith.protocol.scalars import _OPERATIONS, _RANGES, Range, Scope
+from warpsmith.protocol.ranges import RANGES, Range
+from warpsmith.protocol.scalars import _OPERATIONS, Scope, UnknownError
 
 OPERANDS = {"cast": 1, "where": 3, "divide": 4}
 DIVISIONS = ("floordiv", "divide", "ceildiv", "mod")
@@ -23,7 +24,7 @@ CURSOR = Cursor("c", 3)
 
 
 def test_every_operation_with_a_range_is_known() -> None:
-    assert set(_RANGES) - {"logical_and"} <= set(_OPERATIONS)
+    assert set(RANGES) - {"logical_and"} <= set(_OPERATIONS)
 
 
 def result(op: str, operands: tuple[int, ...]) -> int:
@@ -48,13 +49,13 @@ def operands(random: Random, op: str) -> list[tuple[int, int]]:
     return found
 
 
-@pytest.mark.parametrize("op", sorted(_RANGES))
+@pytest.mark.parametrize("op", sorted(RANGES))
 def test_a_range_holds_all_results(op: str) -> None:
     random = Random(op)
     exact = 0
     for _ in range(400):
         ranges = operands(random, op)
-        low, high = _RANGES[op](*ranges)
+        low, high = RANGES[op](*ranges)
         results = {
             result(op, values)
             for values in itertools.product(*(range(a, b + 1) for a, b in ranges))
@@ -65,13 +66,13 @@ def test_a_range_holds_all_results(op: str) -> None:
     assert exact > 100, "a range that is everything would say nothing"
 
 
-@pytest.mark.parametrize("op", sorted(_RANGES))
+@pytest.mark.parametrize("op", sorted(RANGES))
 def test_ranges_without_ends(op: str) -> None:
     """Wider operands never make a range narrower, and nothing becomes not-a-number."""
     random = Random(op)
     for _ in range(400):
         ranges = operands(random, op)
-        narrow: Range = _RANGES[op](*ranges)
+        narrow: Range = RANGES[op](*ranges)
         wide: list[Range] = [
             (
                 a if random.random() < 0.6 or (op in DIVISIONS and n) else -math.inf,
@@ -79,7 +80,7 @@ def test_ranges_without_ends(op: str) -> None:
             )
             for n, (a, b) in enumerate(ranges)
         ]
-        low, high = _RANGES[op](*wide)
+        low, high = RANGES[op](*wide)
         assert low <= narrow[0], (ranges, wide)
         assert high >= narrow[1], (ranges, wide)
 
@@ -87,9 +88,9 @@ def test_ranges_without_ends(op: str) -> None:
 def test_large_integers_are_exact() -> None:
     """Beyond 2**53 a float is no integer's own any more."""
     large = 1 << 60
-    assert _RANGES["mul"]((large, large + 1), (1, 1)) == (large, large + 1)
-    assert _RANGES["floordiv"]((large, large + 1), (1, 1)) == (large, large + 1)
-    assert _RANGES["ceildiv"]((large, large + 1), (1, 1)) == (large, large + 1)
+    assert RANGES["mul"]((large, large + 1), (1, 1)) == (large, large + 1)
+    assert RANGES["floordiv"]((large, large + 1), (1, 1)) == (large, large + 1)
+    assert RANGES["ceildiv"]((large, large + 1), (1, 1)) == (large, large + 1)
     shifted = Apply("add", (OUTER, Const(large)), OUTER.dtype)
     scalar = scope().scalar(Apply("mul", (shifted, Const(1)), OUTER.dtype))
     assert not scalar.independent("i", {"i": (0, 1)})
@@ -132,3 +133,41 @@ def test_what_is_called_independent_is_the_same_for_all_values(batch: int) -> No
         dependent += differs
     assert independent > 30
     assert dependent > 50
+
+
+def apply(op: str, operands: tuple[Expr, ...]) -> Expr:
+    return Apply(op, operands, DataType.Index)
+
+
+def test_equal_expressions_are_one_scalar() -> None:
+    """What depends on an index is looked at once, wherever it stands."""
+    one, other = (apply("add", (apply("mul", (OUTER, Const(4))), INNER)) for _ in range(2))
+    here = scope()
+    assert one is not other
+    assert here.scalar(one) is here.scalar(other)
+    assert here.scalar(one) is not here.scalar(apply("add", (INNER, OUTER)))
+    for low in (CURSOR.slot, CURSOR.phase):
+        product = here.scalar(apply("mul", (low, OUTER)))
+        for place in range(6):
+            wanted = (place % 3 if low == CURSOR.slot else place // 3) * 5
+            assert product({"i": 5, "c": place}) == wanted
+
+
+def test_a_name_stands_for_its_latest_meaning() -> None:
+    name = Symbol("n")
+    here = Scope({}, loops={"i"})
+    with pytest.raises(UnknownError):
+        here.scalar(name)
+    for factor in (2, 3):
+        here.let("n", apply("mul", (OUTER, Const(factor))))
+        assert here.scalar(name)({"i": 5}) == 5 * factor
+        assert here.scalar(apply("add", (name, Const(1))))({"i": 5}) == 5 * factor + 1
+    here.leave("i")
+    with pytest.raises(UnknownError):
+        here.scalar(name)
+    here.enter("i")
+    assert here.scalar(name)({"i": 5}) == 15
+    here.begin(Cursor("c", 3))
+    assert here.scalar(CURSOR.phase)({"c": 5}) == 1
+    here.begin(Cursor("c", 5))
+    assert here.scalar(CURSOR.slot)({"c": 9}) == 4

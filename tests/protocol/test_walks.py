@@ -20,9 +20,10 @@ from warpsmith.kernel.rings import Advance, Arrive, Await, Begin, Cursor, Expect
 from warpsmith.protocol import extract
 from warpsmith.protocol.bodies import Body
 from warpsmith.protocol.extract import launch_values, skeleton_of
-from warpsmith.protocol.leaves import Runner, Shared
+from warpsmith.protocol.leaves import Prepared, Runner, Shared
 from warpsmith.protocol.scalars import Scope, Values
 from warpsmith.protocol.walks import (
+    MOST_ITERATIONS,
     MOST_STEPS,
     Condition,
     Leaf,
@@ -39,7 +40,7 @@ RUNNER = Runner(number=0, role="r", group=0, threads=1, elected=True, meeting=No
 
 def steps_of(statements: Sequence[Statement]) -> Trace:
     """What the check makes of a body that one thread runs."""
-    body = Body(Shared({BARRIER.name: (0, STAGES)}, {}), Scope({}), RUNNER)
+    body = Body(Shared({BARRIER.name: (0, STAGES)}, Prepared({})), Scope({}), RUNNER)
     found = walked(body.nodes(statements))
     return [(s.kind.name, s.place, s.amount) for s in found]
 
@@ -184,3 +185,37 @@ def test_long_loops_whose_first_and_last_iterations_differ_are_short_work() -> N
     assert len(steps) == 3 * extent - 1
     assert steps[:4] == [("AWAIT", 0, 0), ("EXPECT", 2, 256), ("AWAIT", 0, 0), ("ARRIVE", 1, 1)]
     assert steps[-2:] == [("ARRIVE", 1, 1), ("EXPECT", 2, 156)]
+
+
+def test_a_loop_that_is_met_again_is_not_walked_again() -> None:
+    """All iterations of both loops differ, but the inner one does the same each time."""
+    inner = loop(INNER, 300, Expect(BARRIER, integers.ZERO, number("mul", INNER, 16)))
+    outer = Expect(BARRIER, integers.ZERO, number("mul", OUTER, 16))
+    body = (loop(OUTER, 300, outer, inner),)
+    assert MOST_ITERATIONS < 300 * 300
+    assert steps_of(body) == trace(body)
+
+
+def test_a_loop_that_is_met_again_with_other_places_is_walked_again() -> None:
+    """Its steps depend on an index around it and on two cursors, and it moves two."""
+    moved, still, after = Cursor("c", 3), Cursor("d", 2), Cursor("e", 7)
+    before = number("lt", OUTER, INNER)
+    inner = loop(
+        INNER,
+        5,
+        Await(BARRIER, moved.slot, still.phase),
+        If(before, (Arrive(BARRIER, still.slot),), uniform=True),
+        Advance(moved),
+        Advance(after),
+    )
+    begins = tuple(Begin(cursor, integers.ZERO) for cursor in (moved, still, after))
+    body = (*begins, loop(OUTER, 100, inner, Advance(still), Await(BARRIER, after.slot, Const(0))))
+    assert steps_of(body) == trace(body)
+    assert len(trace(body)) == 100 * 6 + 4 + 3 + 2 + 1
+
+
+def test_loops_met_again_make_no_list_too_long() -> None:
+    inner = loop(INNER, MOST_STEPS // 2, ARRIVAL)
+    outer = Expect(BARRIER, integers.ZERO, number("mul", OUTER, 16))
+    with pytest.raises(TooLongError):
+        steps_of((loop(OUTER, 2, outer, inner),))

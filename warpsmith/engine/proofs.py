@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpsmith.kernel.nodes import Kernel
-from warpsmith.protocol import check
+from warpsmith.protocol import check_blocks
 from warpsmith.protocol.sizes import blocks_of
 
 
@@ -27,5 +27,5 @@ def prove(kernel: Kernel, values: Mapping[str, int]) -> int:
     """
     if not kernel.rings:
         return 0
-    verdicts = [check(kernel, values, block=block) for block in blocks_of(kernel, values)]
+    verdicts = check_blocks(kernel, values, blocks_of(kernel, values))
     return min((v.shortened for v in verdicts if v.shortened), default=0)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.domains import BLOCK_TYPES
-from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import (
     For,
     If,
@@ -16,23 +15,23 @@ from warpsmith.kernel.nodes import (
 from warpsmith.kernel.rings import (
     ELECTED,
 )
-from warpsmith.kernel.traversal import children, walk
+from warpsmith.kernel.traversal import walk
 from warpsmith.protocol.accesses import Access, Way, accesses, synchronizes
 from warpsmith.protocol.leaves import Leaves
-from warpsmith.protocol.scalars import UnknownError
+from warpsmith.protocol.scalars import Scalar, UnknownError
 from warpsmith.protocol.walks import (
     Condition,
     Loop,
-    Move,
     Node,
     Segment,
     loops_of,
+    moved_by,
     scalars_of,
 )
 
 _THREADS = frozenset(kind.name for kind in BLOCK_TYPES)
 
-_Touch = tuple[str, Expr, Way]
+_Touch = tuple[str, int, Way]
 
 
 class Body(Leaves):
@@ -50,16 +49,16 @@ class Body(Leaves):
         result: list[Node] = []
         touched: dict[_Touch, Access] = {}
         for statement in statements:
-            if not synchronizes(statement, self._shared.synchronizing):
+            if not synchronizes(statement, self._shared.prepared.synchronizing):
                 if isinstance(statement, If) and statement.uniform:
                     self._flush(result, touched)
                     self._extend(result, self._condition(statement))
                     continue
                 for access in self._data(statement):
-                    touched.setdefault((access.buffer.name, access.index, access.way), access)
+                    touched.setdefault((access.buffer.name, id(access.index), access.way), access)
                 continue
-            for access in accesses(statement):
-                touched.setdefault((access.buffer.name, access.index, access.way), access)
+            for access in self._own(statement):
+                touched.setdefault((access.buffer.name, id(access.index), access.way), access)
             self._flush(result, touched)
             if isinstance(statement, If):
                 self._extend(result, self._condition(statement))
@@ -85,28 +84,36 @@ class Body(Leaves):
                 node.seal(places)
         return tuple(nodes)
 
-    def _data(self, statement: Statement) -> tuple[Access, ...]:
-        """What a statement without synchronization may touch, and those inside it."""
-        found = self._shared.accesses.get(id(statement))
+    def _own(self, statement: Statement) -> tuple[Access, ...]:
+        """What a statement touches, without those inside it."""
+        known = self._shared.prepared.accesses
+        found = known.get(id(statement))
         if found is None:
-            inner = walk((statement,))
-            found = tuple(access for each in inner for access in accesses(each))
-            self._shared.accesses[id(statement)] = found
-        self._remember(statement)
+            found = known[id(statement)] = accesses(statement)
         return found
 
-    def _remember(self, statement: Statement) -> None:
-        if isinstance(statement, Let):
-            self._scope.lets[statement.symbol.name] = statement.value
-        for inner in children(statement):
-            self._remember(inner)
+    def _data(self, statement: Statement) -> tuple[Access, ...]:
+        """What a statement without synchronization may touch, and those inside it.
+
+        Names that it gives to expressions are remembered.
+        """
+        prepared = self._shared.prepared
+        found = prepared.accesses.get(id(statement))
+        if found is None:
+            inner = tuple(walk((statement,)))
+            found = tuple(access for each in inner for access in accesses(each))
+            prepared.accesses[id(statement)] = found
+            prepared.lets[id(statement)] = tuple(s for s in inner if isinstance(s, Let))
+        for let in prepared.lets[id(statement)]:
+            self._scope.let(let.symbol.name, let.value)
+        return found
 
     def _condition(self, statement: If) -> list[Node]:
         elected = ELECTED in statement.condition.walk()
         try:
             holds = self._scope.scalar(statement.condition)
         except UnknownError as error:
-            if not synchronizes(statement, self._shared.synchronizing):
+            if not synchronizes(statement, self._shared.prepared.synchronizing):
                 return self._list(statement.body)
             if statement.uniform and error.name not in _THREADS:
                 return self._list(statement.body)
@@ -132,29 +139,25 @@ class Body(Leaves):
         index = loop.symbol.name
         if index in self._scope.loops:
             raise InternalError(f"a loop over {index} stands in another one")
-        self._scope.loops.add(index)
+        self._scope.enter(index)
         body = self._sealed(self._list(loop.body))
-        self._scope.loops.discard(index)
+        self._scope.leave(index)
         if not body:
             return []
-        cursors = sorted({cursor.name for cursor in self._scope.cursors.values()} & _moved(body))
+        cursors = {cursor.name for cursor in self._scope.cursors.values()}
+        moved = tuple(sorted(cursors & moved_by(body)))
         watched = {id(scalar): scalar for scalar in scalars_of(body) if index in scalar.names}
         nested = tuple((each.name, each.extent) for each in loops_of(body))
-        return [Loop(index, extent, body, tuple(cursors), tuple(watched.values()), nested)]
+        key = self._key(extent, body, cursors) if self._scope.loops else None
+        return [Loop(index, extent, body, moved, tuple(watched.values()), nested, key)]
+
+    def _key(self, extent: Scalar, body: Sequence[Node], cursors: set[str]) -> tuple[str, ...]:
+        """Names of all that a loop's steps depend on: places of cursors, and indices around it."""
+        used = extent.names.union(moved_by(body), *(s.names for s in scalars_of(body)))
+        return tuple(sorted(used & (cursors | self._scope.loops)))
 
     def _flush(self, result: list[Node], touched: dict[_Touch, Access]) -> None:
         """What was touched since the last step becomes steps."""
         if touched:
             self._extend(result, [Segment([self._touched(touched.values())])])
             touched.clear()
-
-
-def _moved(nodes: Iterable[Node]) -> frozenset[str]:
-    """Names of the cursors that nodes move."""
-    found: set[str] = set()
-    for node in nodes:
-        if isinstance(node, Segment):
-            found |= {item.name for item in node.items if isinstance(item, Move)}
-        else:
-            found |= _moved(node.body)
-    return frozenset(found)

@@ -10,16 +10,18 @@ their state repeats (`repeats.py`). A kernel that fails must not be launched.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from warpsmith.errors import InternalError, ProtocolError
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.nodes import Kernel
+from warpsmith.protocol.accesses import divisions
 from warpsmith.protocol.extract import launch_values, skeleton_of
+from warpsmith.protocol.leaves import Prepared
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.memory import check_shared
-from warpsmith.protocol.repeats import LEAST, Repeats
+from warpsmith.protocol.repeats import LEAST, Cycles, Repeats
 from warpsmith.protocol.report import Told, error_of, history_of
 from warpsmith.protocol.resources import check_resources
 from warpsmith.protocol.rules import Break, Broken
@@ -92,10 +94,43 @@ def check(kernel: Kernel, values: Mapping[str, int], *, block: Block = (0, 0, 0)
     Raises:
         ProtocolError: with the rule that is broken, where, by whom, and the shortest run.
     """
+    return check_blocks(kernel, values, (block,))[0]
+
+
+def check_blocks(
+    kernel: Kernel, values: Mapping[str, int], blocks: Iterable[Block]
+) -> tuple[Verdict, ...]:
+    """`check`, for several blocks of one launch, which cost less together.
+
+    Raises:
+        ProtocolError: as `check` does.
+    """
+    common = _Common(Prepared(divisions(kernel)))
+    return tuple([_check(kernel, values, block, common) for block in blocks])
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """What is found of one block and serves another one, too.
+
+    Attributes:
+        cycles: of blocks, by all that they synchronize by but their lists of steps.
+    """
+
+    prepared: Prepared
+    cycles: dict[object, Cycles] = field(default_factory=dict)
+
+    def cycles_of(self, skeleton: Skeleton) -> Cycles:
+        weights = tuple(agent.weight for agent in skeleton.agents)
+        key = (weights, skeleton.barriers, skeleton.places, skeleton.meetings)
+        return self.cycles.setdefault(key, {})
+
+
+def _check(kernel: Kernel, values: Mapping[str, int], block: Block, common: _Common) -> Verdict:
     for count in (0, *CUTS):
         short, sizes = cut(kernel, values, block, count) if count else (kernel, values)
         try:
-            verdict = _verdict(short, sizes, block)
+            verdict = _verdict(short, sizes, block, None if count else common)
         except TooLongError:
             continue
         except Broken as broken:
@@ -124,12 +159,12 @@ def check_any_sizes(kernel: Kernel, fixed: Mapping[str, int] | None = None) -> t
     names = tuple(name for name in symbols_of(kernel) if name not in given)
     start = {**dict.fromkeys(names, 1), **given}
     deepest = max((ring.stages for ring in kernel.rings), default=2)
-    verdicts: dict[tuple[tuple[str, int], ...], list[Verdict]] = {}
+    verdicts: dict[tuple[tuple[str, int], ...], tuple[Verdict, ...]] = {}
     for values in _sizes(kernel, start, names, deepest):
         key = tuple(sorted(values.items()))
         if key not in verdicts:
             blocks = blocks_of(kernel, values)
-            verdicts[key] = [check(kernel, values, block=block) for block in blocks]
+            verdicts[key] = check_blocks(kernel, values, blocks)
     return tuple(chain.from_iterable(verdicts.values()))
 
 
@@ -153,14 +188,16 @@ def _sizes(
                     yield {**alone, name: max(alone[name] - 1, 1)}
 
 
-def _verdict(kernel: Kernel, values: Mapping[str, int], block: Block) -> Verdict:
+def _verdict(
+    kernel: Kernel, values: Mapping[str, int], block: Block, common: _Common | None
+) -> Verdict:
     known = launch_values(kernel, values, block)
     total = check_shared(kernel, known)
     if any(evaluate(extent, known) < 1 for extent in kernel.launch.grid):
         return Verdict(agents=0, steps=0, taken=0, phases=0, shared_bytes=total)
     check_resources(kernel, known)
-    skeleton = skeleton_of(kernel, known)
-    machine, repeats = run(skeleton)
+    skeleton = skeleton_of(kernel, known, common.prepared if common else None)
+    machine, repeats = run(skeleton, common.cycles_of(skeleton) if common else None)
     return Verdict(
         agents=len(skeleton.agents),
         steps=skeleton.steps,
@@ -171,13 +208,16 @@ def _verdict(kernel: Kernel, values: Mapping[str, int], block: Block) -> Verdict
     )
 
 
-def run(skeleton: Skeleton) -> tuple[Machine, Repeats]:
+def run(skeleton: Skeleton, cycles: Cycles | None = None) -> tuple[Machine, Repeats]:
     """Run a skeleton to its end, without the parts that repeat.
+
+    Args:
+        cycles: of skeletons that differ in nothing but lists of steps; new ones are added.
 
     Raises:
         Broken: a rule is.
     """
-    machine, repeats = Machine(skeleton), Repeats()
+    machine, repeats = Machine(skeleton), Repeats({} if cycles is None else cycles)
     if skeleton.steps < LEAST:
         while machine.round():
             pass

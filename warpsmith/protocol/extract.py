@@ -17,7 +17,7 @@ from warpsmith.kernel.scratch import block_reduce_scratch
 from warpsmith.kernel.traversal import barriers, walk
 from warpsmith.protocol.accesses import Division, divisions
 from warpsmith.protocol.bodies import Body
-from warpsmith.protocol.leaves import LANES, Runner, Shared
+from warpsmith.protocol.leaves import LANES, Prepared, Runner, Shared
 from warpsmith.protocol.memory import offsets
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scope
@@ -42,16 +42,19 @@ def launch_values(kernel: Kernel, values: Mapping[str, int], block: Extents) -> 
     return known | {kind.name: place for kind, place in zip(GRID_TYPES, block, strict=True)}
 
 
-def skeleton_of(kernel: Kernel, known: Mapping[str, int]) -> Skeleton:
+def skeleton_of(
+    kernel: Kernel, known: Mapping[str, int], prepared: Prepared | None = None
+) -> Skeleton:
     """What is left of a kernel's block when only its synchronization is looked at.
 
     Args:
         known: as `launch_values` gives.
+        prepared: of this kernel, if more blocks of it are looked at.
 
     Raises:
         Broken: synchronization that only part of a warp or group would reach.
     """
-    return _Extraction(kernel, known).skeleton()
+    return _Extraction(kernel, known, prepared or Prepared(divisions(kernel))).skeleton()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +79,13 @@ class Team:
 class _Extraction:
     kernel: Kernel
     known: Mapping[str, int]
+    prepared: Prepared
     agents: list[Agent] = field(default_factory=list)
     meetings: list[Meeting] = field(default_factory=list)
 
     def skeleton(self) -> Skeleton:
         slots, found = self._barriers()
-        shared = Shared(slots, divisions(self.kernel))
+        shared = Shared(slots, self.prepared)
         teams = teams_of(self.kernel, self.known)
         members: list[tuple[int, ...]] = []
         for number, team in enumerate(teams):
@@ -93,7 +97,7 @@ class _Extraction:
             Meeting(f"the barrier of {team.name}", ids)
             for team, ids in zip(teams, members, strict=True)
         ]
-        places = self._places(shared.divisions)
+        places = self._places(self.prepared.divisions)
         return Skeleton(tuple(self.agents), found, places, (everyone, *groups))
 
     def _team(self, team: Team, meeting: int, shared: Shared) -> None:

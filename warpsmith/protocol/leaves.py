@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -12,6 +12,7 @@ from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.nodes import (
     Buffer,
+    Let,
     Reduce,
     Statement,
     Synchronize,
@@ -57,22 +58,38 @@ _KINDS = {
 _Places = Callable[[int], tuple[int, ...]]
 
 
-@dataclass(slots=True)
-class Shared:
-    """What all bodies of a kernel have in common.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is known of a kernel's statements, whatever its sizes and its block.
 
     Attributes:
-        slots: of barriers: number of the first one, and how many, by name.
         divisions: of buffers that hold data.
         pool: of steps.
-        accesses: of statements without synchronization inside, by identity.
+        synchronizing: whether statements have synchronization inside, by identity.
+        accesses: of statements, by identity; of all inside, where there is no synchronization.
+        lets: inside statements without synchronization, by identity.
+        starts: of accesses, by the identity of their index, and names that cursors give a meaning;
+            see `Leaves`.
     """
 
-    slots: dict[str, tuple[int, int]]
     divisions: dict[str, Division]
     pool: Pool = field(default_factory=Pool)
     synchronizing: dict[int, bool] = field(default_factory=dict)
     accesses: dict[int, tuple[Access, ...]] = field(default_factory=dict)
+    lets: dict[int, tuple[Let, ...]] = field(default_factory=dict)
+    starts: dict[tuple[int, frozenset[str]], Expr] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all bodies of a block have in common.
+
+    Attributes:
+        slots: of barriers: number of the first one, and how many, by name.
+    """
+
+    slots: dict[str, tuple[int, int]]
+    prepared: Prepared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +130,7 @@ class Leaves:
         self._elected = False
 
     def _leaves(self, statement: Statement) -> Iterable[Leaf | Move]:
-        threads, step = self._threads, self._shared.pool.step
+        threads, step = self._threads, self._shared.prepared.pool.step
         match statement:
             case Begin(cursor=cursor, slot=slot):
                 self._scope.begin(cursor)
@@ -169,7 +186,7 @@ class Leaves:
             return
         if self._elected:
             self._parted(statement)
-        meeting, step = self._runner.meeting, self._shared.pool.step
+        meeting, step = self._runner.meeting, self._shared.prepared.pool.step
         if meeting is None:
             raise Broken(
                 Break(
@@ -185,16 +202,16 @@ class Leaves:
     def _lives(self, kind: Kind, names: Sequence[str]) -> Iterable[Leaf]:
         """The elected thread begins or ends barriers."""
         if self._runner.elected:
-            step = self._shared.pool.step
+            step = self._shared.prepared.pool.step
             made = tuple(step(kind, *self._shared.slots[name]) for name in names)
             yield Leaf((), lambda: made)
 
     def _arrival(self, barrier: Buffer, slot: Expr, times: int) -> Leaf:
-        at, step = self._slot(barrier), self._shared.pool.step
+        at, step = self._slot(barrier), self._shared.prepared.pool.step
         return Leaf((self._scalar(slot),), lambda s: (step(Kind.ARRIVE, at(s), times),))
 
     def _load(self, copy: TileCopy) -> Leaf:
-        step, threads = self._shared.pool.step, self._threads
+        step, threads = self._shared.prepared.pool.step, self._threads
         if copy.barrier is None:
             raise Broken(
                 Break(
@@ -217,7 +234,7 @@ class Leaves:
         return Leaf((index, self._scalar(copy.barrier[1]), self._scalar(copy.bytes)), make)
 
     def _store(self, copy: TileCopy) -> Leaf:
-        step = self._shared.pool.step
+        step = self._shared.prepared.pool.step
         index, places = self._places(copy.shared, copy.index)
         try:
             asks = self._scope.scalar(copy.condition)
@@ -232,7 +249,7 @@ class Leaves:
         """What is touched between two steps, each place once, the reads first."""
         ways = sorted(touched, key=lambda access: access.way is not Way.READ)
         found = [(_KINDS[a.way], *self._places(a.buffer, a.index)) for a in ways]
-        step = self._shared.pool.step
+        step = self._shared.prepared.pool.step
 
         def make(*indices: int) -> tuple[Step, ...]:
             made = (
@@ -257,7 +274,9 @@ class Leaves:
         )
 
     def _steps(self, statement: Statement) -> bool:
-        return not children(statement) and synchronizes(statement, self._shared.synchronizing)
+        return not children(statement) and synchronizes(
+            statement, self._shared.prepared.synchronizing
+        )
 
     # --- operands ------------------------------------------------------------------------------
 
@@ -294,7 +313,7 @@ class Leaves:
 
     def _places(self, buffer: Buffer, index: Expr) -> tuple[Scalar, _Places]:
         """What gives the places that an access touches: those of the slot that it starts in."""
-        division = self._shared.divisions[buffer.name]
+        division = self._shared.prepared.divisions[buffer.name]
         parts = division.parts
         part = self._runner.group if parts > 1 else 0
         whole = tuple(division.base + s * parts + part for s in range(division.stages))
@@ -316,15 +335,24 @@ class Leaves:
         Loops over the elements of a slot may be split, and the parts of a split loop that do not
         run would begin behind the slot.
         """
-        places = {s.name for c in self._scope.cursors.values() for s in c.symbols}
-        kept = {
-            monomial: coefficient
-            for monomial, coefficient in integers.polynomial(index).items()
-            if all(
-                node.name in places
-                for factor in monomial
-                for node in factor.walk()
-                if isinstance(node, Symbol)
-            )
-        }
-        return integers.expression(kept) if kept else integers.ZERO
+        places = frozenset(self._scope.cursors)
+        known = self._shared.prepared.starts
+        found = known.get((id(index), places))
+        if found is None:
+            found = known[id(index), places] = _without(index, places)
+        return found
+
+
+def _without(index: Expr, places: Set[str]) -> Expr:
+    """An index without the terms in which other names than these occur."""
+    kept = {
+        monomial: coefficient
+        for monomial, coefficient in integers.polynomial(index).items()
+        if all(
+            node.name in places
+            for factor in monomial
+            for node in factor.walk()
+            if isinstance(node, Symbol)
+        )
+    }
+    return integers.expression(kept) if kept else integers.ZERO

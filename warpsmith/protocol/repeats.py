@@ -12,16 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from warpsmith.protocol.descriptions import Description, description
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.skeleton import Step
-from warpsmith.protocol.states import (
-    PENDING,
-    AgentState,
-    BarrierState,
-    Clock,
-    Phase,
-    PlaceState,
-)
+from warpsmith.protocol.states import AgentState
 
 LEAST = 600
 """Steps of all agents below which looking for repeats costs more than they save."""
@@ -29,29 +23,43 @@ LEAST = 600
 PATIENCE = 48
 """Descriptions of states that are made before looking is given up, without a jump."""
 
+SPAN = 8
+"""Rounds until another state than the first one is waited for to come again; then twice as many."""
+
+CALM = 2
+"""Rounds after a jump before a state is described that is not known: its loop is about to end."""
+
 PROBES = 128
 """Steps of a period that are compared before the others are."""
 
-_BASE = PENDING << 1
-"""More than any stamp."""
-
 _Waits = tuple[Step | None, ...]
+
+Cycles = dict[_Waits, list["_Cycle"]]
+"""Those of one run serve another one, if only the lists of steps differ between the skeletons."""
 
 
 @dataclass(slots=True)
 class Repeats:
     """What a run remembers of its states.
 
+    To describe a state costs more than to go on to the next one. So one state is described, and
+    then only those in which agents wait as they did in it, or where a cycle is known to begin.
+
     Attributes:
+        cycles: that are known, by what agents wait for where they begin.
         jumped: steps that were not taken, of all agents.
     """
 
+    cycles: Cycles = field(default_factory=dict)
     jumped: int = 0
     _seen: dict[_Waits, list[_Mark]] = field(default_factory=dict)
-    _cycles: dict[_Waits, list[_Cycle]] = field(default_factory=dict)
     _met: set[_Waits] = field(default_factory=set)
     _since: list[_Mark] = field(default_factory=list)
     _tried: int = 0
+    _rounds: int = 0
+    _anchor: _Waits = ()
+    _until: int = 0
+    _span: int = SPAN
 
     def look(self, machine: Machine) -> None:
         """Jump, if the state after this round has been met before."""
@@ -59,8 +67,7 @@ class Repeats:
             return
         agents = machine.agents
         waits = tuple([a.steps[a.at] if a.at < a.end else None for a in agents])
-        if waits not in self._met:
-            self._met.add(waits)
+        if not self._worth(waits):
             return
         self._tried += 1
         mark = _Mark(
@@ -75,6 +82,20 @@ class Repeats:
         if best is not None:
             self._jump(machine, best, times)
 
+    def _worth(self, waits: _Waits) -> bool:
+        """Whether a state in which agents wait like this is to be described."""
+        self._rounds += 1
+        if waits not in self._met:
+            self._met.add(waits)
+            return False
+        if waits == self._anchor or waits in self.cycles:
+            return True
+        if self._rounds < self._until:
+            return False
+        self._anchor, self._until = waits, self._rounds + self._span
+        self._span *= 2
+        return True
+
     def _best(self, agents: list[AgentState], mark: _Mark) -> tuple[_Cycle | None, int]:
         """The cycle by which most steps can be jumped over, and how often."""
         start: _Mark | None = None
@@ -87,7 +108,7 @@ class Repeats:
                     start, times, gain = old, found, steps
         if start is not None:
             return self._found(agents, start, mark), times
-        for cycle in self._cycles.get(mark.waits, ()):
+        for cycle in self.cycles.get(mark.waits, ()):
             if cycle.description == mark.description:
                 times = cycle.times(agents)
                 if times:
@@ -108,7 +129,7 @@ class Repeats:
                 )
             )
             cycles.append(_Cycle(mark.description, patterns, phases))
-            self._cycles.setdefault(mark.waits, []).append(cycles[-1])
+            self.cycles.setdefault(mark.waits, []).append(cycles[-1])
         return cycles[0]
 
     def _jump(self, machine: Machine, cycle: _Cycle, times: int) -> None:
@@ -117,7 +138,7 @@ class Repeats:
             self.jumped += times * len(pattern)
         for barrier, phases in zip(machine.barriers, cycle.phases, strict=True):
             barrier.done += times * phases
-        self._tried = 0
+        self._tried, self._until, self._span = 0, self._rounds + CALM, SPAN
         self._since.clear()
 
 
@@ -126,7 +147,7 @@ class _Mark:
     """A state: what it is like, and where agents and barriers stood."""
 
     waits: _Waits
-    description: tuple[object, ...]
+    description: Description
     places: tuple[int, ...]
     phases: tuple[int, ...]
 
@@ -140,7 +161,7 @@ class _Cycle:
         phases: that end meanwhile, of each barrier.
     """
 
-    description: tuple[object, ...]
+    description: Description
     patterns: tuple[list[Step], ...]
     phases: tuple[int, ...]
 
@@ -192,93 +213,3 @@ def _times(agent: AgentState, steps: list[Step], start: int, end: int, most: int
     if times and (at >= agent.end or ahead[at] != pattern[0]):
         times -= 1
     return times
-
-
-def description(machine: Machine) -> tuple[object, ...]:
-    """The state of a machine, in which stamps are replaced by their rank among their agent's.
-
-    Two states of one description differ at most in what no rule looks at.
-    """
-    writer = _Writer()
-    numbers: dict[int, int] = {}
-    for barrier in machine.barriers:
-        for phase in (barrier.older, barrier.previous, barrier.current):
-            numbers[id(phase)] = len(numbers)
-        writer.barrier(barrier, machine.agents)
-    for place in machine.places:
-        writer.place(place, numbers)
-    for agent in machine.agents:
-        writer.agent(agent)
-    return writer.described([frozenset(met) for met in machine.met])
-
-
-class _Writer:
-    """Collects what is compared as it is, and stamps, each with its agent."""
-
-    def __init__(self) -> None:
-        self._shape: list[object] = []
-        self._agents: list[int] = []
-        self._stamps: list[int] = []
-
-    def described(self, *rest: object) -> tuple[object, ...]:
-        """All that was collected, and the rest."""
-        keys = [agent * _BASE + s for agent, s in zip(self._agents, self._stamps, strict=True)]
-        ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
-        return (self._shape, self._agents, list(map(ranks.__getitem__, keys)), rest)
-
-    def barrier(self, barrier: BarrierState, agents: list[AgentState]) -> None:
-        begun, stamp = barrier.begun
-        previous, current = barrier.previous, barrier.current
-        self._shape.append((barrier.alive, barrier.done & 1))
-        self._stamped({begun: stamp})
-        self._over(barrier.older)
-        self._over(previous)
-        self._stamped(previous.waits)
-        self._clock(previous.clock)
-        self._shape.append((current.arrived, current.expected, current.copied))
-        self._stamped(current.arrivals)
-        self._stamped(current.announced)
-        self._clock(current.clock)
-        if current.joined:
-            self._shape.append([(a, n == agents[a].learned) for a, n in current.joined.items()])
-
-    def place(self, place: PlaceState, numbers: dict[int, int]) -> None:
-        """A place, given the numbers of phases that barriers still have."""
-        fill = place.fill
-        number = None if fill is None else numbers.get(id(fill), -1)
-        self._shape.append((place.filled, place.filler, place.filling[0], number))
-        if fill is not None and number == -1:
-            self._over(fill)
-        self._stamped(place.reads)
-        self._stamped(place.fences)
-        for used in (place.writes, place.stores, place.products):
-            self._stamped(used)
-            if PENDING in used.values():
-                self._shape.append([stamp == PENDING for stamp in used.values()])
-        under_way = (place.copying, place.storing, place.multiplying)
-        if any(under_way):
-            self._shape.append([tuple(each.items()) for each in under_way])
-
-    def agent(self, agent: AgentState) -> None:
-        self._clock(agent.clock)
-        self._clock(agent.fenced)
-        self._shape.append(frozenset(agent.unfenced))
-        self._shape.append([tuple(places) for places in agent.open])
-        self._shape.append([tuple(groups) for groups in agent.groups])
-
-    def _over(self, phase: Phase) -> None:
-        """What tells whether a phase is known to be over."""
-        self._shape.append(phase.expected > 0 or phase.copied > 0)
-        self._stamped(phase.arrivals)
-        self._stamped(phase.seen)
-
-    def _clock(self, clock: Clock) -> None:
-        self._shape.append(len(clock))
-        self._agents += range(len(clock))
-        self._stamps += clock
-
-    def _stamped(self, stamps: dict[int, int]) -> None:
-        self._shape.append(len(stamps))
-        if stamps:
-            self._agents += stamps
-            self._stamps += stamps.values()

@@ -12,19 +12,15 @@ from dataclasses import dataclass, field
 
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.rings import Cursor
+from warpsmith.protocol.ranges import ANY, RANGES, Range
 
 Values = dict[str, int]
 """Of loop indices, by name, and of cursors: slot + stages * phase, by the cursor's name."""
 
 Function = Callable[[Values], int]
 
-Range = tuple[float, float]
-"""The least and the largest value of an integer."""
-
 Ranges = Mapping[str, Range]
 """Of loop indices, by name."""
-
-ANY: Range = (-math.inf, math.inf)
 
 
 class UnknownError(Exception):
@@ -56,23 +52,42 @@ class Scalar:
 
     def range(self, ranges: Ranges) -> Range:
         """Bounds of the value, where loop indices are within theirs."""
-        return self._seen("", ranges)[0]
+        return self._seen("", ranges, {})[0]
 
-    def independent(self, name: str, ranges: Ranges) -> bool:
-        """Whether the value is the same for all values of one loop index within its range."""
-        return name not in self.names or self._seen(name, ranges)[1]
+    def independent(self, name: str, ranges: Ranges, seen: Seen | None = None) -> bool:
+        """Whether the value is the same for all values of one loop index within its range.
 
-    def _seen(self, name: str, ranges: Ranges) -> tuple[Range, bool]:
+        Args:
+            seen: what was found of other scalars, for this index and these ranges.
+        """
+        return name not in self.names or self._seen(name, ranges, {} if seen is None else seen)[1]
+
+    def _seen(self, name: str, ranges: Ranges, seen: Seen) -> tuple[Range, bool]:
         """Bounds of the value, and whether a loop index within its range decides nothing of it."""
         if self.constant is not None:
             return (self.constant, self.constant), True
+        known = seen.get(id(self))
+        if known is not None:
+            return known
         if not self.op:
             found = self.own or ranges.get(next(iter(self.names)), ANY)
-            return found, name not in self.names or found[0] == found[1]
-        parts = [part._seen(name, ranges) for part in self.parts]
-        bounds = _RANGES.get(self.op)
-        found = bounds(*[part[0] for part in parts]) if bounds else ANY
-        return found, found[0] == found[1] or all(part[1] for part in parts)
+            alike = name not in self.names
+        elif len(self.parts) == 2:
+            (a, a_alike), (b, b_alike) = [part._seen(name, ranges, seen) for part in self.parts]
+            bounds = RANGES.get(self.op)
+            found = bounds(a, b) if bounds else ANY
+            alike = a_alike and b_alike
+        else:
+            parts = [part._seen(name, ranges, seen) for part in self.parts]
+            bounds = RANGES.get(self.op)
+            found = bounds(*[part[0] for part in parts]) if bounds else ANY
+            alike = all(part[1] for part in parts)
+        result = seen[id(self)] = found, alike or found[0] == found[1]
+        return result
+
+
+Seen = dict[int, tuple[Range, bool]]
+"""Of scalars, by identity: bounds, and whether an index decides nothing of the value."""
 
 
 def constant(value: int) -> Scalar:
@@ -98,11 +113,31 @@ class Scope:
     cursors: dict[str, Cursor] = field(default_factory=dict)
     lets: dict[str, Expr] = field(default_factory=dict)
     loops: set[str] = field(default_factory=set)
+    _found: dict[tuple[str, bool], Scalar] = field(default_factory=dict)
+    _equal: dict[tuple[object, ...], Scalar] = field(default_factory=dict)
 
     def begin(self, cursor: Cursor) -> None:
         """A cursor's symbols get a meaning."""
         for symbol in cursor.symbols:
-            self.cursors[symbol.name] = cursor
+            if self.cursors.get(symbol.name) != cursor:
+                self.cursors[symbol.name] = cursor
+                self._found.clear()
+
+    def let(self, name: str, value: Expr) -> None:
+        """A name stands for an expression from now on."""
+        if self.lets.get(name) is not value:
+            self.lets[name] = value
+            self._found.clear()
+
+    def enter(self, name: str) -> None:
+        """A loop begins over an index of this name."""
+        self.loops.add(name)
+        self._found.clear()
+
+    def leave(self, name: str) -> None:
+        """It ends."""
+        self.loops.discard(name)
+        self._found.clear()
 
     def scalar(self, expr: Expr, *, first: bool = False) -> Scalar:
         """An expression, ready to be evaluated.
@@ -116,7 +151,10 @@ class Scope:
         if isinstance(expr, Const):
             return constant(int(expr.value))
         if isinstance(expr, Symbol):
-            return self._symbol(expr.name, first)
+            found = self._found.get((expr.name, first))
+            if found is None:
+                found = self._found[expr.name, first] = self._symbol(expr.name, first)
+            return found
         if isinstance(expr, Apply):
             return self._apply(expr, first)
         raise UnknownError(repr(expr))
@@ -129,16 +167,13 @@ class Scope:
             return self.scalar(self.lets[name], first=first)
         cursor = self.cursors.get(name)
         if cursor is not None:
-            place, stages = cursor.name, cursor.stages
-            names = frozenset((place,))
-            if name == cursor.phase.name:
-                return Scalar(None, lambda values: values[place] // stages, names, own=(0, 1))
-            end = stages - 1
-            return Scalar(None, lambda values: values[place] % stages, names, own=(0, end))
+            phase = name == cursor.phase.name
+            key = (cursor.name, cursor.stages, phase)
+            return self._equal.get(key) or self._equal.setdefault(key, _place(cursor, phase))
         if first:
             return constant(0)
         if name in self.loops:
-            return index(name)
+            return self._equal.get((name,)) or self._equal.setdefault((name,), index(name))
         raise UnknownError(name)
 
     def _apply(self, expr: Apply, first: bool) -> Scalar:
@@ -151,15 +186,11 @@ class Scope:
         constants = [arg.constant for arg in args if arg.constant is not None]
         if len(constants) == len(args):
             return constant(int(operation(*constants)))
-        names = frozenset().union(*(arg.names for arg in args))
-        if len(args) == 2:
-            return Scalar(None, _binary(operation, *args), names, expr.op, args)
-        functions = [arg.function for arg in args]
-
-        def function(values: Values) -> int:
-            return int(operation(*[each(values) for each in functions]))
-
-        return Scalar(None, function, names, expr.op, args)
+        key = (expr.op, *[id(a) if a.constant is None else (a.constant,) for a in args])
+        found = self._equal.get(key)
+        if found is None:
+            found = self._equal[key] = _applied(expr.op, operation, args)
+        return found
 
     def _both(self, expr: Apply, first: bool) -> Scalar:
         """A conjunction is false where one side is, whatever the other side may be."""
@@ -186,6 +217,27 @@ class Scope:
             return int(all(each(values) for each in functions))
 
         return Scalar(None, function, names, expr.op, tuple(sides))
+
+
+def _place(cursor: Cursor, phase: bool) -> Scalar:
+    """The phase, or the slot, of a cursor."""
+    name, stages = cursor.name, cursor.stages
+    if phase:
+        return Scalar(None, lambda values: values[name] // stages, frozenset((name,)), own=(0, 1))
+    own = (0, stages - 1)
+    return Scalar(None, lambda values: values[name] % stages, frozenset((name,)), own=own)
+
+
+def _applied(op: str, operation: Callable[..., int], args: tuple[Scalar, ...]) -> Scalar:
+    names = frozenset().union(*(arg.names for arg in args))
+    if len(args) == 2:
+        return Scalar(None, _binary(operation, *args), names, op, args)
+    functions = [arg.function for arg in args]
+
+    def function(values: Values) -> int:
+        return int(operation(*[each(values) for each in functions]))
+
+    return Scalar(None, function, names, op, args)
 
 
 def _binary(operation: Callable[..., int], a: Scalar, b: Scalar) -> Function:
@@ -217,91 +269,4 @@ _OPERATIONS: dict[str, Callable[..., int]] = {
     "le": lambda a, b: a <= b,
     "eq": lambda a, b: a == b,
     "logical_or": lambda a, b: bool(a) or bool(b),
-}
-
-
-def _sum(*terms: Range) -> Range:
-    return sum(low for low, _ in terms), sum(high for _, high in terms)
-
-
-def _product(*factors: Range) -> Range:
-    low, high = factors[0]
-    for a, b in factors[1:]:
-        corners = [_times(x, y) for x in (low, high) for y in (a, b)]
-        low, high = min(corners), max(corners)
-    return low, high
-
-
-def _times(a: float, b: float) -> float:
-    return 0 if a == 0 or b == 0 else a * b
-
-
-def _quotient(a: Range, b: Range, *rest: Range) -> Range:
-    if b[0] < 1 or math.inf in (abs(a[0]), abs(a[1]), b[1]):
-        return ANY
-    corners = [x // y for x in a for y in b]
-    return min(corners), max(corners)
-
-
-def _raised_quotient(a: Range, b: Range) -> Range:
-    low, high = _quotient((-a[1], -a[0]), b)
-    return -high, -low
-
-
-def _remainder(a: Range, b: Range) -> Range:
-    if b[0] != b[1] or b[0] < 1:
-        return ANY
-    if math.inf not in (abs(a[0]), abs(a[1])) and a[0] // b[0] == a[1] // b[0]:
-        return a[0] % b[0], a[1] % b[0]
-    return 0, b[0] - 1
-
-
-def _less(a: Range, b: Range) -> Range:
-    return int(a[1] < b[0]), int(a[0] < b[1])
-
-
-def _at_most(a: Range, b: Range) -> Range:
-    return int(a[1] <= b[0]), int(a[0] <= b[1])
-
-
-def _equal(a: Range, b: Range) -> Range:
-    return int(a[0] == a[1] == b[0] == b[1]), int(a[0] <= b[1] and b[0] <= a[1])
-
-
-def _both_of(*sides: Range) -> Range:
-    return int(all(_holds(side) for side in sides)), int(not any(side == (0, 0) for side in sides))
-
-
-def _one_of(*sides: Range) -> Range:
-    return int(any(_holds(side) for side in sides)), int(any(side != (0, 0) for side in sides))
-
-
-def _holds(side: Range) -> bool:
-    """Whether it is never 0."""
-    return side[0] > 0 or side[1] < 0
-
-
-def _chosen(condition: Range, a: Range, b: Range) -> Range:
-    if condition == (0, 0):
-        return b
-    return a if _holds(condition) else (min(a[0], b[0]), max(a[1], b[1]))
-
-
-_RANGES: dict[str, Callable[..., Range]] = {
-    "cast": lambda a: a,
-    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    "add": _sum,
-    "mul": _product,
-    "floordiv": _quotient,
-    "divide": _quotient,
-    "ceildiv": _raised_quotient,
-    "mod": _remainder,
-    "where": _chosen,
-    "minimum": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    "maximum": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    "lt": _less,
-    "le": _at_most,
-    "eq": _equal,
-    "logical_and": _both_of,
-    "logical_or": _one_of,
 }

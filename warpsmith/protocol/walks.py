@@ -9,10 +9,11 @@ which something does are few: first and last ones, as ranges of conditions and b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from warpsmith.protocol.scalars import Range, Scalar, Values, index
+from warpsmith.protocol.ranges import Range
+from warpsmith.protocol.scalars import Scalar, Seen, Values, index
 from warpsmith.protocol.skeleton import Kind, Step
 
 Steps = list[Step]
@@ -22,6 +23,9 @@ MOST_STEPS = 1 << 22
 
 MOST_ITERATIONS = 1 << 16
 """Of loops that one agent's list is made of, where each must be looked at."""
+
+FEW = 4
+"""Iterations that are walked sooner than it is found out whether they are alike."""
 
 
 class TooLongError(Exception):
@@ -52,6 +56,13 @@ class Walk:
             raise TooLongError
         for node in nodes:
             node.emit(self)
+
+    def again(self, steps: Steps) -> None:
+        """Take steps of a loop that has been walked before."""
+        self.iterations += 1
+        if self.iterations > MOST_ITERATIONS or len(self.steps) + len(steps) > MOST_STEPS:
+            raise TooLongError
+        self.steps += steps
 
     def repeat(self, start: int, times: int) -> None:
         """Take all steps since `start` so many times more."""
@@ -188,6 +199,7 @@ class Loop:
         cursors: names of all that the body moves.
         watched: what in the body depends on the index.
         inner: loops inside, by the names of their indices, with their extents.
+        key: where it stands in another loop, names of all that its steps depend on.
     """
 
     name: str
@@ -196,29 +208,73 @@ class Loop:
     cursors: tuple[str, ...]
     watched: tuple[Scalar, ...]
     inner: tuple[tuple[str, Scalar], ...]
+    key: tuple[str, ...] | None = None
+    _known: dict[tuple[int | None, ...], tuple[Steps, dict[str, int]]] = field(default_factory=dict)
 
     def emit(self, walk: Walk) -> None:
+        if self.key is None:
+            self._emit(walk)
+            return
+        values = walk.values
+        key = tuple([values.get(name) for name in self.key])
+        found = self._known.get(key)
+        if found is None:
+            start = len(walk.steps)
+            self._emit(walk)
+            moved = {name: values[name] for name in self.cursors if name in values}
+            self._known[key] = walk.steps[start:], moved
+        else:
+            walk.again(found[0])
+            values.update(found[1])
+
+    def _emit(self, walk: Walk) -> None:
         count = self.extent(walk.values)
         if count <= 0:
             return
         if not self.watched:
             self._repeated(count, walk)
             return
+        if count <= FEW:
+            self._one_by_one(0, count, walk)
+            return
         ranges: dict[str, Range] = {name: (value, value) for name, value in walk.values.items()}
-        self._split(0, count, ranges, walk)
+        for start, end in ((0, count), (1, count), (0, count - 1), (1, count - 1)):
+            if self._alike(start, end, ranges):
+                for before, after in ((0, start), (start, end), (end, count)):
+                    self._as_one(before, after, walk)
+                return
+        middle = count // 2
+        self._split(0, middle, ranges, walk)
+        self._split(middle, count, ranges, walk)
 
     def _split(self, start: int, end: int, ranges: dict[str, Range], walk: Walk) -> None:
         """Iterations from `start` to before `end`, those that are alike as one."""
-        if end - start > 1:
-            ranges[self.name] = (start, end - 1)
-            self._range_inner(ranges)
-            if not all(each.independent(self.name, ranges) for each in self.watched):
-                middle = (start + end) // 2
-                self._split(start, middle, ranges, walk)
-                self._split(middle, end, ranges, walk)
-                return
-        walk.values[self.name] = start
-        self._repeated(end - start, walk)
+        if end - start <= FEW:
+            self._one_by_one(start, end, walk)
+        elif self._alike(start, end, ranges):
+            self._as_one(start, end, walk)
+        else:
+            middle = (start + end) // 2
+            self._split(start, middle, ranges, walk)
+            self._split(middle, end, ranges, walk)
+
+    def _one_by_one(self, start: int, end: int, walk: Walk) -> None:
+        for number in range(start, end):
+            walk.values[self.name] = number
+            walk.iteration(self.body)
+
+    def _as_one(self, start: int, end: int, walk: Walk) -> None:
+        """Iterations from `start` to before `end`, which are alike."""
+        if start < end:
+            walk.values[self.name] = start
+            self._repeated(end - start, walk)
+
+    def _alike(self, start: int, end: int, ranges: dict[str, Range]) -> bool:
+        """Whether iterations from `start` to before `end` differ in no more than their number."""
+        ranges[self.name] = (start, end - 1)
+        self._range_inner(ranges)
+        seen: Seen = {}
+        return all(each.independent(self.name, ranges, seen) for each in self.watched)
 
     def _range_inner(self, ranges: dict[str, Range]) -> None:
         """Bounds of the indices of loops inside; those of one name share theirs."""
@@ -246,6 +302,17 @@ class Loop:
 
 
 Node = Segment | Condition | Loop
+
+
+def moved_by(nodes: Iterable[Node]) -> frozenset[str]:
+    """Names of the cursors that nodes move."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, Segment):
+            found |= {item.name for item in node.items if isinstance(item, Move)}
+        else:
+            found |= moved_by(node.body)
+    return frozenset(found)
 
 
 def walked(nodes: Sequence[Node]) -> Steps:

@@ -1,0 +1,117 @@
+"""Descriptions of a machine's states, by which it is seen that one comes again.
+
+Stamps grow without end, so a state never comes again as it was. But rules only compare stamps of
+one agent. So each is replaced by its rank among all of that agent which the state has. What is not
+known to be over ranks above the agent's own clock, which no other stamp of it exceeds.
+"""
+
+from __future__ import annotations
+
+from warpsmith.protocol.machine import Machine
+from warpsmith.protocol.states import (
+    PENDING,
+    AgentState,
+    BarrierState,
+    Clock,
+    Phase,
+    PlaceState,
+)
+
+Description = tuple[object, ...]
+"""Two states whose descriptions are equal differ at most in what no rule looks at."""
+
+_BASE = PENDING << 1
+"""More than any stamp."""
+
+_Stamps = dict[int, int]
+"""By agent."""
+
+
+def description(machine: Machine) -> Description:
+    """The state of a machine."""
+    numbers: dict[Phase, int] = {}
+    for barrier in machine.barriers:
+        for phase in (barrier.older, barrier.previous, barrier.current):
+            numbers[phase] = len(numbers)
+    collected = _Collected()
+    for barrier in machine.barriers:
+        collected.barrier(barrier, machine.agents)
+    for place in machine.places:
+        collected.place(place, numbers)
+    for agent in machine.agents:
+        collected.agent(agent)
+    return collected.description([frozenset(met) for met in machine.met])
+
+
+class _Collected:
+    """What is compared as it is, and all that has stamps in it."""
+
+    def __init__(self) -> None:
+        self._shape: list[object] = []
+        self._stamps: list[_Stamps] = []
+        self._clocks: list[Clock] = []
+
+    def description(self, met: list[frozenset[int]]) -> Description:
+        sizes = [*map(len, self._stamps), *map(len, self._clocks)]
+        agents: list[int] = []
+        values: list[int] = []
+        for stamps in filter(None, self._stamps):
+            agents += stamps
+            values += stamps.values()
+        for clock in filter(None, self._clocks):
+            agents += range(len(clock))
+            values += clock
+        keys = [agent * _BASE + value for agent, value in zip(agents, values, strict=True)]
+        ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+        return met, sizes, agents, list(map(ranks.__getitem__, keys)), self._shape
+
+    def barrier(self, barrier: BarrierState, agents: list[AgentState]) -> None:
+        older, previous, current = barrier.older, barrier.previous, barrier.current
+        begun, stamp = barrier.begun
+        joined = [(a, learned == agents[a].learned) for a, learned in current.joined.items()]
+        self._shape += (
+            barrier.alive,
+            barrier.done & 1,
+            _has_bytes(older),
+            _has_bytes(previous),
+            (current.arrived, current.expected, current.copied),
+            joined,
+        )
+        self._stamps += (
+            {begun: stamp},
+            older.arrivals,
+            older.seen,
+            previous.arrivals,
+            previous.seen,
+            previous.waits,
+            current.arrivals,
+            current.announced,
+        )
+        self._clocks += (previous.clock, current.clock)
+
+    def place(self, place: PlaceState, numbers: dict[Phase, int]) -> None:
+        """A place, given the numbers of phases that barriers still have."""
+        fill, number = place.fill, None
+        if fill is not None:
+            number = numbers.get(fill, -1)
+            if number == -1:
+                self._shape.append(_has_bytes(fill))
+                self._stamps += (fill.arrivals, fill.seen)
+        self._stamps += (place.reads, place.fences, place.writes, place.stores, place.products)
+        self._shape += (
+            (place.filled, place.filler, place.filling[0], number),
+            tuple(place.copying.items()),
+            tuple(place.storing.items()),
+            tuple(place.multiplying.items()),
+        )
+
+    def agent(self, agent: AgentState) -> None:
+        self._clocks += (agent.clock, agent.fenced)
+        self._shape.append(frozenset(agent.unfenced))
+        self._shape += map(tuple, agent.open)
+        self._shape += map(tuple, agent.groups)
+
+
+def _has_bytes(phase: Phase) -> bool:
+    """Whether only a wait tells that it is over."""
+    return phase.expected > 0 or phase.copied > 0
