@@ -110,8 +110,8 @@ REFUSED: tuple[tuple[str, str, Action], ...] = (
     ),
     (
         "WS0211",
-        "i[4] of T3 cannot be bound to mma by itself: what tensor cores, or stmatrix, do at once is "
-        "three loops; call T3.tensorize() where they are the innermost",
+        "i[4] of T3 cannot be bound to mma by itself: what tensor cores, or stmatrix, do at once "
+        "is three loops; call T3.tensorize() where they are the innermost",
         lambda c: transforms.parallelize(c.square, 0, ParallelType.mma),
     ),
     (

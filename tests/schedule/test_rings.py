@@ -131,7 +131,8 @@ def test_the_carrier_can_be_changed() -> None:
     load = p.copy(p.input(DataType.Float, (4, 64)))
     p.output(store := p.copy(p.op("neg", load)))
     for op_type in LoadStoreOpType:
-        assert set_load_store_op(load, op_type).copied_by is op_type
+        if op_type is not LoadStoreOpType.stmatrix:  # which takes no input of the fusion
+            assert set_load_store_op(load, op_type).copied_by is op_type
     set_load_store_op(load, LoadStoreOpType.set)
     set_load_store_op(store, LoadStoreOpType.bulk)
     assert store.copied_by is LoadStoreOpType.bulk

@@ -96,7 +96,9 @@ def check_load(source: TensorView, op_type: LoadStoreOpType) -> None:
 def check_store(target: TensorView, op_type: LoadStoreOpType) -> None:
     """Refuse a copy of a computed value to `target` that `op_type` cannot carry."""
     if op_type in (LoadStoreOpType.cp_async, LoadStoreOpType.stmatrix):
-        moves = "loads from" if op_type is LoadStoreOpType.cp_async else "stores to shared, not"
+        moves = (
+            "only loads from" if op_type is LoadStoreOpType.cp_async else "stores to shared, not"
+        )
         raise ScheduleError(
             f"{op_type.name} {moves} global memory, and cannot store {target.name}",
             code="WS0227",

@@ -1,0 +1,47 @@
+"""Products scheduled by hand: right on the simulator, or refused with what to change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.matmuls import check, operands
+from tests.support.product_schedules import by_hand
+from warpsmith import DataType, LoadStoreOpType, knobs
+from warpsmith.errors import ScheduleError
+from warpsmith.lower.pipeline import lower
+
+
+@pytest.mark.parametrize("columns", [8, 64, 256])
+def test_results_of_a_hand_schedule(columns: int) -> None:
+    """Fragments go to global memory as they are, where they are inside."""
+    x, weight = operands(200, 72, 136, seed=1)
+    with knobs.scope(device="sim"):
+        (result,) = by_hand(columns=columns).manual_execute([x, weight])
+    check(result, x, weight)
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "changes"),
+    [
+        ("WS1001", "T4 reads fragments of T2 that other threads hold", {"without": ["fragments"]}),
+        ("WS1004", "is in shared memory without a swizzle", {"without": ["swizzle"]}),
+        ("WS1006", "computed by 64 threads along block_x", {"threads": 64}),
+        ("WS1007", "has several products in registers", {"without": ["groups"]}),
+        ("WS1009", "no loops of it are bound to tensor cores", {"without": ["tensorize"]}),
+    ],
+)
+def test_schedules_that_are_refused(code: str, words: str, changes: dict[str, Any]) -> None:
+    with pytest.raises(ScheduleError, match=code) as refusal:
+        lower(by_hand(**changes).fusion, "k", DataType.Int32)
+    assert words in str(refusal.value)
+    assert refusal.value.remedy
+
+
+def test_operands_that_the_threads_would_have_to_copy_are_refused() -> None:
+    fusion = by_hand().fusion
+    copies = [t.name for t in fusion.computed if t.copied_by is LoadStoreOpType.tma]
+    with pytest.raises(ScheduleError, match="WS1005") as refusal:
+        lower(fusion, "k", DataType.Int32, granules={copies[0]: 8})
+    assert "multiples of 8 bytes, and TMA takes 16" in str(refusal.value)

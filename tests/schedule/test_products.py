@@ -1,0 +1,75 @@
+"""Primitives for tensor cores: the loops that they make, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+
+
+def product(rows: int = 64, columns: int = 256, depth: int = 16) -> Any:
+    with FusionDefinition() as fd:
+        a = fd.define_tensor([rows, depth], True, DataType.BFloat16)
+        b = fd.define_tensor([columns, depth], True, DataType.BFloat16)
+        out = fd.ops.linear(a, b)
+        fd.add_output(out)
+    return out.definition.inputs[0]
+
+
+def extents(axes: Any) -> list[int | None]:
+    return [integers.constant(axis.extent) for axis in axes]
+
+
+def test_fragments_are_threads_columns_rows_and_pairs() -> None:
+    result = product().fusion.outputs[0].value
+    result.split_fragments()
+    assert extents(result.loop) == [128, 32, 2, 2]
+
+
+def test_a_product_keeps_its_loops_and_lies_in_fragments() -> None:
+    sums = product()
+    sums.tensorize()
+    assert extents(sums.loop) == [64, 256, 16]
+    assert all(axis.parallel is ParallelType.mma for axis in sums.loop)
+    assert extents(sums.allocation) == [32, 2, 2]
+    assert extents([sums.lanes]) == [128]
+
+
+@pytest.mark.parametrize("sizes", [(32, 256, 16), (64, 12, 16), (64, 512, 16), (64, 256, 32)])
+def test_other_instructions_do_not_exist(sizes: tuple[int, int, int]) -> None:
+    with pytest.raises(ScheduleError, match="WS1003"):
+        product(*sizes).tensorize()
+
+
+def test_what_is_no_fragment_is_refused() -> None:
+    for rows, columns in ((128, 256), (64, 12)):
+        result = product(rows, columns).fusion.outputs[0].value
+        with pytest.raises(ScheduleError, match="WS1002"):
+            result.split_fragments()
+
+
+def test_only_products_and_copies_by_stmatrix_are_tensorized() -> None:
+    result = product().fusion.outputs[0].value
+    with pytest.raises(ScheduleError, match="in a copy by stmatrix"):
+        result.tensorize()
+
+
+def test_stmatrix_takes_computed_elements_of_16_bits_to_shared_memory() -> None:
+    result = product().fusion.outputs[0].value
+    cast = result.cache_before()
+    staged = cast.cache_after()
+    staged.set_memory_type(MemoryType.shared)
+    staged.set_load_store_op(LoadStoreOpType.stmatrix)
+    staged.split_fragments()
+    staged.split(1, 2)
+    staged.tensorize()
+    assert extents(staged.loop) == [128, 16, 2, 2, 2]
+    with pytest.raises(ScheduleError, match="WS0226"):
+        result.set_load_store_op(LoadStoreOpType.stmatrix)
+    load = product().fusion.input_tensors[0].cache_after()
+    with pytest.raises(ScheduleError, match="WS0226"):
+        load.set_load_store_op(LoadStoreOpType.stmatrix)

@@ -1,0 +1,72 @@
+"""A matrix product scheduled by hand for tensor cores, with steps that a test may leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
+
+BLOCKS = 2
+
+
+def by_hand(
+    without: Collection[str] = (), *, columns: int = 64, threads: int = 128
+) -> FusionDefinition:
+    """`linear` in tiles of 128 x `columns` x 64, two warp groups, results staged 64 columns a time.
+
+    Args:
+        without: steps to leave out, of `swizzle`, `tensorize`, `fragments`, `groups`.
+        threads: of the fragments' 128 that lie along block_x.
+    """
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(2))
+        out: Any = fd.ops.linear(a, b)
+        fd.add_output(out)
+        result: Any = out.cache_before()
+        product: Any = result.definition.inputs[0]
+        operands: list[Any] = [t.cache_after(op_type=LoadStoreOpType.tma) for t in (a, b)]
+        for operand in operands:
+            operand.set_memory_type(MemoryType.shared)
+            if "swizzle" not in without:
+                operand.set_swizzle(128)
+        out.split(1, columns)
+        out.split(0, 128)
+        out.reorder({1: 2, 2: 1})
+        out.merge(0)
+        out.split(0, BLOCKS)  # turn, block, rows, columns
+        out.axis(1).parallelize(ParallelType.grid_x)
+        fd.sched.transform_like(out)
+        fd.sched.parallelize_like(out)
+        for operand, outer in zip(operands, (4, 3), strict=True):
+            operand.split(4, 64)
+            operand.reorder({4: 2})  # turn, block, k tile, rows, columns, k
+            operand.reorder({outer: 3})
+            for axis in (3, 4, 5):
+                operand.axis(axis).parallelize(ParallelType.tma)
+            operand.circular_buffer(3, role="load", stage_slice_position=3)
+        product.split(4, 64)
+        product.split(5, 16)
+        product.split(2, 64)  # turn, block, group, 64, columns, k tile, k step, k
+        product.reorder({5: 3, 6: 4})
+        if "groups" in without:
+            product.reorder({2: 4})
+        else:
+            product.axis(2).parallelize(ParallelType.block_y)
+        if "tensorize" not in without:
+            product.tensorize()
+        for tensor in (result, out):
+            tensor.split(2, 64)  # turn, block, group, 64, columns
+            if "fragments" in without:
+                tensor.split(4, columns // 2)
+                tensor.merge(3)  # 64 rows of two halves
+            else:
+                tensor.split_fragments()
+            if threads != 128:
+                tensor.split(3, threads)
+            tensor.axis(3 if threads == 128 else 4).parallelize(ParallelType.block_x)
+            if "groups" not in without:
+                tensor.axis(2).parallelize(ParallelType.block_y)
+        fd.sched.inline_most([result])
+        fd.sched.inline_at(result, 2, selected_tensors=[product])
+    return fd
