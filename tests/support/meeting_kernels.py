@@ -65,7 +65,7 @@ class Meeting:
     @property
     def name(self) -> str:
         if self.straight:
-            return ", ".join(f"{w} to {r}" for w, r in self.straight)
+            return "once: " + ", then ".join(f"{w} to {r}" for w, r in self.straight)
         words = [f"{self.writer} to {self.reader}"]
         words += [f"{self.slots} slots"] if self.slots > 1 else []
         words += [f"{self.ahead} ahead"] if self.ahead else []

@@ -206,6 +206,8 @@ def _guard(guard: Guard) -> tuple[str, ...]:
     parts = [_group(node) for node in guard.nodes if isinstance(node.statement, _WAITS)]
     parts = list(dict.fromkeys(parts))
     parts += ["proxy fence"] * any(isinstance(n.statement, FenceProxy) for n in guard.nodes)
+    meets = any(isinstance(node.statement, MEETINGS) for node in guard.nodes)
+    parts += ["barrier of the cluster"] * meets
     mechanism = " + ".join([*parts, f"mbarrier {barrier.name}"])
     slots = guard.ring.stages
     carried = f"{guard.ring.name}, {slots} slot{'s' if slots > 1 else ''}"

@@ -1,0 +1,60 @@
+"""What is planned suffices, and nothing planned may be left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.meeting_kernels import Meeting, planned_kernel
+from tests.support.meeting_runs import mutants, objections, objects, planned
+from tests.support.meetings import MEETINGS, PAGE, QUICK, table
+from warpsmith import knobs
+from warpsmith.codegen.cuda import cuda_text
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.rings import FenceProxy
+from warpsmith.runtime.cache import CubinCache
+from warpsmith.runtime.source import Source
+
+SUITE = [pytest.param(each, id=each.name) for each in MEETINGS]
+MUTATED = [
+    pytest.param(each, id=each.name, marks=() if each in QUICK else pytest.mark.slow)
+    for each in MEETINGS
+]
+
+
+def built(kernel: Kernel) -> str:
+    """What ptxas says."""
+    source = Source(text=cuda_text(kernel), entry=kernel.name)
+    return CubinCache(knobs.current().cache_dir).get_or_compile(source).log
+
+
+def test_the_suite_has_every_pair_that_can_meet() -> None:
+    names = [each.name for each in MEETINGS]
+    assert len(set(names)) == len(names) >= 30
+    pairs = {pair for each in MEETINGS for pair in each.pairs}
+    for writer in ("store", "stmatrix", "TMA load", "cp.async", "remote store"):
+        for reader in ("load", "wgmma", "TMA store", "remote load"):
+            assert (writer, reader) in pairs
+
+
+@pytest.mark.parametrize("meeting", SUITE)
+def test_what_is_planned_is_clean_and_right(meeting: Meeting) -> None:
+    kernel = planned_kernel(meeting)
+    assert objections(meeting, kernel) == []
+    assert "serialized" not in built(kernel)
+
+
+@pytest.mark.parametrize("meeting", MUTATED)
+def test_nothing_planned_may_be_left_out(meeting: Meeting) -> None:
+    clean = [m.name for m in mutants(planned_kernel(meeting)) if not objects(meeting, m.kernel)]
+    assert not clean
+
+
+def test_the_table_of_the_page_is_made_again() -> None:
+    assert table() in PAGE.read_text()
+
+
+def test_fences_behind_remote_stores_are_those_of_the_cluster() -> None:
+    for meeting in MEETINGS:
+        fences = [s for s in planned(planned_kernel(meeting)) if isinstance(s, FenceProxy)]
+        remote = any(writer == "remote store" for writer, _ in meeting.pairs)
+        assert all(fence.of_cluster == remote for fence in fences)

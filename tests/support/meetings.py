@@ -1,0 +1,114 @@
+"""The suite of small kernels in which two ways of touching shared memory meet, and its table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.support.meeting_kernels import Meeting, planned_kernel
+from tests.support.meeting_runs import mutants, planned
+
+PAGE = Path(__file__).parents[2] / "docs" / "lessons" / "ordering-minimal.md"
+START = "<!-- kernels: written by `python -m tests.support.meetings` -->"
+END = "<!-- end -->"
+
+_WRITERS = ("store", "stmatrix", "TMA load", "cp.async", "remote store")
+_READERS = ("load", "wgmma", "TMA store", "remote load")
+
+LOOPS = tuple(Meeting(writer=w, reader=r) for w in _WRITERS for r in _READERS)
+"""Every writer with every reader, in a loop that uses one slot again and again."""
+
+OWN = tuple(
+    Meeting(writer=writer, reader="own load", slots=slots, ahead=ahead)
+    for writer in ("store", "cp.async")
+    for slots, ahead in ((1, None), (3, 2))
+)
+"""Each thread reads what it wrote itself."""
+
+RINGS = tuple(
+    Meeting(writer=writer, reader=reader, slots=slots, ahead=ahead, adds=adds)
+    for writer, reader, slots, ahead, adds in (
+        ("store", "TMA store", 2, None, False),
+        ("store", "TMA store", 3, None, False),
+        ("stmatrix", "TMA store", 2, None, False),
+        ("stmatrix", "TMA store", 3, None, False),
+        ("store", "load", 2, 1, False),
+        ("store", "wgmma", 2, 1, False),
+        ("cp.async", "load", 2, 1, False),
+        ("cp.async", "load", 3, 2, False),
+        ("cp.async", "wgmma", 3, 2, False),
+        ("cp.async", "wgmma", 3, 2, True),
+        ("TMA load", "load", 2, 0, False),
+        ("TMA load", "load", 3, 2, False),
+        ("TMA load", "wgmma", 3, 2, False),
+        ("TMA load", "wgmma", 3, 2, True),
+        ("TMA load", "wgmma", 3, 1, True),
+    )
+)
+"""Loops that turn slots, fill ahead of their use and store behind it."""
+
+ROLES = tuple(
+    Meeting(writer=writer, reader=reader, slots=slots, roles=True)
+    for writer in _WRITERS[:-1]
+    for reader in _READERS[:-1]
+    for slots in (2, 3)
+    if slots == 2 or reader == "TMA store"
+)
+"""One role fills slots and another one uses them."""
+
+ADDING = tuple(
+    Meeting(writer=writer, reader="wgmma", slots=slots, roles=True, adds=True)
+    for writer, slots in (("TMA load", 1), ("TMA load", 3), *((w, 2) for w in _WRITERS[:-1]))
+)
+"""One role multiplies what another one puts into slots, with a product on its way meanwhile."""
+
+STRAIGHT = tuple(
+    Meeting(writer="", reader="", straight=pairs)
+    for pairs in (
+        (("store", "load"), ("cp.async", "load")),
+        (("stmatrix", "wgmma"), ("store", "TMA store")),
+        (("store", "TMA store"), ("cp.async", "wgmma"), ("stmatrix", "load")),
+        (("cp.async", "TMA store"), ("stmatrix", "TMA store"), ("store", "load")),
+        (("TMA load", "load"),),
+        (("TMA load", "wgmma"),),
+        (("remote store", "load"),),
+        (("store", "remote load"),),
+        (("remote store", "TMA store"), ("cp.async", "remote load")),
+    )
+)
+"""One after the other, without a loop; so that a slot's next writer is another one."""
+
+QUICK = (*LOOPS[1:8:2], *LOOPS[8:11], LOOPS[13], *OWN, RINGS[1], RINGS[7], RINGS[-1], ROLES[3])
+"""Enough of them for each mechanism."""
+
+MEETINGS = (*LOOPS, *OWN, *RINGS, *ROLES, *ADDING, *STRAIGHT)
+
+
+def table(meetings: Iterable[Meeting] = MEETINGS) -> str:
+    """A line a kernel, as Markdown: the mechanisms chosen, and the statements planned."""
+    lines = ["| kernel | read after write | write after read | planned |", "|---|---|---|---|"]
+    total = 0
+    for meeting in meetings:
+        kernel = planned_kernel(meeting)
+        by = {"read after write": "", "write after read": ""}
+        for order in kernel.orders:
+            if order.buffer == "S" and order.second != "block: gives up its memory":
+                known = by[order.hazard].split("; ") if by[order.hazard] else []
+                by[order.hazard] = "; ".join(dict.fromkeys((*known, order.mechanism)))
+        found = Counter(type(statement).__name__ for statement in planned(kernel))
+        total += sum(1 for _ in mutants(kernel))
+        words = ", ".join(f"{n} {name}" if n > 1 else name for name, n in found.items())
+        lines.append(f"| {meeting.name} | {' | '.join(by.values())} | {words or 'nothing'} |")
+    return "\n".join((*lines, "", f"{len(lines) - 2} kernels, {total} with one statement less."))
+
+
+def main() -> None:
+    """Write the table into its page."""
+    before, start, rest = PAGE.read_text().partition(START)
+    _, end, after = rest.partition(END)
+    PAGE.write_text(f"{before}{start}\n\n{table()}\n\n{end}{after}")
+
+
+if __name__ == "__main__":
+    main()
