@@ -237,6 +237,7 @@ def check_segments(
     for part in parts:
         candidate = select(part.fusion, part.refusals)
         problem = Problem(values=values, alignment=alignment or {})
+        values |= candidate.agreed(problem)
         params, launch_values = candidate.choose(problem)
         if splits is not None:
             launch_values = dict.fromkeys(launch_values, splits)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from warpsmith.engine.compiled import CompiledKernel
-from warpsmith.engine.plan import PlannedSegment, index_type_for
+from warpsmith.engine.plan import PlannedSegment, agreed, index_type_for
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
@@ -115,6 +115,8 @@ def plan_call(
     knobs: Knobs,
 ) -> CallPlan:
     """Choose, compile and dimension every kernel of a call."""
+    problem = problem_of(values, alignment, target, knobs)
+    values = {**values, **agreed(segments, problem)}
     problem = problem_of(values, alignment, target, knobs)
     named = {t.name: t for t in fusion.tensors}
     results = [named[o.value.name] for o in fusion.outputs]

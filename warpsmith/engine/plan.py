@@ -181,6 +181,15 @@ def misfits(segments: Sequence[PlannedSegment], problem: Problem) -> Refusals:
     return tuple(found.items())
 
 
+def agreed(segments: Sequence[PlannedSegment], problem: Problem) -> dict[str, int]:
+    """Sizes that some segment's schedule decides, of tensors that pass between segments."""
+    found: dict[str, int] = {}
+    for planned in segments:
+        if planned.candidate is not None:
+            found |= planned.candidate.agreed(problem)
+    return found
+
+
 def index_type_for(largest: int) -> DataType:
     """The narrowest type that counts `largest` elements and the padding of the loops over them."""
     return DataType.Int32 if largest < INDEX_LIMIT else DataType.Int

@@ -18,6 +18,7 @@ from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.exprs import Matmul, Move, Operation, Reduction, Welford, tensor_inputs
 from warpsmith.ir.fusion import Fusion, Output
 from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.inner_outer.columns import cut_columns, needing, whole_sums
 from warpsmith.schedulers.select import Refusals, refusals
 
 
@@ -54,6 +55,9 @@ def segment(fusion: Fusion, without: Refusals = ()) -> tuple[Segment, ...]:
     if whole.can_be_scheduled:
         return (whole,)
     live = whole.fusion
+    halves = _rows_then_columns(live, without)
+    if halves:
+        return halves
     _lay_out_operands(live)
     cuts = _first_cuts(live, without)
     while True:
@@ -63,6 +67,30 @@ def segment(fusion: Fusion, without: Refusals = ()) -> tuple[Segment, ...]:
         if not repeated:
             return tuple(_extract(live, group, cuts, without) for group in groups)
         cuts |= repeated
+
+
+def _rows_then_columns(fusion: Fusion, without: Refusals) -> tuple[Segment, ...]:
+    """One segment for rows, which leaves a sum of each block's columns, and those for the rest.
+
+    Nothing where the fusion is not of that kind, or its scheduler is not to take any.
+    """
+    if any(name == "inner_outer" for name, _ in without):
+        return ()
+    columns, reason = whole_sums(fusion)
+    if reason:
+        return ()
+    live, known = copy.deepcopy((fusion, columns))
+    parts = cut_columns(live, known)
+    cuts = frozenset(map(id, parts))
+    after = needing(live, known)
+    behind = {id(output) for operation in after for output in operation.outputs}
+    sinks = _sinks(live, frozenset())
+    rows = [*parts, *(t for t in sinks if id(t) not in behind)]
+    first = _extract(live, rows, cuts, without)
+    if not first.can_be_scheduled:
+        return ()
+    rest = _extract(live, [t for t in sinks if id(t) in behind], cuts, without)
+    return (first, *segment(rest.fusion, without))
 
 
 def _first_cuts(fusion: Fusion, without: Refusals) -> frozenset[int]:

@@ -8,8 +8,13 @@ from dataclasses import dataclass
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
-from warpsmith.schedulers import matmul, normalization, pointwise, reduction
+from warpsmith.schedulers import inner_outer, matmul, normalization, pointwise, reduction
 from warpsmith.schedulers.caching import Cached, add_caches
+from warpsmith.schedulers.inner_outer import apply as rows_and_columns_apply
+from warpsmith.schedulers.inner_outer import can as rows_and_columns_can
+from warpsmith.schedulers.inner_outer import heuristic as rows_and_columns_heuristic
+from warpsmith.schedulers.inner_outer.columns import BLOCKS, partial_sums, rows_alone
+from warpsmith.schedulers.inner_outer.heuristic import InnerOuterParams
 from warpsmith.schedulers.matmul import apply as matmul_apply
 from warpsmith.schedulers.matmul import can as matmul_can
 from warpsmith.schedulers.matmul import heuristic as matmul_heuristic
@@ -31,7 +36,7 @@ from warpsmith.schedulers.reduction import heuristic as reduction_heuristic
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.recompute import recompute_after
 
-Params = PointwiseParams | ReductionParams | InnerPersistentParams | MatmulParams
+Params = PointwiseParams | ReductionParams | InnerPersistentParams | InnerOuterParams | MatmulParams
 
 Refusals = tuple[tuple[str, str], ...]
 """By name, why a scheduler cannot take a fusion; an empty reason means that it can."""
@@ -40,6 +45,7 @@ SCHEDULERS = (
     ("pointwise", pointwise_can.refusal, pointwise.__doc__),
     ("reduction", reduction_can.refusal, reduction.__doc__),
     ("inner_persistent", persistent_can.refusal, normalization.__doc__),
+    ("inner_outer", rows_and_columns_can.refusal, inner_outer.__doc__),
     ("matmul", matmul_can.refusal, matmul.__doc__),
 )
 """Schedulers in the order in which they are asked: (name, refusal, what it takes)."""
@@ -65,7 +71,20 @@ class Candidate:
             return persistent_heuristic.misfit(
                 self.fusion, self.domains, self.caches, self.residents, problem
             )
+        if self.scheduler == "inner_outer":
+            return rows_and_columns_heuristic.misfit(self._rows(), self.residents, problem)
         return ""
+
+    def agreed(self, problem: Problem) -> dict[str, int]:
+        """Sizes that the schedule decides, and that other segments see too, by symbol."""
+        if self.scheduler != "inner_outer":
+            return {}
+        rows = self._rows()
+        params = rows_and_columns_heuristic.choose(rows, self.residents, problem)
+        return {BLOCKS: rows_and_columns_heuristic.blocks(rows, params, problem)}
+
+    def _rows(self) -> rows_and_columns_heuristic.Rows:
+        return rows_and_columns_heuristic.rows_of(self.fusion, self.domains, self.caches)
 
     def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
         """The schedule's parameters, and the values of its launch symbols."""
@@ -79,6 +98,8 @@ class Candidate:
             return persistent_heuristic.choose(
                 self.fusion, self.domains, self.caches, self.residents, problem
             ), {}
+        if self.scheduler == "inner_outer":
+            return rows_and_columns_heuristic.choose(self._rows(), self.residents, problem), {}
         params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
         count = reduction_heuristic.splits(shape, params, problem)
@@ -92,6 +113,8 @@ class Candidate:
             return ""
         if self.scheduler == "inner_persistent":
             return "a block has one row, which its threads load at once"
+        if self.scheduler == "inner_outer":
+            return "the threads of a block load a row at once"
         return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
 
     def scheduled(self, params: Params) -> Fusion:
@@ -103,6 +126,8 @@ class Candidate:
             matmul_apply.apply(fusion, caches, params)
         elif isinstance(params, InnerPersistentParams):
             persistent_apply.apply(fusion, caches, params)
+        elif isinstance(params, InnerOuterParams):
+            rows_and_columns_apply.apply(fusion, caches, params)
         else:
             reduction_apply.apply(fusion, caches, params)
         return fusion
@@ -128,12 +153,18 @@ def select(fusion: Fusion, reasons: Refusals | None = None) -> Candidate:
             remedy="schedule it by hand with manual_execute, or define it as several fusions",
         )
     prepared = copy.deepcopy(fusion)
-    persistent = taken == "inner_persistent"
+    persistent = taken in ("inner_persistent", "inner_outer")
     if persistent:
         in_two_passes(prepared)
     caches = add_caches(prepared)
     if taken == "reduction":
         caches = recompute_after(prepared, caches)
     declined = tuple((name, reason) for name, reason in reasons if reason)
-    residents = choices(prepared, caches) if persistent else ()
+    residents: tuple[Choice, ...] = ()
+    if persistent:
+        columns = partial_sums(prepared)
+        sums = set(map(id, columns))
+        own = tuple(c for c in caches if id(c.register) not in sums)
+        with rows_alone(prepared, columns):
+            residents = choices(prepared, own, turns=taken == "inner_outer")
     return Candidate(prepared, caches, DomainMap(prepared), taken, declined, residents)

@@ -9,7 +9,7 @@ each stage widens it for itself.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from warpsmith.ir import integers
@@ -77,10 +77,13 @@ class Choice:
         )
 
 
-def choices(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Choice, ...]:
+def choices(
+    fusion: Fusion, caches: tuple[Cached, ...], *, turns: bool = False
+) -> tuple[Choice, ...]:
     """The ways, those of the fewest instructions and waits first.
 
-    The fusion has caches, and is not changed.
+    The fusion has caches, and is not changed. With `turns`, blocks go round rows: what all rows
+    share is there in any case.
     """
     full, rows = full_size(fusion, DomainMap(fusion), caches), walks_rows(fusion)
     shared = sum(
@@ -91,7 +94,7 @@ def choices(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Choice, ...]:
     found: list[Choice] = []
     for again in (False, True):
         twin, copies = copy.deepcopy((fusion, caches))
-        compute_again(twin, again=again)
+        compute_again(twin, again=again, there=shared_loads(twin, copies) if turns else ())
         full = full_size(twin, DomainMap(twin), copies)
         loads = {id(c.register) for c in copies if c.load}
         for late in (False, True) if shared else (False,):
@@ -101,13 +104,20 @@ def choices(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Choice, ...]:
     return tuple(choice for choice in found if not choice.again or choice.lives not in kept)
 
 
-def compute_again(fusion: Fusion, *, again: bool) -> None:
+def shared_loads(fusion: Fusion, caches: tuple[Cached, ...]) -> set[int]:
+    """Identities of the register copies of the inputs that all rows share."""
+    full, rows = full_size(fusion, DomainMap(fusion), caches), walks_rows(fusion)
+    return {id(c.register) for c in caches if c.load} & rows - full
+
+
+def compute_again(fusion: Fusion, *, again: bool, there: Collection[int] = ()) -> None:
     """Give later stages their own copies of what is cheaper to compute again than to keep.
 
-    Costly values count as cheap only if `again`. Run it on a fusion with caches.
+    Costly values count as cheap only if `again`, and tensors that are `there` in any case cost
+    nothing. Run it on a fusion with caches.
     """
     rows, depths = walks_rows(fusion), stages(fusion)
-    origins = _Origins(fusion, rows, again=again)
+    origins = _Origins(fusion, rows, again=again, there=there)
     runs: dict[int, int] = {}
     for operation in reversed(list(fusion.operations)):
         output = operation.outputs[0]
@@ -155,9 +165,12 @@ def _elements(domains: DomainMap, axes: tuple[IterDomain, ...]) -> Expr:
 class _Origins:
     """From what each tensor is computed again with the fewest bytes of registers."""
 
-    def __init__(self, fusion: Fusion, rows: set[int], *, again: bool) -> None:
+    def __init__(
+        self, fusion: Fusion, rows: set[int], *, again: bool, there: Collection[int]
+    ) -> None:
         self._rows = rows
         self._again = again
+        self._there = frozenset(there)
         self._inputs = set(map(id, fusion.input_tensors))
         self._known: dict[int, dict[int, TensorView]] = {}
 
@@ -179,7 +192,9 @@ class _Origins:
             if id(source) in self._inputs:
                 return {id(tensor): tensor}
             before |= self.of(source)
-        smaller = sum(t.dtype.size for t in before.values()) < tensor.dtype.size
+        kept = sum(t.dtype.size for key, t in before.items() if key not in self._there)
+        beside = bool(self._there & before.keys())
+        smaller = kept < tensor.dtype.size or (beside and kept == tensor.dtype.size)
         return before if smaller else {id(tensor): tensor}
 
 

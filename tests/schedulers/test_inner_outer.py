@@ -1,0 +1,195 @@
+"""Rows in registers beside sums of columns: norms backward, from the user's words to results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from warpsmith import knobs, ops
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ops.evaluate import evaluate
+from warpsmith.runtime import arrays
+from warpsmith.schedulers.inner_outer.can import refusal
+
+FLOAT = DataType.Float
+EPSILON = 1e-5
+
+
+def rms_norm_backward(x: Any, dy: Any, weight: Any, scale: Any) -> Any:
+    """dx and dW from saved statistics."""
+    wide, given = x.to(FLOAT), dy.to(FLOAT)
+    normal, weighted = wide * scale, given * weight
+    along = ops.mean(weighted * normal, [-1], keepdim=True)
+    rows = list(range(x.ndim - 1))
+    return ((weighted - normal * along) * scale).to(x.dtype), ops.sum(given * normal, rows)
+
+
+def layer_norm_backward(x: Any, dy: Any, weight: Any, mean: Any, scale: Any) -> Any:
+    """dx, dW and dB from saved statistics."""
+    wide, given = x.to(FLOAT), dy.to(FLOAT)
+    normal, weighted = (wide - mean) * scale, given * weight
+    first = ops.mean(weighted, [-1], keepdim=True)
+    second = ops.mean(weighted * normal, [-1], keepdim=True)
+    dx = ((weighted - first - normal * second) * scale).to(x.dtype)
+    rows = list(range(x.ndim - 1))
+    return dx, ops.sum(given * normal, rows).to(x.dtype), ops.sum(given, rows).to(x.dtype)
+
+
+def residual_backward(x: Any, dy: Any, weight: Any, residual: Any) -> Any:
+    """RMSNorm with a gradient that is added to dx, and statistics that are computed again."""
+    wide, given = x.to(FLOAT), dy.to(FLOAT)
+    scale = ops.rsqrt(ops.add(ops.mean(wide * wide, [-1], keepdim=True), EPSILON))
+    normal, weighted = wide * scale, given * weight
+    along = ops.mean(weighted * normal, [-1], keepdim=True)
+    dx = (weighted - normal * along) * scale + residual
+    return dx.to(x.dtype), ops.sum(given * normal, [0])
+
+
+class Case:
+    """Arrays of one norm backward, and what float64 makes of them."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str, seed: int = 0) -> None:
+        kind = arrays.NUMPY_DTYPES["bfloat16"] if dtype == "bfloat16" else np.dtype(dtype)
+        rng = np.random.default_rng(seed)
+        self.x, self.dy, self.residual = (rng.standard_normal(shape).astype(kind) for _ in range(3))
+        self.weight = rng.standard_normal(shape[-1:]).astype(kind)
+        wide = self.x.astype(np.float64)
+        self.rms = (1 / np.sqrt((wide**2).mean(-1, keepdims=True) + EPSILON)).astype(np.float32)
+        self.mean = wide.mean(-1, keepdims=True).astype(np.float32)
+        self.scale = (1 / np.sqrt(wide.var(-1, keepdims=True) + EPSILON)).astype(np.float32)
+        self.relative = 2.0**-7 if dtype == "bfloat16" else 2e-5
+
+    def inputs(self, program: object) -> tuple[Any, ...]:
+        if program is layer_norm_backward:
+            return self.x, self.dy, self.weight, self.mean, self.scale
+        last = self.rms if program is rms_norm_backward else self.residual
+        return self.x, self.dy, self.weight, last
+
+    def expected(self, program: object) -> list[np.ndarray]:
+        x, dy, weight = (t.astype(np.float64) for t in (self.x, self.dy, self.weight))
+        layer = program is layer_norm_backward
+        mean, scale = (self.mean, self.scale) if layer else (0.0, self.rms)
+        normal, weighted = (x - mean) * np.asarray(scale, np.float64), dy * weight
+        second = (weighted * normal).mean(-1, keepdims=True)
+        first = weighted.mean(-1, keepdims=True) if layer else 0.0
+        dx = (weighted - first - normal * second) * scale
+        if program is residual_backward:
+            dx = dx + self.residual.astype(np.float64)
+        rows = tuple(range(x.ndim - 1))
+        found = [dx, (dy * normal).sum(rows)]
+        return [*found, dy.sum(rows)] if layer else found
+
+
+PROGRAMS = (rms_norm_backward, layer_norm_backward, residual_backward)
+
+
+def on_simulator(program: Any, inputs: tuple[Any, ...]) -> list[np.ndarray]:
+    with knobs.scope(device="sim"):
+        return [np.asarray(r) for r in warpsmith.fuse(program)(*inputs)]
+
+
+def explained(program: Any, inputs: tuple[Any, ...]) -> str:
+    return str(warpsmith.fuse(program).lower(*inputs).compile().explain())
+
+
+@pytest.mark.parametrize("shape", [(1, 64), (5, 33), (19, 128), (3, 1030)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_against_float64(program: Any, dtype: str, shape: tuple[int, ...]) -> None:
+    """One row, rows of single elements, warps with several rows, and more rows than blocks."""
+    case = Case(shape, dtype)
+    found = on_simulator(program, case.inputs(program))
+    for result, expected in zip(found, case.expected(program), strict=True):
+        assert np.isfinite(result.astype(np.float64)).all()
+        np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_rows_are_read_by_one_kernel_and_columns_summed_by_another(
+    program: Any, dtype: str
+) -> None:
+    text = explained(program, Case((40, 256), dtype).inputs(program))
+    assert text.startswith("2 kernels\n")
+    assert "scheduler   inner_outer" in text
+    assert "scheduler   reduction" in text
+
+
+def test_rows_of_several_dimensions() -> None:
+    case = Case((3, 5, 48), "float32")
+    found = on_simulator(rms_norm_backward, case.inputs(rms_norm_backward))
+    for result, expected in zip(found, case.expected(rms_norm_backward), strict=True):
+        np.testing.assert_allclose(result, expected, case.relative, 1e-4)
+    assert "inner_outer" in explained(rms_norm_backward, case.inputs(rms_norm_backward))
+
+
+def test_the_bits_depend_on_no_order_of_warps() -> None:
+    case = Case((300, 72), "bfloat16")
+    inputs = case.inputs(layer_norm_backward)
+    first, second = (on_simulator(layer_norm_backward, inputs) for _ in range(2))
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(first, second, strict=True))
+    found = warpsmith.verify(warpsmith.fuse(layer_norm_backward), list(inputs), schedules=3)
+    assert found.verdict == "clean", found
+
+
+def test_more_rows_than_blocks_that_run_at_once() -> None:
+    """Blocks go round: those of the first row also have rows 264 and 528."""
+    case = Case((600, 8), "float32")
+    found = on_simulator(layer_norm_backward, case.inputs(layer_norm_backward))
+    for result, expected in zip(found, case.expected(layer_norm_backward), strict=True):
+        np.testing.assert_allclose(result, expected, case.relative, 1e-4)
+
+
+def test_rows_that_do_not_fit_are_cut_as_before() -> None:
+    text = explained(layer_norm_backward, Case((2, 40000), "float32").inputs(layer_norm_backward))
+    assert "do not fit in the registers" in text
+    assert "scheduler   inner_outer" not in text
+
+
+def unrelated(x: Any) -> Any:
+    """Rows that nobody needs again."""
+    return ops.sum(x, [1]), ops.sum(x, [0])
+
+
+def fed_back(x: Any) -> Any:
+    """What needs the sum of a column beside its elements."""
+    scaled = x * ops.sum(x, [1], keepdim=True)
+    return scaled, x - ops.sum(x, [0], keepdim=True)
+
+
+def varied(x: Any) -> Any:
+    """A variance of columns."""
+    return x * ops.sum(x, [1], keepdim=True), ops.var(x, [0], 0, False)
+
+
+def columns_alone(x: Any) -> Any:
+    return ops.sum(x, [0]), ops.max(x, [0])
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (unrelated, "no row is needed again after it was reduced"),
+        (fed_back, "combines the sum of a column with its elements"),
+        (varied, "is a variance of columns, which is not summed in parts"),
+        (columns_alone, "does not reduce the rows and the columns of the same values"),
+    ],
+)
+def test_refusals_say_why(program: Any, words: str) -> None:
+    x = np.random.default_rng(3).standard_normal((6, 40)).astype(np.float32)
+    fusion = warpsmith.fuse(program).lower(x).fusion
+    assert words in refusal(fusion)
+    for result, expected in zip(on_simulator(program, (x,)), evaluate(fusion, [x]), strict=True):
+        np.testing.assert_allclose(result, expected, 1e-5, 1e-4)
+
+
+@pytest.mark.parametrize("columns", [1024, 4096, 8192, 12288])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward])
+def test_nothing_spills(program: Any, dtype: str, columns: int) -> None:
+    case = Case((2, columns), dtype)
+    compiled = warpsmith.fuse(program).lower(*case.inputs(program)).compile()
+    assert compiled.n_spills == 0

@@ -1,0 +1,167 @@
+"""Sums of columns beside what is computed of rows: which they are, and how they are cut.
+
+The blocks of a launch go round the rows, and each sums the columns of its own rows as it comes by
+them. The partial sums are a tensor of their own, a row for each block, whose columns another kernel
+sums. So no value of full size is read for the columns alone.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from warpsmith.ir import integers
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.exprs import (
+    Operation,
+    Pointwise,
+    Reduction,
+    Welford,
+    replace_tensor,
+    tensor_inputs,
+)
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.scalar import Symbol
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.caches import rfactor
+from warpsmith.schedule.transforms import merge, reorder, split
+from warpsmith.schedulers.normalization import can as rows_can
+from warpsmith.schedulers.pointwise.can import cached_map
+from warpsmith.schedulers.reduction import can as reduction_can
+from warpsmith.schedulers.reduction.can import pattern, reductions
+
+BLOCKS = "row_blocks"
+"""Name of the symbol: blocks that go round the rows, thus rows of a tensor of partial sums."""
+
+
+def partial_sums(fusion: Fusion) -> tuple[TensorView, ...]:
+    """Reductions of columns that leave a result for each block."""
+    return tuple(
+        tensor
+        for tensor in reductions(fusion)
+        if isinstance(tensor.definition, Reduction) and _leaves_blocks(tensor)
+    )
+
+
+def _leaves_blocks(tensor: TensorView) -> bool:
+    last = tensor.logical[-1].extent if tensor.logical else None
+    return isinstance(last, Symbol) and last.name == BLOCKS and not tensor.logical[-1].is_reduction
+
+
+def whole_sums(fusion: Fusion) -> tuple[tuple[TensorView, ...], str]:
+    """Reductions of columns beside rows, or none and why the fusion is not one of both."""
+    reduced = reductions(fusion)
+    domains = cached_map(fusion)
+    patterns = {id(tensor): pattern(domains, tensor) for tensor in reduced}
+    distinct = list(dict.fromkeys(patterns.values()))
+    if len(distinct) != 2 or distinct[0] != distinct[1][::-1]:
+        return (), "it does not reduce the rows and the columns of the same values"
+    reason = ""
+    for columns in distinct:
+        chosen = tuple(t for t in reduced if patterns[id(t)] == columns)
+        reason = _refusal(fusion, domains, chosen)
+        if not reason:
+            return chosen, ""
+    return (), reason
+
+
+def _refusal(fusion: Fusion, domains: DomainMap, columns: Sequence[TensorView]) -> str:
+    """Why the reductions are no sums of columns that can be cut; empty when they are."""
+    _, gone = pattern(domains, columns[0])
+    for tensor in columns:
+        if isinstance(tensor.definition, Welford):
+            return f"{tensor.name} is a variance of columns, which is not summed in parts"
+        if _order(domains, tensor) != _order(domains, columns[0]):
+            return f"{tensor.name} and {columns[0].name} reduce the same dimensions in two orders"
+    own = set(map(id, columns))
+    for operation in needing(fusion, columns):
+        for output in operation.outputs:
+            if id(output) not in own and any(domains.group(a) in gone for a in output.root):
+                return f"{output.name} combines the sum of a column with its elements"
+    twin, known = copy.deepcopy((fusion, tuple(columns)))
+    with rows_alone(twin, known):
+        if not twin.outputs:
+            return "it computes nothing else of the rows whose columns it sums"
+        again = reduction_can.refusal(twin)
+        return rows_can.refusal(twin) if again else "no row is needed again after it was reduced"
+
+
+def _order(domains: DomainMap, tensor: TensorView) -> list[Group]:
+    return [domains.group(axis) for axis in tensor.logical if axis.is_reduction]
+
+
+def needing(fusion: Fusion, tensors: Collection[TensorView]) -> tuple[Operation, ...]:
+    """Operations that make the tensors, or need one of them."""
+    made = set(map(id, tensors))
+    found: list[Operation] = []
+    for operation in fusion.operations:
+        sources = {id(t) for t in (*operation.outputs, *tensor_inputs(operation))}
+        if sources & made:
+            found.append(operation)
+            made.update(id(output) for output in operation.outputs)
+    return tuple(found)
+
+
+@contextmanager
+def rows_alone(fusion: Fusion, columns: Collection[TensorView]) -> Iterator[None]:
+    """Leave the sums of columns, and what needs them, out of a fusion for a while.
+
+    They come back behind everything else.
+    """
+    apart = needing(fusion, columns)
+    gone = {id(output) for operation in apart for output in operation.outputs}
+    outputs = fusion.outputs
+    left = set(map(id, apart))
+    fusion.operations = [op for op in fusion.operations if id(op) not in left]
+    fusion.outputs = [o for o in outputs if id(o.value) not in gone]
+    try:
+        yield
+    finally:
+        fusion.operations = [*fusion.operations, *apart]
+        fusion.outputs = outputs
+
+
+def cut_columns(fusion: Fusion, columns: Sequence[TensorView]) -> tuple[TensorView, ...]:
+    """Let each sum of columns first sum what one block comes by; returns those partial sums.
+
+    Row `r` belongs to block `r mod blocks`. The blocks are the last and slowest dimension.
+    """
+    blocks = Symbol(BLOCKS, low=1)
+    made: list[TensorView] = []
+    for tensor in columns:
+        keeps = [p for p, axis in enumerate(tensor.loop) if not axis.is_reduction]
+        goes = [p for p, axis in enumerate(tensor.loop) if axis.is_reduction]
+        reorder(tensor, {old: new for new, old in enumerate((*keeps, *goes))})
+        for _ in goes[1:]:
+            merge(tensor, len(keeps))
+        split(tensor, len(keeps), blocks)
+        (part,) = rfactor(tensor, [len(keeps)])
+        part.stride_order = (*reversed(range(len(keeps))), len(keeps))
+        made.append(part)
+    _sum_together(fusion, columns, made)
+    return tuple(made)
+
+
+def _sum_together(
+    fusion: Fusion, columns: Sequence[TensorView], parts: Sequence[TensorView]
+) -> None:
+    """Let one kernel sum all partial sums.
+
+    Nothing says that dimensions of tensors which no operation combines are the same loops. So each
+    sum reads two of them, and always takes the first.
+    """
+    domains = cached_map(fusion)
+    places = [[domains.group(axis) for axis in part.shape_axes] for part in parts]
+    if len(parts) == 1 or any(place != places[0] for place in places):
+        return
+    for number, (column, part) in enumerate(zip(columns, parts, strict=True)):
+        final = column.definition
+        assert isinstance(final, Reduction)
+        axes = tuple(IterDomain(axis.extent, axis.kind) for axis in part.shape_axes)
+        taken = fusion.tensor(part.dtype, axes)
+        beside = parts[(number + 1) % len(parts)]
+        first = Pointwise("where", (integers.TRUE, part, beside), taken)
+        fusion.insert_before(final, first)
+        fusion.replace(final, replace_tensor(final, part, taken))

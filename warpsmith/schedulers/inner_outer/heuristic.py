@@ -1,0 +1,226 @@
+"""Choice of threads a row, vectors a thread, rows a block and blocks beside sums of columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.inner_outer.columns import partial_sums
+from warpsmith.schedulers.layout import InnerRun, find_inner_run
+from warpsmith.schedulers.normalization.resident import Choice
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reduction.can import reductions
+from warpsmith.schedulers.reduction.heuristic import memory_ordered
+
+REGISTERS_PER_SM = 65536
+MOST_REGISTERS = 272
+"""Registers that a thread may need by this count: with that many, kernels still fit in 255."""
+
+FIXED_REGISTERS = 30
+"""Registers for addresses, predicates, results of reductions and the loop over rows."""
+
+MOST_BLOCK_THREADS = 1024
+BLOCK_THREADS = 256
+"""Threads of a block that has several short rows."""
+
+MOST_BLOCKS_PER_SM = 4
+
+ENOUGH_BYTES = 49152
+"""Bytes of rows that a multiprocessor is to hold at once, some of which are being loaded."""
+
+ENOUGH_WARPS = 16
+"""Warps of a multiprocessor from which on more of them hide no more."""
+
+MOST_ELEMENTS = 64
+"""Elements of a row in one thread: all loops over them are unrolled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerOuterParams:
+    """A schedule whose rows stay in registers while blocks go round them and sum the columns.
+
+    Attributes:
+        vector: adjacent elements per thread and access.
+        unroll: accesses of a row and input per thread, all issued before the first use.
+        block_x: threads of a row.
+        block_y: rows that a block has at a time.
+        blocks_per_sm: blocks that a multiprocessor holds at once.
+        whole: the threads' vectors are exactly the row's, so that none needs a predicate.
+        late: inputs that all rows share are loaded for each row again, from the caches.
+        again: costly values are computed again, where that takes fewer registers than to keep them.
+        vectorized: names of the global tensors accessed in vectors.
+    """
+
+    vector: int
+    unroll: int
+    block_x: int
+    block_y: int
+    blocks_per_sm: int
+    whole: bool
+    late: bool
+    again: bool
+    vectorized: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """What a fusion says of its rows.
+
+    Attributes:
+        axes: the dimensions in memory order, those of a row last.
+        run: the fastest of them, which a vector may walk.
+        full: identities of the register copies that have an element for each one of the rows.
+        loaded: bytes of inputs of full size, for each element of a row.
+        summed: bytes of running sums, for each column.
+    """
+
+    axes: tuple[IterDomain, ...]
+    run: InnerRun
+    full: frozenset[int]
+    loaded: int
+    summed: int
+
+
+def row_sums(fusion: Fusion) -> tuple[TensorView, ...]:
+    """The reductions of rows."""
+    columns = set(map(id, partial_sums(fusion)))
+    return tuple(t for t in reductions(fusion) if id(t) not in columns)
+
+
+def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> Rows:
+    """Of a fusion with caches whose sums of columns are cut."""
+    axes = memory_ordered(domains, row_sums(fusion)[0], caches)
+    start = len(axes)
+    while start and axes[start - 1].is_reduction:
+        start -= 1
+    whole = _groups(domains, axes)
+    full = [c for c in caches if _groups(domains, c.copy.shape_axes) == whole]
+    return Rows(
+        axes=axes,
+        run=find_inner_run(domains, axes[start:], caches),
+        full=frozenset(id(cached.register) for cached in full),
+        loaded=sum(cached.memory.dtype.size for cached in full if cached.load),
+        summed=sum(tensor.dtype.size for tensor in partial_sums(fusion)),
+    )
+
+
+def _groups(domains: DomainMap, axes: Iterable[IterDomain]) -> set[Group]:
+    return {domains.group(axis) for axis in axes if not axis.is_broadcast}
+
+
+def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
+    """Why the rows of a call cannot stay in registers; empty where they can."""
+    length = _length(rows, problem)
+    if length == 0:
+        return "its rows are empty"
+    if _best(rows, residents, problem) is None:
+        return (
+            f"rows of {length} elements and the sums of their columns do not fit in the registers "
+            "of one block"
+        )
+    return ""
+
+
+def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams:
+    """Everything follows from the row's length; a new row count changes the blocks alone."""
+    found = _best(rows, residents, problem)
+    assert found is not None, "misfit was not asked"
+    return found
+
+
+def blocks(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
+    """Blocks that go round the rows: all that run at once, unless there are fewer rows."""
+    kept = math.prod(problem.size(axis.extent) for axis in rows.axes if not axis.is_reduction)
+    wanted = params.blocks_per_sm * problem.target.sm_count
+    return max(1, min(wanted, -(-kept // params.block_y)))
+
+
+def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
+    """The first way to keep a row that has enough in flight, else the one that has most."""
+    vector, length = rows.run.vector(problem), _length(rows, problem)
+    best: tuple[tuple[float, ...], InnerOuterParams] | None = None
+    for number, choice in enumerate(residents):
+        for block_x, unroll in _shapes(-(-length // vector)):
+            kept = choice.bytes_per_element(max(1, 4 // vector))
+            row = _Row(vector, unroll, kept + rows.summed, choice.passing)
+            block_y = max(1, BLOCK_THREADS // block_x)
+            blocks_per_sm = row.blocks_per_sm(block_x * block_y)
+            if not row.fits or not blocks_per_sm:
+                continue
+            covered = block_x * unroll * vector
+            warps = blocks_per_sm * block_x * block_y // 32
+            resident = blocks_per_sm * block_y * length * rows.loaded
+            merit = (
+                min(1.0, resident / ENOUGH_BYTES) * min(1.0, warps / ENOUGH_WARPS),
+                -number,
+                -covered,
+                min(2, blocks_per_sm),
+                -block_x,
+            )
+            if best is None or merit > best[0]:
+                params = InnerOuterParams(
+                    vector=vector,
+                    unroll=unroll,
+                    block_x=block_x,
+                    block_y=block_y,
+                    blocks_per_sm=blocks_per_sm,
+                    whole=covered == length,
+                    late=choice.late,
+                    again=choice.again,
+                    vectorized=rows.run.vectorized(problem, vector),
+                )
+                best = merit, params
+    return None if best is None else best[1]
+
+
+def _length(rows: Rows, problem: Problem) -> int:
+    """Elements of a row."""
+    return math.prod(problem.size(axis.extent) for axis in rows.axes if axis.is_reduction)
+
+
+def _shapes(vectors: int) -> Iterator[tuple[int, int]]:
+    """(threads of a row, accesses of each): lanes of a warp, or whole warps."""
+    for unroll in range(1, MOST_ELEMENTS + 1):
+        lanes = -(-vectors // unroll)
+        threads = 32 * -(-lanes // 32) if lanes > 16 else 1 << max(0, lanes - 1).bit_length()
+        if threads <= MOST_BLOCK_THREADS:
+            yield threads, unroll
+        if threads == 1:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What a thread keeps: `size` bytes an element, and for one vector `passing` bytes more."""
+
+    vector: int
+    unroll: int
+    size: int
+    passing: int
+
+    @property
+    def registers(self) -> int:
+        """Of a thread: what stays, a vector of floats being computed, and the rest."""
+        stay = -(-self.unroll * self.vector * self.size // 4)
+        work = 2 * self.vector + -(-self.vector * self.passing // 4)
+        return stay + work + FIXED_REGISTERS
+
+    @property
+    def fits(self) -> bool:
+        return self.registers <= MOST_REGISTERS and self.unroll * self.vector <= MOST_ELEMENTS
+
+    def blocks_per_sm(self, threads: int) -> int:
+        """Blocks that a multiprocessor has registers for.
+
+        It hands them out 8 a thread, and each of its quarters has its own for a quarter of the
+        warps.
+        """
+        warp = 32 * min(256, 8 * -(-self.registers // 8))
+        warps = 4 * (REGISTERS_PER_SM // 4 // warp)
+        return min(warps // -(-threads // 32), MOST_BLOCKS_PER_SM)
