@@ -61,7 +61,7 @@ TMA_FAULTS: dict[str, tuple[Change, str]] = {
                 barrier="ring0_full",
             ),
         ),
-        "WS0907",
+        "WS0903",
     ),
     "no fence before the unit writes": (lambda k: edited(k, without(FenceProxy)), "WS0914"),
     "no release": (lambda k: edited(k, without(Release)), "WS0901"),
