@@ -10,8 +10,13 @@ import time
 
 import pytest
 
+from bench import protocol as bench
 from tests.protocol.kernels import matmul, norm
 from tests.support.role_kernels import RoleCase
+from warpsmith import DataType
+from warpsmith.engine.proofs import prove
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
 
 SLACK = 2.0
@@ -32,3 +37,35 @@ def test_long_loops_cost_little_more_than_short_ones() -> None:
     few, many = (check(case.kernel, case.values) for case in (short, long))
     assert many.steps > 15 * few.steps
     assert many.taken < 4 * few.taken
+
+
+@pytest.fixture(scope="module")
+def product() -> Kernel:
+    """What the scheduler makes of a large matrix product."""
+    return lower(bench.matmul(), "matmul", DataType.Int32)
+
+
+def sizes(rows: int, columns: int, depth: int) -> dict[str, int]:
+    names = ("T0_size0", "T0_size1", "T1_size0", "T1_size1")
+    return dict(zip(names, (rows, depth, columns, depth), strict=True))
+
+
+def test_both_blocks_of_a_large_product_are_fast(product: Kernel) -> None:
+    times = []
+    for _ in range(7):
+        start = time.process_time()
+        prove(product, sizes(8192, 8192, 8192))
+        times.append(time.process_time() - start)
+    assert min(times) * 1e3 < 60 * SLACK
+
+
+def test_a_deep_product_costs_no_more_than_a_shallow_one(product: Kernel) -> None:
+    few, many = (check(product, sizes(8192, 8192, depth)) for depth in (8192, 65536))
+    assert many.steps > 7 * few.steps
+    assert many.taken == few.taken
+
+
+def test_tiles_of_a_product_cost_less_than_their_number(product: Kernel) -> None:
+    few, many = (check(product, sizes(rows, 8192, 8192)) for rows in (8192, 65536))
+    assert many.steps > 7 * few.steps
+    assert many.taken < 3 * few.taken

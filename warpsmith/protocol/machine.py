@@ -31,6 +31,7 @@ from warpsmith.protocol.uses import Uses
 
 _AWAIT, _ARRIVE, _EXPECT, _LOAD = Kind.AWAIT, Kind.ARRIVE, Kind.EXPECT, Kind.LOAD
 _READ, _WRITE, _MEET, _JOIN = Kind.READ, Kind.WRITE, Kind.MEET, Kind.JOIN
+_MULTIPLY = Kind.MULTIPLY
 
 ROUND = 64
 """Steps after which the others have their turn, at the next wait."""
@@ -125,6 +126,8 @@ class Machine(Uses):
                     return
             elif kind is _READ:
                 self._read(number, agent, step.place, places[step.place])
+            elif kind is _MULTIPLY:
+                self._multiply(number, agent, step.place)
             elif kind is _ARRIVE:
                 barrier = barriers[step.place]
                 self._may_count(number, clock, step.place, barrier, "an arrival")
@@ -299,8 +302,6 @@ class Machine(Uses):
                 clock[number] += 1
             case Kind.STORE:
                 self._store(number, agent, step.place)
-            case Kind.MULTIPLY:
-                self._multiply(number, agent, step.place)
             case Kind.COPY:
                 self._write(number, agent, step.place, PENDING)
                 self._begun(number, agent, step.place, Async.COPIES)
