@@ -1,0 +1,174 @@
+"""One proxy fence for a staged tile, by those who wrote it, outside the loop that stores it.
+
+nvFuser's pull request 4810 shows the two forms: a fence before each store of the loop, behind the
+barrier; and one behind the barrier, of the storing warp. Here threads that wrote fence themselves,
+before they meet; where only one warp, or one thread, wrote, it alone does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support.meeting_parts import HALF, TILE, Body, Place, stored, stored_by_tma
+from tests.support.meeting_runs import mutants
+from tests.support.memory import NUMPY_TYPES
+from tests.support.simulating import Contents, reported
+from warpsmith.codegen.cuda import cuda_text
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
+from warpsmith.kernel.rings import (
+    ELECTED,
+    AwaitCopies,
+    Commit,
+    Drain,
+    FenceProxy,
+    Slots,
+    TileCopy,
+)
+from warpsmith.kernel.roles import Branch, Role
+from warpsmith.kernel.traversal import replace_symbols, walk
+from warpsmith.lower.passes.collect_maps import collect_maps
+from warpsmith.lower.passes.order import order
+from warpsmith.lower.passes.turn_rings import turn_rings
+from warpsmith.lower.turning.parts import in_slots
+
+BOXES, TURNS, SCHEDULES = 4, 3, 16
+"""Boxes of a staged tile, each with a store of its own; tiles."""
+
+PLACE = Place(slots=BOXES, turns=BOXES * TURNS, blocks=1)
+TURN, BOX, THREAD = Symbol("i0", low=0), Symbol("i56", low=0), Symbol("t", low=0)
+OWN = Symbol("block_x", low=0, extent=Const(128))
+
+
+Maker = Callable[[], Kernel]
+
+
+def boxes(statements: Body) -> For:
+    """What is done to each box of a tile; the listings unroll it."""
+    moved = in_slots(statements, {"S": integers.mul(BOX, TILE)})
+    return For(BOX, Const(BOXES), moved, unroll=True)
+
+
+def number() -> Expr:
+    return integers.add(integers.mul(TURN, BOXES), BOX)
+
+
+def kernel_of(write: Body, threads: int, role: Role | None = None) -> Kernel:
+    """Tiles that are staged by `write`, and stored by the TMA unit."""
+    drain = Drain(PLACE.shared, Slots(1, 0, BOXES * TILE), (boxes(stored_by_tma(PLACE, number())),))
+    loop = For(TURN, Const(TURNS), (*write, drain), unroll=False, turns=("S",))
+    kernel = Kernel(
+        name="k",
+        parameters=(PLACE.given, PLACE.results),
+        scalars=(),
+        shared=(PLACE.shared,),
+        body=(loop,) if role is None else (Branch(role, (loop,)),),
+        launch=PLACE.launch(Const(threads)),
+        index_type=DataType.Int32,
+        exchanged=frozenset(("S",)),
+    )
+    return collect_maps(order(turn_rings(kernel)))
+
+
+def by_all() -> Kernel:
+    return kernel_of((boxes(stored(PLACE, number())),), 128)
+
+
+def by_few(threads: int) -> For:
+    """The same stores by fewer threads, each in the place of several."""
+    count = 128 // threads
+    index = integers.add(integers.mul(OWN, count), THREAD) if threads > 1 else THREAD
+    all_of_it = boxes(stored(PLACE, number()))
+    body = tuple(replace_symbols(statement, {OWN: index}) for statement in all_of_it.body)
+    return replace(all_of_it, body=(For(THREAD, Const(count), body, unroll=False),))
+
+
+def by_one() -> Kernel:
+    return kernel_of((If(ELECTED, (by_few(1),)),), 128)
+
+
+def by_warp() -> Kernel:
+    role = Role("store", 0, (Const(32), integers.ONE, integers.ONE), barrier=1)
+    return kernel_of((by_few(32),), 32, role)
+
+
+def clean(kernel: Kernel) -> bool:
+    """Whether the simulator has nothing to say, and all boxes are where they belong."""
+    x = np.random.default_rng(1).integers(-9, 9, PLACE.tiles * TILE).astype(NUMPY_TYPES[HALF])
+    memory = {
+        "X": Contents(x, np.full(x.size, True)),
+        "Y": Contents(np.zeros_like(x), np.full(x.size, False)),
+    }
+    report = reported(kernel, {}, memory, schedules=SCHEDULES)
+    assert report is not None
+    assert report.verdict != "incomplete"
+    return report.verdict == "clean" and bool(np.array_equal(report.arrays["Y"], x))
+
+
+def loop_of(kernel: Kernel) -> For:
+    """The loop over tiles."""
+    return next(s for s in walk(kernel.body) if isinstance(s, For) and s.symbol == TURN)
+
+
+def kinds(statements: Body) -> list[type[Statement]]:
+    return [type(statement) for statement in statements]
+
+
+@pytest.mark.parametrize("make", [by_all, by_one, by_warp])
+def test_the_store_loop_holds_stores_only(make: Maker) -> None:
+    kernel = make()
+    assert sum(isinstance(s, FenceProxy) for s in walk(kernel.body)) == 1
+    (inner,) = [
+        s
+        for s in walk(kernel.body)
+        if isinstance(s, For) and any(isinstance(i, TileCopy) for i in s.body)
+    ]
+    assert kinds(inner.body) == [TileCopy]
+
+
+def test_where_all_threads_wrote_each_fences_before_they_meet() -> None:
+    wait, free, write, fence, meeting, store = loop_of(by_all()).body
+    assert wait == If(ELECTED, (AwaitCopies(bulk=True),))
+    assert kinds((free, write, fence, meeting)) == [Synchronize, For, FenceProxy, Synchronize]
+    assert isinstance(store, If)
+    assert store.condition == ELECTED
+    assert kinds(store.body) == [For, Commit]
+
+
+def test_where_one_thread_wrote_it_alone_fences_and_nobody_meets() -> None:
+    kernel = by_one()
+    wait, one = loop_of(kernel).body
+    assert wait == If(ELECTED, (AwaitCopies(bulk=True),))
+    assert isinstance(one, If)
+    assert one.condition == ELECTED
+    assert kinds(one.body) == [For, FenceProxy, For, Commit]
+    assert not any(isinstance(s, Synchronize) for s in walk(kernel.body))
+
+
+def test_where_one_warp_wrote_it_alone_fences_and_only_its_lanes_meet() -> None:
+    kernel = by_warp()
+    assert kinds(loop_of(kernel).body) == [If, Synchronize, For, FenceProxy, Synchronize, If]
+    text = cuda_text(kernel)
+    assert text.count("__syncwarp();  // S is ") == 2
+    assert "__syncthreads();" not in text[text.index('extern "C"') :]
+
+
+@pytest.mark.parametrize(
+    ("make", "neutral"),
+    [
+        (by_all, []),
+        (by_one, []),
+        # Before what one lane does its warp converges anyway, by `__syncwarp` once more.
+        (by_warp, ["Synchronize 1 removed"]),
+    ],
+)
+def test_it_is_clean_and_nothing_may_be_left_out(make: Maker, neutral: list[str]) -> None:
+    kernel = make()
+    assert clean(kernel)
+    assert [mutant.name for mutant in mutants(kernel) if clean(mutant.kernel)] == neutral
