@@ -31,6 +31,7 @@ class Problem:
         ceiling: `traffic` to be held against copies, `read` against read passes, `tensor_cores`
             against the rate at which they multiply.
         operations: additions and multiplications on tensor cores.
+        in_float: positions of the inputs that are float whatever the dtype is.
         known_as: extents by which the problem is known; those of the first input by default.
     """
 
@@ -44,6 +45,7 @@ class Problem:
     bytes_written: int
     ceiling: Literal["traffic", "read", "tensor_cores"] = "traffic"
     operations: int = 0
+    in_float: tuple[int, ...] = ()
     known_as: tuple[int, ...] = ()
     builders: Mapping[str, Builder] = field(default_factory=dict)
 
@@ -55,8 +57,9 @@ class Problem:
     @property
     def bytes_moved(self) -> int:
         """Fewest bytes read and written: every input once, every output once."""
-        elements = sum(math.prod(shape) for shape in self.shapes)
-        return elements * ITEM_BYTES[self.dtype] + self.bytes_written
+        items = zip(self.shapes, self._dtypes, strict=True)
+        read = sum(math.prod(shape) * ITEM_BYTES[dtype] for shape, dtype in items)
+        return read + self.bytes_written
 
     @property
     def title(self) -> str:
@@ -67,8 +70,16 @@ class Problem:
         """Fresh inputs, normal(0, 1)."""
         import torch
 
-        of = torch_dtype(self.dtype)
-        return tuple(torch.randn(shape, dtype=of, device=device) for shape in self.shapes)
+        return tuple(
+            torch.randn(shape, dtype=torch_dtype(dtype), device=device)
+            for shape, dtype in zip(self.shapes, self._dtypes, strict=True)
+        )
+
+    @property
+    def _dtypes(self) -> tuple[str, ...]:
+        """The dtype of each input."""
+        places = range(len(self.shapes))
+        return tuple("float" if place in self.in_float else self.dtype for place in places)
 
 
 def torch_dtype(dtype: str) -> Any:

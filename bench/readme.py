@@ -14,6 +14,7 @@ SUITES = (
     "pointwise",
     "reduction",
     "norm_fwd",
+    "norm_bwd",
     "softmax",
     "matmul",
     "rings",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import matmul, norms, pointwise, reduction, rings, roles
+from bench import matmul, norm_backward, norms, pointwise, reduction, rings, roles
 from bench.measure import ContextLost, Setting, measure, setting_here
 from bench.peers import Peers
 from bench.problem import Problem
@@ -23,6 +23,7 @@ SUITES = (
     "pointwise",
     "reduction",
     "norm_fwd",
+    "norm_bwd",
     "softmax",
     "matmul",
     "rings",
@@ -39,6 +40,7 @@ _PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "pointwise": pointwise.problems,
     "reduction": reduction.problems,
     "norm_fwd": norms.norm_problems,
+    "norm_bwd": norm_backward.problems,
     "softmax": norms.softmax_problems,
     "matmul": matmul.problems,
     "rings": rings.problems,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import warpsmith
-from bench import ceilings, matmul, norms, pointwise, reduction
+from bench import ceilings, matmul, norm_backward, norms, pointwise, reduction
 from bench.peers import contenders, versions
 from bench.problem import Problem, outputs_of
 from warpsmith import knobs
@@ -26,6 +26,8 @@ SMALL = [
         *(reduction.total(over, 6, 16, dtype) for over in reduction.AXES),
         *(reduction.var_mean(over, 6, 16, dtype) for over in reduction.AXES),
         *(make(6, 16, dtype) for make in (norms.layer_norm, norms.rms_norm, norms.residual)),
+        norm_backward.layer_norm_bwd(6, 16, dtype),
+        norm_backward.rms_norm_bwd(6, 16, dtype),
         *(make(6, 16, dtype) for make in (norms.softmax, norms.log_softmax, norms.softmax_bwd)),
     )
 ]
@@ -66,6 +68,7 @@ def test_bytes_are_those_of_the_inputs_and_the_outputs(problem: Problem) -> None
         matmul.problems,
         norms.norm_problems,
         norms.softmax_problems,
+        norm_backward.problems,
     ],
 )
 def test_problems_are_told_apart_by_name_shape_and_dtype(problems: Any) -> None:
