@@ -1,0 +1,23 @@
+"""The small kernels in which every two accesses meet, as they are planned, on the GPU.
+
+All of them are launched in one process of its own: one that hangs ends there.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("needs a GPU", allow_module_level=True)
+
+from tests.support.apart import apart  # noqa: E402
+from tests.support.meeting_launches import launch_meetings  # noqa: E402
+from tests.support.meetings import MEETINGS  # noqa: E402
+
+LAUNCHES = 1000
+TIMEOUT = 300.0
+
+
+def test_what_is_planned_is_right():
+    assert apart(launch_meetings, MEETINGS, LAUNCHES, timeout=TIMEOUT) == []
