@@ -46,7 +46,7 @@ def meet_around(scope: Scope, own: Sequence[Site]) -> None:
     if all(_met(straight(start, node)) is not None for node in remote):
         start.remove()
     else:
-        _joined(start)
+        _joined(start, remote)
     if all(any(of_cluster(n.statement) for n in straight(node, end)) for node in remote):
         end.remove()
 
@@ -55,10 +55,10 @@ def _met(way: Iterable[Node]) -> Node | None:
     return next((n for n in way if isinstance(n.statement, SynchronizeCluster)), None)
 
 
-def _joined(start: Node) -> None:
-    """Let a meeting of the block at its start be one of the cluster, where there is one."""
+def _joined(start: Node, remote: Sequence[Node]) -> None:
+    """Let a meeting of the block before all these accesses, if any, be one of the cluster."""
     for node in start.siblings:
-        if node.is_loop or node.parts:
+        if any(access in node.walk() for access in remote):
             return
         if isinstance(node.statement, Synchronize):
             node.statement = replace(_STARTED, why=f"{node.statement.why}, {_STARTED.why}")

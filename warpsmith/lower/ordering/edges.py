@@ -168,7 +168,7 @@ def _way(first: Site, second: Site, using: Collection[Node | None]) -> _Way | No
     """
     before = first.node.number < second.node.number and first.item is not second.item
     holder = common(first.node, second.node)
-    around = next((n for n in holder.up() if n.is_loop and not _parted(n)), None)
+    around = next((n for n in holder.up() if n.repeats and not _parted(n)), None)
     a, b = first.turning, second.turning
     if a is None or b is None or first.cursor is None or second.cursor is None:
         return _plain_way(before, around, None, peeled=False)

@@ -90,7 +90,7 @@ def _is_first(fill: Site, use: Site) -> bool:
     """Whether a fill comes before all uses of the slot: no loop comes back to it."""
     if fill.scope is not use.scope or fill.node.number > use.node.number:
         return False
-    return not any(node.is_loop for node in common(fill.node, use.node).up())
+    return not any(node.repeats for node in common(fill.node, use.node).up())
 
 
 def _arrival(ring: Ring, barrier: Buffer, site: Site) -> Node:

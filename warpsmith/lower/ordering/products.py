@@ -128,7 +128,7 @@ def delay_releases(batch: Batch, guards: Sequence[Guard], sites: Sequence[Site])
         assert condition.body is not None
         delayed += condition.body
         node.remove()
-    again = any(node.is_loop for node in loop.up() if node is not loop)
+    again = any(node.repeats for node in loop.up() if node is not loop)
     over, *last = loop.after(end, *(_if_it_ran(extent, late) if again else ()))
     last = [each for node in last for each in node.body or [node]]
     for guard in mine:

@@ -47,6 +47,12 @@ class Node:
         return isinstance(self.statement, For)
 
     @property
+    def repeats(self) -> bool:
+        """Whether it is a loop that may run more than once."""
+        loop = self.statement
+        return isinstance(loop, For) and integers.constant(loop.extent) not in (0, 1)
+
+    @property
     def elects(self) -> bool:
         """Whether one elected thread alone runs what stands inside."""
         return _elects(self.statement)
