@@ -333,6 +333,9 @@ def _later(loop: For, ahead: int, fill: list[Statement]) -> list[Statement]:
     """The fill for the iteration that is `ahead`, where there is one."""
     if not ahead:
         return fill
+    known = integers.constant(loop.extent)
+    if known is not None and known <= ahead:
+        return []  # the prologue has filled for all iterations
     index = integers.add(loop.symbol, ahead)
     inside = integers.less(index, loop.extent)
     return [If(inside, _at(fill, loop.symbol, index), uniform=True)]
