@@ -86,8 +86,8 @@ class Case:
 PROGRAMS = (rms_norm_backward, layer_norm_backward, residual_backward)
 
 
-def on_simulator(program: Any, inputs: tuple[Any, ...]) -> list[np.ndarray]:
-    with knobs.scope(device="sim"):
+def on_simulator(program: Any, inputs: tuple[Any, ...], rings: Any = "auto") -> list[np.ndarray]:
+    with knobs.scope(device="sim", rings=rings):
         return [np.asarray(r) for r in warpsmith.fuse(program)(*inputs)]
 
 
@@ -116,6 +116,35 @@ def test_rows_are_read_by_one_kernel_and_columns_summed_by_another(
     assert text.startswith("2 kernels\n")
     assert "scheduler   inner_outer" in text
     assert "scheduler   reduction" in text
+
+
+@pytest.mark.parametrize("shape", [(2, 1024), (7, 2048), (600, 32)])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_rows_that_are_loaded_ahead(program: Any, dtype: str, shape: tuple[int, ...]) -> None:
+    """Fewer turns than slots, more than slots, and turns that run past the last row."""
+    case = Case(shape, dtype)
+    inputs = case.inputs(program)
+    for result, expected in zip(
+        on_simulator(program, inputs, "prefer"), case.expected(program), strict=True
+    ):
+        np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
+    with knobs.scope(rings="prefer"):
+        first = explained(program, inputs).split("kernel 1")[0]
+    fit = program is not residual_backward or dtype == "bfloat16"
+    assert "no ring" not in first or (not fit and "do not fit in shared memory" in first)
+
+
+def test_rows_that_the_threads_load_are_told_apart_from_those_loaded_ahead() -> None:
+    def why(columns: int, dtype: str = "bfloat16") -> str:
+        case = Case((3, columns), dtype)
+        return explained(rms_norm_backward, case.inputs(rms_norm_backward)).split("kernel 1")[0]
+
+    assert "no ring" not in why(4096)
+    assert "rows of 256 bytes are too short" in why(128)
+    assert "rows are not exactly the threads' vectors" in why(1030)
+    with knobs.scope(rings="never"):
+        assert "the knob `rings` says never" in why(4096)
 
 
 def test_rows_of_several_dimensions() -> None:

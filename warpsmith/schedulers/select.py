@@ -114,7 +114,9 @@ class Candidate:
         if self.scheduler == "inner_persistent":
             return "a block has one row, which its threads load at once"
         if self.scheduler == "inner_outer":
-            return "the threads of a block load a row at once"
+            rows = self._rows()
+            params = rows_and_columns_heuristic.choose(rows, self.residents, problem)
+            return rows_and_columns_heuristic.no_ring(rows, params, problem)
         return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
 
     def scheduled(self, params: Params) -> Fusion:

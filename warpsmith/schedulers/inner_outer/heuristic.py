@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.fusion import Fusion
@@ -37,6 +37,16 @@ ENOUGH_BYTES = 49152
 ENOUGH_WARPS = 16
 """Warps of a multiprocessor from which on more of them hide no more."""
 
+RING_BYTES = 98304
+"""Bytes of rows that a multiprocessor's rings are to hold beside those in work."""
+
+RING_ROW_BYTES = 1024
+"""Rows of fewer bytes are loaded by the threads: one thread asks for each of them apart."""
+
+SHARED_PER_SM = 227 * 1024
+SHARED_FIXED = 3072
+"""Bytes of shared memory of a block besides rings and the sums across block_y."""
+
 MOST_ELEMENTS = 64
 """Elements of a row in one thread: all loops over them are unrolled."""
 
@@ -55,6 +65,7 @@ class InnerOuterParams:
         late: inputs that all rows share are loaded for each row again, from the caches.
         again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
+        ring: slots through which rows are loaded ahead; 0 where threads load for themselves.
     """
 
     vector: int
@@ -66,6 +77,7 @@ class InnerOuterParams:
     late: bool
     again: bool
     vectorized: tuple[str, ...]
+    ring: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +87,14 @@ class Rows:
     Attributes:
         axes: the dimensions in memory order, those of a row last.
         run: the fastest of them, which a vector may walk.
-        full: identities of the register copies that have an element for each one of the rows.
+        full: the copies that have an element for each one of the rows.
         loaded: bytes of inputs of full size, for each element of a row.
         summed: bytes of running sums, for each column.
     """
 
     axes: tuple[IterDomain, ...]
     run: InnerRun
-    full: frozenset[int]
+    full: tuple[Cached, ...]
     loaded: int
     summed: int
 
@@ -100,11 +112,11 @@ def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> R
     while start and axes[start - 1].is_reduction:
         start -= 1
     whole = _groups(domains, axes)
-    full = [c for c in caches if _groups(domains, c.copy.shape_axes) == whole]
+    full = tuple(c for c in caches if _groups(domains, c.copy.shape_axes) == whole)
     return Rows(
         axes=axes,
         run=find_inner_run(domains, axes[start:], caches),
-        full=frozenset(id(cached.register) for cached in full),
+        full=full,
         loaded=sum(cached.memory.dtype.size for cached in full if cached.load),
         summed=sum(tensor.dtype.size for tensor in partial_sums(fusion)),
     )
@@ -131,7 +143,42 @@ def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> Inner
     """Everything follows from the row's length; a new row count changes the blocks alone."""
     found = _best(rows, residents, problem)
     assert found is not None, "misfit was not asked"
-    return found
+    return (
+        found
+        if no_ring(rows, found, problem)
+        else replace(found, ring=_slots(rows, found, problem))
+    )
+
+
+def no_ring(rows: Rows, params: InnerOuterParams, problem: Problem) -> str:
+    """Why rows are not loaded ahead through shared memory; empty where they are."""
+    if problem.rings == "never":
+        return "the knob `rings` says never"
+    if not params.whole or rows.run.start:
+        return "rows are not exactly the threads' vectors, or lie in several pieces"
+    length = _length(rows, problem)
+    for cached in rows.full:
+        memory = cached.memory
+        if not cached.load:
+            continue
+        if False in memory.contiguity or not problem.aligned(memory, 16 // memory.dtype.size):
+            return f"{memory.name} is not contiguous, or not aligned to 16 bytes"
+        size = length * memory.dtype.size
+        if size % 16 or (size < RING_ROW_BYTES and problem.rings != "prefer"):
+            return f"rows of {size} bytes are too short, or no multiple of 16"
+    if _slots(rows, params, problem) < 2:
+        return "two slots do not fit in shared memory"
+    return ""
+
+
+def _slots(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
+    """Slots of a block's ring: enough to have memory busy, as many as fit."""
+    slot = params.block_y * _length(rows, problem) * rows.loaded
+    threads = params.block_x * params.block_y
+    sums = 4 * threads * params.unroll * params.vector if params.block_y > 1 else 0
+    room = SHARED_PER_SM // params.blocks_per_sm - SHARED_FIXED - sums
+    wanted = 1 + -(-RING_BYTES // (params.blocks_per_sm * slot))
+    return min(max(2, wanted), room // slot)
 
 
 def blocks(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:

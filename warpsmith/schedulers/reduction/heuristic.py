@@ -46,6 +46,9 @@ RING_STAGES = 4
 RING_BLOCK = (16, 16, 4)
 """Slots of a ring of tiles, and (block_x, block_y, unroll) of a tile: 64 rows of 256 bytes."""
 
+RING_SHARED = 200 * 1024
+"""Bytes of shared memory that a ring may take: a block has 27 KB more for the rest."""
+
 RING_ROWS, RING_BYTES = 2048, 100_000_000
 """Columns that are shorter, or fewer bytes in all, are loaded by the threads."""
 
@@ -209,6 +212,9 @@ def ring_refusal(
     width = RING_BLOCK[0] * shape.run.vector(problem)
     if problem.size(shape.kept) % width:
         return f"the columns are not a multiple of a tile's {width}"
+    loaded = sum(cached.memory.dtype.size for cached in shape.run.walkers if cached.load)
+    if RING_STAGES * RING_BLOCK[1] * RING_BLOCK[2] * width * loaded > RING_SHARED:
+        return "tiles of all inputs do not fit in shared memory"
     if problem.rings == "prefer":
         return ""
     welford = any(isinstance(op, Welford) for op in fusion.operations)

@@ -1,0 +1,67 @@
+"""Norms backward on a GPU against float64, and the same bits again."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("needs a GPU", allow_module_level=True)
+
+import warpsmith  # noqa: E402
+from bench import norm_backward  # noqa: E402
+from bench.problem import outputs_of  # noqa: E402
+from warpsmith import knobs  # noqa: E402
+from warpsmith.testing import relative_error  # noqa: E402
+
+PROBLEMS = (norm_backward.layer_norm_bwd, norm_backward.rms_norm_bwd)
+SHAPES = (
+    (1, 64),
+    (1000, 64),
+    (17, 100),
+    (33, 999),
+    (4097, 1024),
+    (512, 1030),
+    (300, 5120),
+    (2048, 8192),
+    (264, 16384),
+    (100000, 256),
+    (20, 131072),
+)
+LARGEST_ERROR = {"bfloat16": 2.0**-8, "float": 5e-6}
+"""Relative to the norm of the result."""
+
+
+@pytest.mark.parametrize("rings", ["auto", "never"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
+def test_right_and_the_same_again(make, shape, dtype, rings):
+    problem = make(*shape, dtype)
+    inputs = problem.draw()
+    call = warpsmith.fuse(problem.fused)
+    with knobs.scope(rings=rings):
+        found = outputs_of(call(*inputs))
+        again = outputs_of(call(*inputs))
+    exact = outputs_of(problem.eager(*(x.double() for x in inputs)))
+    for got, want, twice in zip(found, exact, again, strict=True):
+        assert relative_error(got, want) < LARGEST_ERROR[dtype]
+        assert torch.equal(got, twice)
+
+
+@pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
+def test_row_counts_change_and_a_graph_replays(make):
+    call = warpsmith.fuse(make(8, 4096, "bfloat16").fused)
+    for rows in (1, 131, 132, 265, 5000):
+        sized = make(rows, 4096, "bfloat16")
+        inputs = sized.draw()
+        found = outputs_of(call(*inputs))
+        exact = outputs_of(sized.eager(*(x.double() for x in inputs)))
+        for got, want in zip(found, exact, strict=True):
+            assert relative_error(got, want) < LARGEST_ERROR["bfloat16"]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = outputs_of(call(*inputs))
+    graph.replay()
+    torch.cuda.synchronize()
+    assert all(torch.equal(a, b) for a, b in zip(captured, found, strict=True))
