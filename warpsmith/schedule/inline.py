@@ -7,11 +7,11 @@ the tensor's own or a vectorized access, and the loop nests that follow can be p
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import Operation
+from warpsmith.ir.exprs import Operation, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
@@ -109,10 +109,23 @@ def _settle(fusion: Fusion, operation: Operation, position: int) -> None:
 def nests_can_be_ordered(fusion: Fusion) -> bool:
     """Whether, at every depth, the operations that share a loop form nests without a cycle."""
     deepest = max((t.compute_at for t in fusion.tensors), default=0)
-    return all(_acyclic_at(fusion, depth) for depth in range(deepest))
+    reads = _reads(fusion)
+    return all(_acyclic_at(fusion, reads, depth) for depth in range(deepest))
 
 
-def _acyclic_at(fusion: Fusion, depth: int) -> bool:
+def _reads(fusion: Fusion) -> list[tuple[int, int, int]]:
+    """(maker, reader, compute-at position) for each tensor that is made and each that reads it."""
+    made = {id(out): (id(op), out) for op in fusion.operations for out in op.outputs}
+    found: list[tuple[int, int, int]] = []
+    for operation in fusion.operations:
+        for source in tensor_inputs(operation):
+            if id(source) in made:
+                maker, tensor = made[id(source)]
+                found.append((maker, id(operation), tensor.compute_at))
+    return found
+
+
+def _acyclic_at(fusion: Fusion, reads: Sequence[tuple[int, int, int]], depth: int) -> bool:
     parent = {id(op): id(op) for op in fusion.operations}
 
     def find(key: int) -> int:
@@ -122,13 +135,11 @@ def _acyclic_at(fusion: Fusion, depth: int) -> bool:
         return key
 
     edges: list[tuple[int, int]] = []
-    for operation in fusion.operations:
-        for output in operation.outputs:
-            for use in fusion.uses(output):
-                if output.compute_at > depth:
-                    parent[find(id(use))] = find(id(operation))
-                else:
-                    edges.append((id(operation), id(use)))
+    for maker, reader, position in reads:
+        if position > depth:
+            parent[find(reader)] = find(maker)
+        else:
+            edges.append((maker, reader))
     after: dict[int, set[int]] = {}
     for source, target in edges:
         if find(source) == find(target):
