@@ -1,0 +1,36 @@
+"""The page about ordering shows how often ordering runs for a tile of the scheduler's product."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warpsmith.kernel.nodes import Synchronize
+from warpsmith.kernel.products import Multiply
+from warpsmith.kernel.traversal import walk
+from warpsmith.tools import sync_counts
+
+PAGE = (Path(__file__).parents[2] / "docs" / "ordering.md").read_text()
+
+
+def test_the_table_of_the_page_is_that_of_the_kernel() -> None:
+    assert sync_counts.replaced(PAGE, sync_counts.table()) == PAGE
+
+
+def test_steps_are_counted_as_often_as_they_run() -> None:
+    """64 steps over k, each with one fence, one commit, one wait in each role; 4 chunks."""
+    kernel, values = sync_counts.product_kernel()
+    found = sync_counts.counts(kernel, values)
+    products = sum(isinstance(s, Multiply) for s in walk(kernel.body))
+    chunks = sum(isinstance(s, Synchronize) for s in walk(kernel.body)) - 1  # that of the start
+    assert (products, chunks) == (1, 1)  # in loops
+    assert found["`wgmma.fence`"] == found["`wgmma.commit_group`"] == 64
+    assert found["waits at mbarriers"] == 2 * 64
+    assert found["arrivals at mbarriers"] == 64 + 8 * 64
+    assert found["meetings of the threads that compute"] == found["proxy fences"] == 4
+
+
+def test_a_page_without_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="the page has no lines <!-- counts"):
+        sync_counts.replaced("nothing", "table")
