@@ -222,3 +222,63 @@ def test_nothing_spills(program: Any, dtype: str, columns: int) -> None:
     case = Case((2, columns), dtype)
     compiled = warpsmith.fuse(program).lower(*case.inputs(program)).compile()
     assert compiled.n_spills == 0
+
+
+def shifted(array: np.ndarray) -> np.ndarray:
+    """The same values at an address that vectors cannot be loaded from."""
+    room = np.empty(array.size + 1, array.dtype)[1:].reshape(array.shape)
+    room[...] = array
+    return room
+
+
+def apart(array: np.ndarray, padding: int) -> np.ndarray:
+    """The same values with so many elements between two rows."""
+    rows, columns = array.shape
+    room = np.zeros((rows, columns + padding), array.dtype)[:, :columns]
+    room[...] = array
+    return room
+
+
+@pytest.mark.parametrize(
+    "laid",
+    [shifted, lambda a: apart(a, 8), lambda a: apart(a, 3), np.asfortranarray],
+    ids=["shifted", "apart by vectors", "apart", "columns first"],
+)
+def test_inputs_that_the_tma_unit_or_vectors_cannot_load(laid: Any) -> None:
+    case = Case((5, 1024), "bfloat16")
+    x, *others = case.inputs(rms_norm_backward)
+    found = on_simulator(rms_norm_backward, (laid(x), *others))
+    for result, expected in zip(found, case.expected(rms_norm_backward), strict=True):
+        np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
+
+
+def test_no_rows_sum_to_zero() -> None:
+    dx, dw, db = on_simulator(
+        layer_norm_backward, Case((0, 64), "float32").inputs(layer_norm_backward)
+    )
+    assert dx.shape == (0, 64)
+    assert not dw.any()
+    assert not db.any()
+
+
+def test_other_reductions_of_columns_than_sums() -> None:
+    def scaled(x: Any) -> Any:
+        return x / ops.sum(x * x, [1], keepdim=True), ops.max(x, [0])
+
+    x = np.random.default_rng(4).standard_normal((70, 96)).astype(np.float32)
+    rows, largest = on_simulator(scaled, (x,))
+    assert "scheduler   inner_outer" in explained(scaled, (x,))
+    np.testing.assert_array_equal(largest, x.max(0))
+    np.testing.assert_allclose(rows, x / (x.astype(np.float64) ** 2).sum(1, keepdims=True), 1e-5)
+
+
+def test_a_new_row_count_changes_the_blocks_alone() -> None:
+    def line(rows: int, word: str) -> str:
+        text = explained(
+            rms_norm_backward, Case((rows, 2048), "bfloat16").inputs(rms_norm_backward)
+        )
+        return next(part for part in text.splitlines() if word in part)
+
+    assert line(3, "parameters") == line(5000, "parameters")
+    assert "grid (1, 1, 1)" in line(3, "launch")
+    assert "grid (264, 1, 1)" in line(5000, "launch")

@@ -26,10 +26,11 @@ FIXED_REGISTERS = 30
 """Registers for addresses, predicates, results of reductions and the loop over rows."""
 
 MOST_BLOCK_THREADS = 1024
-BLOCK_THREADS = 256
-"""Threads of a block that has several short rows."""
+BLOCK_THREADS = 384
+"""Threads of a block that has several short rows, at most."""
 
-MOST_BLOCKS_PER_SM = 4
+MOST_BLOCKS_PER_SM = 2
+"""Each block leaves a row of partial sums, which is written and read again."""
 
 ENOUGH_BYTES = 49152
 """Bytes of rows that a multiprocessor is to hold at once, some of which are being loaded."""
@@ -174,8 +175,8 @@ def no_ring(rows: Rows, params: InnerOuterParams, problem: Problem) -> str:
 def _slots(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
     """Slots of a block's ring: enough to have memory busy, as many as fit."""
     slot = params.block_y * _length(rows, problem) * rows.loaded
-    threads = params.block_x * params.block_y
-    sums = 4 * threads * params.unroll * params.vector if params.block_y > 1 else 0
+    elements = params.block_x * params.unroll * params.vector
+    sums = _shared_sums(rows, elements, params.block_y)
     room = SHARED_PER_SM // params.blocks_per_sm - SHARED_FIXED - sums
     wanted = 1 + -(-RING_BYTES // (params.blocks_per_sm * slot))
     return min(max(2, wanted), room // slot)
@@ -188,6 +189,11 @@ def blocks(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
     return max(1, min(wanted, -(-kept // params.block_y)))
 
 
+def _shared_sums(rows: Rows, elements: int, block_y: int) -> int:
+    """Bytes of shared memory in which a block adds what its rows of threads summed."""
+    return rows.summed * elements * block_y if block_y > 1 else 0
+
+
 def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
     """The first way to keep a row that has enough in flight, else the one that has most."""
     vector, length = rows.run.vector(problem), _length(rows, problem)
@@ -196,15 +202,18 @@ def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerO
         for block_x, unroll in _shapes(-(-length // vector)):
             kept = choice.bytes_per_element(max(1, 4 // vector))
             row = _Row(vector, unroll, kept + rows.summed, choice.passing)
-            block_y = max(1, BLOCK_THREADS // block_x)
+            block_y = 1 << max(0, (BLOCK_THREADS // block_x).bit_length() - 1)
             blocks_per_sm = row.blocks_per_sm(block_x * block_y)
-            if not row.fits or not blocks_per_sm:
-                continue
             covered = block_x * unroll * vector
+            room = SHARED_PER_SM - blocks_per_sm * SHARED_FIXED
+            sums = blocks_per_sm * _shared_sums(rows, covered, block_y)
+            if not row.fits or not blocks_per_sm or sums > room:
+                continue
             warps = blocks_per_sm * block_x * block_y // 32
             resident = blocks_per_sm * block_y * length * rows.loaded
+            busy = min(1.0, resident / ENOUGH_BYTES) * min(1.0, warps / ENOUGH_WARPS)
             merit = (
-                min(1.0, resident / ENOUGH_BYTES) * min(1.0, warps / ENOUGH_WARPS),
+                busy if covered == length else busy / 2,  # rings are for whole rows only
                 -number,
                 -covered,
                 min(2, blocks_per_sm),
