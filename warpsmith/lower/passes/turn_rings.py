@@ -217,7 +217,8 @@ class _Turner:
         for copy in (ring for ring in copies if not ring.slots.prefetch):
             result += copy.fill(loop.symbol)
         for copy in (ring for ring in copies if ring.slots.prefetch):
-            result += _later(loop, copy.slots.prefetch, copy.fill(loop.symbol))
+            if not (copy.in_registers and _filled_before(loop, copy.slots.prefetch)):
+                result += _later(loop, copy.slots.prefetch, copy.fill(loop.symbol))
         return result
 
     def _users(
@@ -329,13 +330,19 @@ def _at(statements: Iterable[Statement], symbol: Symbol, index: Expr) -> Stateme
     return tuple(replace_symbols(statement, {symbol: index}) for statement in statements)
 
 
+def _filled_before(loop: For, ahead: int) -> bool:
+    """Whether the prologue has filled for all iterations.
+
+    In shared memory the loop asks all the same, in vain: uses wait for the groups that it commits.
+    """
+    known = integers.constant(loop.extent)
+    return known is not None and known <= ahead
+
+
 def _later(loop: For, ahead: int, fill: list[Statement]) -> list[Statement]:
     """The fill for the iteration that is `ahead`, where there is one."""
     if not ahead:
         return fill
-    known = integers.constant(loop.extent)
-    if known is not None and known <= ahead:
-        return []  # the prologue has filled for all iterations
     index = integers.add(loop.symbol, ahead)
     inside = integers.less(index, loop.extent)
     return [If(inside, _at(fill, loop.symbol, index), uniform=True)]
