@@ -8,22 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.row import Row, read_rows
+from bench.run import SUITES
 from bench.table import by_size, geomean, speedup, tables
 
-SUITES = (
-    "pointwise",
-    "reduction",
-    "norm_fwd",
-    "norm_bwd",
-    "softmax",
-    "matmul",
-    "rings",
-    "roles",
-    "compile",
-    "host",
-    "protocol",
-    "sim",
-)
 OWN = ("rings", "roles")
 """Suites that compare schedules of warpsmith with each other."""
 PEERS = ("warpsmith", "torch_compile", "nvfuser", "torch")

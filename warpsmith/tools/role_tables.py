@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.role_facts import RingRow, RoleRow, ring_rows, role_rows
 from warpsmith.protocol import RingFacts, Verdict, check
+from warpsmith.tools.pages import between, print_or_write
 from warpsmith.tools.role_example import SHAPE, scheduled_roles
 from warpsmith.tools.timelines import planned
 
@@ -104,21 +104,12 @@ def replaced(page: str, content: str) -> str:
     Raises:
         ValueError: it has no marks.
     """
-    before, start, rest = page.partition(START)
-    _, end, after = rest.partition(END)
-    if not start or not end:
-        raise ValueError(f"the page has no lines {START} and {END}")
-    return f"{before}{start}\n\n{content}\n\n{end}{after}"
+    return between(page, START, END, content)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Print, or write into a page."""
-    content = example_tables()
-    if not arguments:
-        print(content)
-        return
-    path = Path(arguments[0])
-    path.write_text(replaced(path.read_text(), content))
+    print_or_write(arguments, example_tables(), replaced)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from warpsmith import DataType, FusionDefinition
@@ -23,6 +22,7 @@ from warpsmith.kernel.traversal import children
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
+from warpsmith.tools.pages import between, print_or_write
 
 START: Final = (
     "<!-- counts: written by `python -m warpsmith.tools.sync_counts docs/ordering.md` -->"
@@ -137,20 +137,12 @@ def replaced(page: str, content: str) -> str:
     Raises:
         ValueError: it has no marks.
     """
-    before, start, rest = page.partition(START)
-    _, end, after = rest.partition(END)
-    if not start or not end:
-        raise ValueError(f"the page has no lines {START} and {END}")
-    return f"{before}{start}\n\n{content}\n\n{end}{after}"
+    return between(page, START, END, content)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Print, or write into a page."""
-    if not arguments:
-        print(table())
-        return
-    path = Path(arguments[0])
-    path.write_text(replaced(path.read_text(), table()))
+    print_or_write(arguments, table(), replaced)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,6 @@ def _tiles(output: TensorView, params: MatmulParams) -> None:
     split(output, 0, rows)
     split(output, 0, params.group)  # of groups, tiles of one, rows, tiles, columns
     reorder(output, {3: 1})
-    reorder(output, {2: 2, 3: 3})
     merge(output, 0)
     merge(output, 0)
     split(output, 0, params.blocks)
