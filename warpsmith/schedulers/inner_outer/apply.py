@@ -4,55 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
-from warpsmith.schedule.inline import inline_most
+from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import merge, parallelize, reorder, split
-from warpsmith.schedulers.ahead import run_ahead, through_tiles
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_outer.columns import BLOCKS, partial_sums, rows_alone
 from warpsmith.schedulers.inner_outer.heuristic import InnerOuterParams, Rows, row_sums, rows_of
+from warpsmith.schedulers.inner_outer.tiles import (
+    copies_of,
+    divide_rows,
+    divide_weights,
+    fill_ahead,
+    through_shared,
+)
 from warpsmith.schedulers.normalization.resident import compute_again, shared_loads
 
-LOOPS = (
-    ParallelType.grid_x,
-    ParallelType.serial,
-    ParallelType.block_y,
-    ParallelType.serial,
-    ParallelType.unroll,
-    ParallelType.block_x,
-    ParallelType.serial,
-)
-"""Blocks, turns of a block, rows that it has at a time; then a row: its one part, accesses of a
-thread, threads, elements of an access."""
-
-TURN, PART = 1, 3
-"""Places of the loop over a block's turns, and of the first loop inside a row."""
+GRID, TURN, SIDE = 0, 1, 2
+"""Places of the loops over blocks, over a block's turns, and over rows side by side or groups."""
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) -> None:
     """Loops of every tensor that walks rows, K kept and R reduced:
 
-    `[K grid_x, K serial, K block_y | R serial, R unroll, R block_x, R vector]`
+    `[K grid_x, K serial, K block_y, K unroll | R serial, R unroll, R block_x, R vector]`
 
-    A block goes round the rows; within one turn it does what rows that stay in registers ask for
-    (`normalization/apply.py`). Sums of columns have the same loops and reduce K: over the turns in
-    registers that live outside that loop, then across block_y. With a ring, the TMA unit brings
-    whole rows to shared memory, `[K grid_x, K serial, K serial | R bulk]`, some turns ahead.
+    The first unrolled loop is there for several rows a thread. A block goes round the rows; within
+    one turn it does what rows that stay in registers ask for (`normalization/apply.py`). Sums of
+    columns have the same loops and reduce K: over the turns in registers that live outside that
+    loop, then across block_y. With a ring, the TMA unit brings whole rows to shared memory,
+    `[K grid_x, K serial, K serial, K serial | R bulk]`, some turns ahead.
+
+    Specialized, a role asks for them, and block_y are groups of warps that take turns: each has a
+    slot at a time, and leaves a row of partial sums of its own.
     """
     columns = partial_sums(fusion)
+    row = row_start(params)
+    tiles, kept = _tiles(fusion, caches, columns, params)
     with rows_alone(fusion, columns):
         sums = set(map(id, columns))
         shared = shared_loads(fusion, tuple(c for c in caches if id(c.register) not in sums))
-        compute_again(fusion, again=params.again, there=shared)
+        there = set(map(id, kept)) or set(shared)
+        there |= set(map(id, tiles)) if params.reread else set()
+        compute_again(fusion, again=params.again, there=there)
     full = {id(c.register) for c in rows_of(fusion, DomainMap(fusion), caches).full}
-    _load_first(fusion, caches, full, late=params.late)
+    _load_first(fusion, caches, full, late=params.late or bool(kept))
     domains = DomainMap(fusion)  # sizes of one dimension go by the name of the first load's
     rows = rows_of(fusion, domains, caches)
     results = {id(t) for column in columns for t in fusion.consumers(column)}
@@ -60,61 +62,105 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     fusion.blocks_per_sm = params.blocks_per_sm
     first, *others = row_sums(fusion)
     _rows_first(first, [domains.group(a) for a in columns[0].root if a.is_reduction], domains, rows)
+    fusion.divisors |= {(Symbol(BLOCKS, low=1), params.block_y if params.warp_specialize else 1)}
     _divide_rows(first, rows, params)
-    tiles = _tiles(fusion, rows, first, params) if params.ring else []
-    _divide_row(fusion, first, PART, rows, params)
+    elements = params.unroll * params.block_x * params.vector
+    divide_rows(fusion, tiles, first, elements)
+    divide_weights(fusion, kept, elements)
+    _divide_row(fusion, first, row, rows, params)
     for column in columns:
         _divide_columns(fusion, column, domains, rows, params)
-    apart = {*map(id, columns), *map(id, tiles), *results}
+    apart = {*map(id, columns), *map(id, tiles), *map(id, kept), *results}
     alike = [t for t in fusion.computed if id(t) not in apart and t is not first]
     transform_like(first, alike)
     for tensor in (first, *columns):
-        for position, kind in enumerate(LOOPS):
+        for position, kind in enumerate(loops_of(params)):
             parallelize(tensor, position, kind)
     parallelize_like(first, selected_tensors=alike)
     for tensor in (first, *others):
-        rfactor(tensor, [PART, PART + 1])
-        rfactor(tensor, [PART + 1])
-    running = [rfactor(column, [TURN])[0] for column in columns]
+        rfactor(tensor, [row, row + 1])
+        rfactor(tensor, [row + 1])
+    running = list(columns)
+    if not params.warp_specialize:
+        turns = [TURN, *range(SIDE + 1, row)]
+        running = [rfactor(column, turns)[0] for column in columns]
     stores = [t for t in fusion.computed if id(t) in results]
-    transform_like(columns[0], stores)
-    parallelize_like(columns[0], selected_tensors=stores)
+    if params.warp_specialize:
+        for store in stores:
+            _divide_store(fusion, store, domains, rows, params)
+    else:
+        transform_like(columns[0], stores)
+        parallelize_like(columns[0], selected_tensors=stores)
     for cached in caches:
         if cached.name in params.vectorized:
-            parallelize(cached.copy, -1, ParallelType.vectorize)
-    inline_most(fusion, fusion.computed)
+            for copy in copies_of(fusion, cached, (*tiles, *kept)):
+                parallelize(copy, -1, ParallelType.vectorize)
+    _inline(fusion, row)
     for cached in caches:
         register = cached.register
         if cached.load and id(register) in full:
             register.streaming = not tiles
-            register.compute_at = min(register.compute_at, PART)
-        elif cached.load and id(register) in shared and not params.late:
+            if not params.reread:
+                register.compute_at = min(register.compute_at, row)
+        elif cached.load and id(register) in shared and not params.late and not kept:
             register.compute_at = min(register.compute_at, TURN)
     for tensor in running:
         tensor.compute_at = min(tensor.compute_at, TURN)
     for tile in tiles:
-        tile.compute_at = TURN + 1
-    run_ahead(tiles, params.ring)
+        tile.compute_at = SIDE
+        fill_ahead(tile, params.ring, SIDE, specialize=params.warp_specialize)
 
 
 def _tiles(
     fusion: Fusion,
-    rows: Rows,
-    reference: TensorView,
+    caches: tuple[Cached, ...],
+    columns: tuple[TensorView, ...],
     params: InnerOuterParams,
-) -> list[TensorView]:
-    """A tile of each input of full size: the rows of a turn, of which one copy moves each."""
-    whole = params.unroll * params.block_x * params.vector
-    extent = DomainMap(fusion).extent_of(reference.loop[-1])
-    fusion.divisors |= {(extent, whole)}
-    fusion.limits |= {(extent, whole)}
-    loads = [cached for cached in rows.full if cached.load]
-    tiles = [through_tiles(cached, reference, 0, LoadStoreOpType.bulk) for cached in loads]
-    for tile in tiles:
-        split(tile, -1, whole)
-        parallelize(tile, -1, ParallelType.tma)
-        parallelize(tile, 0, LOOPS[0])
-    return tiles
+) -> tuple[tuple[TensorView, ...], tuple[TensorView, ...]]:
+    """Tiles in shared memory: of the inputs of full size, and of what all rows share."""
+    rows = [c for c in rows_of(fusion, DomainMap(fusion), caches).full if c.load]
+    with rows_alone(fusion, columns):
+        sums = set(map(id, columns))
+        shared = shared_loads(fusion, tuple(c for c in caches if id(c.register) not in sums))
+    weights = [c for c in caches if c.load and id(c.register) in shared]
+    return (
+        through_shared(rows) if params.ring else (),
+        through_shared(weights) if params.weights_in_shared else (),
+    )
+
+
+def loops_of(params: InnerOuterParams) -> tuple[ParallelType, ...]:
+    """Blocks, turns of a block, rows that it has at a time; then a row: its one part, accesses of
+    a thread, threads, elements of an access."""
+    several = (ParallelType.unroll,) if params.kept_unroll > 1 else ()
+    return (
+        ParallelType.grid_x,
+        ParallelType.serial,
+        ParallelType.block_y,
+        *several,
+        ParallelType.serial,
+        ParallelType.unroll,
+        ParallelType.block_x,
+        ParallelType.serial,
+    )
+
+
+def row_start(params: InnerOuterParams) -> int:
+    """Place of the first loop inside a row."""
+    return len(loops_of(params)) - 4
+
+
+def _inline(fusion: Fusion, row: int) -> None:
+    """As deep as it goes; reductions across the block take all rows of a thread together."""
+    early: dict[int, TensorView] = {}
+    if row > SIDE + 1:
+        for operation in fusion.operations:
+            loop = operation.outputs[0].loop
+            if any(axis.is_reduction and axis.parallel.is_thread for axis in loop):
+                for tensor in (*operation.outputs, *tensor_inputs(operation)):
+                    early[id(tensor)] = tensor
+        inline_at(row_sums(fusion)[0], SIDE + 1, best_effort=True)
+    inline_most(fusion, [t for t in fusion.computed if id(t) not in early])
 
 
 def _load_first(
@@ -146,13 +192,27 @@ def _arrange(tensor: TensorView, order: Sequence[Group], domains: DomainMap) -> 
 
 
 def _divide_rows(tensor: TensorView, rows: Rows, params: InnerOuterParams) -> None:
-    """From `[K.., R..]` to `[K blocks, K turns, K block_y, R..]`, with the run of R in one loop."""
+    """From `[K.., R..]` to the loops over rows, and then `[R..]` with the run in one loop."""
     keeps = sum(not axis.is_reduction for axis in tensor.loop)
     _merge_run(tensor, rows)
     _merge_all(tensor, 0, keeps)
     split(tensor, 0, Symbol(BLOCKS, low=1))
-    split(tensor, 0, params.block_y)
-    reorder(tensor, {0: 1, 1: 2, 2: 0})
+    reorder(tensor, {0: 1, 1: 0})
+    _divide_turns(tensor, params)
+
+
+def _divide_turns(tensor: TensorView, params: InnerOuterParams) -> None:
+    """From `[K blocks, K turns]` to `[K blocks, K turns, K block_y, K rows of a thread]`.
+
+    Where block_y are groups, each counts as a block: it leaves sums of its own.
+    """
+    if params.kept_unroll > 1:
+        split(tensor, TURN, params.kept_unroll)
+    if params.warp_specialize:
+        split(tensor, GRID, params.block_y)
+        reorder(tensor, {TURN: SIDE, SIDE: TURN})
+    else:
+        split(tensor, TURN, params.block_y)
 
 
 def _divide_columns(
@@ -164,8 +224,24 @@ def _divide_columns(
     tensor.loop = [a for a in tensor.loop if not a.is_broadcast]
     _arrange(tensor, [domains.group(each), domains.group(turns), *run], domains)
     _merge_run(tensor, rows)
-    split(tensor, TURN, params.block_y)
-    _divide_row(fusion, tensor, PART, rows, params)
+    _divide_turns(tensor, params)
+    _divide_row(fusion, tensor, row_start(params), rows, params)
+
+
+def _divide_store(
+    fusion: Fusion, tensor: TensorView, domains: DomainMap, rows: Rows, params: InnerOuterParams
+) -> None:
+    """From `[R.., K groups of all blocks]` to `[K grid_x, K block_y, R..]`."""
+    run = [domains.group(axis) for axis in rows.axes if axis.is_reduction]
+    known = set(run)
+    (each,) = [axis for axis in tensor.loop if domains.group(axis) not in known]
+    _arrange(tensor, [domains.group(each), *run], domains)
+    _merge_run(tensor, rows)
+    split(tensor, GRID, params.block_y)
+    _divide_row(fusion, tensor, SIDE, rows, params)
+    kinds = loops_of(params)
+    for position, kind in enumerate((kinds[GRID], kinds[SIDE], *kinds[row_start(params) :])):
+        parallelize(tensor, position, kind)
 
 
 def _merge_run(tensor: TensorView, rows: Rows) -> None:

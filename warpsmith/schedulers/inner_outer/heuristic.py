@@ -67,6 +67,10 @@ class InnerOuterParams:
         again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
         ring: slots through which rows are loaded ahead; 0 where threads load for themselves.
+        warp_specialize: a role loads rows into the ring, and block_y are groups that take turns.
+        kept_unroll: rows of a turn in a thread, which are reduced together.
+        reread: rows are read from their slot again for each stage, not kept in registers.
+        weights_in_shared: what all rows share stays in shared memory, not in registers.
     """
 
     vector: int
@@ -79,6 +83,10 @@ class InnerOuterParams:
     again: bool
     vectorized: tuple[str, ...]
     ring: int = 0
+    warp_specialize: bool = False
+    kept_unroll: int = 1
+    reread: bool = False
+    weights_in_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +194,8 @@ def blocks(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
     """Blocks that go round the rows: all that run at once, unless there are fewer rows."""
     kept = math.prod(problem.size(axis.extent) for axis in rows.axes if not axis.is_reduction)
     wanted = params.blocks_per_sm * problem.target.sm_count
-    return max(1, min(wanted, -(-kept // params.block_y)))
+    count = max(1, min(wanted, -(-kept // (params.block_y * params.kept_unroll))))
+    return count * params.block_y if params.warp_specialize else count
 
 
 def _shared_sums(rows: Rows, elements: int, block_y: int) -> int:

@@ -1,0 +1,71 @@
+"""Rows and weights on their way through shared memory, where the TMA unit brings them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.caches import cache_after
+from warpsmith.schedule.propagate import transform_like
+from warpsmith.schedule.rings import circular_buffer
+from warpsmith.schedule.roles import LOAD, set_role
+from warpsmith.schedule.transforms import merge, parallelize, set_memory_type, split
+from warpsmith.schedulers.caching import Cached
+
+
+def through_shared(loads: Iterable[Cached]) -> tuple[TensorView, ...]:
+    """Put a tile in shared memory between each input and its copy in registers."""
+    tiles = tuple(
+        cache_after(c.memory, [c.register], op_type=LoadStoreOpType.bulk) for c in loads
+    )
+    for tile in tiles:
+        set_memory_type(tile, MemoryType.shared)
+    return tiles
+
+
+def copies_of(fusion: Fusion, cached: Cached, tiles: Iterable[TensorView]) -> list[TensorView]:
+    """The tensors whose definitions are the accesses of threads to what is cached."""
+    if not cached.load:
+        return [cached.memory]
+    direct = fusion.consumers(cached.memory)
+    between = [tile for tile in tiles if any(tile is reader for reader in direct)]
+    return [reader for tile in between for reader in fusion.consumers(tile)] or [cached.register]
+
+
+def divide_rows(
+    fusion: Fusion, tiles: Iterable[TensorView], reference: TensorView, whole: int
+) -> None:
+    """The rows of a turn, of which one copy moves each: `whole` elements."""
+    for tile in tiles:
+        transform_like(reference, [tile])
+        _as_one_copy(fusion, tile, whole)
+        parallelize(tile, 0, ParallelType.grid_x)
+
+
+def divide_weights(fusion: Fusion, tiles: Iterable[TensorView], whole: int) -> None:
+    """What all rows share, which one copy each moves before the first turn."""
+    for tile in tiles:
+        for _ in tile.loop[1:]:
+            merge(tile, 0)
+        _as_one_copy(fusion, tile, whole)
+        set_role(tile, LOAD)
+
+
+def _as_one_copy(fusion: Fusion, tile: TensorView, whole: int) -> None:
+    extent = DomainMap(fusion).extent_of(tile.loop[-1])
+    fusion.divisors |= {(extent, whole)}
+    fusion.limits |= {(extent, whole)}
+    split(tile, -1, whole)
+    parallelize(tile, -1, ParallelType.tma)
+
+
+def fill_ahead(tile: TensorView, stages: int, side: int, *, specialize: bool) -> None:
+    """Give a tile its slots. Specialized, a slot is what one group has in a turn."""
+    if specialize:
+        circular_buffer(tile, stages, role=LOAD, stage_slice_position=side + 1)
+    else:
+        circular_buffer(tile, stages)
