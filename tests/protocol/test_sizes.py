@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.protocol.edits import edited, instead
@@ -10,6 +12,7 @@ from tests.support.role_kernels import streaming
 from tests.support.role_parts import STEP, steps
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
+from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.protocol import check, check_any_sizes
 from warpsmith.protocol.sizes import blocks_of, shortened, sizes_for, symbols_of, trips
@@ -36,6 +39,18 @@ def test_loops_that_no_size_decides() -> None:
     assert sizes_for(kernel, {"size": 1}, ORIGIN, ("size",), 3) is None
     assert set(trips(shortened(kernel, 2), {"size": 1}, ORIGIN)) == {2}
     assert shortened(kernel, 1000) is kernel
+
+
+def test_what_sizes_are_divided_by_is_never_nothing() -> None:
+    """Blocks of a loop that goes round are a size of the launch, and at least one."""
+    kernel = streaming().kernel
+    blocks = Symbol("blocks", low=1)
+    (turns, *_), fewer = symbols_of(kernel), Symbol("turns")
+    made = (*kernel.derived, (fewer, integers.ceildiv(Symbol(turns), blocks)))
+    shared = replace(kernel, derived=made)
+    sizes = sizes_for(shared, {"size": 1, "blocks": 2}, ORIGIN, ("size", "blocks"), 3)
+    assert sizes is not None
+    assert sizes["blocks"] >= 1
 
 
 def test_first_and_last_blocks() -> None:

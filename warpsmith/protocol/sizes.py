@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
+from typing import TypeGuard
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
@@ -19,6 +20,8 @@ from warpsmith.protocol.scalars import Scope, UnknownError
 LARGEST = 1 << 24
 """Sizes beyond this one are not tried."""
 
+DIVISIONS = frozenset({"ceildiv", "floordiv", "mod", "remainder"})
+
 Block = tuple[int, int, int]
 
 
@@ -32,6 +35,17 @@ def symbols_of(kernel: Kernel) -> tuple[str, ...]:
     exprs += [reciprocal.divisor for reciprocal in kernel.reciprocals]
     found = {n.name: None for e in exprs for n in e.walk() if isinstance(n, Symbol)}
     return tuple(name for name in found if name not in made)
+
+
+def _least(kernel: Kernel, name: str) -> int:
+    """The least value that a launch gives a size: 1 for what others are divided by."""
+    exprs = [value for _, value in kernel.derived]
+    divisors = (e.args[1] for value in exprs for e in value.walk() if _divides(e))
+    return int(any(isinstance(d, Symbol) and d.name == name for d in divisors))
+
+
+def _divides(expr: Expr) -> TypeGuard[Apply]:
+    return isinstance(expr, Apply) and expr.op in DIVISIONS
 
 
 def trips(kernel: Kernel, values: Mapping[str, int], block: Block) -> tuple[int, ...]:
@@ -66,7 +80,8 @@ def sizes_for(
     result = dict(values)
     moved = False
     for name in names:
-        found = _largest(kernel, result, block, name, (0, LARGEST), max(count, 0))
+        least = _least(kernel, name)
+        found = _largest(kernel, result, block, name, (least, LARGEST), max(count, 0))
         if found is not None:
             moved = True
             result[name] = found

@@ -54,7 +54,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
         there |= set(map(id, tiles)) if params.reread else set()
         compute_again(fusion, again=params.again, there=there)
     full = {id(c.register) for c in rows_of(fusion, DomainMap(fusion), caches).full}
-    _load_first(fusion, caches, full, late=params.late or bool(kept))
+    _load_first(fusion, caches, full, kept, late=params.late)
     domains = DomainMap(fusion)  # sizes of one dimension go by the name of the first load's
     rows = rows_of(fusion, domains, caches)
     results = {id(t) for column in columns for t in fusion.consumers(column)}
@@ -62,7 +62,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     fusion.blocks_per_sm = params.blocks_per_sm
     first, *others = row_sums(fusion)
     _rows_first(first, [domains.group(a) for a in columns[0].root if a.is_reduction], domains, rows)
-    fusion.divisors |= {(Symbol(BLOCKS, low=1), params.block_y if params.warp_specialize else 1)}
+    if params.warp_specialize:
+        fusion.divisors |= {(Symbol(BLOCKS, low=1), params.block_y)}
     _divide_rows(first, rows, params)
     elements = params.unroll * params.block_x * params.vector
     divide_rows(fusion, tiles, first, elements)
@@ -164,12 +165,22 @@ def _inline(fusion: Fusion, row: int) -> None:
 
 
 def _load_first(
-    fusion: Fusion, caches: tuple[Cached, ...], full: Collection[int], *, late: bool
+    fusion: Fusion,
+    caches: tuple[Cached, ...],
+    full: Collection[int],
+    kept: Sequence[TensorView],
+    *,
+    late: bool,
 ) -> None:
-    """Bring the copies of inputs to the front: whole rows first, what all rows share after them."""
-    loads = [c for c in caches if c.load and (id(c.register) in full or not late)]
+    """Bring the copies of inputs to the front: whole rows first, what all rows share after them.
+
+    What is read from shared memory all the time comes first: the role that loads it has to.
+    """
+    loads = [c for c in caches if c.load and (id(c.register) in full or not (late or kept))]
     ordered = sorted(loads, key=lambda c: id(c.register) not in full)
-    front = [c.register.definition for c in ordered if c.register.definition is not None]
+    copies = [*(reader for tile in kept for reader in fusion.consumers(tile))]
+    copies += [c.register for c in ordered]
+    front = [copy.definition for copy in copies if copy.definition is not None]
     moved = set(map(id, front))
     fusion.operations = [*front, *(op for op in fusion.operations if id(op) not in moved)]
 

@@ -19,9 +19,7 @@ from warpsmith.schedulers.caching import Cached
 
 def through_shared(loads: Iterable[Cached]) -> tuple[TensorView, ...]:
     """Put a tile in shared memory between each input and its copy in registers."""
-    tiles = tuple(
-        cache_after(c.memory, [c.register], op_type=LoadStoreOpType.bulk) for c in loads
-    )
+    tiles = tuple(cache_after(c.memory, [c.register], op_type=LoadStoreOpType.bulk) for c in loads)
     for tile in tiles:
         set_memory_type(tile, MemoryType.shared)
     return tiles

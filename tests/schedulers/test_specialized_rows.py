@@ -1,0 +1,88 @@
+"""Rows beside sums of columns, specialized: a role loads rows, groups of warps take turns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.schedulers.test_inner_outer import (
+    Case,
+    layer_norm_backward,
+    on_simulator,
+    residual_backward,
+    rms_norm_backward,
+)
+from warpsmith import knobs
+from warpsmith.schedulers.inner_outer import heuristic
+
+
+@pytest.fixture
+def forced(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Have the heuristic choose as before, but for what is said here."""
+    chosen = heuristic.choose
+
+    def force(**changes: object) -> None:
+        monkeypatch.setattr(heuristic, "choose", lambda *asked: replace(chosen(*asked), **changes))
+
+    return force
+
+
+VARIANTS: dict[str, dict[str, object]] = {
+    "one group": {"block_y": 1, "ring": 3},
+    "two groups": {"block_y": 2, "ring": 4},
+    "three groups": {"block_y": 3, "ring": 6},
+    "two rows a turn": {"block_y": 2, "ring": 2, "kept_unroll": 2},
+    "rows read again": {"block_y": 2, "ring": 4, "reread": True},
+    "weights in shared memory": {
+        "block_y": 3,
+        "ring": 3,
+        "reread": True,
+        "weights_in_shared": True,
+    },
+}
+
+
+@pytest.mark.parametrize("rows", [3, 1001])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_against_float64(variant: str, rows: int, forced: Any) -> None:
+    """Fewer rows than blocks have groups, and turns that some groups have and others do not."""
+    program = layer_norm_backward if rows == 3 else rms_norm_backward
+    case = Case((rows, 1024), "bfloat16")
+    forced(warp_specialize=True, blocks_per_sm=1, block_x=64, unroll=2, **VARIANTS[variant])
+    found = on_simulator(program, case.inputs(program))
+    for result, expected in zip(found, case.expected(program), strict=True):
+        np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "two groups",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS if name != "two groups"),
+    ],
+)
+def test_no_order_of_warps_changes_anything(variant: str, forced: Any) -> None:
+    case = Case((700, 256), "bfloat16")
+    forced(warp_specialize=True, blocks_per_sm=1, block_x=32, unroll=1, **VARIANTS[variant])
+    inputs = case.inputs(layer_norm_backward)
+    with knobs.scope(rings="prefer"):
+        compiled = warpsmith.fuse(layer_norm_backward).lower(*inputs).compile()
+        assert "role        load: warp 0, one thread" in compiled.explain()
+        assert compiled.verify().verdict == "clean"
+
+
+def test_float_rows_and_a_residual(forced: Any) -> None:
+    case = Case((270, 1024), "float32")
+    forced(
+        warp_specialize=True, blocks_per_sm=1, block_x=128, unroll=2, block_y=2, ring=4, vector=4
+    )
+    for result, expected in zip(
+        on_simulator(residual_backward, case.inputs(residual_backward)),
+        case.expected(residual_backward),
+        strict=True,
+    ):
+        np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
