@@ -189,7 +189,7 @@ def test_rows_too_long_for_registers_are_refused_with_their_length(tmp_path: Pat
 
     assert found(4096) == ()
     assert found(1 << 20) == (
-        ("inner_persistent", "rows of 1048576 elements do not fit in the registers of one block"),
+        ("inner_persistent", "rows of 1048576 elements do not fit in the registers of 16 blocks"),
     )
     assert found(0) == (("inner_persistent", "its rows are empty"),)
 
@@ -197,10 +197,10 @@ def test_rows_too_long_for_registers_are_refused_with_their_length(tmp_path: Pat
 def test_calls_of_one_program_are_cut_as_their_rows_need(tmp_path: Path) -> None:
     executable = Executable(centred().fusion)
     knobs = Knobs(cache_dir=tmp_path)
-    short, long = (np.zeros((2, columns), np.float32) for columns in (64, 1 << 17))
+    short, long = (np.zeros((2, columns), np.float32) for columns in (64, 1 << 20))
     assert len(executable.plan_for([short], knobs).launches) == 1
     assert len(executable.plan_for([long], knobs).launches) == 2
-    words = "not inner_persistent: rows of 131072 elements do not fit"
+    words = "not inner_persistent: rows of 1048576 elements do not fit"
     assert words in executable.explain()
     assert len(executable.plan_for([short], knobs).launches) == 1
     assert words not in executable.explain()

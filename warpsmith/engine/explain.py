@@ -54,6 +54,11 @@ def _segment(
         f"  launch      grid {launch.grid}, block {launch.block}, "
         f"{launch.shared_bytes} bytes of shared memory"
     )
+    if compiled.kernel.launch.cluster_blocks > 1:
+        lines.append(
+            f"  cluster     {compiled.kernel.launch.cluster_blocks} blocks run at once and reach "
+            "each other's shared memory"
+        )
     lines.append(
         f"  resources   {compiled.n_regs} registers, {compiled.n_spills} bytes spilled, "
         f"{compiled.kernel.index_type.value} indices"

@@ -12,8 +12,8 @@ from warpsmith.protocol.sizes import blocks_of
 def prove(kernel: Kernel, values: Mapping[str, int]) -> int:
     """Show that no block can hang or race at these sizes, whatever the order of events.
 
-    Kernels without circular buffers have barriers of the whole block only, which lowering puts
-    where all threads come by.
+    Kernels without circular buffers and clusters have barriers of the whole block only, which
+    lowering puts where all threads come by.
 
     Args:
         values: of the launch's scalars.
@@ -25,7 +25,7 @@ def prove(kernel: Kernel, values: Mapping[str, int]) -> int:
     Raises:
         ProtocolError: with the shortest run that goes wrong.
     """
-    if not kernel.rings:
+    if not kernel.rings and kernel.launch.cluster_blocks == 1:
         return 0
     verdicts = check_blocks(kernel, values, blocks_of(kernel, values))
     return min((v.shortened for v in verdicts if v.shortened), default=0)

@@ -33,6 +33,7 @@ class ParallelType(Enum):
     block_x = "threadIdx.x"
     block_y = "threadIdx.y"
     block_z = "threadIdx.z"
+    cluster_x = "cluster.x"
     vectorize = "vectorize"
     unroll = "unroll"
     unswitch = "unswitch"
@@ -48,9 +49,14 @@ class ParallelType(Enum):
         return self in BLOCK_TYPES
 
     @property
+    def is_of_blocks(self) -> bool:
+        """True for grid and cluster axes: all threads of a block have one index."""
+        return self.is_grid or self is ParallelType.cluster_x
+
+    @property
     def is_thread(self) -> bool:
-        """True for grid and block axes: no loop is emitted, every thread has one index."""
-        return self.is_grid or self.is_block
+        """True for grid, cluster and block axes: no loop is emitted, a thread has one index."""
+        return self.is_of_blocks or self.is_block
 
     @property
     def is_unrolled(self) -> bool:
@@ -63,6 +69,9 @@ class ParallelType(Enum):
 
 GRID_TYPES = (ParallelType.grid_x, ParallelType.grid_y, ParallelType.grid_z)
 BLOCK_TYPES = (ParallelType.block_x, ParallelType.block_y, ParallelType.block_z)
+
+LARGEST_CLUSTER = 16
+"""Blocks of a cluster that an H100 or H200 runs where more than the portable 8 are allowed."""
 
 
 class MemoryType(Enum):

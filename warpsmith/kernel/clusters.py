@@ -10,14 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from warpsmith.ir.domains import LARGEST_CLUSTER
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, Launch, Statement
 
 PORTABLE = 8
 """Blocks of a cluster that every device with clusters runs; more must be allowed at the launch."""
 
-MOST = 16
-"""Blocks of a cluster that an H100 or H200 runs where that is allowed."""
+MOST = LARGEST_CLUSTER
+"""Blocks of a cluster that a device runs where that is allowed."""
 
 RANK = "cluster_rank"
 """Name of the symbol that is a block's rank in its cluster."""
@@ -31,7 +32,12 @@ def rank_of(block: tuple[int, int, int], cluster: tuple[int, int, int]) -> int:
 
 def rank_in(launch: Launch) -> Symbol:
     """The rank of this block in its cluster: `%cluster_ctarank`."""
-    return Symbol(RANK, low=0, extent=Const(launch.cluster_blocks))
+    return rank_among(Const(launch.cluster_blocks))
+
+
+def rank_among(blocks: Expr) -> Symbol:
+    """The rank of this block in its cluster of so many blocks."""
+    return Symbol(RANK, low=0, extent=blocks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,8 +188,8 @@ class Access:
                     code="WS0255",
                     remedy=f"let them pass through slots: give {tensor.name} a role of its own",
                 )
-            if axis.parallel.is_grid or local:
-                wanted = "global" if axis.parallel.is_grid else "shared"
+            if axis.parallel.is_of_blocks or local:
+                wanted = "global" if axis.parallel.is_of_blocks else "shared"
                 raise ScheduleError(
                     f"{self.output.name} reads elements of {tensor.name} that other threads "
                     f"compute: {axis!r} is bound to {axis.parallel.name} there",
@@ -236,10 +236,10 @@ def layout_of(
 ) -> tuple[IterDomain, ...]:
     """Axes that a local or shared buffer must hold: its loops from `start` on.
 
-    Grid axes, reductions, axes in `skipped` and extent-1 axes need no room; block axes need none
-    in registers, but always in shared memory, which all threads of a block share: those outside
-    `start`, too, unless each of its slots is one group's. Of what tensor cores compute each thread
-    has the fragment that `allocation` says.
+    Grid and cluster axes, reductions, axes in `skipped` and extent-1 axes need no room; block axes
+    need none in registers, but always in shared memory, which all threads of a block share: those
+    outside `start`, too, unless each of its slots is one group's. Of what tensor cores compute each
+    thread has the fragment that `allocation` says.
     """
     if tensor.allocation is not None and tensor.lanes is None:
         return tensor.allocation
@@ -247,7 +247,7 @@ def layout_of(
     around = [a for a in tensor.loop[:start] if shared and outside and a.parallel.is_block]
     axes = []
     for axis in (*around, *tensor.loop[start:]):
-        if axis.parallel.is_grid or axis.is_reduction or id(axis) in skipped:
+        if axis.parallel.is_of_blocks or axis.is_reduction or id(axis) in skipped:
             continue
         if axis.parallel.is_block and tensor.memory is MemoryType.local:
             continue

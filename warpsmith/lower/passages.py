@@ -221,7 +221,7 @@ class Passages:
         return [
             axis
             for axis in tensor.loop[:start]
-            if not axis.parallel.is_grid and self._places.extent(axis) != integers.ONE
+            if not axis.parallel.is_of_blocks and self._places.extent(axis) != integers.ONE
         ]
 
     def _own_walk(self, tensor: TensorView, numbering: list[IterDomain], start: int) -> Walk:

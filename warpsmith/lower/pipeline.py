@@ -25,7 +25,7 @@ from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
-from warpsmith.lower.passes.order import order, sync_inside_branch
+from warpsmith.lower.passes.order import meets_apart, order, sync_inside_branch
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.passes.turn_rings import turn_rings
@@ -33,7 +33,7 @@ from warpsmith.lower.passes.turn_roles import turn_roles
 from warpsmith.lower.places import Places
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.specialize import block_of, branches, budgets_of
-from warpsmith.lower.threads import find_threads
+from warpsmith.lower.threads import check_no_cluster, find_threads
 from warpsmith.lower.vectors import Vectorizer
 
 
@@ -97,6 +97,8 @@ def lower(
     check_shared(fusion, kernel)
     if sync_inside_branch(kernel):
         raise InternalError(f"{name}: a barrier stands under a condition")
+    if meets_apart(kernel):
+        raise InternalError(f"{name}: some blocks of a cluster meet where others do not come by")
     return kernel
 
 
@@ -111,6 +113,7 @@ def build(
     places = Places(fusion, domains, threads, granules, roles)
     body: tuple[Statement, ...]
     if roles.names:
+        check_no_cluster(threads)
         body = branches(fusion, places, roles, vectors)
         block = block_of([s.role for s in body if isinstance(s, Branch)])
         launch = replace(threads.launch(), block=block)

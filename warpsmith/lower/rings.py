@@ -207,13 +207,14 @@ def slice_start(tensor: TensorView) -> int:
     for position in reversed(range(len(shared))):
         if _turns(shared[position]):
             return behind_grid(tensor.loop, position + 1)
-    inner = [p for p, axis in enumerate(tensor.loop) if not (_turns(axis) or axis.parallel.is_grid)]
+    loops = enumerate(tensor.loop)
+    inner = [p for p, axis in loops if not (_turns(axis) or axis.parallel.is_of_blocks)]
     return min(inner, default=len(tensor.loop))
 
 
 def behind_grid(loops: Sequence[IterDomain], position: int) -> int:
-    """The position behind axes of the grid: they are no loops, and the same for all roles."""
-    while position < len(loops) and loops[position].parallel.is_grid:
+    """The position behind axes of blocks: they are no loops, and the same for all roles."""
+    while position < len(loops) and loops[position].parallel.is_of_blocks:
         position += 1
     return position
 

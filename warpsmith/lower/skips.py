@@ -95,7 +95,7 @@ class Skips:
             return False
         steps: list[tuple[int, Expr]] = []
         for position, axis in enumerate(loops):
-            if axis.parallel.is_grid:
+            if axis.parallel.is_of_blocks:
                 continue
             coefficient = index.get((self._symbol(axis, position),), 0)
             steps.append((coefficient, self._places.extent(axis)))

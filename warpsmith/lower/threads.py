@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.clusters import rank_among
 from warpsmith.kernel.nodes import Launch
+
+CLUSTER = ParallelType.cluster_x
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +28,17 @@ class Threads:
     symbols: dict[ParallelType, Symbol]
     groups_along: ParallelType | None = None
 
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return integers.constant(self.extents.get(CLUSTER, integers.ONE)) or 1
+
     def launch(self) -> Launch:
-        grid = [self.extents.get(t, integers.ONE) for t in GRID_TYPES]
+        """Blocks of a cluster lie along the grid's z, so that the grid is a multiple of it."""
+        x, y, z = (self.extents.get(t, integers.ONE) for t in GRID_TYPES)
         block = [self.extents.get(t, integers.ONE) for t in BLOCK_TYPES]
-        return Launch((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]))
+        grid = (x, y, integers.mul(z, self.cluster))
+        return Launch(grid, (block[0], block[1], block[2]), cluster=(1, 1, self.cluster))
 
 
 def find_threads(operations: Iterable[Operation], domains: DomainMap) -> Threads:
@@ -40,7 +51,34 @@ def find_threads(operations: Iterable[Operation], domains: DomainMap) -> Threads
             extent = domains.extent(domains.group(axis))
             known = extents.get(axis.parallel)
             extents[axis.parallel] = extent if known is None else integers.maximum(known, extent)
+    _check_cluster(extents)
     return _threads(extents)
+
+
+def _check_cluster(extents: dict[ParallelType, Expr]) -> None:
+    blocks = extents.get(CLUSTER, integers.ONE)
+    if ParallelType.grid_z in extents and blocks != integers.ONE:
+        raise ScheduleError(
+            f"{blocks!r} blocks of a cluster lie along the grid's z, and loops are bound to "
+            f"{ParallelType.grid_z.name}, too",
+            code="WS0289",
+            remedy="bind those loops to grid_x or grid_y",
+        )
+
+
+def check_no_cluster(threads: Threads) -> None:
+    """Refuse clusters beside roles, inside which blocks do not meet.
+
+    Raises:
+        ScheduleError: WS0273.
+    """
+    if threads.cluster > 1:
+        raise ScheduleError(
+            f"loops are bound to {CLUSTER.name} in a kernel whose warps have roles, and inside a "
+            "role the blocks of a cluster do not meet",
+            code="WS0273",
+            remedy="bind nothing to cluster_x, or name no roles",
+        )
 
 
 def find_role_threads(
@@ -51,9 +89,12 @@ def find_role_threads(
 ) -> Threads:
     """Threads of a role: its own block, in the grid of all roles."""
     block = {k: e for k, e in find_threads(own, domains).extents.items() if k.is_block}
-    grid = {k: e for k, e in all_threads.extents.items() if k.is_grid}
+    grid = {k: e for k, e in all_threads.extents.items() if k.is_of_blocks}
     return replace(_threads({**grid, **block}), groups_along=groups_along)
 
 
 def _threads(extents: dict[ParallelType, Expr]) -> Threads:
-    return Threads(extents, {t: Symbol(t.name, extent=extent) for t, extent in extents.items()})
+    symbols = {t: Symbol(t.name, extent=extent) for t, extent in extents.items()}
+    if CLUSTER in extents:
+        symbols[CLUSTER] = rank_among(extents[CLUSTER])
+    return Threads(extents, symbols)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import domains, integers
-from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
+from warpsmith.ir.domains import LARGEST_CLUSTER, IterDomain, MemoryType, ParallelType
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.carriers import check_binding
@@ -133,7 +133,11 @@ def reorder(tensor: TensorView, old2new: Mapping[int, int]) -> TensorView:
 
 
 def parallelize(tensor: TensorView, axis: int, parallel_type: ParallelType) -> TensorView:
-    """Bind a loop to grid, block, vectorize, unroll or tma."""
+    """Bind a loop to grid, cluster, block, vectorize, unroll or tma.
+
+    What is bound to `cluster_x` is shared out over the blocks of a cluster, which run at once. Its
+    extent, a constant of 16 at most, is their number.
+    """
     bind(tensor, tensor.loop[axis_position(tensor, axis)], parallel_type)
     return tensor
 
@@ -146,6 +150,8 @@ def bind(tensor: TensorView, axis: IterDomain, parallel_type: ParallelType) -> N
             code="WS0209",
             remedy="split it by 2, 4, 8 or 16 first",
         )
+    if parallel_type is ParallelType.cluster_x:
+        _check_cluster(tensor, axis)
     if parallel_type.is_thread:
         for other in tensor.loop:
             if other is not axis and other.parallel is parallel_type:
@@ -165,6 +171,18 @@ def bind(tensor: TensorView, axis: IterDomain, parallel_type: ParallelType) -> N
     position = tensor.loop.index(axis)
     for each in _together(tensor):
         each.loop[position].parallel = parallel_type
+
+
+def _check_cluster(tensor: TensorView, axis: IterDomain) -> None:
+    blocks = integers.constant(axis.extent)
+    if blocks is None or not 1 <= blocks <= LARGEST_CLUSTER:
+        raise ScheduleError(
+            f"{axis!r} of {tensor.name} cannot be bound to cluster_x: a cluster has from 1 to "
+            f"{LARGEST_CLUSTER} blocks, as many as the kernel was compiled for",
+            code="WS0288",
+            remedy="split it by 2, 4, 8 or 16 blocks with inner_split=False, and bind the outer "
+            "loop",
+        )
 
 
 def set_memory_type(tensor: TensorView, memory_type: MemoryType) -> TensorView:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from warpsmith.kernel.nodes import If, Kernel
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.clusters import RANK, SynchronizeCluster
+from warpsmith.kernel.nodes import For, If, Kernel, Statement
 from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import walk
+from warpsmith.kernel.traversal import children, walk
 from warpsmith.lower.ordering.plan import planned
 from warpsmith.lower.ordering.words import orders, starts
 
@@ -69,3 +71,27 @@ def sync_inside_branch(kernel: Kernel) -> bool:
         if isinstance(statement, If) and not statement.uniform
         for inner in walk(statement.body)
     )
+
+
+def meets_apart(kernel: Kernel) -> bool:
+    """Whether blocks of a cluster meet where some of them may not come by, which would hang."""
+    return any(
+        isinstance(inner, SynchronizeCluster)
+        for statement in walk(kernel.body)
+        if any(_tells_blocks_apart(expr) for expr in _ways(statement))
+        for inner in walk(children(statement))
+    )
+
+
+def _ways(statement: Statement) -> tuple[Expr, ...]:
+    """What decides whether, and how often, the statements inside one run."""
+    match statement:
+        case If(condition=condition):
+            return (condition,)
+        case For(extent=extent):
+            return (extent,)
+    return ()
+
+
+def _tells_blocks_apart(expr: Expr) -> bool:
+    return any(isinstance(node, Symbol) and node.name == RANK for node in expr.walk())

@@ -22,18 +22,19 @@ ROW_LOOPS = (
     ParallelType.block_x,
     ParallelType.serial,
 )
-"""A row: its one part, accesses of a thread, threads, elements of an access."""
+"""A block's row: its one part, accesses of a thread, threads, elements of an access."""
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentParams) -> None:
     """Loops of every tensor that walks rows, K kept and R reduced:
 
-    `[K grid_x, K block_y, K unroll | R serial, R unroll, R block_x, R vector]`
+    `[K grid_x, K block_y, K unroll | R cluster_x, R serial, R unroll, R block_x, R vector]`
 
-    The first unrolled loop is there for several rows a thread. The serial loop is one iteration,
-    which holds a whole row. Loads come before everything else, a loop nest each. Each reduction is
-    done within a thread, lane by lane of its vectors, then over the lanes, then across the block,
-    whose every thread gets the result.
+    The first unrolled loop is there for several rows a thread, the cluster's for rows of several
+    blocks. The serial loop is one iteration, which holds all that a block has of a row. Loads come
+    before everything else, a loop nest each. Each reduction is done within a thread, lane by lane
+    of its vectors, then over the lanes, then across the block and the cluster, whose every thread
+    gets the result.
     """
     compute_again(fusion, again=params.again)
     domains = DomainMap(fusion)
@@ -84,18 +85,23 @@ def _order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) 
 def _divide(
     fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: InnerPersistentParams
 ) -> None:
-    """`[K blocks, K block_y, K unroll, R serial, R unroll, R block_x, R vector]`."""
+    """`[K blocks, K block_y, K unroll, R cluster, R serial, R unroll, R block_x, R vector]`."""
     end = len(tensor.loop)
     _merge_all(tensor, end - run, end)
     split(tensor, -1, params.vector)
     _merge_all(tensor, keeps, len(tensor.loop) - 1)
     vectors = DomainMap(fusion).extent_of(tensor.loop[keeps])
     threads = params.unroll * params.block_x
-    fusion.limits |= {(vectors, threads)}
+    fusion.limits |= {(vectors, params.cluster * threads)}
     if params.whole:
-        fusion.divisors |= {(vectors, threads)}
-    split(tensor, keeps, threads)
-    split(tensor, keeps + 1, params.block_x)
+        fusion.divisors |= {(vectors, params.cluster * threads)}
+    split(tensor, keeps, params.cluster * threads)
+    inside = keeps + 1
+    if params.cluster > 1:
+        split(tensor, inside, threads)
+        reorder(tensor, {inside: keeps})
+        inside += 1
+    split(tensor, inside, params.block_x)
     if keeps:
         _merge_all(tensor, 0, keeps)
         split(tensor, 0, params.block_y)
@@ -111,16 +117,24 @@ def _merge_all(tensor: TensorView, start: int, end: int) -> None:
 
 
 def _parallelize(tensor: TensorView, keeps: int, params: InnerPersistentParams) -> tuple[int, int]:
-    """Bind the loops of a reduction; returns how many of them are outside a thread and a row."""
+    """Bind the loops of a reduction; returns how many of them are outside a thread, and outside
+    what a block has of a row.
+    """
     kept = (ParallelType.grid_x, ParallelType.block_y) if keeps else ()
     several = (ParallelType.unroll,) if keeps and params.kept_unroll > 1 else ()
-    for position, kind in enumerate((*kept, *several, *ROW_LOOPS)):
+    shared = (ParallelType.cluster_x,) if params.cluster > 1 else ()
+    outside = (*kept, *several, *shared)
+    for position, kind in enumerate((*outside, *ROW_LOOPS)):
         parallelize(tensor, position, kind)
-    return len(kept), len(kept) + len(several)
+    return len(kept), len(outside)
 
 
 def _factor(tensor: TensorView, row: int) -> None:
-    """Reduce within a thread first, lane by lane, then over the lanes; `row` is its first loop."""
+    """Reduce within a thread first, lane by lane, then over the lanes.
+
+    Args:
+        row: position of the first loop over what a block has of a row.
+    """
     rfactor(tensor, [row, row + 1])
     rfactor(tensor, [row + 1])
 

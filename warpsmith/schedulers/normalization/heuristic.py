@@ -51,6 +51,20 @@ RESIDENT_BYTES = 49152
 """Bytes of rows that a multiprocessor is to hold at once. A part of them is being loaded, some 16
 KB at any time, while the others are reduced or stored."""
 
+CLUSTERS = (1, 2, 4, 8, 16)
+"""Blocks over which a row may be spread."""
+
+ROOMY_ELEMENTS = 32
+"""Elements of a row in one thread of a cluster up to which nothing spills, where two blocks share a
+multiprocessor (NVRTC 13.0; tests/schedulers/test_cluster_rows.py)."""
+
+NARROW_VECTOR = 4
+"""Elements of an access where a row is so long that a thread has registers for no more."""
+
+NARROW_THREADS = 1024
+"""Threads of a multiprocessor that share rows over clusters by narrower accesses still: each has an
+address and a predicate of its own, for which the count of registers has no room."""
+
 MOST_ELEMENTS = 128
 """Elements of a row in one thread: all loops over them are unrolled."""
 
@@ -63,7 +77,8 @@ class InnerPersistentParams:
         vector: adjacent elements per thread and access.
         unroll: accesses of a row and input per thread, all issued before the first use.
         kept_unroll: rows of a thread, loaded and reduced together.
-        block_x: threads of a row.
+        cluster: blocks that share a row; 1 where it is one block's.
+        block_x: threads of a block that a row has.
         block_y: rows that a block has side by side.
         blocks_per_sm: blocks that a multiprocessor holds at once.
         whole: the threads' vectors are exactly the row's, so that none needs a predicate.
@@ -75,6 +90,7 @@ class InnerPersistentParams:
     vector: int
     unroll: int
     kept_unroll: int
+    cluster: int
     block_x: int
     block_y: int
     blocks_per_sm: int
@@ -113,7 +129,7 @@ def misfit(
     if length == 0:
         return "its rows are empty"
     if _choose(fusion, domains, caches, residents, problem) is None:
-        return f"rows of {length} elements do not fit in the registers of one block"
+        return f"rows of {length} elements do not fit in the registers of {CLUSTERS[-1]} blocks"
     return ""
 
 
@@ -137,17 +153,48 @@ def _choose(
     residents: tuple[Choice, ...],
     problem: Problem,
 ) -> InnerPersistentParams | None:
-    """The first way to keep a row that keeps enough rows at once, else the one that keeps most."""
+    """A row in one block, else in as few as keep it with room to spare, else in the most."""
+    rows = fusion, domains, caches, residents, problem
+    found: InnerPersistentParams | None = None
+    for cluster in CLUSTERS:
+        spread = _spread(*rows, cluster)
+        if spread is not None and (cluster == 1 or _is_roomy(spread)):
+            return spread
+        found = spread or found
+    if found is None or (found.block_x > MOST_THREADS and found.vector > NARROW_VECTOR):
+        return _spread(*rows, CLUSTERS[-1], NARROW_VECTOR) or found
+    return found
+
+
+def _is_roomy(params: InnerPersistentParams) -> bool:
+    return params.blocks_per_sm > 1 and params.unroll * params.vector <= ROOMY_ELEMENTS
+
+
+def _spread(
+    fusion: Fusion,
+    domains: DomainMap,
+    caches: tuple[Cached, ...],
+    residents: tuple[Choice, ...],
+    problem: Problem,
+    cluster: int,
+    widest_vector: int = 16,
+) -> InnerPersistentParams | None:
+    """The first way to keep a row in so many blocks that keeps enough rows at once, else the one
+    that keeps most.
+    """
     run = rows_of(fusion, domains, caches).run
-    vector = run.vector(problem)
+    vector = min(run.vector(problem), widest_vector)
     length = _length(fusion, problem)
     full = full_size(fusion, domains, caches)
     sizes = [c.memory.dtype.size for c in caches if c.load and id(c.register) in full]
     loaded, widest = sum(sizes), max(sizes, default=4)
+    vectors = -(-length // vector)
+    if cluster > 1 and -(-vectors // cluster) <= SHORT_VECTORS:
+        return None
     best: InnerPersistentParams | None = None
     for choice in residents:
         row = _Row(
-            vectors=-(-length // vector),
+            vectors=-(-vectors // cluster),
             vector=vector,
             size=choice.bytes_per_element(max(1, 4 // vector)),
             passing=choice.passing,
@@ -160,20 +207,24 @@ def _choose(
         short = row.vectors <= SHORT_VECTORS
         kept_unroll = max(1, accesses // unroll) if short else 1
         blocks = row.blocks_per_sm(block_x, kept_unroll * unroll)
+        if cluster > 1 and vector < NARROW_VECTOR:
+            blocks = max(1, min(blocks, NARROW_THREADS // block_x))
         if best is None or blocks > best.blocks_per_sm:
             best = InnerPersistentParams(
                 vector=vector,
                 unroll=unroll,
                 kept_unroll=kept_unroll,
+                cluster=cluster,
                 block_x=block_x,
                 block_y=_rows_of_block(block_x),
                 blocks_per_sm=blocks,
-                whole=row.vectors == block_x * unroll,
+                whole=vectors == cluster * block_x * unroll,
                 late=choice.late,
                 again=choice.again,
                 vectorized=run.vectorized(problem, vector),
             )
-        resident = blocks * _rows_of_block(block_x) * kept_unroll * length * loaded
+        part = row.vectors * vector * loaded
+        resident = blocks * _rows_of_block(block_x) * kept_unroll * part
         if blocks > 1 and resident >= RESIDENT_BYTES:
             break
     return best
@@ -187,7 +238,7 @@ def _length(fusion: Fusion, problem: Problem) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A row of so many vectors, whose elements take `size` bytes of registers each.
+    """What a block has of a row: so many vectors, of elements with `size` bytes of registers each.
 
     For one vector there are `passing` bytes an element more.
     """

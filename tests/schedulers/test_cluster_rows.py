@@ -1,0 +1,191 @@
+"""Rows that the blocks of a cluster share: which they are, and that they are right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.schedulers.test_inner_persistent import (
+    PROGRAMS,
+    Build,
+    check_one_kernel,
+    inputs_of,
+    layer_norm,
+    rms_norm,
+    softmax,
+)
+from tests.schedulers.test_persistent_registers import compiled, params_of
+from tests.schedulers.test_persistent_results import normalized
+from tests.support.launching import values_of
+from tests.support.meeting_runs import mutants
+from tests.support.simulating import Contents, reported
+from warpsmith import knobs, ops
+from warpsmith.ir.dtypes import DataType
+from warpsmith.kernel.clusters import SynchronizeCluster
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.traversal import walk
+from warpsmith.lower.pipeline import lower
+from warpsmith.runtime import arrays
+from warpsmith.schedulers.normalization import heuristic
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.select import select
+
+BF16, HALF, FLOAT = DataType.BFloat16, DataType.Half, DataType.Float
+
+
+@pytest.fixture
+def two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heuristic, "CLUSTERS", (2,))
+
+
+# --- which rows --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("build", "dtype", "columns", "blocks"),
+    [
+        (layer_norm, BF16, 32768, 1),
+        (layer_norm, BF16, 131072, 8),
+        (layer_norm, BF16, 1048576, 16),
+        (softmax, BF16, 262144, 16),
+        (softmax, FLOAT, 65536, 4),
+        (layer_norm, FLOAT, 524288, 16),
+        (rms_norm, FLOAT, 65537, 8),
+    ],
+)
+def test_as_few_blocks_as_hold_a_row_with_room(
+    build: Build, dtype: DataType, columns: int, blocks: int
+) -> None:
+    params = params_of(build, dtype, columns)
+    assert params.cluster == blocks
+    covered = params.cluster * params.block_x * params.unroll * params.vector
+    assert covered >= columns
+    assert params.whole == (covered == columns)
+    assert params.kept_unroll == params.block_y == 1
+
+
+def test_rows_that_no_cluster_holds_are_cut() -> None:
+    x = np.zeros((1, 2**20), np.float32)
+    words = warpsmith.fuse(normalized).lower(x, x[0], x[0]).compile().explain()
+    assert "kernels\n" in words
+    assert "do not fit in the registers of 16 blocks" in words
+
+
+LONG = [
+    (BF16, 24576),
+    (BF16, 32768),
+    (BF16, 65536),
+    (BF16, 65537),
+    (BF16, 131072),
+    (BF16, 262144),
+    (BF16, 1048576),
+    (FLOAT, 65536),
+    (FLOAT, 131071),
+    (FLOAT, 131072),
+    (FLOAT, 524288),
+]
+QUICK = ((BF16, 65537), (BF16, 1048576), (FLOAT, 131072))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "columns"),
+    [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in LONG],
+)
+@pytest.mark.parametrize("build", [layer_norm, softmax])
+def test_hardly_anything_spills(
+    build: Build, dtype: DataType, columns: int, tmp_path: Path
+) -> None:
+    """Three floats of one softmax are 12 bytes, and all others spill less."""
+    assert compiled(build, dtype, columns, tmp_path).n_spills <= 12
+
+
+# --- results -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(2, 2203), (1, 4104)])
+@pytest.mark.parametrize("build", PROGRAMS)
+def test_right_in_two_blocks(build: Build, shape: tuple[int, int], two_blocks: None) -> None:
+    dtype = (HALF, FLOAT)[shape[0] - 1]
+    p = build(dtype)
+    _, kernel = check_one_kernel(p, inputs_of(p, shape), terms=64 * shape[1])
+    assert kernel.launch.cluster_blocks == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_long_odd_row_through_the_door(dtype: str) -> None:
+    kind = arrays.NUMPY_DTYPES["bfloat16"] if dtype == "bfloat16" else np.dtype(dtype)
+    rng = np.random.default_rng(5)
+    x = (rng.standard_normal((2, 66001)) + 3).astype(kind)
+    weight, bias = x[0], x[1]
+    fused = warpsmith.fuse(normalized)
+    words = fused.lower(x, weight, bias).compile().explain()
+    assert "1 kernel\n" in words
+    assert "blocks run at once and reach each other's shared memory" in words
+    with knobs.scope(device="sim"):
+        found = [np.asarray(r).astype(np.float64) for r in fused(x, weight, bias)]
+    a, w, b = (t.astype(np.float64) for t in (x, weight, bias))
+    mean = a.mean(-1, keepdims=True)
+    scale = 1 / np.sqrt(a.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(found[1], mean, rtol=1e-6)
+    np.testing.assert_allclose(found[2], scale, rtol=1e-5)
+    step = 2.0**-8 if dtype == "bfloat16" else 1e-4
+    np.testing.assert_allclose(found[0], (a - mean) * scale * w + b, rtol=step, atol=1e-4)
+
+
+def test_any_order_of_blocks_is_clean(two_blocks: None) -> None:
+    x = np.random.default_rng(2).standard_normal((3, 3000)).astype(np.float32)
+    found = warpsmith.verify(warpsmith.fuse(normalized), [x, x[0], x[1]], schedules=16)
+    assert found.verdict == "clean", found
+
+
+def test_row_counts_share_a_kernel_and_none_launches_nothing(two_blocks: None) -> None:
+
+    def softmax_of(x: Any) -> Any:
+        e = ops.exp(x - ops.max(x, [-1], True))
+        return e / ops.sum(e, [-1], True)
+
+    fused = warpsmith.fuse(softmax_of)
+    with knobs.scope(device="sim"):
+        for rows in (5, 4, 0):
+            x = np.random.default_rng(rows).standard_normal((rows, 2500)).astype(np.float32)
+            e = np.exp(x.astype(np.float64))
+            np.testing.assert_allclose(fused(x), e / e.sum(-1, keepdims=True), rtol=1e-5)
+
+
+# --- meetings ----------------------------------------------------------------------------------
+
+
+def lowered(build: Build, arrays_: dict[str, np.ndarray]) -> tuple[Kernel, dict[str, int]]:
+    p = build(FLOAT)
+    values = values_of(p.fusion, arrays_)
+    candidate = select(p.fusion)
+    params, _ = candidate.choose(Problem(values=values, alignment={}))
+    return lower(candidate.scheduled(params), "rows", DataType.Int32), values
+
+
+def clean(kernel: Kernel, values: dict[str, int], arrays_: dict[str, np.ndarray]) -> bool:
+    memory = {n: Contents(a.reshape(-1), np.full(a.size, True)) for n, a in arrays_.items()}
+    size = max(a.size for a in arrays_.values())
+    for buffer in kernel.parameters:
+        if buffer.name not in memory:
+            empty = np.zeros(size, np.float32)
+            memory[buffer.name] = Contents(empty, np.full(size, False))
+    report = reported(kernel, values, memory, schedules=16)
+    assert report is not None
+    assert report.verdict != "incomplete"
+    return report.verdict == "clean"
+
+
+@pytest.mark.parametrize("build", [layer_norm, softmax])
+def test_no_meeting_may_be_left_out(build: Build, two_blocks: None) -> None:
+    given = inputs_of(build(FLOAT), (2, 2100))
+    kernel, values = lowered(build, given)
+    assert sum(isinstance(s, SynchronizeCluster) for s in walk(kernel.body)) == 3
+    assert clean(kernel, values, given)
+    fewer = list(mutants(kernel))
+    assert len(fewer) == 3
+    assert [m.name for m in fewer if clean(m.kernel, values, given)] == []

@@ -1,0 +1,147 @@
+"""Reductions over the blocks of a cluster: each block gives its part to all, and all combine alike.
+
+A block's parts lie in shared memory, one of each block of the cluster, ordered by rank. All blocks
+combine them in that order, so that they find the same bits. Where blocks meet, `order` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
+from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.clusters import StoreRemote
+from warpsmith.kernel.nodes import (
+    Accumulate,
+    Buffer,
+    Element,
+    For,
+    If,
+    Statement,
+    Store,
+    WelfordMerge,
+)
+from warpsmith.lower.threads import CLUSTER, Threads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """Values that blocks have reduced, and that a cluster is to reduce.
+
+    Elements `index .. index + elements - 1` of all threads that agree on the axes not reduced are
+    the same already.
+
+    Attributes:
+        op: of the reduction, or `welford`.
+        buffers: one, or mean, m2 and count for Welford, in registers.
+        reduced: axes of the block along which all threads have the same values.
+        threads: of the kernel.
+    """
+
+    op: str
+    buffers: tuple[Buffer, ...]
+    index: Expr
+    elements: int
+    reduced: tuple[ParallelType, ...]
+    threads: Threads
+
+    @property
+    def parts(self) -> tuple[Buffer, ...]:
+        """What all blocks gave, for each of the buffers, in each block."""
+        size = integers.mul(*map(self._extent, self._kept()), self.elements, self.threads.cluster)
+        if integers.constant(size) is None:
+            raise ScheduleError(
+                f"{self.buffers[0].name} is reduced over a cluster in blocks of {size!r} threads "
+                "that keep results apart, which is not a constant",
+                code="WS0279",
+                remedy="split the loops that are bound to the block by constants",
+            )
+        return tuple(
+            replace(b, name=f"{b.name}_of_blocks", memory=MemoryType.shared, size=size)
+            for b in self.buffers
+        )
+
+    def statements(self) -> tuple[Statement, ...]:
+        """Give, then combine."""
+        return *self._given(), *self._combined()
+
+    def _given(self) -> tuple[Statement, ...]:
+        """As many threads as there are blocks store for one each; or one thread for all."""
+        blocks, own = self.threads.cluster, self._number()
+        threads = integers.constant(integers.mul(*map(self._extent, self.reduced)))
+        if threads is not None and threads >= blocks:
+            body = self._each(lambda e: self._stores(e, own))
+            return body if threads == blocks else (If(integers.less(own, blocks), body),)
+        peer = Symbol("peer", low=0, extent=Const(blocks))
+        stores = self._each(lambda e: self._stores(e, peer))
+        loop = For(peer, Const(blocks), stores, unroll=True)
+        return (loop,) if own == integers.ZERO else (If(integers.less(own, 1), (loop,)),)
+
+    def _stores(self, element: Expr, to: Expr) -> tuple[Statement, ...]:
+        rank = self.threads.symbols[CLUSTER]
+        return tuple(
+            StoreRemote(parts, self._place(element, rank), Element(buffer, self._at(element)), to)
+            for buffer, parts in zip(self.buffers, self.parts, strict=True)
+        )
+
+    def _combined(self) -> tuple[Statement, ...]:
+        """The first block's part, then the others' one by one."""
+        peer = Symbol("peer", low=0, extent=Const(self.threads.cluster - 1))
+
+        def combined(element: Expr) -> tuple[Statement, ...]:
+            first, other = (
+                self._read(element, at) for at in (integers.ZERO, integers.add(peer, 1))
+            )
+            at = self._at(element)
+            stores = (Store(b, at, part) for b, part in zip(self.buffers, first, strict=True))
+            more: Statement
+            if self.op == "welford":
+                mean, m2, count = self.buffers
+                more = WelfordMerge(mean, m2, count, at, (other[0], other[1], other[2]))
+            else:
+                more = Accumulate(self.op, self.buffers[0], at, other[0])
+            assert peer.extent is not None
+            return *stores, For(peer, peer.extent, (more,), unroll=True)
+
+        return self._each(combined)
+
+    def _each(self, made: Callable[[Expr], tuple[Statement, ...]]) -> tuple[Statement, ...]:
+        """What is done to each element."""
+        if self.elements == 1:
+            return made(integers.ZERO)
+        symbol = Symbol("e", low=0, extent=Const(self.elements))
+        return (For(symbol, Const(self.elements), made(symbol), unroll=True),)
+
+    def _at(self, element: Expr) -> Expr:
+        return integers.add(self.index, element)
+
+    def _read(self, element: Expr, rank: Expr) -> tuple[Expr, ...]:
+        place = self._place(element, rank)
+        return tuple(Element(parts, place) for parts in self.parts)
+
+    def _place(self, element: Expr, rank: Expr) -> Expr:
+        """Where a block's part lies: threads that keep results, elements, blocks, row-major."""
+        row = integers.add(integers.mul(self._linear(self._kept()), self.elements), element)
+        return integers.add(integers.mul(row, self.threads.cluster), rank)
+
+    def _number(self) -> Expr:
+        """Of this thread, among those that have the same values."""
+        return self._linear(self.reduced)
+
+    def _linear(self, kinds: Sequence[ParallelType]) -> Expr:
+        """This thread's number along some axes of the block, the first of which is the fastest."""
+        number: Expr = integers.ZERO
+        for kind in reversed(kinds):
+            if self._extent(kind) != integers.ONE:
+                own = self.threads.symbols[kind]
+                number = integers.add(integers.mul(number, self._extent(kind)), own)
+        return number
+
+    def _kept(self) -> tuple[ParallelType, ...]:
+        return tuple(kind for kind in BLOCK_TYPES if kind not in self.reduced)
+
+    def _extent(self, kind: ParallelType) -> Expr:
+        return self.threads.extents.get(kind, integers.ONE)
