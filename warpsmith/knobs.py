@@ -146,6 +146,14 @@ class Knobs:
         "that is faster, wherever it can be, or nowhere.",
         "`auto`",
     )
+    early_launch: bool = _knob(
+        _switch,
+        "switch",
+        True,
+        "Let each kernel of a call but the first start while the one before it ends, and wait "
+        "there for what that one writes.",
+        "on",
+    )
     verify: Verify = _knob(
         _one_of("off", "protocol"),
         "`off`, `protocol`",
@@ -236,12 +244,13 @@ def current() -> Knobs:
     return _SCOPED.get() or Knobs.from_environment(os.environ)
 
 
-def scoped_plan() -> tuple[Device, Rings, Verify, int | None] | None:
+def scoped_plan() -> tuple[Device, Rings, bool, Verify, int | None] | None:
     """What a scope asks for that calls are planned by, None outside; cheap, for every call."""
     scoped = _SCOPED.get()
     if scoped is None:
         return None
-    return scoped.device, scoped.rings, scoped.verify, scoped.wait_limit
+    limit = scoped.wait_limit
+    return scoped.device, scoped.rings, scoped.early_launch, scoped.verify, limit
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def planned(columns: int, cluster: tuple[int, int, int], folder: Path) -> CallPl
     binary = CubinCache(folder).get_or_compile(source)
     compiled = CompiledKernel(kernel, source.text, binary, integers.ZERO)
     program = mapped_kernel.fusion()
-    variant = (None, DataType.Int32, (), None)
+    variant = (None, DataType.Int32, (), None, False)
     segment = PlannedSegment(Segment(program, ("T0",), ("T1",)), None, {variant: compiled})
     values = {"T0_size0": 8, "T0_size1": columns, "T1_size0": 8, "T0_stride0": columns}
     return plan_call(program, (segment,), values, {}, Target(), Knobs(cache_dir=folder))

@@ -132,7 +132,7 @@ def test_the_simulators_maps() -> None:
 class Recorder:
     """A loaded kernel that keeps the arguments of its launches."""
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         self.seen: list[bytes] = []
 
     def launch(self, *arguments: Any) -> None:

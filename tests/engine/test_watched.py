@@ -25,7 +25,7 @@ RECORD = Record(site=0, slot=1, parity=1, block=(3, 0, 0), thread=130, seconds=2
 class FakeKernel:
     """A loaded kernel whose launches are counted."""
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         self.entry = "ws_kernel"
         self.launches = 0
 

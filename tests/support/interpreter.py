@@ -3,7 +3,8 @@
 All threads run a statement before any runs the next; what that order hides is looked for
 explicitly: shared memory that passes between threads without a barrier, elements of global memory
 that two threads write, values that nobody computed, indices out of bounds or beyond the index
-type, vector accesses that are not aligned, collective statements that some threads skip.
+type, vector accesses that are not aligned, collective statements that some threads skip, and what a
+kernel that starts early does to global memory before it has waited.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ from warpsmith.kernel.products import (
     StoreMatrix,
 )
 from warpsmith.kernel.rings import FenceProxy
+from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,7 @@ class _Machine:
         self._lanes = lanes
         self._numbers = {name: v for name, v in values.items() if isinstance(v, int)}
         self._threads = np.arange(lanes.count)
+        self._may_touch = not kernel.early
         self._arrival = np.random.default_rng(seed).permutation(lanes.blocks)
         self._names = {name: sure(place) for name, place in lanes.places.items()}
         given = {**values, **_derived(kernel, self._numbers)}
@@ -175,8 +178,10 @@ class _Machine:
 
     def _one(self, statement: Statement, mask: Mask) -> None:
         match statement:
-            case Comment():
+            case Comment() | AdmitNext():
                 pass
+            case AwaitPrevious():
+                self._may_touch = True
             case Declare(buffer=buffer):
                 self._new(buffer, self._lanes.count)
                 self._products.declared(buffer)
@@ -257,6 +262,8 @@ class _Machine:
         self, buffer: Buffer, index: Expr, mask: Mask, lane: int = 0, rank: Expr | None = None
     ) -> tuple[Memory, np.ndarray, np.ndarray]:
         """(memory, flat place and number of each thread that takes part)."""
+        if buffer.memory is MemoryType.global_ and not self._may_touch:
+            raise Fault(f"{buffer.name} is touched before the kernel before may have ended")
         memory = self._memory[buffer.name]
         data = np.broadcast_to(self._value.index(index, mask), (self._lanes.count,)) + lane
         threads, rows = self._threads, self._rows(buffer)

@@ -133,6 +133,6 @@ def call_plan(program: Fusion, values: dict[str, int], folder: Path) -> CallPlan
     cuda = text()
     binary = CubinCache(folder).get_or_compile(Source(text=cuda, entry="mapped"))
     compiled = CompiledKernel(kernel(), cuda, binary, integers.ZERO)
-    variant = (None, DataType.Int32, (), None)
+    variant = (None, DataType.Int32, (), None, False)
     planned = PlannedSegment(Segment(program, ("T0",), ("T1",)), None, {variant: compiled})
     return plan_call(program, (planned,), values, {}, Target(), Knobs(cache_dir=folder))

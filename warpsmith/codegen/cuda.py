@@ -56,6 +56,7 @@ from warpsmith.kernel.nodes import (
 from warpsmith.kernel.products import BY_WARPS
 from warpsmith.kernel.rings import ELECTED, InitBarriers
 from warpsmith.kernel.roles import WARP, Branch
+from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +163,13 @@ class _Printer:
         """What stands before the kernel's name, and its parameters."""
         kernel = self._kernel
         parameters = []
+        # The kernel before an early one may still write: nothing may be read ahead of the wait, as
+        # compilers may what is restricted, nor on the path of data that nobody writes.
+        alone = "" if kernel.early else "__restrict__ "
         for buffer in kernel.parameters:
             kind = self._value.type_name(buffer.dtype)
             constant = "" if buffer.written else "const "
-            parameters.append(f"{constant}{kind}* __restrict__ {buffer.name}")
+            parameters.append(f"{constant}{kind}* {alone}{buffer.name}")
         for tensor_map in kernel.tensor_maps:
             self._value.pieces.add("tensor")
             parameters.append(f"const __grid_constant__ ws_tensor_map {tensor_map.name}")
@@ -314,6 +318,12 @@ class _Printer:
                 self._line(f"{meeting}{f'  // {why}' if why else ''}")
             case Converge():
                 self._line("__syncwarp();")
+            case AwaitPrevious():
+                value.pieces.add("await_previous")
+                self._line("ws_await_previous();")
+            case AdmitNext():
+                value.pieces.add("admit_next")
+                self._line("ws_admit_next();")
             case ByLane(statement=mine):
                 self._all(self._rings.lines(mine, team, f", {ELECTED_LANE.name}"))
             case Comment(text=text):
@@ -364,7 +374,9 @@ class _Printer:
             return f"*(const {vector}*)({place})"
         kind = self._value.type_name(copy.source.dtype)
         hint = LoadHint.DEFAULT
-        if not copy.source.written:
+        if self._kernel.early:
+            hint = LoadHint.NO_ALLOCATE if copy.streaming else hint
+        elif not copy.source.written:
             hint = LoadHint.NC_NO_ALLOCATE if copy.streaming else LoadHint.NC
         return f"ws_load<{kind}, {copy.width}, {hint.value}>({place})"
 

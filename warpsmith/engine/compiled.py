@@ -19,6 +19,7 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.knobs import Knobs
+from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.pipeline import lower
 from warpsmith.runtime.cache import CubinCache
@@ -116,11 +117,16 @@ def compile_fusion(
     notes: tuple[str, ...] = (),
     granules: Mapping[str, int] | None = None,
     values: Mapping[str, int] | None = None,
+    follows: bool = False,
+    followed: bool = False,
 ) -> CompiledKernel:
     """Lower a scheduled fusion and compile it for sm_90a.
 
     The kernel's name ends in a digest of its text, so equal programs share a name and a cubin.
     Roles get their registers here, since these follow from what ptxas makes of each role's code.
+
+    One that `follows` another kernel of its call may start before that one has ended, and one that
+    is `followed` by another lets that one start so; the knob `early_launch` forbids both.
 
     Its protocol is checked for `values` of sizes before anything is compiled; None checks nothing.
 
@@ -136,6 +142,10 @@ def compile_fusion(
     kernel = replace(lower(fusion, kind, index_type, observe, granules), notes=notes)
     if knobs.wait_limit is not None:
         kernel = watch_waits(kernel, knobs.wait_limit)
+    if follows and knobs.early_launch:
+        kernel = start_early(kernel)
+    if followed and knobs.early_launch:
+        kernel = admit_next(kernel)
     compile_ = partial(
         CubinCache(knobs.cache_dir).get_or_compile, always_compile=knobs.always_compile
     )

@@ -264,7 +264,7 @@ class _Loaded:
 
     def __init__(self, launch: Launch, ordinal: int) -> None:
         self.launch = launch
-        self.kernel = ready_to_launch(launch.compiled, ordinal)
+        self.kernel = ready_to_launch(launch.compiled, ordinal, early=launch.early)
         self.arguments = ArgumentBuffer(launch.formats)
         # From the address of a tensor to its map. All else in a map is the same in every call.
         self._maps: tuple[tuple[str, Callable[[int], bytes]], ...] = tuple(
@@ -333,26 +333,27 @@ class _OnDevice:
             addresses[name] = tensor.data_ptr()
         stream = current_stream(self._ordinal)
         scalars = {name: inputs[position] for position, name in self._scalars}
-        for loaded in self._loaded:
-            kept = self._workspaces(loaded.launch, stream, addresses)
+        # All memory is there before the first launch: nothing may come between launches that
+        # overlap, and what one of them wrote is no scratch for the next.
+        spaces = [self._workspaces(loaded.launch, stream) for loaded in self._loaded]
+        for loaded, own in zip(self._loaded, spaces, strict=True):
+            for name, memory in own.items():
+                addresses[name] = memory.data_ptr()
             loaded.start(addresses, scalars, stream)
-            del kept
         for name, position in self._aliased:
             inputs[position].copy_(made[name])
         return [made[name] for name in self._returned]
 
-    def _workspaces(self, launch: Launch, stream: int, addresses: dict[str, int]) -> list[Any]:
+    def _workspaces(self, launch: Launch, stream: int) -> dict[str, Any]:
         """Scratch of one launch; the allocator reuses it in stream order once it is let go."""
         torch = self._torch
-        kept = []
+        kept = {}
         for space in launch.workspaces:
             dtype = getattr(torch, _TORCH_NAMES[space.dtype])
             if not space.zeroed:
-                memory = torch.empty(space.elements, dtype=dtype, device=self._device)
+                kept[space.name] = torch.empty(space.elements, dtype=dtype, device=self._device)
             else:
-                memory = self._counters(space.name, space.elements, stream)
-            kept.append(memory)
-            addresses[space.name] = memory.data_ptr()
+                kept[space.name] = self._counters(space.name, space.elements, stream)
         return kept
 
     def _counters(self, name: str, elements: int, stream: int) -> Any:
@@ -408,11 +409,15 @@ class _ThroughDevice:
                 host = arrays.empty(a.shape, a.dtype, kind="numpy", strides=a.strides)
                 results[a.name] = host
                 addresses[a.name] = memory.allocate(host.nbytes)
+            spaces: list[dict[str, int]] = []
             for loaded in self._loaded:
+                own = {}
                 for space in loaded.launch.workspaces:
                     zeros = np.zeros(space.elements, arrays.NUMPY_DTYPES[space.dtype])
-                    addresses[space.name] = memory.upload(zeros)
-                loaded.start(addresses, scalars, 0)
+                    own[space.name] = memory.upload(zeros)
+                spaces.append(own)
+            for loaded, own in zip(self._loaded, spaces, strict=True):
+                loaded.start(addresses | own, scalars, 0)
             for output in fusion.outputs:
                 memory.download(addresses[output.value.name], results[output.value.name])
         return handed_back(fusion, inputs, results)

@@ -59,6 +59,8 @@ def _segment(
             f"  cluster     {compiled.kernel.launch.cluster_blocks} blocks run at once and reach "
             "each other's shared memory"
         )
+    if launch.early:
+        lines.append("  starts      while the kernel before it ends, and waits for it")
     lines.append(
         f"  resources   {compiled.n_regs} registers, {compiled.n_spills} bytes spilled, "
         f"{compiled.kernel.index_type.value} indices"

@@ -7,7 +7,7 @@ worked out once: which kernels, grids, shared memory, and where each argument co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.plan import PlannedSegment, agreed, index_type_for
@@ -63,6 +63,7 @@ class Launch:
         constants: values of scalar arguments, None where a user's scalar comes with each call.
         scalars: names of the scalar arguments.
         formats: a letter an argument, for an `ArgumentBuffer`.
+        early: it starts while the launch before it, which is of the same call, still runs.
     """
 
     compiled: CompiledKernel
@@ -76,6 +77,7 @@ class Launch:
     constants: tuple[float | None, ...]
     formats: str
     workspaces: tuple[Workspace, ...]
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,8 @@ def plan_call(
         for planned in segments
         if (launch := _launch(planned, problem, index_type, knobs)) is not None
     ]
-    return CallPlan(tuple(launches), outputs, temporaries, problem, tuple(segments))
+    overlapping = [replace(launch, early=launch.compiled.kernel.early) for launch in launches[1:]]
+    return CallPlan((*launches[:1], *overlapping), outputs, temporaries, problem, tuple(segments))
 
 
 def _allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:

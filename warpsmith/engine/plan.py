@@ -26,8 +26,9 @@ INDEX_LIMIT = 2**31 - 2**25
 TMA_BYTES = 16
 """What sizes, strides and addresses of the TMA unit's copies are multiples of (PTX ISA)."""
 
-_Variant = tuple[Params | None, DataType, tuple[tuple[str, int], ...], int | None]
-"""Parameters, index type, tensors left to the threads with their granule, and limit of waits."""
+_Variant = tuple[Params | None, DataType, tuple[tuple[str, int], ...], int | None, bool]
+"""Parameters, index type, tensors left to the threads with their granule, limit of waits, and
+whether it overlaps with other kernels of its call."""
 
 
 @dataclass(slots=True)
@@ -37,11 +38,17 @@ class PlannedSegment:
     `choose` returns the compiled kernel for a call and the launch symbols' values; kernels are
     compiled once a variant. Where a call breaks what the TMA unit needs of a tensor, it gets a
     variant in which the threads copy that tensor.
+
+    Attributes:
+        follows: another kernel of the call comes before it.
+        followed: another one comes after it.
     """
 
     segment: Segment
     candidate: Candidate | None
     kernels: dict[_Variant, CompiledKernel] = field(default_factory=dict)
+    follows: bool = False
+    followed: bool = False
     _proved: dict[tuple[str, tuple[tuple[str, int], ...]], int] = field(default_factory=dict)
 
     def choose(
@@ -68,7 +75,8 @@ class PlannedSegment:
         knobs: Knobs,
         values: Mapping[str, int],
     ) -> CompiledKernel:
-        key = (params, index_type, granules, knobs.wait_limit)
+        overlaps = knobs.early_launch and (self.follows or self.followed)
+        key = (params, index_type, granules, knobs.wait_limit, overlaps)
         compiled = self.kernels.get(key)
         if compiled is not None:
             return compiled
@@ -85,6 +93,8 @@ class PlannedSegment:
             notes=notes,
             granules=dict(granules),
             values=values if knobs.verify == "protocol" else None,
+            follows=self.follows,
+            followed=self.followed,
         )
         if knobs.verify == "protocol":
             self._proved[_launch_key(compiled, values)] = compiled.shortened
@@ -168,7 +178,16 @@ def plan(fusion: Fusion, *, scheduled: bool, without: Refusals = ()) -> tuple[Pl
     better = copy.deepcopy(fusion)
     rewrite(better)
     segments = segment(better, without)
-    return tuple(PlannedSegment(part, select(part.fusion, part.refusals)) for part in segments)
+    last = len(segments) - 1
+    return tuple(
+        PlannedSegment(
+            part,
+            select(part.fusion, part.refusals),
+            follows=number > 0,
+            followed=number < last,
+        )
+        for number, part in enumerate(segments)
+    )
 
 
 def misfits(segments: Sequence[PlannedSegment], problem: Problem) -> Refusals:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpsmith.kernel.nodes import Kernel
-from warpsmith.protocol import check_blocks
+from warpsmith.protocol import check_blocks, check_start
 from warpsmith.protocol.sizes import blocks_of
 
 
@@ -13,7 +13,8 @@ def prove(kernel: Kernel, values: Mapping[str, int]) -> int:
     """Show that no block can hang or race at these sizes, whatever the order of events.
 
     Kernels without circular buffers and clusters have barriers of the whole block only, which
-    lowering puts where all threads come by.
+    lowering puts where all threads come by. What is launched early waits before it touches global
+    memory.
 
     Args:
         values: of the launch's scalars.
@@ -25,6 +26,7 @@ def prove(kernel: Kernel, values: Mapping[str, int]) -> int:
     Raises:
         ProtocolError: with the shortest run that goes wrong.
     """
+    check_start(kernel)
     if not kernel.rings and kernel.launch.cluster_blocks == 1:
         return 0
     verdicts = check_blocks(kernel, values, blocks_of(kernel, values))

@@ -19,9 +19,11 @@ _LOST = (
 )
 
 
-def ready_to_launch(compiled: CompiledKernel, ordinal: int) -> LoadedKernel | WatchedKernel:
-    """The kernel on a device, watched if it was compiled so."""
-    loaded = LoadedKernel(compiled.binary, compiled.name, ordinal)
+def ready_to_launch(
+    compiled: CompiledKernel, ordinal: int, *, early: bool = False
+) -> LoadedKernel | WatchedKernel:
+    """The kernel on a device, watched if it was compiled so; `early` as `LoadedKernel` takes it."""
+    loaded = LoadedKernel(compiled.binary, compiled.name, ordinal, early=early)
     sites = wait_sites(compiled.kernel.body)
     return WatchedKernel(loaded, sites) if sites else loaded
 

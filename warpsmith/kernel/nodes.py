@@ -312,6 +312,7 @@ class Kernel:
         derived: (scalar, value) that the launch computes from scalars before it.
         alignments: (parameter name, bytes) that its address must be a multiple of.
         budgets: what `engine/budgets.py` is to make the roles' registers of; None leaves them.
+        early: it may be launched before the kernel before it has ended (`kernel/succession.py`).
     """
 
     name: str
@@ -333,5 +334,6 @@ class Kernel:
     left_to_threads: tuple[tuple[str, str], ...] = ()
     rings: tuple[Ring, ...] = ()
     budgets: Budgets | None = None
+    early: bool = False
     orders: tuple[Order, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=())

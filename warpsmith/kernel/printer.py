@@ -23,6 +23,7 @@ from warpsmith.kernel.product_printer import product_text
 from warpsmith.kernel.ring_printer import ring_text
 from warpsmith.kernel.rings import Drain, Fill
 from warpsmith.kernel.roles import Branch, Role, Section, Turn
+from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -122,4 +123,8 @@ def _simple(statement: Statement) -> str:
             return f"synchronize  ({why})"
         case Comment(text=text):
             return f"# {text}"
+        case AwaitPrevious():
+            return "await the kernel before"
+        case AdmitNext():
+            return "admit the next kernel"
     return product_text(statement) or cluster_text(statement) or ring_text(statement)

@@ -15,6 +15,7 @@ from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch, Role
 from warpsmith.protocol import registers
 from warpsmith.protocol.clusters import check_clusters
 from warpsmith.protocol.rules import Break, Broken, Rule
+from warpsmith.protocol.succession import await_first
 
 NAMED_BARRIERS = 16
 """Of a block; number 0 is the whole block's (PTX ISA, "bar")."""
@@ -40,9 +41,10 @@ def check_resources(kernel: Kernel, known: Mapping[str, int]) -> None:
 
     Raises:
         Broken: roles overlap or leave the block, share a named barrier, or have registers that
-            `setmaxnreg` cannot set; or as `check_clusters` says.
+            `setmaxnreg` cannot set; or as `check_clusters` and `await_first` say.
     """
     check_clusters(kernel)
+    await_first(kernel)
     values = dict(known)
     spans = []
     for statement in kernel.body:

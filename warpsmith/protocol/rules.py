@@ -26,6 +26,7 @@ class Rule(Enum):
     LIFETIME = ("WS0915", "a barrier is used only between its initialization and its end")
     LAUNCH = ("WS0916", "roles are disjoint warps of the block")
     CLUSTER = ("WS0917", "one block is judged by itself")
+    START = ("WS0918", "a kernel that starts early touches global memory only behind its wait")
 
     @property
     def code(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from warpsmith.errors import DeviceError
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.driver import check, ensure_context, initialized
+from warpsmith.runtime.early import early_launcher
 from warpsmith.runtime.source import Binary
 
 # What every kernel may use of shared memory, static and dynamic together, without asking.
@@ -36,10 +37,13 @@ class LoadedKernel:
     synchronizes, which a graph capture forbids. It is never unloaded, since a captured graph may
     still hold the function.
 
+    An `early` one may start while the kernel before it on the stream still runs; it must wait
+    before it touches what that one touches (`runtime/early.py`).
+
     Raises DeviceError when the device is missing or refuses the module.
     """
 
-    def __init__(self, binary: Binary, entry: str, ordinal: int) -> None:
+    def __init__(self, binary: Binary, entry: str, ordinal: int, *, early: bool = False) -> None:
         self.binary = binary
         self.entry = entry
         self.ordinal = ordinal
@@ -50,7 +54,8 @@ class LoadedKernel:
         check(self._driver.cuFuncLoad(self._function))
         self._allow_clusters()
         self._shared_bytes_allowed = max(_SHARED_BYTES_UNASKED - binary.static_shared_bytes, 0)
-        self._launch = self._driver.cuLaunchKernel
+        plain = self._driver.cuLaunchKernel
+        self._launch = early_launcher(self._driver) if early else plain
         # The bindings' wrapper of the stream of the last launch: it seldom changes.
         self._stream: tuple[int, Any] = (0, self._driver.CUstream(0))
 

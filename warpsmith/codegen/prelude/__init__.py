@@ -18,6 +18,7 @@ from warpsmith.codegen.prelude.reduce import REDUCE
 from warpsmith.codegen.prelude.rings import RINGS
 from warpsmith.codegen.prelude.roles import ROLES
 from warpsmith.codegen.prelude.storage import STORAGE
+from warpsmith.codegen.prelude.succession import SUCCESSION
 from warpsmith.codegen.prelude.vector import VECTOR, LoadHint, StoreHint
 from warpsmith.errors import InternalError
 from warpsmith.kernel.scratch import (
@@ -40,6 +41,7 @@ PIECES: Mapping[str, Piece] = MappingProxyType(
             *ROLES,
             *PRODUCTS,
             *CLUSTERS,
+            *SUCCESSION,
         )
     }
 )

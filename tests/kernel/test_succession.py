@@ -1,0 +1,133 @@
+"""Kernels that start early: their statements, where passes put them, and what must come last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.kernel.test_interpreter import BLOCK, ONE, PLACE, THREAD, THREADS, X, Y, run
+from tests.support.memory import Fault
+from tests.support.role_kernels import chained, streaming
+from tests.support.role_kernels import check as simulate
+from warpsmith.ir import integers
+from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Symbol
+from warpsmith.kernel.nodes import (
+    Buffer,
+    CopyVector,
+    Declare,
+    Element,
+    For,
+    If,
+    Kernel,
+    Launch,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+)
+from warpsmith.kernel.printer import kernel_text
+from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.succession import SUCCESSION, AdmitNext, AwaitPrevious, touched_globally
+from warpsmith.lower.passes.overlap_launches import admit_next, start_early
+
+PARTS = Buffer("T1_parts", DataType.Float, MemoryType.global_, integers.index(8))
+ARRIVALS = Buffer("T1_arrivals", DataType.Int32, MemoryType.global_, integers.index(1))
+SCRATCH = Buffer("T1_scratch", DataType.Float, MemoryType.shared, integers.index(8))
+LANES = Buffer("R", DataType.Float, MemoryType.local, integers.index(4))
+I = Symbol("i", low=0)  # noqa: E741
+
+MOVE = Store(Y, PLACE, Element(X, PLACE))
+ACROSS = Reduce(
+    op="sum",
+    buffers=(LANES,),
+    index=integers.ZERO,
+    elements=1,
+    block_axes=(ParallelType.block_x,),
+    scratch=SCRATCH,
+    grid_axes=(ParallelType.grid_x,),
+    last=Symbol("last", DataType.Bool),
+    workspace=PARTS,
+    semaphore=ARRIVALS,
+)
+
+
+def kernel(*body: Statement) -> Kernel:
+    return Kernel(
+        name="k",
+        parameters=(X, Y),
+        scalars=(),
+        shared=(),
+        body=body,
+        launch=Launch((integers.index(2), ONE, ONE), (integers.index(THREADS), ONE, ONE)),
+        index_type=DataType.Int32,
+    )
+
+
+@pytest.mark.parametrize(
+    ("statement", "names"),
+    [
+        (MOVE, ("X", "Y")),
+        (For(I, integers.index(4), (If(integers.less(THREAD, 4), (MOVE,)),), False), ("X", "Y")),
+        (Let(Symbol("first", DataType.Float), Element(X, BLOCK)), ("X",)),
+        (CopyVector(LANES, integers.ZERO, X, integers.ZERO, 4, streaming=True), ("X",)),
+        (ACROSS, ("T1_parts", "T1_arrivals")),
+        (replace(ACROSS, workspace=None, semaphore=None), ()),
+        (Store(LANES, integers.ZERO, Element(LANES, integers.ONE)), ()),
+        *((each(), ()) for each in SUCCESSION),
+    ],
+)
+def test_what_touches_global_memory(statement: Statement, names: tuple[str, ...]) -> None:
+    assert touched_globally(statement) == names
+
+
+def test_copies_by_the_tma_unit_touch_it() -> None:
+    branches = [s for s in chained().kernel.body if isinstance(s, Branch)]
+    assert {name for s in branches for name in touched_globally(s)} == {"T0", "T1"}
+
+
+def test_the_wait_stands_right_before_what_touches_global_memory() -> None:
+    own = (Declare(LANES), Store(LANES, integers.ZERO, Element(LANES, integers.ONE)))
+    early = start_early(kernel(*own, MOVE, MOVE))
+    assert early.early
+    assert early.body == (*own, AwaitPrevious(), MOVE, MOVE)
+    assert start_early(early) is early
+    assert start_early(kernel(*own)).body == (*own, AwaitPrevious())
+
+
+def test_roles_part_behind_the_wait_and_barriers_are_made_before() -> None:
+    plain = streaming().kernel
+    body = start_early(plain).body
+    first = next(n for n, s in enumerate(plain.body) if isinstance(s, Branch))
+    assert first > 0
+    assert body == (*plain.body[:first], AwaitPrevious(), *plain.body[first:])
+
+
+def test_the_next_one_is_admitted_first_of_all() -> None:
+    admitting = admit_next(kernel(MOVE))
+    assert admitting.body == (AdmitNext(), MOVE)
+    assert not admitting.early
+    assert admit_next(admitting) is admitting
+
+
+def test_text() -> None:
+    text = kernel_text(admit_next(start_early(kernel(MOVE))))
+    assert "  admit the next kernel\n  await the kernel before\n  Y[" in text
+
+
+def test_the_interpreter_runs_them_and_misses_the_wait() -> None:
+    assert np.array_equal(run(AdmitNext(), AwaitPrevious(), MOVE, early=True), np.arange(16))
+    for body in ((MOVE, AwaitPrevious()), (MOVE,)):
+        with pytest.raises(Fault, match="X is touched before the kernel before may have ended"):
+            run(*body, early=True)
+    with pytest.raises(Fault, match="AwaitPrevious is reached by some threads only"):
+        run(If(integers.less(THREAD, 4), (AwaitPrevious(), MOVE)), early=True)
+
+
+@pytest.mark.parametrize("make", [streaming, chained])
+def test_kernels_with_roles_run_as_before(make: object) -> None:
+    case = make()  # type: ignore[operator]
+    simulate(replace(case, kernel=admit_next(start_early(case.kernel))), schedules=2)

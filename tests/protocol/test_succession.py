@@ -1,0 +1,98 @@
+"""What a kernel that starts early must not do: each wrong one is refused, with the buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.kernel.test_succession import ACROSS, MOVE, THREAD, I, kernel
+from tests.protocol.edits import edited, instead, without
+from tests.support.role_kernels import streaming
+from warpsmith.engine.proofs import prove
+from warpsmith.errors import ProtocolError
+from warpsmith.ir import integers
+from warpsmith.kernel.nodes import For, If, Kernel
+from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.succession import AwaitPrevious
+from warpsmith.kernel.traversal import walk
+from warpsmith.lower.passes.overlap_launches import admit_next, start_early
+from warpsmith.protocol import check, check_start
+
+ROLES = streaming()
+HALF = integers.less(THREAD, 4)
+
+
+def first_in_each_role(early: Kernel) -> Kernel:
+    """The wait at the start of every role, in place of before all."""
+    body = edited(early, without(AwaitPrevious)).body
+    inside = (
+        replace(s, body=(AwaitPrevious(), *s.body)) if isinstance(s, Branch) else s for s in body
+    )
+    return replace(early, body=tuple(inside))
+
+
+def under(statement: For | If) -> Callable[[Kernel], Kernel]:
+    return lambda early: edited(early, instead(AwaitPrevious, lambda wait: statement))
+
+
+def moved_behind(early: Kernel) -> Kernel:
+    body = [s for s in early.body if not isinstance(s, AwaitPrevious)]
+    return replace(early, body=(*body, AwaitPrevious()))
+
+
+WRONG = {
+    "no wait": (MOVE, lambda early: edited(early, without(AwaitPrevious)), "X is touched before"),
+    "a wait behind": (MOVE, moved_behind, "X is touched before the wait"),
+    "a wait of half the threads": (
+        If(HALF, (MOVE,)),
+        under(If(HALF, (AwaitPrevious(), MOVE))),
+        "X is touched where only some threads have waited",
+    ),
+    "a wait in a loop": (
+        MOVE,
+        under(For(I, integers.index(0), (AwaitPrevious(),), False)),
+        "X is touched before the wait",
+    ),
+    "a reduction across blocks": (ACROSS, moved_behind, "T1_parts is touched before the wait"),
+    "a load in the prologue": (
+        MOVE,
+        lambda early: replace(early, body=(MOVE, *early.body)),
+        "X is touched before the wait",
+    ),
+    "nothing to wait for": (
+        If(HALF, ()),
+        lambda early: edited(early, without(AwaitPrevious)),
+        "it never waits",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_kernels_are_refused(name: str) -> None:
+    statement, spoil, words = WRONG[name]
+    early = start_early(kernel(statement))
+    check_start(early)
+    spoiled = spoil(early)
+    assert spoiled != early
+    with pytest.raises(ProtocolError, match=words) as failure:
+        prove(spoiled, {})
+    assert failure.value.code == "WS0918"
+    prove(replace(spoiled, early=False), {})
+
+
+@pytest.mark.parametrize("spoil", [moved_behind, first_in_each_role])
+def test_roles_are_behind_the_wait(spoil: Callable[[Kernel], Kernel]) -> None:
+    early = admit_next(start_early(ROLES.kernel))
+    assert check(early, ROLES.values).steps == check(ROLES.kernel, ROLES.values).steps
+    spoiled = spoil(early)
+    assert any(isinstance(s, AwaitPrevious) for s in walk(spoiled.body))
+    with pytest.raises(ProtocolError, match="T0 is touched") as failure:
+        check(spoiled, ROLES.values)
+    assert failure.value.code == "WS0918"
+
+
+def test_a_kernel_that_waits_for_nothing_is_right() -> None:
+    prove(replace(start_early(kernel(MOVE)), early=False), {})
+    prove(kernel(MOVE), {})

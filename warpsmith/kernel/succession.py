@@ -1,0 +1,48 @@
+"""Statements about the kernels before and after this one in a stream.
+
+A kernel is launched early if its blocks may start while the one before it still runs (programmatic
+dependent launch). `Kernel.early` says so. Until it has awaited the kernel before it, it touches no
+global memory, neither to read what that one writes nor to write what that one reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from warpsmith.ir.domains import MemoryType
+from warpsmith.kernel.nodes import Reduce, Statement
+from warpsmith.kernel.traversal import read, walk, written
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitPrevious(Statement):
+    """`griddepcontrol.wait`: the kernel before this one is over, and what it wrote is there.
+
+    Nothing is waited for where the launch came after its end.
+    """
+
+    collective: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class AdmitNext(Statement):
+    """`griddepcontrol.launch_dependents`: a next kernel that is launched early may start.
+
+    It does once all blocks of this one have come here, and wherever there is room for its blocks.
+    """
+
+
+SUCCESSION = (AwaitPrevious, AdmitNext)
+"""Statements of this file."""
+
+
+def touched_globally(statement: Statement) -> tuple[str, ...]:
+    """Names of the buffers in global memory that a statement, or one inside it, reads or writes."""
+    found: dict[str, None] = {}
+    for each in walk((statement,)):
+        buffers = (*read(each), *written(each))
+        if isinstance(each, Reduce):
+            buffers += tuple(b for b in (each.workspace, each.semaphore) if b is not None)
+        found |= {b.name: None for b in buffers if b.memory is MemoryType.global_}
+    return tuple(found)

@@ -1,0 +1,51 @@
+"""What the check says of kernels that start while the one before them still runs."""
+
+from __future__ import annotations
+
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.succession import AwaitPrevious, touched_globally
+from warpsmith.kernel.traversal import walk
+from warpsmith.protocol.report import Told, error_of
+from warpsmith.protocol.rules import Break, Broken, Rule
+
+
+def check_start(kernel: Kernel) -> None:
+    """Show that a kernel that is launched early touches no global memory before it may.
+
+    Raises:
+        ProtocolError: WS0918, with the buffer that is touched.
+    """
+    try:
+        await_first(kernel)
+    except Broken as broken:
+        raise error_of(kernel, Told(broken.found)) from None
+
+
+def await_first(kernel: Kernel) -> None:
+    """Check what needs no run.
+
+    All threads come by every statement of the kernel's own body. Those inside others count as
+    touches and as nothing else, so a wait that only some threads or roles come by is none.
+
+    Raises:
+        Broken: global memory is touched before the wait, or nobody waits.
+    """
+    if not kernel.early:
+        return
+    for statement in kernel.body:
+        if isinstance(statement, AwaitPrevious):
+            return
+        touched = touched_globally(statement)
+        if touched:
+            partly = any(isinstance(each, AwaitPrevious) for each in walk((statement,)))
+            _broken(
+                f"{touched[0]} is touched "
+                + ("where only some threads have waited" if partly else "before the wait"),
+                touched[0],
+            )
+    _broken("it never waits", "")
+
+
+def _broken(got: str, buffer: str) -> None:
+    wanted = "all threads wait for the kernel before, which may still run"
+    raise Broken(Break(rule=Rule.START, got=got, wanted=wanted, buffer=buffer))
