@@ -155,7 +155,8 @@ class ReductionText:
         who = ", ".join((*team.dims, *((team.place,) if team.place else ())))
         lines = [f"{kind} {name}[{reduce.elements}];", *each_lane(reduce.elements, packed)]
         if reduce.block_axes:
-            lines.append(f"ws_block_reduce<{template}>({name}, {scratch}, {who});")
+            fresh = "" if reduce.fresh is None else ", true"
+            lines.append(f"ws_block_reduce<{template}{fresh}>({name}, {scratch}, {who});")
         if reduce.last is not None:
             lines.append(self._across_blocks(reduce, team, template, name, kind, scratch, who))
         lines += each_lane(reduce.elements, unpacked)
@@ -163,10 +164,12 @@ class ReductionText:
         return [*flag, *block(lines)]
 
     def _scratch(self, reduce: Reduce, team: Team) -> str:
-        """Where the group's part of the scratch starts."""
+        """Where the group's part of the scratch starts, and in it what is fresh."""
         name = reduce.scratch.name
+        fresh = integers.ZERO if reduce.fresh is None else reduce.fresh
+        after = "" if fresh == integers.ZERO else f" + {self._value.operand(fresh)}"
         if not team.group:
-            return name
+            return f"({name}{after})" if after else name
         part = integers.floordiv(reduce.scratch.size, team.groups)
         room, x, y, z = map(integers.constant, (part, *team.extents))
         if not (room is None or x is None or y is None or z is None):
@@ -177,7 +180,7 @@ class ReductionText:
                     f"{name} has {room} elements for each of {team.groups} groups, and "
                     f"{needed * len(reduce.buffers)} are needed"
                 )
-        return f"({name} + {team.group} * {self._value.operand(part)})"
+        return f"({name} + {team.group} * {self._value.operand(part)}{after})"
 
     def _across_blocks(
         self,

@@ -206,6 +206,10 @@ class Reduce(Statement):
     `index .. index + elements - 1` of all threads that agree on the axes not reduced are combined;
     every thread of the block gets the result. With `grid_axes`, only the block that arrives last
     among those of one segment does; `last` is then true in it alone.
+
+    Attributes:
+        fresh: first element of the scratch, of that of a group, which no thread reads any more; None
+            where threads meet before they write the scratch.
     """
 
     collective: ClassVar[bool] = True
@@ -220,6 +224,7 @@ class Reduce(Statement):
     last: Symbol | None = None
     workspace: Buffer | None = None
     semaphore: Buffer | None = None
+    fresh: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,8 +79,8 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
             return (index, count, *values, *((batch.step,) if batch else ()))
         case WelfordMerge(index=index, part=part):
             return (index, *part)
-        case Reduce(index=index):
-            return (index,)
+        case Reduce(index=index, fresh=fresh):
+            return (index,) if fresh is None else (index, fresh)
         case TileCopy(index=index, dims=dims, inside=inside, condition=condition, barrier=barrier):
             places = [e for dim in dims for e in (dim.first, dim.size, dim.stride)]
             return (index, *places, inside, condition, *((barrier[1],) if barrier else ()))
@@ -142,8 +142,9 @@ def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statem
         case WelfordMerge(part=(mean, m2, count)):
             part = (new(mean), new(m2), new(count))
             return replace(statement, index=new(statement.index), part=part)
-        case Reduce():
-            return replace(statement, index=new(statement.index))
+        case Reduce(index=index, fresh=fresh):
+            fresh = None if fresh is None else new(fresh)
+            return replace(statement, index=new(index), fresh=fresh)
         case TileCopy(dims=dims, barrier=barrier):
             return replace(
                 statement,

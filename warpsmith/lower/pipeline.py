@@ -24,9 +24,11 @@ from warpsmith.lower.passes.batch_welford import batch_welford
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.hoist import hoist_indices
+from warpsmith.lower.passes.join_reductions import join_reductions
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
 from warpsmith.lower.passes.order import meets_apart, order, sync_inside_branch
 from warpsmith.lower.passes.overlay_shared import overlay_shared
+from warpsmith.lower.passes.spare_meetings import spare_meetings
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.passes.turn_rings import turn_rings
 from warpsmith.lower.passes.turn_roles import turn_roles
@@ -47,12 +49,16 @@ class Stage:
 
 
 STAGES = (
+    Stage("join_reductions", join_reductions, "before anything else stands between them"),
     Stage(
-        "turn_roles", turn_roles, "first: what passes between roles is no ring of theirs any more"
+        "turn_roles",
+        turn_roles,
+        "before other rings: what passes between roles is no ring of theirs any more",
     ),
     Stage("turn_rings", turn_rings, "loads change places, and barriers follow the places"),
     Stage("order", order, "every access and every slot has its place, which nothing changes later"),
     Stage("overlay_shared", overlay_shared, "after barriers, some of which it adds"),
+    Stage("spare_meetings", spare_meetings, "no statement changes loops any more, but for copies"),
     Stage("split_full_passes", split_full_passes, "after barriers, which no copied loop may hold"),
     Stage("batch_welford", batch_welford, "where splitting left steps without predicates"),
     Stage("multiply_divisions", multiply_divisions, "before hoisting, which names the quotients"),

@@ -78,8 +78,10 @@ struct ws_whole_block {
 // Combines the values of all threads of the team that agree on the axes that are not reduced;
 // every thread gets the result. All threads of the team must call it. The order of combining is
 // fixed. `scratch` has block_reduce_scratch(...) elements; the team's next call may have the same
-// ones without a barrier between, and any other use of them needs a barrier.
-template <class Op, int N, bool RX, bool RY, bool RZ, class T, class Team = ws_whole_block>
+// ones without a barrier between, and any other use of them needs a barrier. `Fresh`: no thread of
+// the team reads them any more, and the next call has others.
+template <class Op, int N, bool RX, bool RY, bool RZ, bool Fresh = false, class T,
+          class Team = ws_whole_block>
 __device__ __forceinline__ void ws_block_reduce(
     T (&values)[N], T* scratch, int bx, int by, int bz, Team team = {}) {
     const int tx = team.tx(), ty = team.ty(), tz = team.tz();
@@ -102,7 +104,7 @@ __device__ __forceinline__ void ws_block_reduce(
     const int key = (RX ? 0 : tx) + kx * ((RY ? 0 : ty) + ky * (RZ ? 0 : tz));
     const bool leads = (lane & bits) == 0;
 
-    team.meet();  // a previous call may still be reading scratch
+    if (!Fresh) team.meet();  // a previous call may still be reading scratch
     if (leads) {
         #pragma unroll
         for (int n = 0; n < N; ++n) scratch[(n * parts + part) * kept + key] = values[n];

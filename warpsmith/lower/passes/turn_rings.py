@@ -166,19 +166,21 @@ class _Turner:
             if loads_by_tma(joint):
                 loads.append((self._load_ring(slots, elements, again=True), joint))
             else:
-                copies.append(self._copy_ring(slots, elements, joint, own[names[0]][0]))
+                buffers = tuple(own[name][0] for name in names)
+                copies.append(self._copy_ring(slots, elements, joint, buffers))
         staged = {n: found for n, found in drained(rest).items() if n in loop.turns}
         stores = [self._store_ring(buffer, slots, again=True) for buffer, slots in staged.values()]
         rest = self._users(rest, loads, copies, stores, loop.symbol)
-        body = [*self._ahead(loop, loads, copies), *rest]
+        body = [s for copy in copies for s in copy.carry()]
+        body += [*self._ahead(loop, loads, copies), *rest]
         body += [s for ring, _ in loads for s in ring.advance()]
         body += [s for copy in copies for s in copy.advance()]
         body += [s for store in stores for s in store.advance()]
         turned = replace(loop, body=tuple(body), turns=())
         prologue = self._prologue(loop, loads, copies, fresh=not inside)
-        if any(ring.in_registers for ring in copies):
-            stages = math.lcm(*(ring.slots.stages for ring in copies if ring.in_registers))
-            return [*prologue, *_unrolled(turned, stages)]
+        numbered = [c.slots.stages for c in copies if c.in_registers and not c.carried]
+        if numbered:
+            return [*prologue, *_unrolled(turned, math.lcm(*numbered))]
         return [*prologue, turned]
 
     def _prologue(
@@ -262,7 +264,8 @@ class _Turner:
                 load = self._load_ring(slots, elements, again=inside)
                 statements = (*before, *load.fill(joint), *load.used(rest), *load.advance())
             else:
-                copy = self._copy_ring(slots, elements, joint, own[names[0]][0])
+                buffers = tuple(own[name][0] for name in names)
+                copy = self._copy_ring(slots, elements, joint, buffers)
                 statements = (*before, *copy.fill(integers.ZERO), *rest)
         return statements
 
@@ -291,9 +294,13 @@ class _Turner:
         return ring
 
     def _copy_ring(
-        self, slots: Slots, elements: dict[str, int], fills: Statements, buffer: Buffer
+        self,
+        slots: Slots,
+        elements: dict[str, int],
+        fills: Statements,
+        buffers: tuple[Buffer, ...],
     ) -> CopyRing:
-        ring = CopyRing(self._name(), slots, elements, fills, buffer.memory)
+        ring = CopyRing(self._name(), slots, elements, fills, buffers)
         self.cursors += ring.cursors
         return ring
 

@@ -8,20 +8,27 @@ from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import CopyVector, Statement
+from warpsmith.kernel.nodes import Buffer, CopyVector, Element, Statement, Store
 from warpsmith.kernel.rings import Advance, Cursor, Slots, TileCopy
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.turning.parts import Statements, in_slots, unwrapped
+
+
+CARRIED = 8
+"""Elements of a slot in registers that are rather moved each turn than known by unrolling."""
 
 
 class CopyRing:
     """Buffers whose slots all threads fill together, as far ahead of their use.
 
     In shared memory each thread keeps its place by cursors. In registers a slot must be known when
-    the kernel is compiled, so it follows from the index of a loop that is unrolled.
+    the kernel is compiled. So it follows from the index of a loop that is unrolled; or, where two
+    slots are small, the second is always the one that is filled, and each turn moves it to the
+    first, which is always the one that is used.
 
     Args:
         elements: of one slot, by buffer name.
+        buffers: the buffers.
     """
 
     def __init__(
@@ -30,13 +37,16 @@ class CopyRing:
         slots: Slots,
         elements: dict[str, int],
         fills: Statements,
-        memory: MemoryType,
+        buffers: tuple[Buffer, ...],
     ) -> None:
         self.slots = slots
         self.names: Collection[str] = elements.keys()
         self._elements = elements
         self._fills = fills
-        self.in_registers = memory is MemoryType.local
+        self._buffers = buffers
+        self.in_registers = buffers[0].memory is MemoryType.local
+        small = slots.stages == 2 and sum(elements.values()) <= CARRIED
+        self.carried = self.in_registers and small and slots.prefetch == 1
         self.asynchronous = any(map(is_asynchronous, walk(fills)))
         self._fill = Cursor(f"{name}_fill", slots.stages, slots.prefetch)
         self._use = Cursor(f"{name}_use", slots.stages)
@@ -48,12 +58,22 @@ class CopyRing:
     def fill(self, index: Expr) -> list[Statement]:
         """Fill the next slot; `index` counts the loop's iterations, that of the fill's data."""
         advance = [Advance(self._fill)] if self.cursors else []
-        slot = self._slot(self._fill, index)
+        slot = integers.ONE if self.carried else self._slot(self._fill, index)
         return [*unwrapped(in_slots(self._fills, self._offsets(slot))), *advance]
 
     def used(self, statements: Statements, index: Expr) -> Statements:
         """The statements with their reads from the slot of iteration `index`."""
-        return in_slots(statements, self._offsets(self._slot(self._use, index)))
+        slot = integers.ZERO if self.carried else self._slot(self._use, index)
+        return in_slots(statements, self._offsets(slot))
+
+    def carry(self) -> list[Statement]:
+        """At the start of a turn: what was filled is what is used now."""
+        return [
+            Store(buffer, integers.index(k), Element(buffer, integers.index(size + k)))
+            for buffer in self._buffers
+            for size in (self._elements[buffer.name],)
+            for k in range(size if self.carried else 0)
+        ]
 
     def advance(self) -> list[Statement]:
         return [Advance(self._use)] if self.cursors else []

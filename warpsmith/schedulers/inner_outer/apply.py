@@ -13,6 +13,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
+from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import merge, parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_outer.columns import BLOCKS, partial_sums, rows_alone
@@ -103,8 +104,11 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
             register.streaming = not tiles
             if not params.reread:
                 register.compute_at = min(register.compute_at, row)
-        elif cached.load and id(register) in shared and not params.late and not kept:
-            register.compute_at = min(register.compute_at, TURN)
+        elif cached.load and id(register) in shared:
+            if not params.late and not kept:
+                register.compute_at = min(register.compute_at, TURN)
+        elif cached.load and register.compute_at > TURN:  # statistics of a row
+            circular_buffer(register, 2)
     for tensor in running:
         tensor.compute_at = min(tensor.compute_at, TURN)
     for tile in tiles:

@@ -1,0 +1,142 @@
+"""Let reductions across threads that wait for nothing of each other be one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from warpsmith.ir import integers
+from warpsmith.ir.domains import MemoryType
+from warpsmith.kernel.nodes import (
+    Accumulate,
+    Buffer,
+    CopyVector,
+    Declare,
+    Element,
+    For,
+    If,
+    Kernel,
+    Let,
+    Reduce,
+    Statement,
+    Store,
+    WelfordMerge,
+    WelfordStep,
+)
+from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.traversal import read, walk, written
+
+_CROSSED = (
+    Accumulate,
+    CopyVector,
+    Declare,
+    For,
+    If,
+    Let,
+    Store,
+    WelfordMerge,
+    WelfordStep,
+)
+"""Statements past which a reduction may move, if they do not touch what it reduces."""
+
+
+def join_reductions(kernel: Kernel) -> Kernel:
+    """Reduce several values at once, where the first are not needed before the last are there.
+
+    Each reduction across warps has its threads meet twice, whatever the number of its values. It
+    takes place where the last of those that it joins stood. Only reductions of one operation over
+    the same axes of the block, in one list of statements, are joined.
+
+    Before::
+
+        reduce T1 by sum over block_x;  T2[0] = f(..);  reduce T2 by sum over block_x
+
+    After::
+
+        T2[0] = f(..);  T1_T2[0] = T1[0];  T1_T2[1] = T2[0]
+        reduce T1_T2 by sum over block_x;  T1[0] = T1_T2[0];  T2[0] = T1_T2[1]
+    """
+    joined = _Joined()
+    body = _statements(kernel.body, joined)
+    if not joined.gone:
+        return kernel
+    kept = (buffer for buffer in kernel.shared if buffer.name not in joined.gone)
+    return replace(kernel, body=body, shared=(*kept, *joined.made))
+
+
+@dataclass(slots=True)
+class _Joined:
+    """Scratch that is not needed any more, by name, and what is needed instead."""
+
+    gone: set[str] = field(default_factory=set)
+    made: list[Buffer] = field(default_factory=list)
+
+
+def _statements(statements: tuple[Statement, ...], joined: _Joined) -> tuple[Statement, ...]:
+    result: list[Statement] = []
+    waiting: list[Reduce] = []
+    for statement in statements:
+        if isinstance(statement, For | If | Branch):
+            statement = replace(statement, body=_statements(statement.body, joined))
+        if isinstance(statement, Reduce) and not _crosses(statement, waiting):
+            result += _together(waiting, joined)
+            waiting = []
+        if isinstance(statement, Reduce) and not statement.grid_axes and statement.op != "welford":
+            if waiting and not _alike(waiting[0], statement):
+                result += _together(waiting, joined)
+                waiting = []
+            waiting.append(statement)
+            continue
+        if not _crosses(statement, waiting):
+            result += _together(waiting, joined)
+            waiting = []
+        result.append(statement)
+    return (*result, *_together(waiting, joined))
+
+
+def _crosses(statement: Statement, waiting: Sequence[Reduce]) -> bool:
+    """Whether the reductions may as well come after the statement."""
+    own = {buffer.name for reduce in waiting for buffer in reduce.buffers}
+    return not own or all(
+        isinstance(inner, (*_CROSSED, Reduce))
+        and (inner is statement or not inner.collective)
+        and own.isdisjoint(buffer.name for buffer in (*read(inner), *written(inner)))
+        for inner in walk((statement,))
+    )
+
+
+def _alike(first: Reduce, other: Reduce) -> bool:
+    a, b = first.buffers[0], other.buffers[0]
+    return (first.op, first.block_axes, a.dtype) == (other.op, other.block_axes, b.dtype)
+
+
+def _together(waiting: Sequence[Reduce], joined: _Joined) -> list[Statement]:
+    """The reductions as one, between the copies of their values."""
+    if len(waiting) < 2:
+        return list(waiting)
+    first = waiting[0]
+    values = [
+        (reduce.buffers[0], integers.add(reduce.index, k))
+        for reduce in waiting
+        for k in range(reduce.elements)
+    ]
+    names = [reduce.buffers[0].name for reduce in waiting]
+    size = integers.index(len(values))
+    packed = Buffer("_".join(names), first.buffers[0].dtype, MemoryType.local, size)
+    room = integers.add(*(reduce.scratch.size for reduce in waiting))
+    scratch = replace(first.scratch, name=f"{packed.name}_scratch", size=room)
+    joined.gone |= {reduce.scratch.name for reduce in waiting}
+    joined.made.append(scratch)
+    into = (Store(packed, integers.index(k), Element(*value)) for k, value in enumerate(values))
+    back = (
+        Store(buffer, index, Element(packed, integers.index(k)))
+        for k, (buffer, index) in enumerate(values)
+    )
+    reduce = replace(
+        first,
+        buffers=(packed,),
+        index=integers.ZERO,
+        elements=len(values),
+        scratch=scratch,
+    )
+    return [Declare(packed), *into, reduce, *back]

@@ -1,0 +1,108 @@
+"""Let reductions across threads write their scratch without meeting before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from warpsmith.ir import integers
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.nodes import Buffer, For, If, Kernel, Reduce, Statement, Synchronize
+from warpsmith.kernel.rings import Advance, Begin, Cursor, InitBarriers
+from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.traversal import walk
+
+
+def spare_meetings(kernel: Kernel) -> Kernel:
+    """Give reductions scratch that nobody reads any more.
+
+    A reduction across warps has its threads meet between the writes of its scratch and the reads.
+    So that no thread writes while a slower one still reads what the time before left there, they
+    would have to meet before, too. One that runs once needs no such meeting; one in a loop takes
+    two halves of its scratch in turn, since whoever writes a half the next time has met all others
+    in the other half's meeting, which they come to after their reads.
+
+    Before::
+
+        for i: { ..;  meet;  reduce T1 with T1_scratch[0 .. n] }
+
+    After::
+
+        begin T1_half
+        for i: { ..;  reduce T1 with T1_scratch[T1_half_phase * n ..];  advance T1_half }
+
+    Reductions across the grid stay as they are.
+    """
+    found = [s for s in walk(kernel.body) if isinstance(s, Reduce)]
+    uses = Counter(reduce.scratch.name for reduce in found)
+    once = {name for name, count in uses.items() if count == 1}
+    if any(isinstance(statement, Branch) for statement in kernel.body):
+        halves = _Halves(once)
+        body = tuple(
+            replace(s, body=_whole(s.body, replace(halves, groups=s.role.groups)))
+            if isinstance(s, Branch)
+            else s
+            for s in kernel.body
+        )
+    else:
+        halves = _Halves(once)
+        body = _whole(kernel.body, halves)
+    shared = tuple(halves.made.get(buffer.name, buffer) for buffer in kernel.shared)
+    return replace(kernel, body=body, shared=shared) if body != kernel.body else kernel
+
+
+@dataclass(slots=True)
+class _Halves:
+    """The reductions of one role, or of the block.
+
+    Attributes:
+        once: names of the scratch that one reduction alone uses.
+        groups: of the role's warps, each with a part of the scratch.
+        made: scratch of two halves by name; those of all roles.
+        cursors: of the reductions that take halves in turn.
+    """
+
+    once: set[str]
+    groups: int = 1
+    made: dict[str, Buffer] = field(default_factory=dict)
+    cursors: list[Cursor] = field(default_factory=list)
+
+    def statements(self, statements: Sequence[Statement], *, inside: bool) -> tuple[Statement, ...]:
+        """A list with its reductions changed; `inside` tells that it may run more than once."""
+        result: list[Statement] = []
+        for statement in statements:
+            match statement:
+                case For(body=body):
+                    statement = replace(statement, body=self.statements(body, inside=True))
+                case If(body=body):
+                    statement = replace(statement, body=self.statements(body, inside=inside))
+                case Reduce() if not statement.grid_axes and statement.scratch.name in self.once:
+                    result += self._reduce(statement) if inside else [_alone(statement)]
+                    continue
+            result.append(statement)
+        return tuple(result)
+
+    def _reduce(self, reduce: Reduce) -> list[Statement]:
+        cursor = Cursor(f"{reduce.buffers[0].name}_half", 1)
+        self.cursors.append(cursor)
+        scratch = replace(reduce.scratch, size=integers.mul(reduce.scratch.size, 2))
+        self.made[scratch.name] = scratch
+        half = integers.floordiv(reduce.scratch.size, self.groups)
+        fresh = integers.mul(cursor.phase, half)
+        return [replace(reduce, scratch=scratch, fresh=fresh), Advance(cursor)]
+
+
+def _alone(reduce: Reduce) -> Reduce:
+    fresh: Expr = integers.ZERO
+    return replace(reduce, fresh=fresh)
+
+
+def _whole(statements: tuple[Statement, ...], halves: _Halves) -> tuple[Statement, ...]:
+    """A body with its reductions changed, behind the start of their cursors."""
+    halves.cursors = []
+    body = halves.statements(statements, inside=False)
+    start = 0
+    while start < len(body) and isinstance(body[start], InitBarriers | Synchronize):
+        start += 1
+    return (*body[:start], *map(Begin, halves.cursors), *body[start:])
