@@ -208,8 +208,8 @@ class Reduce(Statement):
     among those of one segment does; `last` is then true in it alone.
 
     Attributes:
-        fresh: first element of the scratch, of that of a group, which no thread reads any more; None
-            where threads meet before they write the scratch.
+        fresh: first element of the scratch, or of a group's part of it, that no thread reads any
+            more; None where threads meet before they write the scratch.
     """
 
     collective: ClassVar[bool] = True

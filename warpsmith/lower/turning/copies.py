@@ -13,7 +13,6 @@ from warpsmith.kernel.rings import Advance, Cursor, Slots, TileCopy
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.turning.parts import Statements, in_slots, unwrapped
 
-
 CARRIED = 8
 """Elements of a slot in registers that are rather moved each turn than known by unrolling."""
 
