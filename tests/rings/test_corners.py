@@ -192,11 +192,11 @@ def test_register_rings_of_stages_that_do_not_divide_each_other() -> None:
         z.axis(-1).parallelize(ParallelType.block_x)
         fd.sched.parallelize_like(z)
         fd.sched.inline_at(z, 1)
-        for stages, cache in enumerate(caches, 2):
+        for stages, cache in enumerate(caches, 3):
             cache.circular_buffer(stages)
     generator = np.random.default_rng(7)
     for extent in (1, 64, 1000, 3001):
         inputs = [generator.standard_normal(extent).astype(np.float32) for _ in range(2)]
         np.testing.assert_array_equal(fd.manual_execute(inputs)[0], inputs[0] + inputs[1])
     text = cuda_text(lower(fd.fusion, "k", DataType.Int32))
-    assert "i0s = 0; i0s < 6" in text
+    assert "i0s = 0; i0s < 12" in text
