@@ -17,7 +17,9 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.clusters import (
     RANK,
+    AnnounceStart,
     ArriveRemote,
+    AwaitStart,
     LoadRemote,
     ReleaseRemote,
     StoreAsync,
@@ -101,6 +103,8 @@ OF_D = Element(D, N)
 
 STATEMENTS: tuple[tuple[Statement, tuple[Buffer, ...], tuple[Buffer, ...], str], ...] = (
     (SynchronizeCluster("words"), (), (), "synchronize the cluster  (words)"),
+    (AnnounceStart(), (), (), "say that the block has started"),
+    (AwaitStart(), (), (), "await the start of all blocks"),
     (StoreRemote(A, N, OF_D, PEER), (A,), (D,), "A[n] of block peer = D[n]"),
     (LoadRemote(A, N, B, SLOT, PEER), (A,), (B,), "A[n] = B[slot] of block peer"),
     (
@@ -136,7 +140,7 @@ def test_every_expression_is_rewritten(statement: Statement) -> None:
 
 def test_what_is_for_whole_warps_or_blocks() -> None:
     together = {type(s) for s, *_ in STATEMENTS if s.collective}
-    assert together == {SynchronizeCluster, ReleaseRemote}
+    assert together == {AnnounceStart, AwaitStart, SynchronizeCluster, ReleaseRemote}
 
 
 def test_launches_and_waits_as_text() -> None:

@@ -11,8 +11,9 @@ from tests.support import cluster_roles as roles
 from tests.support.cluster_kernels import RowSum, without
 from tests.support.cluster_roles import RoleSum
 from warpsmith.errors import ProtocolError
-from warpsmith.kernel.clusters import SynchronizeCluster
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.ir import integers
+from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
+from warpsmith.kernel.nodes import If, Kernel, Statement
 from warpsmith.kernel.roles import Branch
 from warpsmith.protocol import check
 
@@ -75,3 +76,37 @@ def test_blocks_may_not_meet_inside_a_role() -> None:
     with pytest.raises(ProtocolError, match="to meet inside a role") as failure:
         check(replace(kernel, body=inside), {})
     assert failure.value.code == "WS0911"
+
+
+def pushed(*starts: Statement) -> Kernel:
+    """A kernel that exchanges once, with other statements in place of its first meeting."""
+    return without(RowSum("push", 2).kernel(), sums.STARTED, *starts)
+
+
+def test_a_start_is_announced_and_awaited() -> None:
+    assert check(pushed(AnnounceStart(), AwaitStart()), {}).steps > 0
+
+
+@pytest.mark.parametrize(
+    ("starts", "words"),
+    [
+        ((AwaitStart(),), "is awaited, and was not announced"),
+        ((AwaitStart(), AnnounceStart()), "is awaited, and was not announced"),
+        ((AnnounceStart(),), "is not awaited before blocks meet"),
+        ((AnnounceStart(), AnnounceStart(), AwaitStart()), "is announced twice"),
+        (
+            (AnnounceStart(), If(integers.TRUE, (AwaitStart(),), uniform=True)),
+            "is announced or awaited under a condition or in a loop",
+        ),
+    ],
+)
+def test_a_start_without_its_pair(starts: tuple[Statement, ...], words: str) -> None:
+    with pytest.raises(ProtocolError, match=words) as failure:
+        check(pushed(*starts), {})
+    assert failure.value.code == "WS0911"
+
+
+def test_a_start_that_is_never_awaited() -> None:
+    kernel = RowSum("push", 2).kernel()
+    with pytest.raises(ProtocolError, match="is never awaited"):
+        check(replace(kernel, body=(*kernel.body, AnnounceStart())), {})

@@ -16,7 +16,14 @@ from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.clusters import StoreRemote, SynchronizeCluster, rank_in
+from warpsmith.kernel.clusters import (
+    MEETINGS,
+    AnnounceStart,
+    AwaitStart,
+    StoreRemote,
+    SynchronizeCluster,
+    rank_in,
+)
 from warpsmith.kernel.nodes import If, Kernel, Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.order import meets_apart
@@ -144,8 +151,8 @@ def test_threads_alone_need_no_reduction_of_the_block() -> None:
 
 def test_a_reduction_takes_one_meeting_besides_the_first() -> None:
     kernel = lowered(SCHEDULES["two"])
-    meetings = [s for s in walk(kernel.body) if isinstance(s, SynchronizeCluster)]
-    assert len(meetings) == 2
+    meetings = [type(s) for s in walk(kernel.body) if isinstance(s, MEETINGS)]
+    assert meetings == [AnnounceStart, AwaitStart, SynchronizeCluster]
 
 
 def test_blocks_that_meet_apart_are_found() -> None:

@@ -72,7 +72,7 @@ class Peers:
         members[clusters, self.ranks] = np.arange(len(x))
         self._blocks = members[clusters]
         self._watched: list[Accesses] = []
-        self._started = self._reached = False
+        self._started = self._reached = self._announced = False
 
     def watch(self, memory: Memory) -> None:
         """Look at what blocks do to a shared buffer from now on."""
@@ -89,8 +89,22 @@ class Peers:
         self._reached = True
         return self._blocks[blocks, ranks]
 
+    def announced(self) -> None:
+        """All threads have said that their block has started."""
+        if self._announced:
+            raise Fault("a start is announced twice")
+        self._announced = True
+
+    def awaited(self) -> None:
+        """All threads have waited for the start of all blocks."""
+        if not self._announced:
+            raise Fault("a start is awaited that was not announced")
+        self._started, self._announced = True, False
+
     def met(self) -> None:
         """All threads of each cluster have met."""
+        if self._announced:
+            raise Fault("blocks meet, and a start was announced that nobody awaited")
         self._started, self._reached = True, False
         for accesses in self._watched:
             accesses.met()

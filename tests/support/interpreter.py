@@ -30,7 +30,14 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, evaluate
-from warpsmith.kernel.clusters import RANK, LoadRemote, StoreRemote, SynchronizeCluster
+from warpsmith.kernel.clusters import (
+    RANK,
+    AnnounceStart,
+    AwaitStart,
+    LoadRemote,
+    StoreRemote,
+    SynchronizeCluster,
+)
 from warpsmith.kernel.nodes import (
     Accumulate,
     Buffer,
@@ -221,6 +228,10 @@ class _Machine:
             case SynchronizeCluster():
                 self._one(Synchronize(), mask)
                 self._peers.met()
+            case AnnounceStart():
+                self._peers.announced()
+            case AwaitStart():
+                self._peers.awaited()
             case StoreRemote(buffer=buffer, index=index, value=value, rank=rank):
                 cell = self._typed(value, buffer, mask)
                 self._store(buffer, index, cell, mask, rank=rank)

@@ -11,7 +11,7 @@ from tests.support.meeting_kernels import Meeting
 from tests.support.meeting_parts import COLUMNS, DEPTH, HALF, ROWS, SUMS, THREADS, Body
 from tests.support.memory import NUMPY_TYPES
 from tests.support.simulating import Contents, reported
-from warpsmith.kernel.clusters import SynchronizeCluster
+from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
 from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts
 from warpsmith.kernel.rings import (
@@ -29,6 +29,8 @@ from warpsmith.kernel.traversal import children
 SCHEDULES = 16
 
 PLANNED = (
+    AnnounceStart,
+    AwaitStart,
     InitBarriers,
     Synchronize,
     SynchronizeCluster,

@@ -10,10 +10,13 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.clusters import (
+    MEETINGS,
     MOST,
     RANK,
     REMOTE,
+    AnnounceStart,
     ArriveRemote,
+    AwaitStart,
     LoadRemote,
     ReleaseRemote,
     StoreAsync,
@@ -25,7 +28,7 @@ from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import expressions, walk
 from warpsmith.kernel.waits import WatchedAwait
 
-OF_CLUSTERS = (SynchronizeCluster, *REMOTE)
+OF_CLUSTERS = (*MEETINGS, *REMOTE)
 """Statements that `cluster_lines` prints, besides waits of the whole cluster."""
 
 
@@ -74,11 +77,12 @@ def cluster_lines(statement: Statement, value: ValueText, team: Team | None) -> 
         team: that runs it; None for the one thread of a single role.
     """
     match statement:
-        case SynchronizeCluster(why=why):
+        case AnnounceStart() | AwaitStart() | SynchronizeCluster():
             if team is None or team.pieces:
-                raise InternalError("SynchronizeCluster is for all threads, and stands in a role")
+                what = type(statement).__name__
+                raise InternalError(f"{what} is for all threads, and stands in a role")
             value.pieces.add("cluster")
-            return [f"ws_cluster_meet();{f'  // {why}' if why else ''}"]
+            return [_meeting(statement)]
         case StoreRemote(buffer=buffer, index=index, value=stored, rank=rank):
             value.pieces.add("remote")
             place = _place(buffer, index, value)
@@ -113,6 +117,15 @@ def cluster_lines(statement: Statement, value: ValueText, team: Team | None) -> 
             value.pieces.add("remote_barrier")
             return [f"ws_cluster_wait({_waited(statement, value)});"]
     raise InternalError(f"{type(statement).__name__} is no statement about clusters")
+
+
+def _meeting(statement: AnnounceStart | AwaitStart | SynchronizeCluster) -> str:
+    match statement:
+        case AnnounceStart():
+            return "ws_cluster_started();"
+        case AwaitStart():
+            return "ws_cluster_await_start();"
+    return f"ws_cluster_meet();{f'  // {statement.why}' if statement.why else ''}"
 
 
 def _waited(wait: Await, value: ValueText) -> str:

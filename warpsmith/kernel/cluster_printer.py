@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from warpsmith.kernel.clusters import (
+    AnnounceStart,
     ArriveRemote,
+    AwaitStart,
     LoadRemote,
     ReleaseRemote,
     StoreAsync,
@@ -16,6 +18,10 @@ from warpsmith.kernel.nodes import Statement
 def cluster_text(statement: Statement) -> str | None:
     """One statement of `kernel/clusters.py`; None for any other."""
     match statement:
+        case AnnounceStart():
+            return "say that the block has started"
+        case AwaitStart():
+            return "await the start of all blocks"
         case SynchronizeCluster(why=why):
             return f"synchronize the cluster  ({why})"
         case StoreRemote(buffer=b, index=index, value=value, rank=rank):

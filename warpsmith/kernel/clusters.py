@@ -52,6 +52,28 @@ class SynchronizeCluster(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class AnnounceStart(Statement):
+    """All threads say that their block has started: `barrier.cluster.arrive.relaxed`.
+
+    Before the blocks of the cluster meet, each of them comes by one `AwaitStart`. The two order
+    nothing that is done to memory, and stand in no loop, condition or role.
+    """
+
+    collective: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitStart(Statement):
+    """Wait until all threads of all blocks have come by `AnnounceStart`: `barrier.cluster.wait`."""
+
+    collective: ClassVar[bool] = True
+
+
+MEETINGS = (AnnounceStart, AwaitStart, SynchronizeCluster)
+"""Statements at which the threads of all blocks take part."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoreRemote(Statement):
     """`st.shared::cluster`: `buffer[index] = value` in the block with that rank."""
 

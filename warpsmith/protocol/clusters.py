@@ -11,7 +11,10 @@ from __future__ import annotations
 from typing import NoReturn
 
 from warpsmith.kernel.clusters import (
+    MEETINGS,
+    AnnounceStart,
     ArriveRemote,
+    AwaitStart,
     ReleaseRemote,
     StoreAsync,
     SynchronizeCluster,
@@ -19,7 +22,7 @@ from warpsmith.kernel.clusters import (
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.rings import Await
 from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import walk
+from warpsmith.kernel.traversal import children, walk
 from warpsmith.protocol.rules import Break, Broken, Rule
 
 
@@ -27,13 +30,15 @@ def check_clusters(kernel: Kernel) -> None:
     """Check what needs no run.
 
     Raises:
-        Broken: blocks arrive at each other's barriers, or are to meet inside a role.
+        Broken: blocks arrive at each other's barriers, are to meet inside a role, or wait for a
+            start that they did not announce, or that not all of them come by.
     """
+    _check_start(kernel)
     for statement in kernel.body:
         role = (statement.role.name,) if isinstance(statement, Branch) else ()
         for each in walk((statement,)):
             match each:
-                case SynchronizeCluster() if role:
+                case AnnounceStart() | AwaitStart() | SynchronizeCluster() if role:
                     _broken(
                         Rule.MEETING,
                         "the blocks of a cluster are to meet inside a role",
@@ -46,6 +51,35 @@ def check_clusters(kernel: Kernel) -> None:
                     _refused(f"bytes for {barrier.name} of another block", role, barrier.name)
                 case Await(barrier=barrier, of_cluster=True):
                     _refused(f"a wait for other blocks at {barrier.name}", role, barrier.name)
+
+
+def _check_start(kernel: Kernel) -> None:
+    """One barrier serves all meetings: each arrival is followed by its own wait."""
+    announced = False
+    for statement in kernel.body:
+        inside = [] if isinstance(statement, Branch) else list(walk(children(statement)))
+        if any(isinstance(each, AnnounceStart | AwaitStart) for each in inside):
+            _unpaired("is announced or awaited under a condition or in a loop")
+        match statement:
+            case AnnounceStart() if announced:
+                _unpaired("is announced twice")
+            case AwaitStart() if not announced:
+                _unpaired("is awaited, and was not announced")
+            case AnnounceStart() | AwaitStart():
+                announced = not announced
+            case _ if announced and any(isinstance(s, MEETINGS) for s in (statement, *inside)):
+                _unpaired("is not awaited before blocks meet")
+    if announced:
+        _unpaired("is never awaited")
+
+
+def _unpaired(what: str) -> NoReturn:
+    _broken(
+        Rule.MEETING,
+        f"the start of a block {what}",
+        "it is announced once and awaited once, before blocks of the cluster meet",
+        (),
+    )
 
 
 def _refused(what: str, roles: tuple[str, ...], barrier: str) -> NoReturn:

@@ -16,6 +16,15 @@ __device__ __forceinline__ void ws_cluster_meet() {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+// They let each other know that they have started, and order nothing by that.
+__device__ __forceinline__ void ws_cluster_started() {
+    __syncwarp();
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void ws_cluster_await_start() {
+    __syncwarp();
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 // What this thread wrote to their shared memory is there for their TMA units and tensor cores, once
 // they have met.
 __device__ __forceinline__ void ws_cluster_fence_async() {

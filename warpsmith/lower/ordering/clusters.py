@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from warpsmith.ir.domains import MemoryType
-from warpsmith.kernel.clusters import SynchronizeCluster
+from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
 from warpsmith.kernel.nodes import Synchronize
 from warpsmith.lower.ordering.edges import Hazard, of_cluster
 from warpsmith.lower.ordering.guards import Guard
 from warpsmith.lower.ordering.scopes import Scope, Site
-from warpsmith.lower.ordering.touches import Touch, touches
 from warpsmith.lower.ordering.tree import Node, common, inside, straight
 
 _STARTED = SynchronizeCluster("all blocks have started")
@@ -38,61 +36,42 @@ def _between(first: Node, second: Node, guard: Guard, what: str) -> Node:
 
 
 def meet_around(scope: Scope, own: Sequence[Site]) -> None:
-    """Let blocks meet before the first access of another one's memory, which has to run, and
-    behind the last one, for it has to run until then.
+    """Let blocks know before the first access of another one's memory that it has started, and
+    meet behind the last one, for it has to run until then.
     """
     remote = [site.node for site in own if site.touch.remote]
     if not remote:
         return
-    start, end = _started(scope.root), scope.root.last(_OVER)[0]
+    start, end = scope.root.first(_STARTED)[0], scope.root.last(_OVER)[0]
     if all(_met(straight(start, node)) is not None for node in remote):
         start.remove()
-    else:
-        _joined(start, remote)
+    elif not _joined(start, remote):
+        _announced(start, remote)
     if all(any(of_cluster(n.statement) for n in straight(node, end)) for node in remote):
         end.remove()
-
-
-def _started(root: Node) -> Node:
-    """A meeting behind the loads with which the kernel begins: blocks wait while these come."""
-    assert root.body is not None
-    loads: list[Node] = []
-    for node in root.body:
-        if not all(map(_only_loads, node.walk())):
-            break
-        if any(touch.buffer.memory is MemoryType.global_ for touch in _touched(node)):
-            loads.append(node)
-    return loads[-1].after(_STARTED)[0] if loads else root.first(_STARTED)[0]
-
-
-def _touched(node: Node) -> Iterator[Touch]:
-    for each in node.walk():
-        if each.statement is not None:
-            yield from touches(each.statement)
-
-
-def _only_loads(node: Node) -> bool:
-    """Whether a statement needs nothing but global memory, and changes registers only."""
-    statement = node.statement
-    assert statement is not None
-    if statement.collective:
-        return False
-    return all(
-        touch.buffer.memory is (MemoryType.local if touch.writes else MemoryType.global_)
-        for touch in touches(statement)
-    )
 
 
 def _met(way: Iterable[Node]) -> Node | None:
     return next((n for n in way if isinstance(n.statement, SynchronizeCluster)), None)
 
 
-def _joined(start: Node, remote: Sequence[Node]) -> None:
+def _joined(start: Node, remote: Sequence[Node]) -> bool:
     """Let a meeting of the block before all these accesses, if any, be one of the cluster."""
     for node in start.siblings:
         if any(access in node.walk() for access in remote):
-            return
+            return False
         if isinstance(node.statement, Synchronize):
             node.statement = replace(_STARTED, why=f"{node.statement.why}, {_STARTED.why}")
             start.remove()
-            return
+            return True
+    return False
+
+
+def _announced(start: Node, remote: Sequence[Node]) -> None:
+    """Let blocks go on once they have started, and wait before the first of these accesses."""
+    assert start.parent is not None
+    tops = [inside(access, start.parent) for access in remote]
+    first = min(tops, key=lambda node: node.place)
+    if first.place > 1:
+        start.statement = AnnounceStart()
+        first.before(AwaitStart())

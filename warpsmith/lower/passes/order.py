@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.clusters import RANK, SynchronizeCluster
+from warpsmith.kernel.clusters import MEETINGS, RANK
 from warpsmith.kernel.nodes import For, If, Kernel, Statement
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import children, walk
@@ -76,7 +76,7 @@ def sync_inside_branch(kernel: Kernel) -> bool:
 def meets_apart(kernel: Kernel) -> bool:
     """Whether blocks of a cluster meet where some of them may not come by, which would hang."""
     return any(
-        isinstance(inner, SynchronizeCluster)
+        isinstance(inner, MEETINGS)
         for statement in walk(kernel.body)
         if any(_tells_blocks_apart(expr) for expr in _ways(statement))
         for inner in walk(children(statement))
