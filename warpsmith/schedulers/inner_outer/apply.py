@@ -34,9 +34,11 @@ GRID, TURN, SIDE = 0, 1, 2
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) -> None:
     """Loops of every tensor that walks rows, K kept and R reduced:
 
-    `[K grid_x, K serial, K block_y, K unroll | R serial, R unroll, R block_x, R vector]`
+    `[K grid_x, K serial, K block_y, K unroll | R cluster_x, R serial, R unroll, R block_x,
+    R vector]`
 
-    The first unrolled loop is there for several rows a thread. A block goes round the rows; within
+    The first unrolled loop is there for several rows a thread, the cluster's for rows of several
+    blocks. A block goes round the rows; within
     one turn it does what rows that stay in registers ask for (`normalization/apply.py`). Sums of
     columns have the same loops and reduce K: over the turns in registers that live outside that
     loop, then across block_y. With a ring, the TMA unit brings whole rows to shared memory,
@@ -67,9 +69,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
         fusion.divisors |= {(Symbol(BLOCKS, low=1), params.block_y)}
     _divide_rows(first, rows, params)
     elements = params.unroll * params.block_x * params.vector
-    divide_rows(fusion, tiles, first, elements)
+    divide_rows(fusion, tiles, first, elements, params.cluster)
     divide_weights(fusion, kept, elements)
-    _divide_row(fusion, first, row, rows, params)
+    _divide_row(fusion, first, SIDE + 1 + _several(params), rows, params)
     for column in columns:
         _divide_columns(fusion, column, domains, rows, params)
     apart = {*map(id, columns), *map(id, tiles), *map(id, kept), *results}
@@ -84,7 +86,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
         rfactor(tensor, [row + 1])
     running = list(columns)
     if not params.warp_specialize:
-        turns = [TURN, *range(SIDE + 1, row)]
+        turns = [TURN, *range(SIDE + 1, SIDE + 1 + _several(params))]
         running = [rfactor(column, turns)[0] for column in columns]
     stores = [t for t in fusion.computed if id(t) in results]
     if params.warp_specialize:
@@ -135,14 +137,16 @@ def _tiles(
 
 
 def loops_of(params: InnerOuterParams) -> tuple[ParallelType, ...]:
-    """Blocks, turns of a block, rows that it has at a time; then a row: its one part, accesses of
-    a thread, threads, elements of an access."""
-    several = (ParallelType.unroll,) if params.kept_unroll > 1 else ()
+    """Blocks, turns of a block, rows that it has at a time, blocks of a row; then what a block has
+    of a row: its one part, accesses of a thread, threads, elements of an access."""
+    several = (ParallelType.unroll,) * _several(params)
+    shared = (ParallelType.cluster_x,) if params.cluster > 1 else ()
     return (
         ParallelType.grid_x,
         ParallelType.serial,
         ParallelType.block_y,
         *several,
+        *shared,
         ParallelType.serial,
         ParallelType.unroll,
         ParallelType.block_x,
@@ -150,8 +154,13 @@ def loops_of(params: InnerOuterParams) -> tuple[ParallelType, ...]:
     )
 
 
+def _several(params: InnerOuterParams) -> int:
+    """Loops over rows of a thread: one, or none."""
+    return int(params.kept_unroll > 1)
+
+
 def row_start(params: InnerOuterParams) -> int:
-    """Place of the first loop inside a row."""
+    """Place of the first loop inside what a block has of a row."""
     return len(loops_of(params)) - 4
 
 
@@ -240,7 +249,7 @@ def _divide_columns(
     _arrange(tensor, [domains.group(each), domains.group(turns), *run], domains)
     _merge_run(tensor, rows)
     _divide_turns(tensor, params)
-    _divide_row(fusion, tensor, row_start(params), rows, params)
+    _divide_row(fusion, tensor, SIDE + 1 + _several(params), rows, params)
 
 
 def _divide_store(
@@ -267,16 +276,21 @@ def _merge_run(tensor: TensorView, rows: Rows) -> None:
 def _divide_row(
     fusion: Fusion, tensor: TensorView, start: int, rows: Rows, params: InnerOuterParams
 ) -> None:
-    """The loops of a row, from `start` on: `[part, unroll, block_x, vector]`."""
+    """The loops of a row, from `start` on: `[cluster, part, unroll, block_x, vector]`."""
     split(tensor, -1, params.vector)
     _merge_all(tensor, start, len(tensor.loop) - 1)
     vectors = DomainMap(fusion).extent_of(tensor.loop[start])
     threads = params.unroll * params.block_x
-    fusion.limits |= {(vectors, threads)}
+    fusion.limits |= {(vectors, params.cluster * threads)}
     if params.whole:
-        fusion.divisors |= {(vectors, threads)}
-    split(tensor, start, threads)
-    split(tensor, start + 1, params.block_x)
+        fusion.divisors |= {(vectors, params.cluster * threads)}
+    split(tensor, start, params.cluster * threads)
+    inside = start + 1
+    if params.cluster > 1:
+        split(tensor, inside, threads)
+        reorder(tensor, {inside: start})
+        inside += 1
+    split(tensor, inside, params.block_x)
 
 
 def _merge_all(tensor: TensorView, start: int, end: int) -> None:

@@ -48,6 +48,13 @@ SHARED_PER_SM = 227 * 1024
 SHARED_FIXED = 3072
 """Bytes of shared memory of a block besides rings and the sums across block_y."""
 
+CLUSTERS = (1, 2, 4, 8, 16)
+"""Blocks over which a row may be spread."""
+
+CLUSTERED_SMS = 128
+"""Multiprocessors of an H200 on which clusters of four blocks and more run: they come in groups of
+16 and 18, and a cluster lies in one group."""
+
 MOST_ELEMENTS = 64
 """Elements of a row in one thread: all loops over them are unrolled."""
 
@@ -59,7 +66,7 @@ class InnerOuterParams:
     Attributes:
         vector: adjacent elements per thread and access.
         unroll: accesses of a row and input per thread, all issued before the first use.
-        block_x: threads of a row.
+        block_x: threads of a block that a row has.
         block_y: rows that a block has at a time.
         blocks_per_sm: blocks that a multiprocessor holds at once.
         whole: the threads' vectors are exactly the row's, so that none needs a predicate.
@@ -71,6 +78,7 @@ class InnerOuterParams:
         kept_unroll: rows of a turn in a thread, which are reduced together.
         reread: rows are read from their slot again for each stage, not kept in registers.
         weights_in_shared: what all rows share stays in shared memory, not in registers.
+        cluster: blocks that share a row; 1 where it is one block's.
     """
 
     vector: int
@@ -87,6 +95,7 @@ class InnerOuterParams:
     kept_unroll: int = 1
     reread: bool = False
     weights_in_shared: bool = False
+    cluster: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +152,7 @@ def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
     if _best(rows, residents, problem) is None:
         return (
             f"rows of {length} elements and the sums of their columns do not fit in the registers "
-            "of one block"
+            f"of {CLUSTERS[-1]} blocks"
         )
     return ""
 
@@ -172,7 +181,7 @@ def no_ring(rows: Rows, params: InnerOuterParams, problem: Problem) -> str:
             continue
         if False in memory.contiguity or not problem.aligned(memory, 16 // memory.dtype.size):
             return f"{memory.name} is not contiguous, or not aligned to 16 bytes"
-        size = length * memory.dtype.size
+        size = length // params.cluster * memory.dtype.size
         if size % 16 or (size < RING_ROW_BYTES and problem.rings != "prefer"):
             return f"rows of {size} bytes are too short, or no multiple of 16"
     if _slots(rows, params, problem) < 2:
@@ -182,7 +191,7 @@ def no_ring(rows: Rows, params: InnerOuterParams, problem: Problem) -> str:
 
 def _slots(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
     """Slots of a block's ring: enough to have memory busy, as many as fit."""
-    slot = params.block_y * _length(rows, problem) * rows.loaded
+    slot = params.block_y * (_length(rows, problem) // params.cluster) * rows.loaded
     elements = params.block_x * params.unroll * params.vector
     sums = _shared_sums(rows, elements, params.block_y)
     room = SHARED_PER_SM // params.blocks_per_sm - SHARED_FIXED - sums
@@ -191,9 +200,14 @@ def _slots(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
 
 
 def blocks(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
-    """Blocks that go round the rows: all that run at once, unless there are fewer rows."""
+    """Blocks, or clusters, that go round the rows: all that run at once, unless there are fewer
+    rows.
+    """
     kept = math.prod(problem.size(axis.extent) for axis in rows.axes if not axis.is_reduction)
-    wanted = params.blocks_per_sm * problem.target.sm_count
+    multiprocessors = problem.target.sm_count
+    if params.cluster > 2:
+        multiprocessors = min(multiprocessors, CLUSTERED_SMS)
+    wanted = max(1, params.blocks_per_sm * multiprocessors // params.cluster)
     count = max(1, min(wanted, -(-kept // (params.block_y * params.kept_unroll))))
     return count * params.block_y if params.warp_specialize else count
 
@@ -204,8 +218,22 @@ def _shared_sums(rows: Rows, elements: int, block_y: int) -> int:
 
 
 def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
-    """The first way to keep a row that has enough in flight, else the one that has most."""
-    vector, length = rows.run.vector(problem), _length(rows, problem)
+    """A row in as few blocks as can keep it."""
+    for cluster in CLUSTERS:
+        found = _spread(rows, residents, problem, cluster)
+        if found is not None:
+            return found
+    return None
+
+
+def _spread(
+    rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int
+) -> InnerOuterParams | None:
+    """The first way to keep a row in so many blocks that has enough in flight, else the one that
+    has most.
+    """
+    vector, whole = rows.run.vector(problem), _length(rows, problem)
+    length = -(-whole // (cluster * vector)) * vector
     best: tuple[tuple[float, ...], InnerOuterParams] | None = None
     for number, choice in enumerate(residents):
         for block_x, unroll in _shapes(-(-length // vector)):
@@ -222,7 +250,7 @@ def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerO
             resident = blocks_per_sm * block_y * length * rows.loaded
             busy = min(1.0, resident / ENOUGH_BYTES) * min(1.0, warps / ENOUGH_WARPS)
             merit = (
-                busy if covered == length else busy / 2,  # rings are for whole rows only
+                busy if cluster * covered == whole else busy / 2,  # rings are for whole rows only
                 -number,
                 -covered,
                 min(2, blocks_per_sm),
@@ -235,10 +263,11 @@ def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerO
                     block_x=block_x,
                     block_y=block_y,
                     blocks_per_sm=blocks_per_sm,
-                    whole=covered == length,
+                    whole=cluster * covered == whole,
                     late=choice.late,
                     again=choice.again,
                     vectorized=rows.run.vectorized(problem, vector),
+                    cluster=cluster,
                 )
                 best = merit, params
     return None if best is None else best[1]

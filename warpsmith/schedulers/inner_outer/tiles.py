@@ -35,12 +35,12 @@ def copies_of(fusion: Fusion, cached: Cached, tiles: Iterable[TensorView]) -> li
 
 
 def divide_rows(
-    fusion: Fusion, tiles: Iterable[TensorView], reference: TensorView, whole: int
+    fusion: Fusion, tiles: Iterable[TensorView], reference: TensorView, whole: int, cluster: int
 ) -> None:
-    """The rows of a turn, of which one copy moves each: `whole` elements."""
+    """The rows of a turn, of which one copy moves what a block has of each: `whole` elements."""
     for tile in tiles:
         transform_like(reference, [tile])
-        _as_one_copy(fusion, tile, whole)
+        _as_one_copy(fusion, tile, whole, cluster)
         parallelize(tile, 0, ParallelType.grid_x)
 
 
@@ -53,11 +53,14 @@ def divide_weights(fusion: Fusion, tiles: Iterable[TensorView], whole: int) -> N
         set_role(tile, LOAD)
 
 
-def _as_one_copy(fusion: Fusion, tile: TensorView, whole: int) -> None:
+def _as_one_copy(fusion: Fusion, tile: TensorView, whole: int, cluster: int = 1) -> None:
     extent = DomainMap(fusion).extent_of(tile.loop[-1])
-    fusion.divisors |= {(extent, whole)}
-    fusion.limits |= {(extent, whole)}
-    split(tile, -1, whole)
+    fusion.divisors |= {(extent, cluster * whole)}
+    fusion.limits |= {(extent, cluster * whole)}
+    split(tile, -1, cluster * whole)
+    if cluster > 1:
+        split(tile, -1, whole)
+        parallelize(tile, -2, ParallelType.cluster_x)
     parallelize(tile, -1, ParallelType.tma)
 
 

@@ -1,0 +1,103 @@
+"""Norms backward whose rows the blocks of a cluster share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.schedulers.test_inner_outer import (
+    PROGRAMS,
+    Case,
+    explained,
+    layer_norm_backward,
+    on_simulator,
+    rms_norm_backward,
+)
+from warpsmith import knobs
+from warpsmith.schedulers.inner_outer import heuristic
+
+
+def check(program: Any, case: Case, rings: Any = "auto") -> None:
+    inputs = case.inputs(program)
+    for result, expected in zip(
+        on_simulator(program, inputs, rings), case.expected(program), strict=True
+    ):
+        np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("program", "dtype", "shape"),
+    [
+        *((program, "bfloat16", (5, 1024)) for program in PROGRAMS),
+        (layer_norm_backward, "float32", (300, 64)),
+        (rms_norm_backward, "float32", (3, 1030)),
+    ],
+)
+def test_against_float64_in_two_blocks(
+    program: Any, dtype: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are loaded ahead, several a turn; more rows than clusters; rows of any length."""
+    monkeypatch.setattr(heuristic, "CLUSTERS", (2,))
+    case = Case(shape, dtype)
+    check(program, case, "prefer")
+    first = explained(program, case.inputs(program)).split("kernel 1")[0]
+    assert "2 blocks run at once" in first
+
+
+@pytest.mark.parametrize("blocks", [3, 16])
+def test_any_number_of_blocks(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heuristic, "CLUSTERS", (blocks,))
+    check(layer_norm_backward, Case((5, 48 * blocks), "float32"), "prefer")
+
+
+@pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward])
+def test_any_order_of_blocks_is_clean(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heuristic, "CLUSTERS", (4,))
+    inputs = Case((70, 1024), "bfloat16").inputs(program)
+    with knobs.scope(rings="prefer"):
+        found = warpsmith.verify(warpsmith.fuse(program), list(inputs), schedules=4)
+    assert found.verdict == "clean", found
+
+
+def test_no_rows_sum_to_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heuristic, "CLUSTERS", (2,))
+    case = Case((0, 64), "float32")
+    dx, dw, db = on_simulator(layer_norm_backward, case.inputs(layer_norm_backward))
+    assert dx.shape == (0, 64)
+    assert not dw.any()
+    assert not db.any()
+
+
+@pytest.mark.parametrize(
+    ("program", "dtype", "columns", "blocks"),
+    [
+        (rms_norm_backward, "bfloat16", 16384, 1),
+        (rms_norm_backward, "bfloat16", 24576, 2),
+        (layer_norm_backward, "bfloat16", 32768, 2),
+        (layer_norm_backward, "bfloat16", 262144, 16),
+        (rms_norm_backward, "float32", 24576, 2),
+        (layer_norm_backward, "float32", 65536, 8),
+    ],
+)
+def test_as_few_blocks_as_hold_a_row_and_nothing_spills(
+    program: Any, dtype: str, columns: int, blocks: int
+) -> None:
+    compiled = warpsmith.fuse(program).lower(*Case((2, columns), dtype).inputs(program)).compile()
+    first = compiled.explain().split("kernel 1")[0]
+    assert f"cluster={blocks}" in first
+    assert "no ring" not in first
+    assert compiled.n_spills == 0
+
+
+def test_clusters_that_run_at_once_go_round_the_rows() -> None:
+    """Clusters of two lie on all 132 multiprocessors, those of more only in groups of 16."""
+
+    def grid(columns: int) -> str:
+        inputs = Case((70, columns), "bfloat16").inputs(rms_norm_backward)
+        return next(s for s in explained(rms_norm_backward, inputs).splitlines() if "grid" in s)
+
+    assert "grid (66, 1, 2)" in grid(24576)
+    assert "grid (32, 1, 4)" in grid(65536)
