@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warpsmith import knobs, ops, testing
+    from warpsmith import nn as nn
     from warpsmith.errors import (
         ArgumentError,
         CompileError,
@@ -55,7 +56,8 @@ __all__ = [
     "verify",
 ]
 
-_MODULES = ("knobs", "ops", "testing")
+_MODULES = ("knobs", "nn", "ops", "testing")
+"""`nn` needs torch, so that a star import leaves it out."""
 _HOMES = {
     "CacheOp": "warpsmith.ir.copies",
     "DataType": "warpsmith.ir.dtypes",

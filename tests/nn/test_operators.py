@@ -1,0 +1,168 @@
+"""What torch sees of the training doors: compiled, traced, differentiated in other ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from tests.support.gradients import drawn, tuple_of, with_gradients
+from warpsmith import knobs, nn
+from warpsmith.errors import WarpsmithError
+from warpsmith.nn import functional, operators
+
+ROW = (16,)
+
+
+@pytest.fixture(autouse=True)
+def _on_numpy() -> Iterator[None]:
+    with knobs.scope(device="reference"):
+        yield
+    torch._dynamo.reset()
+
+
+def layer(x: Any, weight: Any, bias: Any) -> Any:
+    return functional.layer_norm(x, ROW, weight, bias)
+
+
+def added(x: Any, residual: Any, weight: Any) -> Any:
+    return functional.add_rms_norm(x, residual, ROW, weight)
+
+
+def twice(x: Any) -> Any:
+    return functional.log_softmax(functional.softmax(x * 2, 0), 1)
+
+
+CASES: list[tuple[Callable[..., Any], tuple[tuple[int, ...], ...], bool]] = [
+    (layer, ((4, 3, 16), ROW, ROW), True),
+    (added, ((4, 16), (4, 16), ROW), False),
+    (twice, ((4, 16),), True),
+]
+
+
+@pytest.mark.parametrize(("function", "shapes", "dynamic"), CASES)
+def test_compiled_whole_is_the_same(
+    function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], dynamic: bool
+) -> None:
+    compiled = torch.compile(function, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for rows in (4, 7):
+        inputs = [
+            drawn((rows, *shape[1:]) if shape != ROW else ROW, torch.float32, k)
+            for k, shape in enumerate(shapes)
+        ]
+        got, want = with_gradients(compiled, inputs), with_gradients(function, inputs)
+        assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+        with torch.no_grad():
+            got, want = tuple_of(compiled(*inputs)), tuple_of(function(*inputs))
+        assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+
+
+def test_a_compiled_module_learns() -> None:
+    torch.manual_seed(0)
+    losses = []
+    model = torch.nn.Sequential(
+        nn.RMSNorm(16), torch.nn.Linear(16, 16), nn.LayerNorm(16), nn.Softmax(-1)
+    )
+    step = torch.compile(model, fullgraph=True, backend="aot_eager")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    x, goal = drawn((8, 16), torch.float32), torch.arange(8)
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.nll_loss(step(x).log(), goal)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+@pytest.mark.parametrize(
+    ("operator", "others"),
+    [
+        (operators.norm, (None, True, True, 1, 1e-5, True, torch.float32)),
+        (operators.norm, (True, True, None, 1, 1e-5, False, torch.bfloat16)),
+        (operators.softmax, (1, True, torch.float32)),
+    ],
+    ids=["layer_norm", "add_rms_norm", "log_softmax"],
+)
+def test_operators_keep_the_rules_of_torch(operator: Any, others: tuple[Any, ...]) -> None:
+    x = drawn((4, 16), torch.float32).requires_grad_()
+    tensors = iter(
+        [drawn((4, 16), torch.float32, 1), *(drawn(ROW, torch.float32, k) for k in (2, 3))]
+    )
+    first = next(tensors)
+    given = []
+    for place, value in enumerate(others):
+        if value is True and operator is operators.norm and place < 3:
+            value = (first if place == 0 else next(tensors)).requires_grad_()
+        given.append(value)
+    outcome = torch.library.opcheck(operator, (x, *given))
+    assert set(outcome.values()) == {"SUCCESS"}
+
+
+def test_gradients_are_operators_that_keep_the_rules() -> None:
+    x, dy, weight = (drawn(s, torch.float32) for s in ((4, 16), (4, 16), ROW))
+    mean, scale = torch.zeros(4, 1), torch.ones(4, 1)
+    kinds = torch.float32, None, torch.float32, torch.bfloat16
+    for given in ((dy, None, x, mean, scale, weight, 1), (dy, x, x, None, scale, None, 1)):
+        outcome = torch.library.opcheck(operators.norm_gradient, (*given, *kinds))
+        assert set(outcome.values()) == {"SUCCESS"}
+    softmax = (dy, x, 0, True, torch.float32)
+    assert set(torch.library.opcheck(operators.softmax_gradient, softmax).values()) == {"SUCCESS"}
+
+
+def test_tracers_see_operators() -> None:
+    x, weight, bias = (drawn(s, torch.float32, k) for k, s in enumerate(((4, 16), ROW, ROW)))
+    graph = make_fx(layer)(x, weight, bias)
+    assert "warpsmith.norm" in graph.code
+    assert torch.equal(graph(x, weight, bias), layer(x, weight, bias))
+    shapes = layer(*(t.to("meta") for t in (x, weight, bias)))
+    assert shapes.shape == x.shape
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "operators"])
+def test_a_second_gradient_is_refused(compiled: bool) -> None:
+    x, weight = (drawn(s, torch.float32).requires_grad_() for s in ((4, 16), ROW))
+    for result in (
+        operators.norm(x, None, weight, None, 1, 1e-5, True, torch.float32)[0]
+        if compiled
+        else functional.layer_norm(x, ROW, weight),
+        operators.softmax(x, 1, False, torch.float32) if compiled else functional.softmax(x, 1),
+    ):
+        (dx,) = torch.autograd.grad(result.square().sum(), x, create_graph=True)
+        with pytest.raises(WarpsmithError, match="WS0363.*cannot be differentiated again"):
+            dx.sum().backward()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_other_ways_to_differentiate_are_refused() -> None:
+    x = drawn((4, 16), torch.float32)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+        with pytest.raises(WarpsmithError, match="WS0362.*has a tangent"):
+            functional.softmax(dual, 1)
+        assert functional.softmax(x, 1).shape == x.shape
+    for transform in (torch.func.grad, torch.func.vmap):
+        with pytest.raises(WarpsmithError, match="WS0362.*transform of torch.func"):
+            transform(lambda t: functional.rms_norm(t, ROW[-1:]).sum())(x)
+
+
+def test_checkpoints_compute_again() -> None:
+    x, weight, bias = (drawn(s, torch.float32, k) for k, s in enumerate(((4, 16), ROW, ROW)))
+
+    def again(*given: Any) -> Any:
+        return torch.utils.checkpoint.checkpoint(layer, *given, use_reentrant=False)
+
+    found, want = (with_gradients(f, (x, weight, bias)) for f in (again, layer))
+    assert all(torch.equal(a, b) for a, b in zip(found, want, strict=True))
+
+
+def test_inputs_changed_in_place_are_noticed() -> None:
+    x = drawn((4, 16), torch.float32).requires_grad_()
+    doubled = x * 2
+    y = functional.rms_norm(doubled, ROW)
+    doubled.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()

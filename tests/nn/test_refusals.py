@@ -1,0 +1,43 @@
+"""What torch takes and the training doors do not, or neither does, gets a warpsmith error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from warpsmith.errors import ArgumentError
+from warpsmith.nn import functional as f
+
+X = torch.zeros(4, 8)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: f.layer_norm(X, (7,)),
+            "WS0361.*normalized_shape .7,. for an input of shape .4, 8",
+        ),
+        (lambda: f.layer_norm(X, ()), "WS0361.*normalized_shape"),
+        (lambda: f.rms_norm(X, (2, 4, 8)), "WS0361.*normalized_shape"),
+        (lambda: f.rms_norm(X, (8,), X[0, :4]), "WS0361.*a weight of shape .4,."),
+        (lambda: f.layer_norm(X, (8,), None, X), "WS0361.*a bias of shape .4, 8."),
+        (lambda: f.add_rms_norm(X, X[:1], (8,)), "WS0361.*residual of shape .1, 8."),
+        (lambda: f.softmax(X), "WS0361.*softmax got dim None"),
+        (lambda: f.log_softmax(X, 2), "WS0361.*dim 2 for an input of 2 dimensions"),
+        (lambda: f.layer_norm(X.int(), (8,)), "WS0360.*input of type torch.int32"),
+        (lambda: f.add_layer_norm(X, X.int(), (8,)), "WS0360.*residual of type torch.int32"),
+        (lambda: f.rms_norm(X, (8,), X[0].bool()), "WS0360.*weight of type torch.bool"),
+        (lambda: f.layer_norm(X, (8,), X[0], X[0].int()), "WS0360.*bias of type torch.int32"),
+        (lambda: f.softmax(X.to(torch.complex64), 1), "WS0360.*complex64"),
+        (lambda: f.softmax(X, 1, dtype=torch.float8_e5m2), "WS0360.*float8"),
+        (lambda: f.softmax(X.to_sparse(), 1), "WS0360.*input of layout torch.sparse_coo"),
+        (lambda: f.rms_norm(X, (8,), X[0].numpy()), "WS0360"),
+    ],
+)
+def test_refused(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        call()

@@ -1,0 +1,181 @@
+"""Norms and softmaxes of torch tensors of any shape, and their gradients, without autograd.
+
+A tensor goes to its program as rows: a view where its memory allows one, else a copy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from warpsmith.nn import programs
+from warpsmith.nn.programs import GradientForm, NormForm, SoftmaxForm
+
+NAMES = {
+    torch.float64: "double",
+    torch.float32: "float",
+    torch.float16: "half",
+    torch.bfloat16: "bfloat16",
+}
+"""The types that are normalized."""
+
+
+def wide_name(*kinds: torch.dtype | None) -> str:
+    """The type in which values of these types are computed."""
+    return "double" if torch.float64 in kinds else "float"
+
+
+def statistic_type(wide: str) -> torch.dtype:
+    """The type of a row's mean and reciprocal deviation."""
+    return torch.float64 if wide == "double" else torch.float32
+
+
+def distinct(*kinds: torch.dtype | None) -> tuple[torch.dtype, ...]:
+    """The types, each once."""
+    return tuple(dict.fromkeys(kind for kind in kinds if kind is not None))
+
+
+def rows_of(x: torch.Tensor, columns: int) -> torch.Tensor:
+    """A tensor as rows whose elements are adjacent and which do not overlap; not of no elements."""
+    rows = x if x.ndim == 2 and x.shape[1] == columns else x.reshape(-1, columns)
+    between, within = rows.stride()
+    if (within == 1 or columns == 1) and (between >= columns or rows.shape[0] == 1):
+        return rows
+    return rows.contiguous()
+
+
+def row_of(weight: torch.Tensor, columns: int) -> torch.Tensor:
+    """A weight or bias as one row."""
+    return weight if weight.ndim == 1 else weight.reshape(columns)
+
+
+def around(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, int]:
+    """A tensor as at most three dimensions, and which of them is `dim`; not of no elements."""
+    shape = x.shape
+    after = math.prod(shape[dim + 1 :])
+    if after == 1:
+        return rows_of(x, shape[dim] if shape else 1), 1
+    whole = x.contiguous()
+    before = math.prod(shape[:dim])
+    if before == 1:
+        return whole.view(shape[dim], after), 0
+    return whole.view(before, shape[dim], after), 1
+
+
+def norm(
+    x: torch.Tensor,
+    residual: torch.Tensor | None,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    dims: int,
+    eps: float,
+    centered: bool,
+    out: torch.dtype,
+    saved: bool,
+) -> list[Any]:
+    """The norm over the last `dims` dimensions.
+
+    Returns the normalized tensor of type `out`, `x + residual` where there is a residual, and,
+    where they are to be `saved`, for each row the mean (where it is subtracted) and the reciprocal
+    deviation, both of shape (rows, 1).
+    """
+    shape = x.shape
+    total = None if residual is None else torch.promote_types(x.dtype, residual.dtype)
+    wide = wide_name(x.dtype, out, total)
+    columns = shape[-1] if dims == 1 else math.prod(shape[-dims:])
+    if x.numel() == 0:
+        wanted = [(shape, kind) for kind in (out, total) if kind is not None]
+        rows = math.prod(shape[:-dims])
+        wanted += [((rows, 1), statistic_type(wide))] * ((1 + centered) * saved)
+        return [x.new_empty(size, dtype=kind) for size, kind in wanted]
+    found: tuple[Any, ...] = programs.norm(
+        rows_of(x, columns),
+        None if residual is None else rows_of(residual, columns),
+        None if weight is None else row_of(weight, columns),
+        None if bias is None else row_of(bias, columns),
+        NormForm(centered, eps, wide, NAMES[out], "" if total is None else NAMES[total], saved),
+    )
+    results = list(found)
+    if len(shape) != 2 or dims != 1:
+        results[0] = results[0].view(shape)
+        if total is not None:
+            results[1] = results[1].view(shape)
+    return results
+
+
+def norm_gradient(
+    dy: torch.Tensor,
+    dtotal: torch.Tensor | None,
+    source: torch.Tensor,
+    mean: torch.Tensor | None,
+    scale: torch.Tensor,
+    weight: torch.Tensor | None,
+    dims: int,
+    of_x: torch.dtype | None,
+    of_residual: torch.dtype | None,
+    of_weight: torch.dtype | None,
+    of_bias: torch.dtype | None,
+) -> list[Any]:
+    """Gradients of x, the residual, the weight and the bias: those that have a type here.
+
+    Where x and residual have one type, their gradient is one tensor, which is returned once.
+    """
+    sources = distinct(of_x, of_residual)
+    shape = source.shape
+    row = shape[-dims:]
+    columns = math.prod(row)
+    if source.numel() == 0:
+        own = [source.new_empty(shape, dtype=kind) for kind in sources]
+        sums = [kind for kind in (of_weight, of_bias) if kind is not None]
+        return [*own, *(source.new_zeros(row, dtype=kind) for kind in sums)]
+    form = GradientForm(
+        "double" if scale.dtype is torch.float64 else "float",
+        tuple([NAMES[kind] for kind in sources]),
+        "" if of_weight is None else NAMES[of_weight],
+        "" if of_bias is None else NAMES[of_bias],
+    )
+    results: list[Any] = list(
+        programs.norm_gradient(
+            rows_of(dy, columns),
+            None if dtotal is None else rows_of(dtotal, columns),
+            rows_of(source, columns),
+            mean,
+            scale,
+            None if weight is None else row_of(weight, columns),
+            form,
+        )
+    )
+    if len(shape) != 2 or dims != 1:
+        for place in range(len(sources)):
+            results[place] = results[place].view(shape)
+    if dims != 1:
+        for place in range(len(sources), len(results)):
+            results[place] = results[place].view(row)
+    return results
+
+
+def softmax(x: torch.Tensor, dim: int, log: bool, out: torch.dtype) -> Any:
+    """The softmax over a dimension, or its logarithm, of type `out`: x is rounded to it first."""
+    shape = x.shape
+    if x.numel() == 0:
+        return x.new_empty(shape, dtype=out)
+    narrow = "" if torch.promote_types(x.dtype, out) is out else NAMES[out]
+    view, place = around(x, dim)
+    form = SoftmaxForm(log, place, narrow, wide_name(x.dtype, out), NAMES[out])
+    result: Any = programs.softmax(view, form)
+    return result if len(shape) == 2 else result.view(shape)
+
+
+def softmax_gradient(
+    dy: torch.Tensor, y: torch.Tensor, dim: int, log: bool, out: torch.dtype
+) -> Any:
+    """Gradient of type `out` of what the softmax, or its logarithm, y was made of."""
+    shape = y.shape
+    if y.numel() == 0:
+        return y.new_empty(shape, dtype=out)
+    view, place = around(y, dim)
+    form = SoftmaxForm(log, place, "", wide_name(y.dtype, out), NAMES[out])
+    result: Any = programs.softmax_gradient(around(dy, dim)[0], view, form)
+    return result if len(shape) == 2 else result.view(shape)

@@ -1,0 +1,168 @@
+"""Norms and softmaxes with gradients: the signatures of `torch.nn.functional`, in one kernel each.
+
+They compute in float (double for float64) and round once. Backward, one fusion reads the input and
+the incoming gradient once and gives all gradients. Under CUDA autocast they return float32, as
+torch's do, without converting their input first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from warpsmith.nn import calls, gradients, operators
+from warpsmith.nn.refusals import (
+    refuse_tangents,
+    refuse_transforms,
+    row_dimensions,
+    softmax_dimension,
+)
+
+__all__ = [
+    "add_layer_norm",
+    "add_rms_norm",
+    "layer_norm",
+    "log_softmax",
+    "rms_norm",
+    "softmax",
+]
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """`(x - mean) / sqrt(variance + eps) * weight + bias` over the last dimensions.
+
+    Of the input's type; weight and bias may have other floating-point types than it.
+    """
+    dims = row_dimensions("layer_norm", input, normalized_shape, None, weight, bias)
+    return _norm("layer_norm", input, None, weight, bias, dims, eps, True)[0]
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """`x / sqrt(mean(x * x) + eps) * weight` over the last dimensions.
+
+    `eps` None is the distance of 1 to the next float, or to the next double for float64.
+    """
+    dims = row_dimensions("rms_norm", input, normalized_shape, None, weight, None)
+    return _norm("rms_norm", input, None, weight, None, dims, eps, False)[0]
+
+
+def add_layer_norm(
+    input: Tensor,
+    residual: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> tuple[Tensor, Tensor]:
+    """`layer_norm` of `input + residual`, of the input's type, and that sum.
+
+    The sum has the type that torch gives it: a residual of float32 stays float32.
+    """
+    dims = row_dimensions("add_layer_norm", input, normalized_shape, residual, weight, bias)
+    return _norm("add_layer_norm", input, residual, weight, bias, dims, eps, True)
+
+
+def add_rms_norm(
+    input: Tensor,
+    residual: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`rms_norm` of `input + residual`, of the input's type, and that sum."""
+    dims = row_dimensions("add_rms_norm", input, normalized_shape, residual, weight, None)
+    return _norm("add_rms_norm", input, residual, weight, None, dims, eps, False)
+
+
+def softmax(input: Tensor, dim: int | None = None, dtype: torch.dtype | None = None) -> Tensor:
+    """`exp(x) / sum(exp(x))` over one dimension; the input is converted to `dtype` first."""
+    return _softmax("softmax", input, dim, dtype, False)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, dtype: torch.dtype | None = None) -> Tensor:
+    """The logarithm of `softmax`, computed without it."""
+    return _softmax("log_softmax", input, dim, dtype, True)
+
+
+def _norm(
+    who: str,
+    x: Tensor,
+    residual: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    dims: int,
+    eps: float | None,
+    centered: bool,
+) -> tuple[Any, Any]:
+    """The normalized tensor, and `x + residual` where there is a residual."""
+    out = _autocast(x)
+    if eps is None:
+        exact = torch.float64 in (x.dtype, None if residual is None else residual.dtype)
+        eps = torch.finfo(torch.float64 if exact else torch.float32).eps
+    if _is_traced(who, x, residual, weight, bias):
+        found = operators.norm(x, residual, weight, bias, dims, eps, centered, out)
+        return found[0], found[1]
+    if torch.is_grad_enabled() and (
+        x.requires_grad
+        or (weight is not None and weight.requires_grad)
+        or (bias is not None and bias.requires_grad)
+        or (residual is not None and residual.requires_grad)
+    ):
+        results = gradients.Norm.apply(x, residual, weight, bias, dims, eps, centered, out)
+        return (results, None) if residual is None else results
+    direct = calls.norm(x, residual, weight, bias, dims, eps, centered, out, False)
+    return direct[0], None if residual is None else direct[1]
+
+
+def _softmax(who: str, x: Tensor, dim: int | None, dtype: torch.dtype | None, log: bool) -> Any:
+    place = softmax_dimension(who, x, dim, dtype)
+    if x.dtype not in calls.NAMES:
+        x = x.to(dtype)
+    out = _autocast(x) if dtype is None else dtype
+    if _is_traced(who, x, None, None, None):
+        return operators.softmax(x, place, log, out)
+    if torch.is_grad_enabled() and x.requires_grad:
+        return gradients.Softmax.apply(x, place, log, out)
+    return calls.softmax(x, place, log, out)
+
+
+def _autocast(x: Tensor) -> torch.dtype:
+    """The type of a result: float32 for 16 bits under CUDA autocast, else the input's."""
+    if x.is_cuda and torch.is_autocast_enabled("cuda"):
+        return torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype
+    return x.dtype
+
+
+_PLAIN = {Tensor, torch.nn.Parameter, type(None)}
+
+
+def _is_traced(
+    who: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None
+) -> bool:
+    """Whether torch has to see an operator: something other than plain eager mode is going on."""
+    if torch.compiler.is_compiling():
+        return True
+    if torch._C._are_functorch_transforms_active():
+        refuse_transforms(who)
+    if forward_ad._current_level >= 0:
+        refuse_tangents(who, x, residual, weight, bias)
+    return not (
+        (x.is_cuda or x.is_cpu)
+        and {type(x), type(residual), type(weight), type(bias)} <= _PLAIN
+        and torch._C._len_torch_dispatch_stack() == 0
+    )

@@ -1,0 +1,37 @@
+"""Norms and softmaxes as modules: constructors, parameters and `state_dict` of torch's."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from warpsmith.nn import functional
+
+
+class LayerNorm(torch.nn.LayerNorm):  # type: ignore[misc]  # torch is not analysed
+    """`torch.nn.LayerNorm` through `functional.layer_norm`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        shape, weight, bias = self.normalized_shape, self.weight, self.bias
+        return functional.layer_norm(input, shape, weight, bias, self.eps)
+
+
+class RMSNorm(torch.nn.RMSNorm):  # type: ignore[misc]  # torch is not analysed
+    """`torch.nn.RMSNorm` through `functional.rms_norm`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+
+class Softmax(torch.nn.Softmax):  # type: ignore[misc]  # torch is not analysed
+    """`torch.nn.Softmax` through `functional.softmax`; it must be given its dimension."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.softmax(input, self.dim)
+
+
+class LogSoftmax(torch.nn.LogSoftmax):  # type: ignore[misc]  # torch is not analysed
+    """`torch.nn.LogSoftmax` through `functional.log_softmax`; it must be given its dimension."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.log_softmax(input, self.dim)

@@ -1,0 +1,154 @@
+"""The training doors as custom operators of torch: what `torch.compile` and tracers see.
+
+`warpsmith::norm` and `warpsmith::softmax` have shapes, gradients and an implementation each; the
+gradients are operators, too, which cannot be differentiated again. Results that a call does not
+have (the sum without a residual, the mean of an RMSNorm) are tensors of no elements.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warpsmith.nn import calls, gradients
+from warpsmith.nn.refusals import refuse_second_gradient
+
+
+def _norm(
+    x: Tensor,
+    residual: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    dims: int,
+    eps: float,
+    centered: bool,
+    out: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    y, *rest = calls.norm(x, residual, weight, bias, dims, eps, centered, out, saved=True)
+    scale = rest.pop()
+    mean = rest.pop() if centered else x.new_empty(0)
+    return y, x.new_empty(0) if residual is None else rest.pop(), mean, scale
+
+
+def _norm_shapes(
+    x: Tensor,
+    residual: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    dims: int,
+    eps: float,
+    centered: bool,
+    out: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    none = x.new_empty(0)
+    total, kind = none, x.dtype
+    if residual is not None:
+        kind = torch.promote_types(x.dtype, residual.dtype)
+        total = x.new_empty(x.shape, dtype=kind)
+    statistic = calls.statistic_type(calls.wide_name(x.dtype, out, kind))
+    rows = math.prod(x.shape[:-dims])
+    scale = x.new_empty((rows, 1), dtype=statistic)
+    mean = torch.empty_like(scale) if centered else none
+    return x.new_empty(x.shape, dtype=out), total, mean, scale
+
+
+def _save_norm(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+    residual, centered = inputs[1], inputs[6]
+    _, total, mean, scale = output
+    source = inputs[0] if residual is None else total
+    gradients.save_norm(ctx, inputs, source, mean if centered else None, scale)
+    ctx.mark_non_differentiable(mean, scale, *([total] if residual is None else []))
+
+
+def _norm_backward(ctx: Any, dy: Any, dtotal: Any, *_: Any) -> tuple[Any, ...]:
+    return *gradients.norm_gradients(norm_gradient, ctx, dy, dtotal), None, None, None, None
+
+
+def _norm_gradient(
+    dy: Tensor,
+    dtotal: Tensor | None,
+    source: Tensor,
+    mean: Tensor | None,
+    scale: Tensor,
+    weight: Tensor | None,
+    dims: int,
+    of_x: torch.dtype | None,
+    of_residual: torch.dtype | None,
+    of_weight: torch.dtype | None,
+    of_bias: torch.dtype | None,
+) -> list[Tensor]:
+    wanted = of_x, of_residual, of_weight, of_bias
+    return calls.norm_gradient(dy, dtotal, source, mean, scale, weight, dims, *wanted)
+
+
+def _norm_gradient_shapes(
+    dy: Tensor,
+    dtotal: Tensor | None,
+    source: Tensor,
+    mean: Tensor | None,
+    scale: Tensor,
+    weight: Tensor | None,
+    dims: int,
+    of_x: torch.dtype | None,
+    of_residual: torch.dtype | None,
+    of_weight: torch.dtype | None,
+    of_bias: torch.dtype | None,
+) -> list[Tensor]:
+    full = [source.new_empty(source.shape, dtype=k) for k in calls.distinct(of_x, of_residual)]
+    row = source.shape[-dims:]
+    sums = [kind for kind in (of_weight, of_bias) if kind is not None]
+    return [*full, *(source.new_empty(row, dtype=kind) for kind in sums)]
+
+
+def _softmax(x: Tensor, dim: int, log: bool, out: torch.dtype) -> Tensor:
+    result: Tensor = calls.softmax(x, dim, log, out)
+    return result
+
+
+def _softmax_shapes(x: Tensor, dim: int, log: bool, out: torch.dtype) -> Tensor:
+    return x.new_empty(x.shape, dtype=out)
+
+
+def _save_softmax(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    gradients.save_softmax(ctx, inputs, output)
+
+
+def _softmax_backward(ctx: Any, dy: Any) -> tuple[Any, ...]:
+    return gradients.softmax_gradients(softmax_gradient, ctx, dy), None, None, None
+
+
+def _softmax_gradient(dy: Tensor, y: Tensor, dim: int, log: bool, out: torch.dtype) -> Tensor:
+    result: Tensor = calls.softmax_gradient(dy, y, dim, log, out)
+    return result
+
+
+def _softmax_gradient_shapes(
+    dy: Tensor, y: Tensor, dim: int, log: bool, out: torch.dtype
+) -> Tensor:
+    return y.new_empty(y.shape, dtype=out)
+
+
+def _nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Nothing is saved: there is no second gradient."""
+
+
+norm = torch.library.custom_op("warpsmith::norm", _norm, mutates_args=())
+norm.register_fake(_norm_shapes)
+norm.register_autograd(_norm_backward, setup_context=_save_norm)
+
+norm_gradient = torch.library.custom_op("warpsmith::norm_gradient", _norm_gradient, mutates_args=())
+norm_gradient.register_fake(_norm_gradient_shapes)
+norm_gradient.register_autograd(refuse_second_gradient, setup_context=_nothing)
+
+softmax = torch.library.custom_op("warpsmith::softmax", _softmax, mutates_args=())
+softmax.register_fake(_softmax_shapes)
+softmax.register_autograd(_softmax_backward, setup_context=_save_softmax)
+
+softmax_gradient = torch.library.custom_op(
+    "warpsmith::softmax_gradient", _softmax_gradient, mutates_args=()
+)
+softmax_gradient.register_fake(_softmax_gradient_shapes)
+softmax_gradient.register_autograd(refuse_second_gradient, setup_context=_nothing)

@@ -1,0 +1,125 @@
+"""What the training doors refuse, and the words for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import torch
+from torch.autograd import forward_ad
+
+from warpsmith.errors import ArgumentError
+from warpsmith.nn.calls import NAMES
+
+_TAKEN = "convert it to float64, float32, float16 or bfloat16"
+
+
+def row_dimensions(
+    who: str,
+    x: torch.Tensor,
+    normalized_shape: Sequence[int],
+    residual: torch.Tensor | None,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+) -> int:
+    """How many of the last dimensions of x are normalized together, after all is checked."""
+    shape = tuple(normalized_shape)
+    if not shape or x.shape[-len(shape) :] != shape:
+        raise ArgumentError(
+            f"{who} got normalized_shape {shape} for an input of shape {tuple(x.shape)}",
+            code="WS0361",
+            remedy="give the extents of one or more of the input's last dimensions",
+        )
+    if weight is not None and weight.shape != shape:
+        raise _wrong_shape(who, "weight", weight, shape)
+    if bias is not None and bias.shape != shape:
+        raise _wrong_shape(who, "bias", bias, shape)
+    if residual is not None and residual.shape != x.shape:
+        raise ArgumentError(
+            f"{who} got a residual of shape {tuple(residual.shape)} for an input of shape "
+            f"{tuple(x.shape)}",
+            code="WS0361",
+            remedy="expand the residual to the shape of the input",
+        )
+    _check(who, "input", x)
+    if residual is not None:
+        _check(who, "residual", residual)
+    if weight is not None:
+        _check(who, "weight", weight)
+    if bias is not None:
+        _check(who, "bias", bias)
+    return len(shape)
+
+
+def softmax_dimension(who: str, x: torch.Tensor, dim: int | None, dtype: torch.dtype | None) -> int:
+    """The dimension counted from the first one, after all is checked."""
+    rank: int = max(x.ndim, 1)
+    if dim is None or not -rank <= dim < rank:
+        raise ArgumentError(
+            f"{who} got dim {dim} for an input of {x.ndim} dimensions",
+            code="WS0361",
+            remedy=f"name a dimension from {-rank} to {rank - 1}",
+        )
+    if dtype is None:
+        _check(who, "input", x)
+    elif dtype in NAMES:
+        _check_layout(who, "input", x)
+    else:
+        raise _wrong_type(who, "dtype", dtype)
+    return dim % rank
+
+
+def refuse_tangents(who: str, *tensors: torch.Tensor | None) -> None:
+    """Refuse tensors of forward-mode differentiation, whose tangents would be lost."""
+    for tensor in tensors:
+        if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise ArgumentError(
+                f"{who} has no forward-mode derivative, and an argument has a tangent",
+                code="WS0362",
+                remedy="differentiate backward, or use torch.nn.functional here",
+            )
+
+
+def refuse_transforms(who: str) -> NoReturn:
+    """The call is inside `torch.func.grad`, `vmap` or the like."""
+    raise ArgumentError(
+        f"{who} is called under a transform of torch.func, and knows none",
+        code="WS0362",
+        remedy="use torch.autograd, or torch.nn.functional here",
+    )
+
+
+def refuse_second_gradient(*_: object) -> NoReturn:
+    """The gradient of a gradient is asked for."""
+    raise ArgumentError(
+        "gradients of warpsmith.nn cannot be differentiated again",
+        code="WS0363",
+        remedy="use torch.nn.functional where a second derivative is needed",
+    )
+
+
+def _wrong_shape(who: str, name: str, given: torch.Tensor, shape: tuple[int, ...]) -> ArgumentError:
+    return ArgumentError(
+        f"{who} got a {name} of shape {tuple(given.shape)}, and normalized_shape {shape}",
+        code="WS0361",
+        remedy=f"give a {name} of that shape, or None",
+    )
+
+
+def _check(who: str, name: str, given: torch.Tensor) -> None:
+    if given.dtype not in NAMES:
+        raise _wrong_type(who, name, given.dtype)
+    _check_layout(who, name, given)
+
+
+def _check_layout(who: str, name: str, given: torch.Tensor) -> None:
+    if given.layout is not torch.strided:
+        raise ArgumentError(
+            f"{who} got {name} of layout {given.layout}",
+            code="WS0360",
+            remedy="convert it with `to_dense()`",
+        )
+
+
+def _wrong_type(who: str, name: str, dtype: torch.dtype) -> ArgumentError:
+    return ArgumentError(f"{who} got {name} of type {dtype}", code="WS0360", remedy=_TAKEN)
