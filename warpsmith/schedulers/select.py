@@ -102,6 +102,8 @@ class Candidate:
             return rows_and_columns_heuristic.choose(self._rows(), self.residents, problem), {}
         params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
+        if params.whole:
+            return params, {}
         count = reduction_heuristic.splits(shape, params, problem)
         return params, {reduction_apply.SPLITS: count}
 

@@ -68,6 +68,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
 
     inner: `[K grid_x, K block_y, R grid_y | R serial | R unroll, R block_x, R vector]`
     outer: `[K grid_x, R grid_y | R serial | R unroll, R block_y, K block_x, K vector]`
+    whole: the same without `R grid_y`, and one iteration of `R serial`
 
     A thread reduces its passes in registers that keep the vector's lanes apart; inner reductions
     join the lanes afterwards (Welford's at once, vector by vector). What is left is reduced across
@@ -79,7 +80,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
     run = len(shape.run.axes) - shape.run.start
     fusion.divisors |= {(shape.run.extent, params.vector)}
     count = Symbol(SPLITS, low=1)
-    fusion.launch_symbols.append(count)
+    if not params.whole:
+        fusion.launch_symbols.append(count)
     fusion.blocks_per_sm = params.blocks_per_sm
     partials: list[TensorView] = []
     tiles: list[TensorView] = []
@@ -90,6 +92,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
             _tiled(tensor, keeps, params, count)
             tiles = tiles or _tiles(fusion, caches, tensor)
             roles = _within_tile(tensor, params)
+        elif params.whole:
+            roles = _whole(fusion, tensor, keeps, run, params)
         else:
             roles = (_inner if params.inner else _outer)(tensor, keeps, run, params, count)
         partials.append(_factor(tensor, roles, params))
@@ -151,13 +155,32 @@ def _outer(
     split(tensor, keeps, params.block_y)
     split(tensor, keeps, params.unroll)
     _split_over_blocks(tensor, keeps, count)
+    _divide_columns(tensor, keeps, run, params)
+    reorder(tensor, {1: 5, 2: 6})
+    return list(OUTER)
+
+
+def _whole(
+    fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: ReductionParams
+) -> list[Role]:
+    """`[K grid_x, R serial, R unroll, R block_y, K block_x, K vector]`, one serial iteration."""
+    _merge_all(tensor, keeps, len(tensor.loop))
+    rows = params.unroll * params.block_y
+    fusion.limits |= {(DomainMap(fusion).extent_of(tensor.loop[keeps]), rows)}
+    split(tensor, keeps, rows)
+    split(tensor, keeps + 1, params.block_y)
+    _divide_columns(tensor, keeps, run, params)
+    reorder(tensor, {1: 4, 2: 5})
+    return [role for role in OUTER if role is not Role.splits]
+
+
+def _divide_columns(tensor: TensorView, keeps: int, run: int, params: ReductionParams) -> None:
+    """The kept loops in front become `[K grid_x, K block_x, K vector]`."""
     _merge_all(tensor, keeps - run, keeps)
     kept = keeps - run + 1
     split(tensor, kept - 1, params.vector)
     _merge_all(tensor, 0, kept)
     split(tensor, 0, params.block_x)
-    reorder(tensor, {1: 5, 2: 6})
-    return list(OUTER)
 
 
 def _tiled(tensor: TensorView, keeps: int, params: ReductionParams, count: Symbol) -> None:

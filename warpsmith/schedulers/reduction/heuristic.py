@@ -20,6 +20,7 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.can import after_reduction, reductions
+from warpsmith.schedulers.reduction.short import ShortBlock, short_block
 
 # The numbers below were measured on one H200 (docs/lessons/reductions.md, 2026-11-21).
 
@@ -77,6 +78,7 @@ class ReductionParams:
         splits_first: blocks that share a result are neighbours in the order in which they start.
         vectorized: names of the global tensors accessed in vectors.
         ring: slots through which tiles are loaded ahead; 0 where threads load for themselves.
+        whole: one pass takes all that is reduced, and nothing is split over blocks.
     """
 
     inner: bool
@@ -89,6 +91,7 @@ class ReductionParams:
     splits_first: bool
     vectorized: tuple[str, ...]
     ring: int = 0
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +150,25 @@ def choose(
 
     Inner reductions look at the row's length, and at whether its groups of rows are more than
     `MOST_ROWS_APART`; outer ones at the columns, and at whether they are longer than `FEW_ROWS`,
-    `TALL_ROWS` and what makes a ring pay. So a new row count changes nothing but on which side of
-    those it lies.
+    `TALL_ROWS`, the lengths of `SHORT` and what makes a ring pay. So a new row count changes
+    nothing but on which side of those it lies.
     """
     shape = shape_of(fusion, domains, caches)
+    ring = not ring_refusal(fusion, domains, caches, problem)
+    short = None if ring else _short(fusion, shape, problem)
+    if short is not None:
+        return ReductionParams(
+            inner=False,
+            vector=short.vector,
+            unroll=short.unroll,
+            kept_unroll=1,
+            block_x=short.block_x,
+            block_y=short.block_y,
+            blocks_per_sm=1,
+            splits_first=False,
+            vectorized=shape.run.vectorized(problem, short.vector),
+            whole=True,
+        )
     vector = shape.run.vector(problem)
     welford = any(isinstance(op, Welford) for op in fusion.operations)
     if shape.inner:
@@ -174,7 +192,7 @@ def choose(
         splits_first=False,
         vectorized=shape.run.vectorized(problem, vector),
     )
-    if not ring_refusal(fusion, domains, caches, problem):
+    if ring:
         block_x, block_y, unroll = RING_BLOCK
         params = replace(params, ring=RING_STAGES, block_x=block_x, block_y=block_y, unroll=unroll)
     return replace(
@@ -182,6 +200,15 @@ def choose(
         blocks_per_sm=_blocks_per_sm(fusion, shape, params, problem),
         splits_first=_splits_first(shape, params, problem),
     )
+
+
+def _short(fusion: Fusion, shape: Shape, problem: Problem) -> ShortBlock | None:
+    """How a block takes short columns whole; None where they are rows, variances or too much."""
+    if shape.inner or any(isinstance(op, Welford) for op in fusion.operations):
+        return None
+    rows, columns = problem.size(shape.reduced), problem.size(shape.kept)
+    loads = [cached.memory.dtype.size for cached in shape.run.walkers if cached.load]
+    return short_block(rows, columns, shape.run.vector(problem), loads, problem)
 
 
 def ring_refusal(

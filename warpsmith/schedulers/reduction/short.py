@@ -1,0 +1,81 @@
+"""Blocks for short columns, such as partial sums that another kernel left: one pass takes all.
+
+There is little to read, and most of it lies in L2, so what counts is how often a thread waits for
+memory. Here it waits once: all its loads are in flight together, and no column is split over
+blocks, whose partial results would have to meet in memory again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsmith.schedulers.problem import Problem
+
+SHORT = (32, 64, 144, 288, 512)
+"""Lengths of columns up to which one block each is laid out. 144 and 288 are for one and for two
+partial sums of every multiprocessor of an H200, which has 132."""
+
+MOST_ROWS, MOST_LOADS = 9, 18
+"""Rows of a thread, and loads of 16 bytes of all inputs that it has in flight: 72 registers."""
+
+WIDEST = 32
+"""Threads of a block along the columns. More columns than one such block a multiprocessor has are
+many enough to keep all of them loading, in any order."""
+
+MOST_THREADS = 512
+
+SECTOR, REQUEST = 32, 64
+"""Bytes that memory is read by, and of a row that a multiprocessor gets from L2 in one cycle."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortBlock:
+    """A block of (block_x, block_y) threads, each with `unroll` rows of `vector` columns."""
+
+    vector: int
+    block_x: int
+    block_y: int
+    unroll: int
+
+
+def short_block(
+    rows: int, columns: int, vector: int, loads: list[int], problem: Problem
+) -> ShortBlock | None:
+    """The block that takes columns whole; None where they are too long or too many.
+
+    Args:
+        rows: elements of a column.
+        vector: most adjacent columns that an access may have.
+        loads: bytes of an element of each input.
+    """
+    length = next((most for most in SHORT if rows <= most), None)
+    if length is None or not loads:
+        return None
+    vector = min(vector, max(1, 16 // max(loads)))
+    vectors, sms = -(-columns // vector), problem.target.sm_count
+    if vectors > WIDEST * sms:
+        return None
+    block_x = _lanes(vectors, vector * max(loads), sms)
+    each = max(1, min(MOST_ROWS, MOST_LOADS // len(loads)))
+    block_y = max(_power_of_two_above(-(-length // each)), 32 // block_x)
+    if block_x * block_y > MOST_THREADS:
+        return None
+    unroll = -(-length // block_y)
+    return ShortBlock(vector=vector, block_x=block_x, block_y=block_y, unroll=unroll)
+
+
+def _lanes(vectors: int, bytes_: int, sms: int) -> int:
+    """Threads along the columns for which the busiest multiprocessor loads least of each row.
+
+    A block loads whole sectors, and is not faster for less than one request a row. Among equals,
+    multiprocessors have as few blocks as may be, and as many have one as can.
+    """
+    most = min(WIDEST, _power_of_two_above(vectors))
+    lanes = [x for x in (1, 2, 4, 8, 16, 32) if x <= most]
+    whole = [x for x in lanes if x * bytes_ >= SECTOR] or lanes[-1:]
+    turns = {x: -(-vectors // (x * sms)) for x in whole}
+    return min(whole, key=lambda x: (turns[x] * max(REQUEST, x * bytes_), turns[x], x))
+
+
+def _power_of_two_above(value: int) -> int:
+    return 1 << max(0, value - 1).bit_length()
