@@ -32,7 +32,7 @@ def chosen(
     sizes = {"T0_size0": rows, "T0_size1": columns}
     params, values = candidate.choose(Problem(values=sizes, alignment={}))
     assert isinstance(params, ReductionParams)
-    return params, values["splits"], sizes
+    return params, values.get("splits", 1), sizes
 
 
 def grid_of(candidate: Candidate, rows: int, columns: int) -> dict[ParallelType, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,8 +21,10 @@ from warpsmith.kernel.rings import AwaitCopies, Begin, TileCopy
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reduction.apply import SPLITS
+from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.segment import segment
-from warpsmith.schedulers.select import Candidate, Refusals, select
+from warpsmith.schedulers.select import Candidate, Params, Refusals, select
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -201,9 +204,7 @@ def check_automatic(
     """The same for the schedule that is chosen automatically."""
     candidate = select(fusion)
     problem = Problem(values=values_of(fusion, inputs), alignment=alignment or {})
-    params, launch_values = candidate.choose(problem)
-    if splits is not None:
-        launch_values = dict.fromkeys(launch_values, splits)
+    params, launch_values = split_over(candidate.choose(problem), splits)
     kernel = check_scheduled(
         candidate.scheduled(params),
         fusion,
@@ -214,6 +215,18 @@ def check_automatic(
         terms=terms,
     )
     return candidate, kernel
+
+
+def split_over(
+    chosen: tuple[Params, dict[str, int]], splits: int | None
+) -> tuple[Params, dict[str, int]]:
+    """What was chosen, but with results split over so many blocks, short columns too."""
+    params, launch_values = chosen
+    if splits is None:
+        return chosen
+    if isinstance(params, ReductionParams) and params.whole and splits > 1:
+        params, launch_values = replace(params, whole=False, unroll=2), {SPLITS: splits}
+    return params, dict.fromkeys(launch_values, splits)
 
 
 def check_segments(
@@ -238,9 +251,7 @@ def check_segments(
         candidate = select(part.fusion, part.refusals)
         problem = Problem(values=values, alignment=alignment or {})
         values |= candidate.agreed(problem)
-        params, launch_values = candidate.choose(problem)
-        if splits is not None:
-            launch_values = dict.fromkeys(launch_values, splits)
+        params, launch_values = split_over(candidate.choose(problem), splits)
         scheduled = candidate.scheduled(params)
         kernel = lower(scheduled, "test", index_type)
         numbers = {**values, **launch_values}

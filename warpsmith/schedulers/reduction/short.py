@@ -18,11 +18,9 @@ partial sums of every multiprocessor of an H200, which has 132."""
 MOST_ROWS, MOST_LOADS = 9, 18
 """Rows of a thread, and loads of 16 bytes of all inputs that it has in flight: 72 registers."""
 
-WIDEST = 32
-"""Threads of a block along the columns. More columns than one such block a multiprocessor has are
-many enough to keep all of them loading, in any order."""
-
-MOST_THREADS = 512
+WIDEST, MOST_THREADS = 32, 512
+"""Threads of a block along the columns, and in all. More columns than such a block a multiprocessor
+takes are many enough to keep all of them loading, in any order."""
 
 SECTOR, REQUEST = 32, 64
 """Bytes that memory is read by, and of a row that a multiprocessor gets from L2 in one cycle."""
@@ -53,24 +51,24 @@ def short_block(
         return None
     vector = min(vector, max(1, 16 // max(loads)))
     vectors, sms = -(-columns // vector), problem.target.sm_count
-    if vectors > WIDEST * sms:
-        return None
-    block_x = _lanes(vectors, vector * max(loads), sms)
     each = max(1, min(MOST_ROWS, MOST_LOADS // len(loads)))
-    block_y = max(_power_of_two_above(-(-length // each)), 32 // block_x)
-    if block_x * block_y > MOST_THREADS:
+    block_y = _power_of_two_above(-(-length // each))
+    widest = min(WIDEST, MOST_THREADS // block_y)
+    if vectors > widest * sms:
         return None
+    block_x = _lanes(vectors, vector * max(loads), sms, widest)
+    block_y = max(block_y, 32 // block_x)
     unroll = -(-length // block_y)
     return ShortBlock(vector=vector, block_x=block_x, block_y=block_y, unroll=unroll)
 
 
-def _lanes(vectors: int, bytes_: int, sms: int) -> int:
+def _lanes(vectors: int, bytes_: int, sms: int, widest: int) -> int:
     """Threads along the columns for which the busiest multiprocessor loads least of each row.
 
     A block loads whole sectors, and is not faster for less than one request a row. Among equals,
     multiprocessors have as few blocks as may be, and as many have one as can.
     """
-    most = min(WIDEST, _power_of_two_above(vectors))
+    most = min(widest, _power_of_two_above(vectors))
     lanes = [x for x in (1, 2, 4, 8, 16, 32) if x <= most]
     whole = [x for x in lanes if x * bytes_ >= SECTOR] or lanes[-1:]
     turns = {x: -(-vectors // (x * sms)) for x in whole}
