@@ -231,3 +231,29 @@ def test_empty_reductions():
     assert torch.equal(total, torch.zeros(8, device="cuda"))
     (none,) = fused(lambda t: ops.sum(t, [1]), x)
     assert none.shape == (0,)
+
+
+SHORT = (
+    ((1, 40), [0]),
+    ((31, 4096), [0]),
+    ((100, 999), [0]),
+    ((132, 16384), [0]),
+    ((264, 1024), [0]),
+    ((264, 1030), [0]),
+    ((264, 8192), [0]),
+    ((289, 4096), [0]),
+    ((512, 64), [0]),
+    ((513, 64), [0]),
+    ((6, 264, 100), [1]),
+)
+"""Columns that one pass takes whole, and lengths around those."""
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(("shape", "dims"), SHORT, ids=str)
+def test_short_columns(shape, dims, dtype):
+    x, y = (torch.randn(shape, device="cuda").to(dtype) + 0.25 for _ in "xy")
+    found = fused(lambda a, b: (ops.sum(a + b, dims), ops.sum(a * b, dims)), x, y)
+    wide = x.double(), y.double()
+    for out, terms in zip(found, (wide[0] + wide[1], wide[0] * wide[1]), strict=True):
+        assert_near(out, terms.sum(dims), terms=_terms(shape, dims))
