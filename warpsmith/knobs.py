@@ -20,6 +20,7 @@ from warpsmith.errors import KnobError
 Device = Literal["auto", "gpu", "sim", "reference"]
 Rings = Literal["auto", "prefer", "never"]
 Verify = Literal["off", "protocol"]
+Specialize = Literal["auto"] | bool
 LogLevel = Literal["off", "error", "warning", "info", "debug"]
 
 PREFIX = "WARPSMITH_"
@@ -57,6 +58,15 @@ def _switch(value: object) -> bool:
     if isinstance(value, str) and value.strip().lower() in words:
         return words[value.strip().lower()]
     raise _Unfit("1, true, yes, on, 0, false, no, off")
+
+
+def _switch_or_auto(value: object) -> bool | str:
+    if isinstance(value, str) and value.strip().lower() == "auto":
+        return "auto"
+    try:
+        return _switch(value)
+    except _Unfit as unfit:
+        raise _Unfit(f"auto, {unfit}") from None
 
 
 def _seconds(value: object) -> float:
@@ -154,6 +164,14 @@ class Knobs:
         "there for what that one writes.",
         "on",
     )
+    warp_specialize: Specialize = _knob(
+        _switch_or_auto,
+        "switch or `auto`",
+        "auto",
+        "Whether kernels of rows have warps of their own that load: where that is faster, in each "
+        "of them or the call is refused, or in none.",
+        "`auto`",
+    )
     verify: Verify = _knob(
         _one_of("off", "protocol"),
         "`off`, `protocol`",
@@ -244,13 +262,13 @@ def current() -> Knobs:
     return _SCOPED.get() or Knobs.from_environment(os.environ)
 
 
-def scoped_plan() -> tuple[Device, Rings, bool, Verify, int | None] | None:
+def scoped_plan() -> tuple[Device, Rings, Specialize, bool, Verify, int | None] | None:
     """What a scope asks for that calls are planned by, None outside; cheap, for every call."""
     scoped = _SCOPED.get()
     if scoped is None:
         return None
-    limit = scoped.wait_limit
-    return scoped.device, scoped.rings, scoped.early_launch, scoped.verify, limit
+    first = scoped.device, scoped.rings, scoped.warp_specialize
+    return *first, scoped.early_launch, scoped.verify, scoped.wait_limit
 
 
 @contextmanager

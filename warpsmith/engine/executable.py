@@ -10,7 +10,7 @@ from warpsmith import knobs as knob_module
 from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, Launch, plan_call, problem_of
-from warpsmith.engine.plan import PlannedSegment, misfits, plan
+from warpsmith.engine.plan import PlannedSegment, misfits, plan, require_roles
 from warpsmith.engine.verification import Verification
 from warpsmith.engine.watched import ready_to_launch
 from warpsmith.errors import ArgumentError, DeviceError
@@ -98,6 +98,8 @@ class Executable:
                 self._segments[names] = made
             found = misfits(self._segments[names], problem)
             if not found:
+                if problem.warp_specialize is True:
+                    require_roles(self._segments[names], problem, without)
                 return self._segments[names]
             without += found
 

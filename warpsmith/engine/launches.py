@@ -105,7 +105,13 @@ def problem_of(
     values: Mapping[str, int], alignment: Mapping[str, int], target: Target, knobs: Knobs
 ) -> Problem:
     """What the heuristics see of a call."""
-    return Problem(values=values, alignment=alignment, target=target, rings=knobs.rings)
+    return Problem(
+        values=values,
+        alignment=alignment,
+        target=target,
+        rings=knobs.rings,
+        warp_specialize=knobs.warp_specialize,
+    )
 
 
 def plan_call(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from warpsmith import knobs as knob_module
 from warpsmith.engine.compiled import CompiledKernel
@@ -17,14 +18,18 @@ from warpsmith.knobs import Knobs
 class Lowered:
     """A traced program with the arrays' signature that it is for; nothing is compiled yet."""
 
-    def __init__(self, fusion: Fusion, inputs: Sequence[object]) -> None:
+    def __init__(
+        self, fusion: Fusion, inputs: Sequence[object], asked: Mapping[str, object]
+    ) -> None:
         self.fusion = fusion
         self._inputs = inputs
+        self._asked = asked
 
     def compile(self, knobs: Knobs | None = None) -> Compiled:
         """Schedule, lower and compile every kernel; needs no GPU."""
         executable = Executable(self.fusion)
-        call = executable.plan_for(self._inputs, knobs or knob_module.current())
+        chosen = (knobs or knob_module.current()).replace(**self._asked)
+        call = executable.plan_for(self._inputs, chosen)
         return Compiled(executable, call, self._inputs)
 
 
@@ -113,6 +118,8 @@ def fusion_text(fusion: Fusion) -> str:
     return "\n".join(lines) + "\n"
 
 
-def lower_call(fusion: Fusion, inputs: Sequence[object]) -> Lowered:
-    """The lowered stage of a traced program for these arrays."""
-    return Lowered(fusion, inputs)
+def lower_call(
+    fusion: Fusion, inputs: Sequence[object], asked: Mapping[str, object] = MappingProxyType({})
+) -> Lowered:
+    """The lowered stage of a traced program for these arrays; `asked` are knobs that it sets."""
+    return Lowered(fusion, inputs, asked)

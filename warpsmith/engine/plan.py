@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
 from warpsmith.engine.proofs import prove
-from warpsmith.errors import ArgumentError
+from warpsmith.errors import ArgumentError, SchedulerRefusal
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
@@ -17,7 +17,7 @@ from warpsmith.knobs import Knobs
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.segment import Segment, segment
-from warpsmith.schedulers.select import Candidate, Params, Refusals, select
+from warpsmith.schedulers.select import ROW_SCHEDULERS, Candidate, Params, Refusals, select
 
 INDEX_LIMIT = 2**31 - 2**25
 """Elements up to which 32-bit indices are safe: loops run past the end by less than 2**25."""
@@ -198,6 +198,30 @@ def misfits(segments: Sequence[PlannedSegment], problem: Problem) -> Refusals:
         if planned.candidate is not None and reason:
             found[planned.candidate.scheduler] = reason
     return tuple(found.items())
+
+
+def require_roles(segments: Sequence[PlannedSegment], problem: Problem, without: Refusals) -> None:
+    """Refuse a call for which roles were asked, where a kernel of rows can have none.
+
+    `without` says which schedulers cannot take the call, and why.
+
+    Raises:
+        SchedulerRefusal: WS0401, with the reason.
+    """
+    candidates = [planned.candidate for planned in segments if planned.candidate is not None]
+    rows = [c for c in candidates if c.scheduler in ROW_SCHEDULERS]
+    refused = [(c.scheduler, why) for c in rows if (why := c.unspecialized(problem))]
+    if rows and not refused:
+        return
+    known = (*without, *refused) or (candidates[0].refusals if candidates else ())
+    named = [f"{name}: {why}" for name, why in known if name in ROW_SCHEDULERS]
+    reasons = named or ["the schedule was laid by hand"]
+    raise SchedulerRefusal(
+        "warp_specialize=True was asked for, and no warps of their own can load what the call "
+        f"computes ({'; '.join(reasons)})",
+        code="WS0401",
+        remedy="use warp_specialize='auto'",
+    )
 
 
 def agreed(segments: Sequence[PlannedSegment], problem: Problem) -> dict[str, int]:

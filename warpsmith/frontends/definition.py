@@ -19,11 +19,15 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr, literal
 from warpsmith.ir.tensor import TensorView
+from warpsmith.knobs import Specialize, scope
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.runtime import arrays
 
 if TYPE_CHECKING:
     from warpsmith.engine.verification import Verification
+
+WS_NORMALIZATION = "ws_normalization"
+"""nvFuser's option for norms whose kernels have warps of their own that load."""
 
 
 class FusionDefinition:
@@ -157,6 +161,7 @@ class FusionDefinition:
         *,
         device: object = None,
         save_repro_inputs: bool = False,
+        warp_specialize: Specialize | None = None,
         _enable_options: Sequence[str] = (),
         _disable_options: Sequence[str] = (),
     ) -> list[Any]:
@@ -165,9 +170,20 @@ class FusionDefinition:
         Args:
             device: where the tensors must be; where they are, if absent.
             save_repro_inputs: remember the shapes for `last_repro_script`.
-            _enable_options, _disable_options: nvFuser's; they change nothing here.
+            warp_specialize: as for `fuse`.
+            _enable_options, _disable_options: nvFuser's. `ws_normalization` stands for
+                `warp_specialize=True`, or False; the others change nothing here.
+
+        Raises:
+            SchedulerRefusal: WS0401 where roles are asked for and cannot be had.
         """
-        return self._run(inputs, device, save_repro_inputs, scheduled=False)
+        for options, value in ((_enable_options, True), (_disable_options, False)):
+            if warp_specialize is None and WS_NORMALIZATION in options:
+                warp_specialize = value
+        if warp_specialize is None:
+            return self._run(inputs, device, save_repro_inputs, scheduled=False)
+        with scope(warp_specialize=warp_specialize):
+            return self._run(inputs, device, save_repro_inputs, scheduled=False)
 
     def manual_execute(
         self, inputs: Sequence[object], heuristic_params: object = None

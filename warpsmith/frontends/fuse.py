@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import update_wrapper
-from typing import TYPE_CHECKING, Any
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from warpsmith.frontends.tensor import Tensor
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
-from warpsmith.knobs import scoped_plan
+from warpsmith.knobs import Specialize, scope, scoped_plan
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.values import Deferred
 from warpsmith.runtime import arrays
@@ -79,9 +80,10 @@ class Fused:
     call to call, and static values such as None, strings and tuples, which are traced for anew.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], warp_specialize: Specialize | None) -> None:
         update_wrapper(self, function)
         self._function = function
+        self._warp_specialize = warp_specialize
         self._signature = inspect.signature(function)
         self._names = tuple(
             name
@@ -117,7 +119,8 @@ class Fused:
         """A call with arguments that have to be converted, which no key can hold."""
         complete = self._complete(args, kwargs)
         trace = self._find(complete)
-        results = trace.executable.run([complete[position] for position in trace.positions])
+        with self._asked():
+            results = trace.executable.run([complete[position] for position in trace.positions])
         return results[0] if trace.single else tuple(results)
 
     def _route(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Route:
@@ -130,11 +133,31 @@ class Fused:
         order.update({name: len(args) + len(kwargs) + k for k, name in enumerate(defaults)})
         values = dict(zip(names, complete, strict=True))
         return _Route(
-            run=trace.executable.prepared([complete[place] for place in trace.positions]),
+            run=self._prepared(trace, [complete[place] for place in trace.positions]),
             places=tuple(order[names[position]] for position in trace.positions),
             defaults=tuple(values[name] for name in defaults),
             single=trace.single,
         )
+
+    def _prepared(self, trace: Trace, inputs: Sequence[Any]) -> Callable[..., list[Any]]:
+        with self._asked():
+            ready: Callable[..., list[Any]] = trace.executable.prepared(inputs)
+        run = trace.executable.run
+        if ready != run or self._warp_specialize is None:
+            return ready
+
+        def asked(inputs: Sequence[Any]) -> list[Any]:
+            with self._asked():
+                results: list[Any] = run(inputs)
+            return results
+
+        return asked
+
+    def _asked(self) -> AbstractContextManager[object]:
+        """The scope in which calls are planned."""
+        if self._warp_specialize is None:
+            return nullcontext()
+        return scope(warp_specialize=self._warp_specialize)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The lowered stage for such arguments; `.compile()` it to look at kernels."""
@@ -142,7 +165,9 @@ class Fused:
 
         args = self._complete(args, kwargs)
         trace = self._find(args)
-        return lower_call(trace.fusion, [args[position] for position in trace.positions])
+        inputs = [args[position] for position in trace.positions]
+        asked = {} if self._warp_specialize is None else {"warp_specialize": self._warp_specialize}
+        return lower_call(trace.fusion, inputs, asked)
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """What is chosen for such arguments, and why; compiles, but does not run."""
@@ -218,15 +243,32 @@ class Fused:
         return self._function(*plain, **named)
 
 
-def fuse(function: Callable[..., Any]) -> Fused:
-    """Make a function of tensors one fusion; usable as a decorator.
+@overload
+def fuse(function: Callable[..., Any], *, warp_specialize: Specialize | None = None) -> Fused: ...
+
+
+@overload
+def fuse(*, warp_specialize: Specialize | None = None) -> Callable[[Callable[..., Any]], Fused]: ...
+
+
+def fuse(
+    function: Callable[..., Any] | None = None, *, warp_specialize: Specialize | None = None
+) -> Fused | Callable[[Callable[..., Any]], Fused]:
+    """Make a function of tensors one fusion; usable as a decorator, with or without arguments.
+
+    Args:
+        warp_specialize: whether kernels of rows have warps of their own that load: `"auto"` where
+            that is faster, True in each of them, or calls are refused (WS0401), False in none. By
+            default the knob of this name decides.
 
     Example:
         @warpsmith.fuse
         def silu_mul(x, y):
             return ops.silu(x) * y
     """
-    return Fused(function)
+    if function is None:
+        return partial(Fused, warp_specialize=warp_specialize)
+    return Fused(function, warp_specialize)
 
 
 def _exact(args: Sequence[Any]) -> tuple[object, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, evaluate
@@ -28,12 +29,14 @@ class Problem:
             absent (warpsmith's own allocations are).
         target: the device.
         rings: whether loads run ahead through shared memory: `auto`, `prefer` or `never`.
+        warp_specialize: whether a role of its own loads what kernels of rows compute.
     """
 
     values: Mapping[str, int]
     alignment: Mapping[str, int]
     target: Target = Target()
     rings: str = "auto"
+    warp_specialize: bool | Literal["auto"] = "auto"
 
     def size(self, expr: Expr) -> int:
         return evaluate(expr, dict(self.values))

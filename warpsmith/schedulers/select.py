@@ -13,6 +13,8 @@ from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.inner_outer import apply as rows_and_columns_apply
 from warpsmith.schedulers.inner_outer import can as rows_and_columns_can
 from warpsmith.schedulers.inner_outer import heuristic as rows_and_columns_heuristic
+from warpsmith.schedulers.inner_outer import specialized as rows_and_columns_specialized
+from warpsmith.schedulers.inner_outer import strategy as rows_and_columns_strategy
 from warpsmith.schedulers.inner_outer.columns import BLOCKS, partial_sums, rows_alone
 from warpsmith.schedulers.inner_outer.heuristic import InnerOuterParams
 from warpsmith.schedulers.matmul import apply as matmul_apply
@@ -51,6 +53,10 @@ SCHEDULERS = (
 """Schedulers in the order in which they are asked: (name, refusal, what it takes)."""
 
 
+ROW_SCHEDULERS = ("inner_persistent", "inner_outer")
+"""Those whose kernels may have a role that loads rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A fusion with its caches, ready for one scheduler; `refusals` say why others declined.
@@ -72,15 +78,21 @@ class Candidate:
                 self.fusion, self.domains, self.caches, self.residents, problem
             )
         if self.scheduler == "inner_outer":
-            return rows_and_columns_heuristic.misfit(self._rows(), self.residents, problem)
+            return rows_and_columns_strategy.misfit(self._rows(), self.residents, problem)
         return ""
+
+    def unspecialized(self, problem: Problem) -> str:
+        """Why no role of its own can load what the kernel computes; empty where one can."""
+        if self.scheduler == "inner_outer":
+            return rows_and_columns_specialized.refusal(self._rows(), self.residents, problem)
+        return "the scheduler has no such form"
 
     def agreed(self, problem: Problem) -> dict[str, int]:
         """Sizes that the schedule decides, and that other segments see too, by symbol."""
         if self.scheduler != "inner_outer":
             return {}
         rows = self._rows()
-        params = rows_and_columns_heuristic.choose(rows, self.residents, problem)
+        params = rows_and_columns_strategy.choose(rows, self.residents, problem)
         return {BLOCKS: rows_and_columns_heuristic.blocks(rows, params, problem)}
 
     def _rows(self) -> rows_and_columns_heuristic.Rows:
@@ -99,7 +111,7 @@ class Candidate:
                 self.fusion, self.domains, self.caches, self.residents, problem
             ), {}
         if self.scheduler == "inner_outer":
-            return rows_and_columns_heuristic.choose(self._rows(), self.residents, problem), {}
+            return rows_and_columns_strategy.choose(self._rows(), self.residents, problem), {}
         params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
         if params.whole:
@@ -116,9 +128,7 @@ class Candidate:
         if self.scheduler == "inner_persistent":
             return "a block has one row, which its threads load at once"
         if self.scheduler == "inner_outer":
-            rows = self._rows()
-            params = rows_and_columns_heuristic.choose(rows, self.residents, problem)
-            return rows_and_columns_heuristic.no_ring(rows, params, problem)
+            return rows_and_columns_strategy.no_ring(self._rows(), self.residents, problem)
         return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
 
     def scheduled(self, params: Params) -> Fusion:

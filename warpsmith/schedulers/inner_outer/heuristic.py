@@ -144,9 +144,29 @@ def _groups(domains: DomainMap, axes: Iterable[IterDomain]) -> set[Group]:
     return {domains.group(axis) for axis in axes if not axis.is_broadcast}
 
 
+def unfit_for_tiles(rows: Rows, problem: Problem, least: int = 16, blocks: int = 1) -> str:
+    """Why the TMA unit cannot bring rows, in copies of `least` bytes or more; empty where it can.
+
+    `blocks` have a part of each row.
+    """
+    if rows.run.start:
+        return "rows lie in several pieces"
+    length = length_of(rows, problem)
+    for cached in rows.full:
+        memory = cached.memory
+        if not cached.load:
+            continue
+        if False in memory.contiguity or not problem.aligned(memory, 16 // memory.dtype.size):
+            return f"{memory.name} is not contiguous, or not aligned to 16 bytes"
+        size = length // blocks * memory.dtype.size
+        if size % 16 or size < least:
+            return f"rows of {size} bytes are too short, or no multiple of 16"
+    return ""
+
+
 def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
     """Why the rows of a call cannot stay in registers; empty where they can."""
-    length = _length(rows, problem)
+    length = length_of(rows, problem)
     if length == 0:
         return "its rows are empty"
     if _best(rows, residents, problem) is None:
@@ -172,18 +192,12 @@ def no_ring(rows: Rows, params: InnerOuterParams, problem: Problem) -> str:
     """Why rows are not loaded ahead through shared memory; empty where they are."""
     if problem.rings == "never":
         return "the knob `rings` says never"
-    if not params.whole or rows.run.start:
-        return "rows are not exactly the threads' vectors, or lie in several pieces"
-    length = _length(rows, problem)
-    for cached in rows.full:
-        memory = cached.memory
-        if not cached.load:
-            continue
-        if False in memory.contiguity or not problem.aligned(memory, 16 // memory.dtype.size):
-            return f"{memory.name} is not contiguous, or not aligned to 16 bytes"
-        size = length // params.cluster * memory.dtype.size
-        if size % 16 or (size < RING_ROW_BYTES and problem.rings != "prefer"):
-            return f"rows of {size} bytes are too short, or no multiple of 16"
+    if not params.whole:
+        return "rows are not exactly the threads' vectors"
+    least = 16 if problem.rings == "prefer" else RING_ROW_BYTES
+    reason = unfit_for_tiles(rows, problem, least, params.cluster)
+    if reason:
+        return reason
     if _slots(rows, params, problem) < 2:
         return "two slots do not fit in shared memory"
     return ""
@@ -191,7 +205,7 @@ def no_ring(rows: Rows, params: InnerOuterParams, problem: Problem) -> str:
 
 def _slots(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
     """Slots of a block's ring: enough to have memory busy, as many as fit."""
-    slot = params.block_y * (_length(rows, problem) // params.cluster) * rows.loaded
+    slot = params.block_y * (length_of(rows, problem) // params.cluster) * rows.loaded
     elements = params.block_x * params.unroll * params.vector
     sums = _shared_sums(rows, elements, params.block_y)
     room = SHARED_PER_SM // params.blocks_per_sm - SHARED_FIXED - sums
@@ -232,7 +246,7 @@ def _spread(
     """The first way to keep a row in so many blocks that has enough in flight, else the one that
     has most.
     """
-    vector, whole = rows.run.vector(problem), _length(rows, problem)
+    vector, whole = rows.run.vector(problem), length_of(rows, problem)
     length = -(-whole // (cluster * vector)) * vector
     best: tuple[tuple[float, ...], InnerOuterParams] | None = None
     for number, choice in enumerate(residents):
@@ -273,7 +287,7 @@ def _spread(
     return None if best is None else best[1]
 
 
-def _length(rows: Rows, problem: Problem) -> int:
+def length_of(rows: Rows, problem: Problem) -> int:
     """Elements of a row."""
     return math.prod(problem.size(axis.extent) for axis in rows.axes if axis.is_reduction)
 

@@ -1,0 +1,134 @@
+"""The doors by which roles are asked for in kernels of rows, and what is refused there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.schedulers.test_inner_outer import Case, layer_norm_backward, rms_norm_backward
+from warpsmith import DataType, FusionDefinition, knobs, ops
+from warpsmith.errors import KnobError, SchedulerRefusal
+
+ROLE = "role        load: warp 0, one thread"
+
+
+def explained(asked: Any, columns: int = 1024, dtype: str = "bfloat16") -> str:
+    case = Case((40, columns), dtype)
+    fused = warpsmith.fuse(rms_norm_backward, warp_specialize=asked)
+    return str(fused.lower(*case.inputs(rms_norm_backward)).compile().explain())
+
+
+def test_a_forced_choice_is_obeyed() -> None:
+    assert ROLE in explained(True)
+    assert "role  " not in explained(False)
+    assert "role  " not in explained("auto")
+
+
+def test_the_knob_decides_where_the_call_does_not() -> None:
+    with knobs.scope(warp_specialize=True):
+        assert ROLE in explained(None)
+        assert ROLE not in explained(False)
+    with pytest.raises(KnobError, match="auto, 1, true"):
+        knobs.Knobs(warp_specialize="often")  # type: ignore[arg-type]
+    assert knobs.Knobs.from_environment({"WARPSMITH_WARP_SPECIALIZE": "on"}).warp_specialize is True
+
+
+def test_calls_of_one_function_follow_the_scope_that_they_are_made_in() -> None:
+    case = Case((5, 256), "float32")
+    fused = warpsmith.fuse(layer_norm_backward)
+    inputs = case.inputs(layer_norm_backward)
+    with knobs.scope(device="sim"):
+        before = fused(*inputs)
+    with knobs.scope(device="sim", warp_specialize=True):
+        after = fused(*inputs)
+    for one, other, expected in zip(before, after, case.expected(layer_norm_backward), strict=True):
+        np.testing.assert_allclose(one, other, 1e-5, 1e-5)
+        np.testing.assert_allclose(other, expected, case.relative, 1e-4)
+
+
+def test_a_decorator_with_arguments() -> None:
+    @warpsmith.fuse(warp_specialize=False)
+    def doubled(x: Any) -> Any:
+        return x + x
+
+    x = np.arange(8, dtype=np.float32)
+    with knobs.scope(device="sim"):
+        np.testing.assert_array_equal(doubled(x), 2 * x)
+
+
+def defined() -> FusionDefinition:
+    """RMSNorm backward in nvFuser's words."""
+    with FusionDefinition() as fd:
+        x, dy = (fd.define_tensor([-1, -1], True, DataType.Float) for _ in range(2))
+        weight = fd.define_tensor([-1], True, DataType.Float)
+        scale = fd.define_tensor([-1, 1], True, DataType.Float)
+        dx, summed = rms_norm_backward(x, dy, weight, scale)  # type: ignore[arg-type]
+        fd.add_output(dx)
+        fd.add_output(summed)
+    return fd
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"warp_specialize": True}, True),
+        ({"_enable_options": ["ws_normalization"]}, True),
+        ({"_disable_options": ["ws_normalization"]}, False),
+        ({"_enable_options": ["ws_normalization"], "warp_specialize": False}, False),
+        ({"_enable_options": ["fuse_matmul"]}, False),
+    ],
+)
+def test_nvfuser_spelling(asked: dict[str, Any], found: bool) -> None:
+    case = Case((5, 256), "float32")
+    fd = defined()
+    with knobs.scope(device="sim"):
+        results = fd.execute(list(case.inputs(rms_norm_backward)), **asked)
+    assert (ROLE in fd.explain()) == found
+    for result, expected in zip(results, case.expected(rms_norm_backward), strict=True):
+        np.testing.assert_allclose(result, expected, case.relative, 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype", "words"),
+    [
+        (1030, "bfloat16", "rows of 2060 bytes are too short, or no multiple of 16"),
+        (1032, "bfloat16", "no block's threads have exactly the 129 vectors of a row"),
+        (32768, "bfloat16", "two slots of 131072 bytes do not fit in shared memory"),
+        (24576, "bfloat16", "rows of 24576 elements and the sums of their columns would spill"),
+    ],
+)
+def test_rows_that_no_role_can_load(columns: int, dtype: str, words: str) -> None:
+    inputs = Case((3, columns), dtype).inputs(layer_norm_backward)
+    lowered = warpsmith.fuse(layer_norm_backward, warp_specialize=True).lower(*inputs)
+    with pytest.raises(SchedulerRefusal, match="WS0401") as found:
+        lowered.compile()
+    assert words in str(found.value)
+
+
+def test_inputs_that_the_tma_unit_cannot_read() -> None:
+    case = Case((3, 1025), "float32")
+    inputs = list(case.inputs(rms_norm_backward))
+    inputs[0] = case.x.reshape(-1)[1 : 1 + 3 * 1024].reshape(3, 1024)
+    inputs[1], inputs[2] = np.ascontiguousarray(case.dy[:, :1024]), case.weight[:1024].copy()
+    fused = warpsmith.fuse(rms_norm_backward, warp_specialize=True)
+    with pytest.raises(SchedulerRefusal, match="T0 is not contiguous, or not aligned to 16 bytes"):
+        fused.lower(*inputs).compile()
+
+
+def test_what_has_no_rows() -> None:
+    x = np.ones((4, 8), np.float32)
+    fused = warpsmith.fuse(lambda x: ops.exp(x), warp_specialize=True)
+    with pytest.raises(SchedulerRefusal, match="inner_persistent: it does not reduce"):
+        fused.lower(x).compile()
+
+
+def test_a_schedule_by_hand_is_left_alone() -> None:
+    fd = defined()
+    with (
+        knobs.scope(warp_specialize=True),
+        pytest.raises(SchedulerRefusal, match="the schedule was laid by hand"),
+    ):
+        fd.manual_execute(list(Case((5, 256), "float32").inputs(rms_norm_backward)))
