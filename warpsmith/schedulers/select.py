@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
-from warpsmith.schedulers import inner_outer, matmul, normalization, pointwise, reduction
+from warpsmith.schedulers import (
+    inner_outer,
+    matmul,
+    normalization,
+    outer_persistent,
+    pointwise,
+    reduction,
+)
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.inner_outer import apply as rows_and_columns_apply
 from warpsmith.schedulers.inner_outer import can as rows_and_columns_can
@@ -27,6 +34,10 @@ from warpsmith.schedulers.normalization import heuristic as persistent_heuristic
 from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams
 from warpsmith.schedulers.normalization.resident import Choice, choices
 from warpsmith.schedulers.normalization.two_passes import in_two_passes
+from warpsmith.schedulers.outer_persistent import apply as columns_apply
+from warpsmith.schedulers.outer_persistent import can as columns_can
+from warpsmith.schedulers.outer_persistent import heuristic as columns_heuristic
+from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParams
 from warpsmith.schedulers.pointwise import apply as pointwise_apply
 from warpsmith.schedulers.pointwise import can as pointwise_can
 from warpsmith.schedulers.pointwise import heuristic as pointwise_heuristic
@@ -38,7 +49,14 @@ from warpsmith.schedulers.reduction import heuristic as reduction_heuristic
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.recompute import recompute_after
 
-Params = PointwiseParams | ReductionParams | InnerPersistentParams | InnerOuterParams | MatmulParams
+Params = (
+    PointwiseParams
+    | ReductionParams
+    | InnerPersistentParams
+    | OuterPersistentParams
+    | InnerOuterParams
+    | MatmulParams
+)
 
 Refusals = tuple[tuple[str, str], ...]
 """By name, why a scheduler cannot take a fusion; an empty reason means that it can."""
@@ -47,6 +65,7 @@ SCHEDULERS = (
     ("pointwise", pointwise_can.refusal, pointwise.__doc__),
     ("reduction", reduction_can.refusal, reduction.__doc__),
     ("inner_persistent", persistent_can.refusal, normalization.__doc__),
+    ("outer_persistent", columns_can.refusal, outer_persistent.__doc__),
     ("inner_outer", rows_and_columns_can.refusal, inner_outer.__doc__),
     ("matmul", matmul_can.refusal, matmul.__doc__),
 )
@@ -77,6 +96,8 @@ class Candidate:
             return persistent_heuristic.misfit(
                 self.fusion, self.domains, self.caches, self.residents, problem
             )
+        if self.scheduler == "outer_persistent":
+            return columns_heuristic.misfit(self._columns(), self.residents, problem)
         if self.scheduler == "inner_outer":
             return rows_and_columns_strategy.misfit(self._rows(), self.residents, problem)
         return ""
@@ -98,6 +119,9 @@ class Candidate:
     def _rows(self) -> rows_and_columns_heuristic.Rows:
         return rows_and_columns_heuristic.rows_of(self.fusion, self.domains, self.caches)
 
+    def _columns(self) -> columns_heuristic.Columns:
+        return columns_heuristic.columns_of(self.fusion, self.domains, self.caches)
+
     def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
         """The schedule's parameters, and the values of its launch symbols."""
         if self.scheduler == "pointwise":
@@ -110,6 +134,8 @@ class Candidate:
             return persistent_heuristic.choose(
                 self.fusion, self.domains, self.caches, self.residents, problem
             ), {}
+        if self.scheduler == "outer_persistent":
+            return columns_heuristic.choose(self._columns(), self.residents, problem), {}
         if self.scheduler == "inner_outer":
             return rows_and_columns_strategy.choose(self._rows(), self.residents, problem), {}
         params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
@@ -127,6 +153,8 @@ class Candidate:
             return ""
         if self.scheduler == "inner_persistent":
             return "a block has one row, which its threads load at once"
+        if self.scheduler == "outer_persistent":
+            return "a block has its columns once, and its threads load them at once"
         if self.scheduler == "inner_outer":
             return rows_and_columns_strategy.no_ring(self._rows(), self.residents, problem)
         return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
@@ -140,6 +168,8 @@ class Candidate:
             matmul_apply.apply(fusion, caches, params)
         elif isinstance(params, InnerPersistentParams):
             persistent_apply.apply(fusion, caches, params)
+        elif isinstance(params, OuterPersistentParams):
+            columns_apply.apply(fusion, caches, params)
         elif isinstance(params, InnerOuterParams):
             rows_and_columns_apply.apply(fusion, caches, params)
         else:
@@ -167,7 +197,7 @@ def select(fusion: Fusion, reasons: Refusals | None = None) -> Candidate:
             remedy="schedule it by hand with manual_execute, or define it as several fusions",
         )
     prepared = copy.deepcopy(fusion)
-    persistent = taken in ("inner_persistent", "inner_outer")
+    persistent = taken in ("inner_persistent", "outer_persistent", "inner_outer")
     if persistent:
         in_two_passes(prepared)
     caches = add_caches(prepared)

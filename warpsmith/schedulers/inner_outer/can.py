@@ -21,4 +21,4 @@ def refusal(fusion: Fusion) -> str:
         return reason or "its sums of columns are not cut into those of each block"
     twin, known = copy.deepcopy((fusion, columns))
     with rows_alone(twin, known):
-        return rows_can.refusal(twin)
+        return rows_can.whole_rows_refusal(twin)

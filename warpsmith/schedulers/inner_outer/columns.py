@@ -85,7 +85,11 @@ def _refusal(fusion: Fusion, domains: DomainMap, columns: Sequence[TensorView]) 
         if not twin.outputs:
             return "it computes nothing else of the rows whose columns it sums"
         again = reduction_can.refusal(twin)
-        return rows_can.refusal(twin) if again else "no row is needed again after it was reduced"
+        return (
+            rows_can.whole_rows_refusal(twin)
+            if again
+            else "no row is needed again after it was reduced"
+        )
 
 
 def _order(domains: DomainMap, tensor: TensorView) -> list[Group]:

@@ -43,19 +43,20 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     order = {domains.group(axis): place for place, axis in enumerate(rows.axes)}
     fusion.divisors |= {(rows.run.extent, params.vector)}
     fusion.blocks_per_sm = params.blocks_per_sm
-    _load_first(fusion, caches, full, late=params.late)
+    load_first(fusion, caches, full, late=params.late)
     first, *others = reductions(fusion)
-    keeps = _order_loops(first, domains, order)
+    keeps = order_loops(first, domains, order)
     _divide(fusion, first, keeps, len(rows.run.axes) - rows.run.start, params)
     transform_like(first)
     outer, row = _parallelize(first, keeps, params)
     parallelize_like(first)
     for tensor in (first, *others):
         _factor(tensor, row)
-    _spread(fusion, caches, params, full, first, outer)
+    whole = {id(c.register) for c in caches if id(c.register) in full or not params.late}
+    spread(fusion, caches, params.vectorized, first, outer, full, whole)
 
 
-def _load_first(fusion: Fusion, caches: tuple[Cached, ...], full: set[int], *, late: bool) -> None:
+def load_first(fusion: Fusion, caches: tuple[Cached, ...], full: set[int], *, late: bool) -> None:
     """Bring the copies of inputs to the front: whole rows first, what all rows share after them."""
     loads = [c for c in caches if c.load and not (late and id(c.register) not in full)]
     ordered = sorted(loads, key=lambda c: id(c.register) not in full)
@@ -67,7 +68,7 @@ def _load_first(fusion: Fusion, caches: tuple[Cached, ...], full: set[int], *, l
     fusion.operations = [*front.values(), *rest]
 
 
-def _order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) -> int:
+def order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) -> int:
     """Bring kept dimensions before reduced ones, in memory order; returns how many are kept."""
     assert tensor.definition is not None
     for output in tensor.definition.outputs:
@@ -87,9 +88,9 @@ def _divide(
 ) -> None:
     """`[K blocks, K block_y, K unroll, R cluster, R serial, R unroll, R block_x, R vector]`."""
     end = len(tensor.loop)
-    _merge_all(tensor, end - run, end)
+    merge_all(tensor, end - run, end)
     split(tensor, -1, params.vector)
-    _merge_all(tensor, keeps, len(tensor.loop) - 1)
+    merge_all(tensor, keeps, len(tensor.loop) - 1)
     vectors = DomainMap(fusion).extent_of(tensor.loop[keeps])
     threads = params.unroll * params.block_x
     fusion.limits |= {(vectors, params.cluster * threads)}
@@ -103,14 +104,14 @@ def _divide(
         inside += 1
     split(tensor, inside, params.block_x)
     if keeps:
-        _merge_all(tensor, 0, keeps)
+        merge_all(tensor, 0, keeps)
         split(tensor, 0, params.block_y)
         if params.kept_unroll > 1:
             split(tensor, 0, params.kept_unroll)
             reorder(tensor, {1: 2})
 
 
-def _merge_all(tensor: TensorView, start: int, end: int) -> None:
+def merge_all(tensor: TensorView, start: int, end: int) -> None:
     """Merge the loops `start .. end - 1` into one."""
     for _ in range(end - start - 1):
         merge(tensor, start)
@@ -139,27 +140,29 @@ def _factor(tensor: TensorView, row: int) -> None:
     rfactor(tensor, [row + 1])
 
 
-def _spread(
+def spread(
     fusion: Fusion,
     caches: tuple[Cached, ...],
-    params: InnerPersistentParams,
-    full: set[int],
+    vectorized: tuple[str, ...],
     reference: TensorView,
     outer: int,
+    full: set[int],
+    whole: set[int],
 ) -> None:
-    """Bind vectors, and inline: loads are whole before their first use, and reductions across the
-    block take all rows of a thread together.
+    """Bind vectors, and inline: reductions across the block take all rows of a thread together, and
+    the loads among `whole` are done before their first use.
 
-    Everything shares the loops around a thread's rows; the rest then goes as deep as it can.
+    Everything shares the `outer` loops around a thread's rows; the rest then goes as deep as it
+    can. Loads of `full` size leave no copy in L1.
     """
-    for cached in caches:
-        if cached.name in params.vectorized:
-            parallelize(cached.copy, -1, ParallelType.vectorize)
     early: dict[int, TensorView] = {}
-    for register in (c.register for c in caches if c.load):
-        register.streaming = id(register) in full
-        if id(register) in full or not params.late:
-            early[id(register)] = register
+    for cached in caches:
+        if cached.name in vectorized:
+            parallelize(cached.copy, -1, ParallelType.vectorize)
+        if cached.load:
+            cached.register.streaming = id(cached.register) in full
+        if cached.load and id(cached.register) in whole:
+            early[id(cached.register)] = cached.register
     for operation in fusion.operations:
         if any(axis.is_reduction and axis.parallel.is_thread for axis in operation.outputs[0].loop):
             for tensor in (*operation.outputs, *tensor_inputs(operation)):

@@ -18,9 +18,23 @@ from warpsmith.schedulers.reduction.can import (
 def refusal(fusion: Fusion) -> str:
     """Why the scheduler cannot take the fusion; empty when it can.
 
-    Whether a row fits in registers depends on its length, so it is asked of a call:
-    `heuristic.misfit`.
+    A row may lie in several pieces, as a channel of `[N, C, H, W]` does. Whether it fits in
+    registers depends on its length, so it is asked of a call: `heuristic.misfit`.
     """
+    return unfit(fusion) or ("" if ends_in_rows(fusion, 1) else _not_rows(fusion))
+
+
+def whole_rows_refusal(fusion: Fusion) -> str:
+    """As `refusal`, but each row must lie in one piece."""
+    return unfit(fusion) or ("" if ends_in_rows(fusion) else _not_rows(fusion))
+
+
+def _not_rows(fusion: Fusion) -> str:
+    return f"{reductions(fusion)[0].name} reduces dimensions that are not rows"
+
+
+def unfit(fusion: Fusion) -> str:
+    """Why no block can keep what it reduces, wherever that lies; empty when one can."""
     if any(isinstance(op, Matmul) for op in fusion.operations):
         return "it has a matrix product"
     reduced = reductions(fusion)
@@ -34,24 +48,26 @@ def refusal(fusion: Fusion) -> str:
     return (
         self_mapped(fusion, domains)
         or uncovered(fusion, domains, first)
-        or _outer(fusion, domains, first)
         or _torn(fusion, domains, first)
     )
 
 
-def _outer(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
-    """What is reduced must be what the widest input has innermost in memory."""
+def ends_in_rows(fusion: Fusion, dimensions: int | None = None) -> bool:
+    """Whether so many of the fastest dimensions are reduced: by default all that are.
+
+    The widest input says which dimensions are the fastest.
+    """
+    domains, first = cached_map(fusion), reductions(fusion)[0]
     kept, gone = pattern(domains, first)
+    places = [domains.group(axis) for axis in first.logical if not axis.is_broadcast]
     for tensor in sorted(fusion.input_tensors, key=lambda t: -t.rank):
         dims = [tensor.shape_axes[d] for d in tensor.memory_order()]
         groups = [domains.group(axis) for axis in dims if not axis.is_broadcast]
-        if set(groups) != kept | gone:
-            continue
-        inner = groups[len(groups) - len(gone) :]
-        return "" if set(inner) == gone else f"{first.name} reduces dimensions that are not rows"
-    dims = [axis for axis in first.logical if not axis.is_broadcast]
-    inner = [domains.group(axis) for axis in dims[len(dims) - len(gone) :]]
-    return "" if set(inner) == gone else f"{first.name} reduces dimensions that are not rows"
+        if set(groups) == kept | gone:
+            places = groups
+            break
+    count = len(gone) if dimensions is None else dimensions
+    return set(places[len(places) - count :]) <= gone
 
 
 def _torn(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:

@@ -47,6 +47,10 @@ spill two registers at most (NVRTC 13.0; tests/schedulers/test_persistent_regist
 PREDICATE_REGISTERS = 8
 """More of them in blocks of several rows, which may run past the last one."""
 
+PLACE_REGISTERS, SINGLE_REGISTERS = 1.5, 2
+"""Registers for the place of an access in a row of several pieces: vectors, and single elements
+(found with NVRTC 13.0 as those above; test_channels_outer.py)."""
+
 RESIDENT_BYTES = 49152
 """Bytes of rows that a multiprocessor is to hold at once. A part of them is being loaded, some 16
 KB at any time, while the others are reduced or stored."""
@@ -102,10 +106,18 @@ class InnerPersistentParams:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The dimensions of the reductions in memory order, and the run that ends them."""
+    """The dimensions of the reductions in memory order, and the run that ends them.
+
+    A row lies in several pieces where it has dimensions outside that run.
+    """
 
     axes: tuple[IterDomain, ...]
     run: InnerRun
+
+    @property
+    def in_pieces(self) -> bool:
+        run = len(self.run.axes) - self.run.start
+        return sum(axis.is_reduction for axis in self.axes) > run
 
 
 def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> Rows:
@@ -182,7 +194,8 @@ def _spread(
     """The first way to keep a row in so many blocks that keeps enough rows at once, else the one
     that keeps most.
     """
-    run = rows_of(fusion, domains, caches).run
+    rows = rows_of(fusion, domains, caches)
+    run = rows.run
     vector = min(run.vector(problem), widest_vector)
     length = _length(fusion, problem)
     full = full_size(fusion, domains, caches)
@@ -198,6 +211,7 @@ def _spread(
             vector=vector,
             size=choice.bytes_per_element(max(1, 4 // vector)),
             passing=choice.passing,
+            in_pieces=rows.in_pieces,
         )
         accesses = max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded)))
         found = _block(row, accesses, max(1, LINE_BYTES // (vector * widest)))
@@ -240,18 +254,22 @@ def _length(fusion: Fusion, problem: Problem) -> int:
 class _Row:
     """What a block has of a row: so many vectors, of elements with `size` bytes of registers each.
 
-    For one vector there are `passing` bytes an element more.
+    For one vector there are `passing` bytes an element more. Where rows lie `in_pieces`, the place
+    of each vector takes divisions, and stays in registers from its load to its store.
     """
 
     vectors: int
     vector: int
     size: int
     passing: int
+    in_pieces: bool
 
     def registers(self, threads: int, unroll: int) -> int:
         """Of a thread: what stays, a vector of floats being computed, and the rest."""
         several = PREDICATE_REGISTERS if _rows_of_block(threads) > 1 else 0
         stay = -(-unroll * self.vector * self.size // 4)
+        if self.in_pieces:
+            stay += math.ceil(unroll * (PLACE_REGISTERS if self.vector > 1 else SINGLE_REGISTERS))
         work = 2 * self.vector + -(-self.vector * self.passing // 4)
         return stay + work + FIXED_REGISTERS + several
 

@@ -1,0 +1,78 @@
+"""Rows that lie in several pieces, as a channel of `[N, C, H, W]` does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.launching import check_automatic, random_inputs
+from tests.support.program import Program
+from warpsmith.ir.dtypes import DataType
+from warpsmith.schedulers.inner_outer import can as rows_and_columns
+from warpsmith.schedulers.normalization import can
+from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.select import select
+
+BF16, FLOAT = DataType.BFloat16, DataType.Float
+OVER = [True, False, True, True]
+
+
+def batch_norm(dtype: DataType) -> Program:
+    p = Program()
+    x = p.cast(p.input(dtype, (None,) * 4), FLOAT)
+    mean, m2, count = p.welford(x, [0, 2, 3])
+    variance = p.op("div", m2, count)
+    scale = p.op("mul", p.op("rsqrt", p.op("add", variance, 1e-5)), p.input(FLOAT, (None,)))
+    normal = p.op("mul", p.op("sub", x, p.broadcast(mean, OVER)), p.broadcast(scale, OVER))
+    p.output(p.cast(normal, dtype))
+    return p.output(mean, variance)
+
+
+def arrays_of(p: Program, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    names = [t.name for t in p.fusion.input_tensors]
+    return random_inputs(p.fusion, dict(zip(names, (shape, shape[1:2]), strict=True)))
+
+
+@pytest.mark.parametrize("dtype", [BF16, FLOAT])
+@pytest.mark.parametrize(
+    "shape", [(1, 3, 2, 4), (3, 2, 3, 3), (4, 3, 4, 10), (5, 2, 8, 33)], ids=str
+)
+def test_one_kernel_and_right(shape: tuple[int, ...], dtype: DataType) -> None:
+    p = batch_norm(dtype)
+    terms = 64 * shape[0] * shape[2] * shape[3]
+    candidate, _ = check_automatic(p.fusion, arrays_of(p, shape), terms=terms)
+    assert candidate.scheduler == "inner_persistent"
+
+
+def test_two_kept_dimensions_between_pieces() -> None:
+    p = Program()
+    x = p.input(FLOAT, (None,) * 5)
+    total = p.broadcast(p.reduce("sum", x, [0, 2, 4]), [True, False, True, False, True])
+    p.output(p.op("sub", x, total))
+    candidate, _ = check_automatic(
+        p.fusion, random_inputs(p.fusion, {"T0": (2, 3, 2, 2, 12)}), terms=48
+    )
+    assert candidate.scheduler == "inner_persistent"
+
+
+def test_a_place_in_pieces_takes_registers() -> None:
+    """Rows of as many elements get fewer accesses a thread where they lie in pieces."""
+
+    def chosen(batch: int, side: int) -> InnerPersistentParams:
+        sizes = {"T0_size0": batch, "T0_size1": 512, "T0_size2": side, "T0_size3": side}
+        params, _ = select(batch_norm(BF16).fusion).choose(Problem(values=sizes, alignment={}))
+        assert isinstance(params, InnerPersistentParams)
+        return params
+
+    assert chosen(64, 7).vector == 1
+    assert chosen(64, 7).unroll <= 24
+    assert chosen(256, 14).vector == 4
+
+
+def test_rows_beside_sums_of_columns_lie_in_one_piece() -> None:
+    """What goes round rows copies whole ones."""
+    fusion = batch_norm(BF16).fusion
+    assert not can.refusal(fusion)
+    assert "reduces dimensions that are not rows" in can.whole_rows_refusal(fusion)
+    assert rows_and_columns.refusal(fusion)

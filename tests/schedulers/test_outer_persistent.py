@@ -1,0 +1,145 @@
+"""Columns that stay in registers: norms and softmaxes over what is not the fastest dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.schedulers.test_inner_persistent import PROGRAMS, inputs_of, softmax
+from tests.support.launching import check_automatic, random_inputs, values_of
+from tests.support.program import Program
+from warpsmith.ir.dtypes import DataType
+from warpsmith.kernel.nodes import CopyVector, Kernel
+from warpsmith.kernel.traversal import walk
+from warpsmith.lower.pipeline import lower
+from warpsmith.schedulers.outer_persistent import can
+from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParams
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.select import Candidate, select
+
+Build = Callable[[DataType], Program]
+
+BF16, HALF, FLOAT = DataType.BFloat16, DataType.Half, DataType.Float
+SHAPES = ((64, 1), (1, 33), (33, 5), (70, 3), (16, 200), (136, 40))
+"""Columns and their lengths: one element; one column; vectors of one, two and eight columns;
+columns of one thread and of several; blocks that are not full."""
+
+
+def of_columns(build: Build, dtype: DataType) -> Program:
+    """A program of rows with its matrices stored column after column."""
+    p = build(dtype)
+    for tensor in (*p.fusion.input_tensors, *(o.value for o in p.fusion.outputs)):
+        if tensor.rank == 2:
+            tensor.stride_order = (0, 1)
+    return p
+
+
+def check_one_kernel(
+    p: Program, arrays: dict[str, np.ndarray], terms: int
+) -> tuple[Candidate, Kernel]:
+    candidate, kernel = check_automatic(p.fusion, arrays, terms=terms)
+    assert candidate.scheduler == "outer_persistent"
+    return candidate, kernel
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("build", PROGRAMS)
+def test_one_kernel_and_right(build: Build, shape: tuple[int, int]) -> None:
+    dtype = (BF16, HALF, FLOAT)[shape[1] % 3]
+    p = of_columns(build, dtype)
+    check_one_kernel(p, inputs_of(p, shape), terms=64 * shape[1])
+
+
+@pytest.mark.parametrize("dtype", [BF16, FLOAT])
+@pytest.mark.parametrize("build", PROGRAMS)
+def test_each_column_is_read_once_in_vectors(build: Build, dtype: DataType) -> None:
+    p = of_columns(build, dtype)
+    arrays = inputs_of(p, (256, 64))
+    problem = Problem(values=values_of(p.fusion, arrays), alignment={})
+    candidate = select(p.fusion)
+    params, _ = candidate.choose(problem)
+    assert isinstance(params, OuterPersistentParams)
+    kernel = lower(candidate.scheduled(params), "test", DataType.Int32)
+    loads = [s for s in walk(kernel.body) if isinstance(s, CopyVector)]
+    read = [s.source.name for s in loads if s.source.name in arrays]
+    matrices = {name for name, array in arrays.items() if array.ndim == 2}
+    assert matrices <= set(read)
+    assert len(read) == len(set(read))
+    assert all(s.streaming == (s.source.name in matrices) for s in loads if s.source.name in read)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 16), (3, 1, 5, 6)])
+def test_channels_last(shape: tuple[int, ...]) -> None:
+    """Three dimensions are reduced, and the fourth has weights."""
+    p = Program()
+    x = p.cast(p.input(BF16, (None,) * 4), FLOAT)
+    mean, m2, _ = p.welford(x, [0, 1, 2])
+    over = [True, True, True, False]
+    scale = p.op("mul", p.op("rsqrt", m2), p.input(FLOAT, (None,)))
+    centred = p.op("sub", x, p.broadcast(mean, over))
+    p.output(p.cast(p.op("mul", centred, p.broadcast(scale, over)), BF16))
+    p.output(mean, m2)
+    names = [t.name for t in p.fusion.input_tensors]
+    arrays = random_inputs(p.fusion, dict(zip(names, (shape, shape[-1:]), strict=True)))
+    check_one_kernel(p, arrays, terms=64 * shape[0] * shape[1] * shape[2])
+
+
+def test_what_is_reduced_lies_between_kept_dimensions() -> None:
+    p = Program()
+    x = p.input(FLOAT, (None,) * 4)
+    total = p.broadcast(p.reduce("sum", x, [0, 2]), [True, False, True, False])
+    p.output(p.op("div", x, total))
+    check_one_kernel(p, random_inputs(p.fusion, {"T0": (3, 2, 5, 12)}), terms=15)
+
+
+def test_inputs_along_what_is_reduced() -> None:
+    p = Program()
+    x, weight = p.cast(p.input(BF16, (None, None)), FLOAT), p.input(FLOAT, (None,))
+    weighted = p.op("mul", x, p.broadcast(weight, [False, True]))
+    total = p.broadcast(p.reduce("sum", weighted, [0]), [True, False])
+    p.output(p.cast(p.op("sub", weighted, total), BF16))
+    names = [t.name for t in p.fusion.input_tensors]
+    arrays = random_inputs(p.fusion, dict(zip(names, ((50, 24), (50,)), strict=True)))
+    check_one_kernel(p, arrays, terms=50)
+
+
+def test_misaligned_addresses_are_read_element_by_element() -> None:
+    p = of_columns(softmax, BF16)
+    arrays = inputs_of(p, (64, 20))
+    problem = Problem(values=values_of(p.fusion, arrays), alignment={"T0": 2})
+    params, _ = select(p.fusion).choose(problem)
+    assert isinstance(params, OuterPersistentParams)
+    assert "T0" not in params.vectorized
+    check_automatic(p.fusion, arrays, alignment={"T0": 2}, terms=64)
+
+
+def rows(p: Program) -> None:
+    x = p.input(FLOAT, (None, None))
+    p.output(p.op("sub", x, p.broadcast(p.reduce("max", x, [1]), [False, True])))
+
+
+def pieces(p: Program) -> None:
+    x = p.input(FLOAT, (None, None, None))
+    p.output(p.op("sub", x, p.broadcast(p.reduce("max", x, [0, 2]), [True, False, True])))
+
+
+@pytest.mark.parametrize("build", [rows, pieces])
+def test_rows_are_refused(build: Callable[[Program], None]) -> None:
+    p = Program()
+    build(p)
+    assert "reduces the fastest dimension" in can.refusal(p.fusion)
+
+
+def test_columns_that_no_block_holds_are_refused_with_their_length() -> None:
+    candidate = select(of_columns(softmax, BF16).fusion)
+    assert candidate.scheduler == "outer_persistent"
+
+    def reason(columns: int, length: int) -> str:
+        sizes = {"T0_size0": columns, "T0_size1": length}
+        return candidate.misfit(Problem(values=sizes, alignment={}))
+
+    assert reason(4096, 1024) == ""
+    assert "columns of 100000 elements do not fit" in reason(4096, 100000)
+    assert reason(0, 64) == reason(64, 0) == "its columns are empty"

@@ -1,0 +1,85 @@
+"""Schedule columns that stay in registers by their parameters."""
+
+from __future__ import annotations
+
+from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.caches import rfactor
+from warpsmith.schedule.propagate import parallelize_like, transform_like
+from warpsmith.schedule.transforms import parallelize, reorder, split
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.normalization.apply import load_first, merge_all, order_loops, spread
+from warpsmith.schedulers.normalization.can import walks_rows
+from warpsmith.schedulers.normalization.resident import compute_again, full_size
+from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParams, columns_of
+from warpsmith.schedulers.reduction.can import reductions
+
+LOOPS = (
+    ParallelType.grid_x,
+    ParallelType.block_x,
+    ParallelType.serial,
+    ParallelType.unroll,
+    ParallelType.block_y,
+    ParallelType.serial,
+)
+"""Blocks, and threads side by side; then the columns of a thread: their one part, accesses, threads
+one below the other, elements of an access."""
+
+OUTSIDE = 2
+"""Loops around the columns of a thread."""
+
+
+def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterPersistentParams) -> None:
+    """Loops of every tensor that walks columns, K kept and R reduced:
+
+    `[K grid_x, K block_x | R serial, R unroll, R block_y, K vector]`
+
+    The serial loop is one iteration, which holds whole columns. Loads come before everything else,
+    a loop nest each. Each reduction is done within a thread, then across block_y, all columns of a
+    thread together; every thread gets the results of its columns.
+    """
+    compute_again(fusion, again=params.again)
+    domains = DomainMap(fusion)
+    columns = columns_of(fusion, domains, caches)
+    full = full_size(fusion, domains, caches)
+    order = {domains.group(axis): place for place, axis in enumerate(columns.axes)}
+    fusion.divisors |= {(columns.run.extent, params.vector)}
+    fusion.blocks_per_sm = params.blocks_per_sm
+    load_first(fusion, caches, full, late=params.late)
+    first, *others = reductions(fusion)
+    keeps = order_loops(first, domains, order)
+    _divide(fusion, first, keeps, len(columns.run.axes) - columns.run.start, params)
+    transform_like(first)
+    for position, kind in enumerate(LOOPS):
+        parallelize(first, position, kind)
+    parallelize_like(first)
+    for tensor in (first, *others):
+        rfactor(tensor, [OUTSIDE, OUTSIDE + 1])
+    rows = walks_rows(fusion)
+    passing = {id(c.register) for c in caches if params.late and id(c.register) in rows - full}
+    whole = {id(c.register) for c in caches} - passing
+    spread(fusion, caches, params.vectorized, first, OUTSIDE, full, whole)
+
+
+def _divide(
+    fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: OuterPersistentParams
+) -> None:
+    """From `[K.., R..]`, both in memory order, to the loops of every tensor."""
+    merge_all(tensor, keeps, len(tensor.loop))
+    length = DomainMap(fusion).extent_of(tensor.loop[keeps])
+    covered = params.unroll * params.block_y
+    fusion.limits |= {(length, covered)}
+    if params.whole:
+        fusion.divisors |= {(length, covered)}
+    split(tensor, keeps, covered)
+    split(tensor, keeps + 1, params.block_y)
+    merge_all(tensor, keeps - run, keeps)
+    vectors = keeps - run
+    split(tensor, vectors, params.vector)
+    merge_all(tensor, 0, vectors + 1)
+    if params.even:
+        fusion.divisors |= {(DomainMap(fusion).extent_of(tensor.loop[0]), params.block_x)}
+    split(tensor, 0, params.block_x)
+    reorder(tensor, {2: 5})

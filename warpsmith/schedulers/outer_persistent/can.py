@@ -1,0 +1,21 @@
+"""When the scheduler of columns that stay in registers applies."""
+
+from __future__ import annotations
+
+from warpsmith.ir.fusion import Fusion
+from warpsmith.schedulers.normalization.can import ends_in_rows, unfit
+from warpsmith.schedulers.reduction.can import reductions
+
+
+def refusal(fusion: Fusion) -> str:
+    """Why the scheduler cannot take the fusion; empty when it can.
+
+    Whether columns fit in registers depends on their length, so it is asked of a call:
+    `heuristic.misfit`.
+    """
+    reason = unfit(fusion)
+    if reason:
+        return reason
+    if ends_in_rows(fusion, 1):
+        return f"{reductions(fusion)[0].name} reduces the fastest dimension"
+    return ""
