@@ -40,10 +40,10 @@ def product(x: Any, w: Any) -> Any:
 
 
 def across_blocks(x: Any) -> Any:
-    """Columns that blocks share, whose sums are needed again: three kernels."""
+    """Sums of columns and of everything, across blocks, that are needed again: three kernels."""
     centred = x - ops.sum(x, [0], keepdim=True)
     squares = centred * centred
-    return ops.sum(squares - ops.sum(squares, [0], keepdim=True), [0])
+    return ops.sum(squares - ops.sum(squares, [0, 1], keepdim=True), [0])
 
 
 def given(*shapes: tuple[int, ...], dtype: Any = BFLOAT16) -> list[Any]:
