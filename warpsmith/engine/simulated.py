@@ -95,6 +95,7 @@ class Memory:
             dynamic_shared=launch.shared_bytes,
             registers=max(launch.compiled.n_regs, 16),
             buffers=buffers,
+            early=launch.compiled.kernel.early,
             parameters=parameter_bytes(program, launch.formats, values),
         )
 

@@ -53,6 +53,7 @@ class Launch:
     """A program and everything that it is launched with.
 
     `parameters` are the bytes of the parameter buffer. `registers` is what a thread has at entry.
+    An `early` one starts while the kernel before runs, and must wait before it touches buffers.
     """
 
     program: Program
@@ -63,6 +64,7 @@ class Launch:
     registers: int
     buffers: tuple[Buffer, ...]
     parameters: bytes
+    early: bool = False
 
     @property
     def shared_end(self) -> int:
@@ -161,6 +163,7 @@ def run_once(
         entry_registers=launch.registers,
         resident=resident_ctas(launch),
         order=order,
+        early=launch.early,
         event_capacity=len(events),
         events=events.ctypes.data if traced else None,
         printed=printed.ctypes.data,

@@ -74,7 +74,7 @@ class Launch(ctypes.Structure):
         *((name, ctypes.c_uint32) for name in ("local_bytes", "buffer_count")),
         *((name, ctypes.c_uint32 * 3) for name in ("grid", "block", "cluster")),
         *((name, ctypes.c_uint32) for name in ("shared_static", "shared_total")),
-        *((name, ctypes.c_uint32) for name in ("entry_registers", "resident", "order")),
+        *((name, ctypes.c_uint32) for name in ("entry_registers", "resident", "order", "early")),
         *(("event_capacity", ctypes.c_uint32), ("events", ctypes.c_void_p)),
         *(("printed", ctypes.c_void_p), ("printed_capacity", ctypes.c_uint64)),
     )

@@ -35,6 +35,7 @@ KINDS: Final = (
     "exit-outstanding",
     "divergent",
     "illegal-argument",
+    "early-access",
     "trap",
     "unsupported",
     "budget",

@@ -24,7 +24,7 @@ _MOST_THREADS: Final = 1024
 _REGISTERS: Final = 65_536  # of an SM
 _PARTITIONS: Final = 4  # of an SM, each with a quarter of its warps and registers
 _KEYS: Final = (
-    *("kernel", "grid", "block", "cluster", "shared_bytes", "registers"),
+    *("kernel", "grid", "block", "cluster", "shared_bytes", "registers", "early"),
     *("buffers", "params", "outputs", "expect"),
 )
 
@@ -99,6 +99,9 @@ def prepare(
             f"{threads} threads of {registers} registers take {registers * threads}",
             f"an SM has {_REGISTERS}; give fewer `registers`",
         )
+    early = spec.get("early", False)
+    if not isinstance(early, bool):
+        refuse("`early` is neither true nor false", "true where the kernel before may still run")
     buffers = buffers_of(spec, arrays or {}, seed, folder)
     launch = Launch(
         program=program,
@@ -109,6 +112,7 @@ def prepare(
         registers=registers,
         buffers=buffers,
         parameters=b"",
+        early=early,
     )
     check_shared(launch)
     contents = {buffer.name: buffer.array for buffer in buffers}

@@ -56,6 +56,7 @@ static machine *machine_new(const sim_launch *l, u8 *const *page_flags) {
     m->entry_registers = l->entry_registers;
     m->resident = l->resident;
     m->order = l->order;
+    m->early = l->early;
     m->seed = l->seed;
     m->budget = l->budget;
     m->events = l->events;

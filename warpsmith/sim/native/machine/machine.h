@@ -15,6 +15,9 @@ bool reported_before(machine *m, finding_kind kind, i32 pc);
 const char *describe_who(const machine *m, u32 who, u32 time, char *text, size_t size);
 void split_who(const machine *m, u32 who, i32 *cta_index, i32 *warp_index, i32 *lane);
 
+/* ---- warp.c: lanes that touch a buffer while the kernel before may still run. */
+void check_start(warp *w, i32 pc, u32 lanes, const char *how, i32 buffer);
+
 /* ---- trace.c: each does nothing unless events are kept. */
 void trace_wait(const warp *w, const split *s, u64 begin); /* it is over */
 void trace_exit(const warp *w, i32 pc);

@@ -20,6 +20,7 @@ typedef struct {
     u32 grid[3], block[3], cluster[3];
     u32 shared_static, shared_total; /* both with the first kilobyte */
     u32 entry_registers, resident, order;
+    u32 early; /* the kernel before may still run, until this one has waited for it */
     u32 event_capacity;
     trace_event *events; /* NULL when nobody wants a timeline */
     char *printed; /* room for what the kernel prints */

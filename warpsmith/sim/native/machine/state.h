@@ -95,6 +95,7 @@ struct warp {
     u32 *origin; /* pc at which they came to be undefined */
     u32 *busy; /* wgmma group that may still write or read each register */
     u32 *touched; /* serial of the last instruction but wgmma that read or wrote it */
+    u32 awaited; /* lanes that have waited for the kernel before */
     u32 serial, fence_serial; /* instruction count; at the last wgmma.fence */
     u32 carry;
     u32 doubtful; /* lanes whose results are undefined whatever the operands: guard or taint */
@@ -206,7 +207,7 @@ typedef enum {
     FINDING_INVALIDATED_BARRIER, FINDING_REINITIALIZED_BARRIER, FINDING_NAMED_COUNT,
     FINDING_NAMED_CLASH, FINDING_SETMAXNREG, FINDING_OUT_OF_BOUNDS, FINDING_MISALIGNED,
     FINDING_UNINITIALIZED, FINDING_EXIT_OUTSTANDING, FINDING_DIVERGENT, FINDING_ILLEGAL_ARGUMENT,
-    FINDING_TRAP, FINDING_UNSUPPORTED, FINDING_BUDGET, FINDING_KINDS
+    FINDING_EARLY_ACCESS, FINDING_TRAP, FINDING_UNSUPPORTED, FINDING_BUDGET, FINDING_KINDS
 } finding_kind;
 
 enum { MESSAGE_BYTES = 600, MAX_FINDINGS = 64 };
@@ -271,6 +272,7 @@ struct machine {
     const i32 *targets;
     u32 register_count, local_bytes;
     bool has_wgmma, has_branch_back;
+    bool early; /* the kernel before may still run, until this one has waited for it */
     /* The launch. */
     u32 grid[3], block[3], cluster[3];
     u32 threads, warps_per_cta, cta_count, cluster_size;

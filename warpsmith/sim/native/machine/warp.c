@@ -59,11 +59,37 @@ static step run_trap(warp *w, const insn *in, u32 mask) {
     return STEP_YIELD;
 }
 
+void check_start(warp *w, i32 pc, u32 lanes, const char *how, i32 buffer) {
+    lanes &= ~w->awaited;
+    if (!w->m->early || !lanes) return;
+    finding *f = report(w->m, FINDING_EARLY_ACCESS, w, first_lane(lanes), pc,
+                        "%s global memory before griddepcontrol.wait, while the kernel before may still "
+                        "run",
+                        how);
+    if (f) f->buffer = buffer;
+}
+
+static bool copies_globally(const insn *in) {
+    switch (in->op) {
+    case OP_CP_ASYNC:
+    case OP_BULK_LOAD:
+    case OP_BULK_STORE:
+    case OP_TENSOR_LOAD:
+    case OP_TENSOR_STORE:
+    case OP_TENSOR_REDUCE:
+    case OP_TENSORMAP_COPY: return true;
+    case OP_BULK_REDUCE: return in->space == SPACE_GLOBAL;
+    default: return false;
+    }
+}
+
 static step run(warp *w, split *s, const insn *in, u32 mask) {
     if (!mask) return STEP_NEXT;
     switch (in->op) {
-    case OP_NOP:
-    case OP_GRIDDEP: return STEP_NEXT;
+    case OP_NOP: return STEP_NEXT;
+    case OP_GRIDDEP: /* kernels run one after the other here */
+        if (in->mode == MODE_WAIT) w->awaited |= mask;
+        return STEP_NEXT;
     case OP_BRX: return run_branch_indexed(w, s, in, mask);
     case OP_EXIT: {
         bool gone = mask == s->mask;
@@ -97,7 +123,10 @@ static step run(warp *w, split *s, const insn *in, u32 mask) {
     }
     if (in->op == OP_LDMATRIX || in->op == OP_STMATRIX || (in->op >= OP_MMA && in->op <= OP_WGMMA_WAIT))
         return run_matrix(w, s, in, mask);
-    if (in->op >= OP_ST_ASYNC && in->op <= OP_TENSORMAP_COPY) return run_copy(w, s, in, mask);
+    if (in->op >= OP_ST_ASYNC && in->op <= OP_TENSORMAP_COPY) {
+        if (copies_globally(in)) check_start(w, pc_of(w, in), mask, "copies", -1);
+        return run_copy(w, s, in, mask);
+    }
     if (in->op < OP_ST_ASYNC) return run_access(w, s, in, mask);
     if (in->op <= OP_WARP_SYNC) return run_lanes(w, s, in, mask);
     if (in->op >= OP_MBARRIER_INIT && in->op <= OP_MBARRIER_PENDING)
