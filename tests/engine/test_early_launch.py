@@ -15,7 +15,7 @@ from warpsmith.engine import launches
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.executable import Executable, _Loaded
 from warpsmith.engine.lowered import Compiled
-from warpsmith.errors import ProtocolError
+from warpsmith.errors import ProtocolError, SimulationError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
@@ -177,3 +177,16 @@ def test_a_kernel_that_does_not_wait_is_not_compiled(monkeypatch: pytest.MonkeyP
     with pytest.raises(ProtocolError, match="is touched before the wait") as failure:
         compiled("norm backward")
     assert failure.value.code == "WS0918"
+
+
+def test_the_simulator_misses_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nobody proved anything before."""
+    monkeypatch.setattr(
+        "warpsmith.engine.compiled.start_early", lambda kernel: replace(kernel, early=True)
+    )
+    function, inputs = CALLS["norm backward"]
+    with (
+        knobs.scope(device="sim", verify="off"),
+        pytest.raises(SimulationError, match=r"early-access(.|\n)*before griddepcontrol.wait"),
+    ):
+        warpsmith.fuse(function)(*inputs)

@@ -36,6 +36,12 @@ AWAIT_BULK = """
 LOOK: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r20], 0; @!%p2 bra LOOK;
 ld.shared.u32 %r0, [%r21];
 """
+FILLED = """
+mov.u32 %r20, sm; mad.lo.u32 %r21, %tid, 4, %r20; st.shared.u32 [%r21], 0;
+fence.proxy.async.shared::cta; bar.sync 0;
+setp.eq.u32 %p1, %own, 0;
+"""
+STORED = "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
 BULK = """
 @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], 64;
 @%p1 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r21], [%x], 64, [%r20];
@@ -52,7 +58,7 @@ def ran(body: str, *, early: bool = True) -> Report:
         ("ld.global.u32 %r0, [%x];", STORE),
         ("ld.global.nc.u32 %r0, [%x];", STORE),
         ("ld.u32 %r0, [%x];", STORE),
-        ("mov.u32 %r0, 7;", STORE),
+        ("mov.u32 %r0, 7; " + STORE, ""),
         ("mov.u32 %r0, 7; atom.global.add.u32 %r1, [%out], 0;", ""),
         ("red.global.add.u32 [%out], 1;", ""),
         (
@@ -61,6 +67,12 @@ def ran(body: str, *, early: bool = True) -> Report:
             "cp.async.wait_all; ld.shared.u32 %r0, [%r20];" + STORE,
         ),
         (BARRIER + BULK, AWAIT_BULK + STORE),
+        (FILLED + "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%out], [%r20], 64;", STORED),
+        (
+            FILLED
+            + "@%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%out], [%r20], 64;",
+            STORED,
+        ),
     ],
 )
 def test_a_touch_before_the_wait_is_found_and_behind_it_is_none(first: str, second: str) -> None:
