@@ -86,12 +86,13 @@ def test_nothing_is_touched_before_the_wait_in_what_was_compiled(name: str) -> N
         ptx, cuda = str(kernel.asm["ptx"]), str(kernel.asm["cuda"])
         assert ptx.count("griddepcontrol.wait;") == kernel.kernel.early
         assert ptx.count("griddepcontrol.launch_dependents;") == counted(kernel.kernel, AdmitNext)
+        operations = machine_code(kernel)
+        assert operations.count("PREEXIT") == counted(kernel.kernel, AdmitNext)
         if kernel.kernel.early:
             start = cuda[cuda.index('extern "C"') :]
             assert "__restrict__" not in start
             assert "ld.global.nc" not in ptx[ptx.index(".entry") :]
-            operations = machine_code(kernel)
-            assert [op.split(".")[0] for op in operations].count("ACQBULK") == 1
+            assert operations.count("ACQBULK") == 1
             assert not list(filter(TOUCHES.match, operations[: operations.index("ACQBULK")]))
             assert any(map(TOUCHES.match, operations))
 

@@ -192,7 +192,7 @@ def test_in_a_graph(name):
 
 def test_host_arrays():
     rng = torch.Generator().manual_seed(0)
-    x = torch.randn(4000, 64, generator=rng)
+    x = torch.randn(40000, 64, generator=rng)
     with knobs.scope(device="gpu"):
         found = warpsmith.fuse(across_blocks)(x.numpy())
     (wanted,) = in_order(warpsmith.fuse(across_blocks), x.cuda())
