@@ -29,7 +29,7 @@ from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.order import meets_apart
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.caches import cache_after, rfactor
-from warpsmith.schedule.inline import inline_most
+from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.roles import set_role
 from warpsmith.schedule.transforms import parallelize, reorder, set_memory_type, split
@@ -65,6 +65,7 @@ def spread(total: TensorView, kinds: Mapping[int, ParallelType], inside: Sequenc
         parallelize(total, axis, kind)
     parallelize_like(total)
     rfactor(total, inside)
+    inline_at(total, 1, best_effort=True)
     inline_most(fusion, [t for t in fusion.computed if not _is_around_threads(t)])
 
 

@@ -181,11 +181,11 @@ def clean(kernel: Kernel, values: dict[str, int], arrays_: dict[str, np.ndarray]
 
 
 @pytest.mark.parametrize("build", [layer_norm, softmax])
-def test_no_meeting_may_be_left_out(build: Build, two_blocks: None) -> None:
+def test_blocks_meet_nowhere_and_nothing_may_be_left_out(build: Build, two_blocks: None) -> None:
     given = inputs_of(build(FLOAT), (2, 2100))
     kernel, values = lowered(build, given)
-    assert sum(isinstance(s, SynchronizeCluster) for s in walk(kernel.body)) == 2
+    assert not any(isinstance(s, SynchronizeCluster) for s in walk(kernel.body))
     assert clean(kernel, values, given)
     fewer = list(mutants(kernel))
-    assert len(fewer) == 4
+    assert len(fewer) == 3 + 2 * 2  # barriers, the start in two steps; bytes and a wait for each
     assert [m.name for m in fewer if clean(m.kernel, values, given)] == []

@@ -17,7 +17,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Symbol, evaluate
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Kernel
-from warpsmith.kernel.rings import AwaitCopies, Begin, TileCopy
+from warpsmith.kernel.rings import Await, AwaitCopies, Begin, TileCopy
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
@@ -136,7 +136,9 @@ def interpret(
     before = {
         name: Contents(place.data.copy(), place.defined.copy()) for name, place in memory.items()
     }
-    runs_ahead = any(isinstance(s, Begin | TileCopy | AwaitCopies) for s in walk(kernel.body))
+    runs_ahead = any(
+        isinstance(s, Await | Begin | TileCopy | AwaitCopies) for s in walk(kernel.body)
+    )
     if not runs_ahead:
         run_kernel(kernel, values, memory, alignment=alignment, seed=seed)
     on_ptx = simulated(kernel, values, before) if runs_ahead or takes_part(kernel) else {}

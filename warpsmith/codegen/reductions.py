@@ -129,6 +129,8 @@ class ReductionText:
 
     def _reduce(self, reduce: Reduce, team: Team) -> list[str]:
         """Pack the values, combine them, unpack them."""
+        if reduce.blocks > 1:
+            raise InternalError(f"{reduce.buffers[0].name} is reduced over a cluster in one go")
         value = self._value
         value.pieces |= {"reduce_ops", "block_reduce"} | (team.pieces if team.place else set())
         if team.apart in reduce.block_axes:

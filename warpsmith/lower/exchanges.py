@@ -1,7 +1,8 @@
 """Reductions over the blocks of a cluster: each block gives its part to all, and all combine alike.
 
 A block's parts lie in shared memory, one of each block of the cluster, ordered by rank. All blocks
-combine them in that order, so that they find the same bits. Where blocks meet, `order` decides.
+combine them in that order, so that they find the same bits. A barrier counts the bytes that come,
+or blocks meet, where `order` decides.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass, replace
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
-from warpsmith.ir.scalar import Const, Expr, Symbol
-from warpsmith.kernel.clusters import StoreRemote
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.kernel.clusters import StoreAsync, StoreRemote, SynchronizeCluster
 from warpsmith.kernel.nodes import (
     Accumulate,
     Buffer,
@@ -24,6 +26,7 @@ from warpsmith.kernel.nodes import (
     Store,
     WelfordMerge,
 )
+from warpsmith.kernel.rings import ELECTED, Advance, Await, Cursor, Expect, FenceProxy
 from warpsmith.lower.threads import CLUSTER, Threads
 
 
@@ -39,6 +42,9 @@ class Exchange:
         buffers: one, or mean, m2 and count for Welford, in registers.
         reduced: axes of the block along which all threads have the same values.
         threads: of the kernel.
+        barrier: counts the bytes that blocks give; None where they meet instead.
+        cursor: whose slots are used in turn, by a loop, and which are free again when blocks have
+            met before the first of them; None where it happens once.
     """
 
     op: str
@@ -47,26 +53,53 @@ class Exchange:
     elements: int
     reduced: tuple[ParallelType, ...]
     threads: Threads
+    barrier: Buffer | None = None
+    cursor: Cursor | None = None
 
     @property
-    def parts(self) -> tuple[Buffer, ...]:
-        """What all blocks gave, for each of the buffers, in each block."""
+    def _room(self) -> Const:
+        """Elements of a slot."""
         size = integers.mul(*map(self._extent, self._kept()), self.elements, self.threads.cluster)
-        if integers.constant(size) is None:
+        if not isinstance(size, Const):
             raise ScheduleError(
                 f"{self.buffers[0].name} is reduced over a cluster in blocks of {size!r} threads "
                 "that keep results apart, which is not a constant",
                 code="WS0279",
                 remedy="split the loops that are bound to the block by constants",
             )
+        return size
+
+    @property
+    def parts(self) -> tuple[Buffer, ...]:
+        """What all blocks gave, for each of the buffers, in each block."""
+        size = integers.mul(self._room, self.cursor.stages if self.cursor else 1)
         return tuple(
             replace(b, name=f"{b.name}_of_blocks", memory=MemoryType.shared, size=size)
             for b in self.buffers
         )
 
+    @property
+    def bytes(self) -> int:
+        """That come to each block at a time."""
+        return int(self._room.value) * sum(buffer.dtype.size for buffer in self.buffers)
+
     def statements(self) -> tuple[Statement, ...]:
         """Give, then combine."""
-        return *self._given(), *self._combined()
+        if self.barrier is None:
+            return *self._given(), *self._combined()
+        expected = Expect(self.barrier, self._slot, integers.index(self.bytes))
+        parity = self.cursor.phase if self.cursor else integers.ZERO
+        wait = Await(self.barrier, self._slot, parity, of_cluster=True)
+        given = (If(ELECTED, (expected,)), *self._given(), wait, *self._combined())
+        if self.cursor is None:
+            return given
+        around = Apply("eq", (self._slot, integers.ZERO), DataType.Bool)
+        free = FenceProxy(), SynchronizeCluster(f"{self.parts[0].name} is free again")
+        return If(around, free, uniform=True), *given, Advance(self.cursor)
+
+    @property
+    def _slot(self) -> Expr:
+        return self.cursor.slot if self.cursor else integers.ZERO
 
     def _given(self) -> tuple[Statement, ...]:
         """As many threads as there are blocks store for one each; or one thread for all."""
@@ -81,11 +114,13 @@ class Exchange:
         return (loop,) if own == integers.ZERO else (If(integers.less(own, 1), (loop,)),)
 
     def _stores(self, element: Expr, to: Expr) -> tuple[Statement, ...]:
-        rank = self.threads.symbols[CLUSTER]
-        return tuple(
-            StoreRemote(parts, self._place(element, rank), Element(buffer, self._at(element)), to)
-            for buffer, parts in zip(self.buffers, self.parts, strict=True)
-        )
+        place = self._place(element, self.threads.symbols[CLUSTER])
+        values = (Element(buffer, self._at(element)) for buffer in self.buffers)
+        pairs = zip(self.parts, values, strict=True)
+        if self.barrier is None:
+            return tuple(StoreRemote(parts, place, value, to) for parts, value in pairs)
+        at = self.barrier, self._slot
+        return tuple(StoreAsync(parts, place, value, to, *at) for parts, value in pairs)
 
     def _combined(self) -> tuple[Statement, ...]:
         """The first block's part, then the others' one by one."""
@@ -123,9 +158,10 @@ class Exchange:
         return tuple(Element(parts, place) for parts in self.parts)
 
     def _place(self, element: Expr, rank: Expr) -> Expr:
-        """Where a block's part lies: threads that keep results, elements, blocks, row-major."""
+        """Where a block's part lies: slots, threads that keep results, elements, blocks."""
         row = integers.add(integers.mul(self._linear(self._kept()), self.elements), element)
-        return integers.add(integers.mul(row, self.threads.cluster), rank)
+        place = integers.add(integers.mul(row, self.threads.cluster), rank)
+        return integers.add(integers.mul(self._slot, self._room), place)
 
     def _number(self) -> Expr:
         """Of this thread, among those that have the same values."""

@@ -23,6 +23,7 @@ from warpsmith.lower.nests import Nests
 from warpsmith.lower.passes.batch_welford import batch_welford
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.derive_scalars import derive_scalars
+from warpsmith.lower.passes.exchange_parts import exchange_parts
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.join_reductions import join_reductions
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
@@ -56,6 +57,7 @@ STAGES = (
         "before other rings: what passes between roles is no ring of theirs any more",
     ),
     Stage("turn_rings", turn_rings, "loads change places, and barriers follow the places"),
+    Stage("exchange_parts", exchange_parts, "rings have their barriers, to which it adds"),
     Stage("order", order, "every access and every slot has its place, which nothing changes later"),
     Stage("overlay_shared", overlay_shared, "after barriers, some of which it adds"),
     Stage("spare_meetings", spare_meetings, "no statement changes loops any more, but for copies"),

@@ -21,7 +21,6 @@ from warpsmith.kernel.nodes import (
     WelfordStep,
 )
 from warpsmith.kernel.scratch import groups_reduce_scratch
-from warpsmith.lower.exchanges import Exchange
 from warpsmith.lower.places import Places, constant_of, is_parallel
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.threads import CLUSTER
@@ -92,33 +91,10 @@ class Reductions:
         access = self._places.access(operation, [*indices, *firsts])
         inner = [a for a in self._places.layouts[id(output)] if a in output.loop[depth:]]
         extents = [self._places.domains.extent(self._places.domains.group(a)) for a in inner]
-        index, elements = self._places.own(access), int(constant_of(integers.mul(*extents)))
-        if any(kind is not CLUSTER for kind in kinds):
-            statements.append(self._reduce(operation, kinds, index, elements))
-        if CLUSTER in kinds and self._places.threads.cluster > 1:
-            statements += self._across_cluster(operation, kinds, index, elements)
+        elements = int(constant_of(integers.mul(*extents)))
+        if any(kind is not CLUSTER for kind in kinds) or self._places.threads.cluster > 1:
+            statements.append(self._reduce(operation, kinds, self._places.own(access), elements))
         return statements
-
-    def _across_cluster(
-        self,
-        operation: Reduction | Welford,
-        kinds: list[ParallelType],
-        index: Expr,
-        elements: int,
-    ) -> tuple[Statement, ...]:
-        """Combine what the blocks of a cluster have, each of which has reduced its own part."""
-        exchange = Exchange(
-            op=operation.op if isinstance(operation, Reduction) else "welford",
-            buffers=tuple(self._places.buffer(out) for out in operation.outputs),
-            index=index,
-            elements=elements,
-            reduced=tuple(kind for kind in BLOCK_TYPES if kind in kinds),
-            threads=self._places.threads,
-        )
-        for parts in exchange.parts:
-            self._places.made.shared[parts.name] = parts
-            self._places.made.exchanged.add(parts.name)
-        return exchange.statements()
 
     def _is_thread(self, symbol: Symbol) -> bool:
         return symbol in self._places.threads.symbols.values()
@@ -218,7 +194,8 @@ class Reductions:
         self._places.made.shared[scratch.name] = scratch
         buffers = tuple(self._places.buffer(out) for out in operation.outputs)
         if not grid:
-            return Reduce(op, buffers, index, elements, block, scratch)
+            blocks = self._places.threads.cluster if CLUSTER in kinds else 1
+            return Reduce(op, buffers, index, elements, block, scratch, blocks=blocks)
         splits = integers.mul(*(self._places.threads.extents[t] for t in grid))
         segments = integers.mul(
             *(

@@ -41,6 +41,16 @@ class Threads:
         return Launch(grid, (block[0], block[1], block[2]), cluster=(1, 1, self.cluster))
 
 
+def threads_of(launch: Launch) -> Threads:
+    """The threads of a launch, all of which do the same."""
+    kinds = (*GRID_TYPES, *BLOCK_TYPES)
+    extents = dict(zip(kinds, (*launch.grid, *launch.block), strict=True))
+    if launch.cluster_blocks > 1:
+        del extents[ParallelType.grid_z]
+        extents[CLUSTER] = integers.index(launch.cluster_blocks)
+    return _threads(extents)
+
+
 def find_threads(operations: Iterable[Operation], domains: DomainMap) -> Threads:
     """Each parallel type is as wide as the widest axis that is bound to it."""
     extents: dict[ParallelType, Expr] = {}

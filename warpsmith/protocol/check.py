@@ -17,6 +17,7 @@ from warpsmith.errors import InternalError, ProtocolError
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.protocol.accesses import divisions
+from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.extract import launch_values, skeleton_of
 from warpsmith.protocol.leaves import Prepared
 from warpsmith.protocol.machine import Machine
@@ -105,7 +106,7 @@ def check_blocks(
     Raises:
         ProtocolError: as `check` does.
     """
-    common = _Common(Prepared(divisions(kernel)))
+    common = _Common(Prepared(divisions(kernel), gifts(kernel)))
     return tuple([_check(kernel, values, block, common) for block in blocks])
 
 

@@ -3,7 +3,8 @@
 Where the blocks of a cluster meet, the threads of each one do. Blocks do alike: what one does to
 the shared memory of others is taken as done to its own. So a meeting of the cluster is missed where
 the block itself needs one, and not where only its start or its end does. Barriers at which other
-blocks arrive cannot be judged by one block, and are refused.
+blocks arrive cannot be judged by one block, and are refused; but those that count what all blocks
+give to each other may be, as `exchanges.py` says.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.rings import Await
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import children, walk
+from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.rules import Break, Broken, Rule
 
 
@@ -34,6 +36,7 @@ def check_clusters(kernel: Kernel) -> None:
             start that they did not announce, or that not all of them come by.
     """
     _check_start(kernel)
+    known = gifts(kernel)
     for statement in kernel.body:
         role = (statement.role.name,) if isinstance(statement, Branch) else ()
         for each in walk((statement,)):
@@ -47,9 +50,9 @@ def check_clusters(kernel: Kernel) -> None:
                     )
                 case ArriveRemote(barrier=barrier) | ReleaseRemote(barrier=barrier):
                     _refused(f"arrivals at {barrier.name} of another block", role, barrier.name)
-                case StoreAsync(barrier=barrier):
+                case StoreAsync(barrier=barrier) if barrier.name not in known:
                     _refused(f"bytes for {barrier.name} of another block", role, barrier.name)
-                case Await(barrier=barrier, of_cluster=True):
+                case Await(barrier=barrier, of_cluster=True) if barrier.name not in known:
                     _refused(f"a wait for other blocks at {barrier.name}", role, barrier.name)
 
 

@@ -17,6 +17,7 @@ from warpsmith.kernel.scratch import block_reduce_scratch
 from warpsmith.kernel.traversal import barriers, walk
 from warpsmith.protocol.accesses import Division, divisions
 from warpsmith.protocol.bodies import Body
+from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.leaves import LANES, Prepared, Runner, Shared
 from warpsmith.protocol.memory import offsets
 from warpsmith.protocol.rules import Break, Broken, Rule
@@ -54,7 +55,9 @@ def skeleton_of(
     Raises:
         Broken: synchronization that only part of a warp or group would reach.
     """
-    return _Extraction(kernel, known, prepared or Prepared(divisions(kernel))).skeleton()
+    return _Extraction(
+        kernel, known, prepared or Prepared(divisions(kernel), gifts(kernel))
+    ).skeleton()
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from warpsmith.kernel.rings import (
 )
 from warpsmith.kernel.traversal import children, walk
 from warpsmith.protocol.accesses import Access, Division, Way, synchronizes
+from warpsmith.protocol.exchanges import Gift
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scalar, Scope, UnknownError, constant
 from warpsmith.protocol.skeleton import Async, Kind, Step
@@ -64,6 +65,7 @@ class Prepared:
 
     Attributes:
         divisions: of buffers that hold data.
+        gifts: what blocks of a cluster give to each other, by the names of barriers.
         pool: of steps.
         synchronizing: whether statements have synchronization inside, by identity.
         accesses: of statements, by identity; of all inside, where there is no synchronization.
@@ -73,6 +75,7 @@ class Prepared:
     """
 
     divisions: dict[str, Division]
+    gifts: dict[str, Gift] = field(default_factory=dict)
     pool: Pool = field(default_factory=Pool)
     synchronizing: dict[int, bool] = field(default_factory=dict)
     accesses: dict[int, tuple[Access, ...]] = field(default_factory=dict)
@@ -157,6 +160,7 @@ class Leaves:
                     (self._scalar(slot), self._scalar(amount)),
                     lambda s, n: (step(Kind.EXPECT, at(s), n * threads, -1, times),),
                 )
+                yield from self._gift(barrier, slot)
             case TileCopy(stores=False):
                 yield self._load(statement)
             case TileCopy():
@@ -232,6 +236,25 @@ class Leaves:
             )
 
         return Leaf((index, self._scalar(copy.barrier[1]), self._scalar(copy.bytes)), make)
+
+    def _gift(self, barrier: Buffer, slot: Expr) -> Iterable[Leaf]:
+        """What all blocks give to this one, as if it gave it all itself once it is expected."""
+        gift = self._shared.prepared.gifts.get(barrier.name)
+        if gift is None:
+            return
+        step, at = self._shared.prepared.pool.step, self._slot(barrier)
+        for number, store in enumerate(gift.stores):
+            index, places = self._places(store.buffer, store.index)
+
+            def make(
+                place: int, slot: int, n: int = number, found: _Places = places
+            ) -> tuple[Step, ...]:
+                return tuple(
+                    step(Kind.LOAD, each, 0 if n or k else gift.bytes, at(slot))
+                    for k, each in enumerate(found(place))
+                )
+
+            yield Leaf((index, self._scalar(slot)), make)
 
     def _store(self, copy: TileCopy) -> Leaf:
         step = self._shared.prepared.pool.step

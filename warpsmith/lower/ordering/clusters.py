@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
 from warpsmith.kernel.nodes import Synchronize
+from warpsmith.kernel.rings import InitBarriers
 from warpsmith.lower.ordering.edges import Hazard, of_cluster
 from warpsmith.lower.ordering.guards import Guard
 from warpsmith.lower.ordering.scopes import Scope, Site
@@ -42,13 +43,19 @@ def meet_around(scope: Scope, own: Sequence[Site]) -> None:
     remote = [site.node for site in own if site.touch.remote]
     if not remote:
         return
-    start, end = scope.root.first(_STARTED)[0], scope.root.last(_OVER)[0]
+    start, end = _first(scope.root), scope.root.last(_OVER)[0]
     if all(_met(straight(start, node)) is not None for node in remote):
         start.remove()
     elif not _joined(start, remote):
         _announced(start, remote)
     if all(any(of_cluster(n.statement) for n in straight(node, end)) for node in remote):
         end.remove()
+
+
+def _first(root: Node) -> Node:
+    """A meeting at the start, behind what initializes the barriers that other blocks reach."""
+    begun = [n for n in (root.body or ())[:1] if isinstance(n.statement, InitBarriers)]
+    return begun[0].after(_STARTED)[0] if begun else root.first(_STARTED)[0]
 
 
 def _met(way: Iterable[Node]) -> Node | None:
@@ -72,6 +79,6 @@ def _announced(start: Node, remote: Sequence[Node]) -> None:
     assert start.parent is not None
     tops = [inside(access, start.parent) for access in remote]
     first = min(tops, key=lambda node: node.place)
-    if first.place > 1:
+    if first.place > start.place + 1:
         start.statement = AnnounceStart()
         first.before(AwaitStart())

@@ -9,7 +9,7 @@ from enum import Enum
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.clusters import LoadRemote, StoreRemote
+from warpsmith.kernel.clusters import LoadRemote, StoreAsync, StoreRemote
 from warpsmith.kernel.nodes import (
     Accumulate,
     Buffer,
@@ -111,6 +111,9 @@ def touches(statement: Statement) -> Iterator[Touch]:
             yield Touch(target, to, True, Proxy.GENERIC, Done.AT_ONCE, Who.WARP, "stmatrix writes")
         case StoreRemote(buffer=buffer, index=index):
             yield _remote(buffer, index, writes=True)
+        case StoreAsync(buffer=buffer, index=index):
+            sent = _remote(buffer, index, writes=True)
+            yield replace(sent, done=Done.BYTES, what="threads send to another block")
         case LoadRemote():
             yield _remote(statement.source, statement.source_index, writes=False)
             yield _plain(statement.target, statement.target_index, writes=True)

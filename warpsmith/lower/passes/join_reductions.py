@@ -107,7 +107,12 @@ def _crosses(statement: Statement, waiting: Sequence[Reduce]) -> bool:
 
 def _alike(first: Reduce, other: Reduce) -> bool:
     a, b = first.buffers[0], other.buffers[0]
-    return (first.op, first.block_axes, a.dtype) == (other.op, other.block_axes, b.dtype)
+    return (first.op, first.block_axes, first.blocks, a.dtype) == (
+        other.op,
+        other.block_axes,
+        other.blocks,
+        b.dtype,
+    )
 
 
 def _together(waiting: Sequence[Reduce], joined: _Joined) -> list[Statement]:

@@ -65,8 +65,8 @@ multiprocessor (NVRTC 13.0; tests/schedulers/test_cluster_rows.py)."""
 NARROW_VECTOR = 4
 """Elements of an access where a row is so long that a thread has registers for no more."""
 
-NARROW_THREADS = 1024
-"""Threads of a multiprocessor that share rows over clusters by narrower accesses still: each has an
+NARROW_THREADS = 960
+"""Threads of a multiprocessor, where blocks of a cluster have narrower accesses still: each has an
 address and a predicate of its own, for which the count of registers has no room."""
 
 MOST_ELEMENTS = 128
@@ -222,7 +222,7 @@ def _spread(
         kept_unroll = max(1, accesses // unroll) if short else 1
         blocks = row.blocks_per_sm(block_x, kept_unroll * unroll)
         if cluster > 1 and vector < NARROW_VECTOR:
-            blocks = max(1, min(blocks, NARROW_THREADS // block_x))
+            blocks = min(blocks, max(2, NARROW_THREADS // block_x))
         if best is None or blocks > best.blocks_per_sm:
             best = InnerPersistentParams(
                 vector=vector,

@@ -1,0 +1,244 @@
+"""Reductions over clusters: parts go from block to block, and barriers count them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.schedule.test_clusters import CLUSTER, SCHEDULES, lowered, reduction_of, spread
+from tests.support.launching import values_of
+from tests.support.meeting_runs import mutants
+from tests.support.plain_products import replaced
+from tests.support.program import Program
+from tests.support.simulating import Contents, reported
+from warpsmith.errors import ProtocolError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.kernel.clusters import StoreAsync, StoreRemote, SynchronizeCluster
+from warpsmith.kernel.nodes import Accumulate, Element, For, If, Kernel, Statement
+from warpsmith.kernel.rings import Advance, Await, Expect, InitBarriers
+from warpsmith.kernel.traversal import walk
+from warpsmith.lower.passes import exchange_parts
+from warpsmith.lower.pipeline import lower
+from warpsmith.protocol import check
+from warpsmith.protocol.exchanges import gifts
+from warpsmith.schedule.transforms import split
+
+BLOCKS, THREADS, ROWS, COLUMNS = 3, 64, 7, 400
+
+
+@pytest.fixture(autouse=True)
+def two_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that they come round in a few rows."""
+    monkeypatch.setattr(exchange_parts, "MOST_STAGES", 2)
+
+
+def summed(rows: ParallelType | None = None) -> Kernel:
+    """Rows less their sums, over three blocks of two warps; the rows in a loop, or on the grid."""
+    p = Program()
+    x = p.input(DataType.Float, (None, None))
+    p.output(p.op("sub", p.broadcast(p.reduce("sum", x, [1]), [False, True]), x))
+    total = reduction_of(p.fusion)
+    split(total, 1, BLOCKS, inner_split=False)
+    split(total, 2, THREADS)
+    kinds = {1: CLUSTER, 3: ParallelType.block_x}
+    spread(total, kinds if rows is None else {0: rows, **kinds}, [2])
+    return lower(p.fusion, "rows", DataType.Int32)
+
+
+def given() -> np.ndarray:
+    return np.random.default_rng(1).integers(-9, 10, (ROWS, COLUMNS)).astype(np.float32)
+
+
+def values() -> dict[str, int]:
+    p = Program()
+    p.input(DataType.Float, (None, None))
+    return values_of(p.fusion, {"T0": given()})
+
+
+def findings(kernel: Kernel, schedules: int = 24) -> list[str]:
+    """What is wrong with a kernel on the simulator; empty where nothing is."""
+    x = given()
+    output = next(b.name for b in kernel.parameters if b.written)
+    memory = {
+        "T0": Contents(x.reshape(-1), np.full(x.size, True)),
+        output: Contents(np.zeros(x.size, np.float32), np.full(x.size, False)),
+    }
+    report = reported(kernel, values(), memory, schedules=schedules)
+    assert report is not None
+    assert report.verdict != "incomplete", report
+    if report.verdict == "findings":
+        return sorted({finding.kind for finding in report.findings})
+    right = np.array_equal(report.arrays[output].reshape(x.shape), x.sum(1, keepdims=True) - x)
+    return [] if right else ["wrong results"]
+
+
+def has(kernel: Kernel, *kinds: type[Statement]) -> list[Statement]:
+    return [s for s in walk(kernel.body) if isinstance(s, kinds)]
+
+
+def test_rows_in_a_loop_take_slots_in_turn_and_blocks_meet_when_they_come_round() -> None:
+    kernel = summed()
+    assert findings(kernel) == []
+    assert check(kernel, values()).steps > 0
+    assert has(kernel, StoreRemote) == []
+    assert len(has(kernel, SynchronizeCluster)) == 1
+    (gift,) = gifts(kernel).values()
+    assert gift.bytes == 4 * BLOCKS
+    (parts,) = (b for b in kernel.shared if b.name.endswith("_of_blocks"))
+    assert integers.constant(parts.size) == 2 * BLOCKS
+
+
+def test_what_happens_once_takes_one_slot() -> None:
+    kernel = summed(rows=ParallelType.grid_x)
+    assert findings(kernel) == []
+    assert check(kernel, values()).steps > 0
+    (parts,) = (b for b in kernel.shared if b.name.endswith("_of_blocks"))
+    assert integers.constant(parts.size) == BLOCKS
+
+
+@pytest.mark.parametrize("rows", [None, ParallelType.grid_x])
+def test_nothing_may_be_left_out(rows: ParallelType | None) -> None:
+    found = list(mutants(summed(rows=rows)))
+    names = " ".join(mutant.name for mutant in found)
+    more = ("FenceProxy", "SynchronizeCluster") if rows is None else ()
+    for what in ("InitBarriers", "AnnounceStart", "AwaitStart", "Expect", "Await ", *more):
+        assert what in names
+    assert [m.name for m in found if findings(m.kernel) == []] == []
+
+
+def test_warps_that_reduce_apart_go_between_meetings() -> None:
+    """Where the block does not meet in the reduction, it does so with the cluster."""
+    kernel = lowered(SCHEDULES["two"])
+    assert has(kernel, StoreAsync) == []
+    assert len(has(kernel, StoreRemote)) == 1
+    assert len(has(kernel, SynchronizeCluster)) == 1
+
+
+def test_slots_have_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange_parts, "MOST_STAGES", 16)
+    (barrier,) = (b for b in summed().shared if b.name.endswith("_given"))
+    assert integers.constant(barrier.size) == 16
+    monkeypatch.setattr(exchange_parts, "ROOM", 5 * 4 * BLOCKS)
+    (barrier,) = (b for b in summed().shared if b.name.endswith("_given"))
+    assert integers.constant(barrier.size) == 5
+
+
+# --- what the check asks of the text -----------------------------------------------------------
+
+
+def loop_of(kernel: Kernel) -> For:
+    return next(s for s in kernel.body if isinstance(s, For) and any(_is_sent(t) for t in s.body))
+
+
+def _is_sent(statement: Statement) -> bool:
+    return any(isinstance(s, StoreAsync) for s in walk((statement,)))
+
+
+def first(kernel: Kernel, kind: type[Statement]) -> Statement:
+    return has(kernel, kind)[0]
+
+
+def put(kernel: Kernel, old: Statement, *new: Statement) -> Kernel:
+    return replace(kernel, body=replaced(kernel.body, old, *new))
+
+
+def twice_announced(kernel: Kernel) -> Kernel:
+    expect = first(kernel, Expect)
+    return put(kernel, expect, expect, expect)
+
+
+def wrong_phase(kernel: Kernel) -> Kernel:
+    wait = first(kernel, Await)
+    assert isinstance(wait, Await)
+    return put(kernel, wait, replace(wait, parity=integers.ZERO))
+
+
+def of_the_block(kernel: Kernel) -> Kernel:
+    wait = first(kernel, Await)
+    assert isinstance(wait, Await)
+    return put(kernel, wait, replace(wait, of_cluster=False))
+
+
+def moved_twice(kernel: Kernel) -> Kernel:
+    move = next(s for s in has(kernel, Advance) if "_turn" in s.cursor.name)  # type: ignore[attr-defined]
+    return put(kernel, move, move, move)
+
+
+def to_one_block(kernel: Kernel) -> Kernel:
+    store = first(kernel, StoreAsync)
+    assert isinstance(store, StoreAsync)
+    return put(kernel, store, replace(store, rank=integers.ZERO))
+
+
+def to_one_place(kernel: Kernel) -> Kernel:
+    store = first(kernel, StoreAsync)
+    assert isinstance(store, StoreAsync)
+    return put(kernel, store, replace(store, index=integers.ZERO))
+
+
+def read_late(kernel: Kernel) -> Kernel:
+    store, loop = first(kernel, StoreAsync), loop_of(kernel)
+    assert isinstance(store, StoreAsync)
+    (add,) = (s for s in has(kernel, Accumulate) if _reads(s, store.buffer.name))
+    return put(kernel, loop, replace(loop, body=(*loop.body, add)))
+
+
+def _reads(statement: Statement, name: str) -> bool:
+    assert isinstance(statement, Accumulate)
+    return isinstance(statement.value, Element) and statement.value.buffer.name == name
+
+
+def without_meeting(kernel: Kernel) -> Kernel:
+    return put(kernel, first(kernel, SynchronizeCluster))
+
+
+def two_arrivals(kernel: Kernel) -> Kernel:
+    start = first(kernel, InitBarriers)
+    assert isinstance(start, InitBarriers)
+    counts = tuple((barrier, integers.index(2)) for barrier, _ in start.arrivals)
+    return put(kernel, start, replace(start, arrivals=counts))
+
+
+def under_a_condition(kernel: Kernel) -> Kernel:
+    loop = loop_of(kernel)
+    inside = (If(integers.TRUE, loop.body, uniform=True),)
+    return put(kernel, loop, replace(loop, body=inside))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        twice_announced,
+        wrong_phase,
+        moved_twice,
+        to_one_block,
+        to_one_place,
+        read_late,
+        without_meeting,
+        two_arrivals,
+        under_a_condition,
+        of_the_block,
+    ],
+)
+def test_what_one_block_cannot_show_is_refused(changed: Callable[[Kernel], Kernel]) -> None:
+    kernel = changed(summed())
+    assert gifts(kernel) == {}
+    with pytest.raises(ProtocolError, match="cannot be judged") as failure:
+        check(kernel, values())
+    assert failure.value.code == "WS0917"
+
+
+def test_more_bytes_than_come_are_waited_for_in_vain() -> None:
+    kernel = summed()
+    expect = first(kernel, Expect)
+    assert isinstance(expect, Expect)
+    more = put(kernel, expect, replace(expect, bytes=integers.add(expect.bytes, 4)))
+    with pytest.raises(ProtocolError) as failure:
+        check(more, values())
+    assert failure.value.code in ("WS0901", "WS0905")
+    assert findings(more) != []

@@ -1,0 +1,140 @@
+"""Let the blocks of a cluster combine what each of them has reduced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from warpsmith.ir import integers
+from warpsmith.ir.domains import BLOCK_TYPES, MemoryType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.nodes import Buffer, For, If, Kernel, Reduce, Statement, Synchronize
+from warpsmith.kernel.rings import Begin, Cursor, InitBarriers
+from warpsmith.kernel.scratch import block_reduce_scratch
+from warpsmith.lower.exchanges import Exchange
+from warpsmith.lower.threads import Threads, threads_of
+
+COUNTED = (4, 8)
+"""Bytes of the elements that `st.async` stores."""
+
+MOST_STAGES = 16
+"""Slots of an exchange in a loop: a block may be ahead of another by as many exchanges. Before the
+first slot all blocks meet."""
+
+ROOM = 2048
+"""Bytes of an exchange's slots, where two of them take no more."""
+
+
+def exchange_parts(kernel: Kernel) -> Kernel:
+    """Split each reduction over a cluster: across the block, then from block to block.
+
+    Before::
+
+        for i: { ..;  reduce T1 by sum over block_x, 2 blocks }
+
+    After::
+
+        barriers T1_given[2]
+        for i: { ..;  reduce T1 by sum over block_x
+                 if slot == 0: { fence;  all blocks meet }
+                 if elected: { expect the bytes of 2 blocks at T1_given[slot] }
+                 if block_x < 2: { T1_of_blocks[slot.., rank] of block block_x = T1, counted }
+                 await T1_given[slot];  T1 = T1_of_blocks[slot.., 0] + T1_of_blocks[slot.., 1]
+                 advance T1_turn }
+
+    What a block reads lies in its own memory, and nobody waits for more than these bytes; a meeting
+    of the cluster would also wait until all that its threads stored to global memory is there. In a
+    loop blocks meet once in so many turns. What happens once needs no slots and no such meeting.
+    Where the threads of a block do not meet in the reduction, or elements have no 4 or 8 bytes,
+    blocks store to each other and meet, as `order` finds.
+    """
+    if kernel.launch.cluster_blocks == 1:
+        return kernel
+    made = _Made(threads_of(kernel.launch))
+    body = made.statements(kernel.body, inside=False)
+    kept = tuple(buffer for buffer in kernel.shared if buffer.name not in made.gone)
+    return replace(
+        kernel,
+        body=_begun(body, made),
+        shared=(*kept, *made.parts, *made.barriers),
+        exchanged=kernel.exchanged | {buffer.name for buffer in made.parts},
+    )
+
+
+@dataclass(slots=True)
+class _Made:
+    """What exchanges need besides their statements.
+
+    Attributes:
+        gone: names of scratch that no reduction across the block needs.
+    """
+
+    threads: Threads
+    parts: list[Buffer] = field(default_factory=list)
+    barriers: list[Buffer] = field(default_factory=list)
+    cursors: list[Cursor] = field(default_factory=list)
+    gone: set[str] = field(default_factory=set)
+
+    def statements(self, statements: Sequence[Statement], *, inside: bool) -> tuple[Statement, ...]:
+        """A list with its reductions split; `inside` tells that it may run more than once."""
+        result: list[Statement] = []
+        for statement in statements:
+            match statement:
+                case For(body=body):
+                    result.append(replace(statement, body=self.statements(body, inside=True)))
+                case If(body=body):
+                    result.append(replace(statement, body=self.statements(body, inside=inside)))
+                case Reduce() if statement.blocks > 1:
+                    result += self._split(statement, inside=inside)
+                case _:
+                    result.append(statement)
+        return tuple(result)
+
+    def _split(self, reduce: Reduce, *, inside: bool) -> list[Statement]:
+        name, counted = reduce.buffers[0].name, self._is_counted(reduce)
+        barrier = Buffer(f"{name}_given", DataType.Int, MemoryType.shared, integers.ONE)
+        exchange = Exchange(
+            op=reduce.op,
+            buffers=reduce.buffers,
+            index=reduce.index,
+            elements=reduce.elements,
+            reduced=reduce.block_axes,
+            threads=self.threads,
+            barrier=barrier if counted else None,
+        )
+        if counted and inside:
+            stages = max(2, min(MOST_STAGES, ROOM // exchange.bytes))
+            barrier = replace(barrier, size=integers.index(stages))
+            cursor = Cursor(f"{name}_turn", stages)
+            exchange = replace(exchange, barrier=barrier, cursor=cursor)
+        self.parts += exchange.parts
+        self.barriers += [barrier] if counted else []
+        self.cursors += [exchange.cursor] if exchange.cursor is not None else []
+        if not reduce.block_axes:
+            self.gone.add(reduce.scratch.name)
+            return list(exchange.statements())
+        return [replace(reduce, blocks=1), *exchange.statements()]
+
+    def _is_counted(self, reduce: Reduce) -> bool:
+        """Whether a barrier counts what is given: the block meets, and `st.async` can store it."""
+        x, y, z = (integers.constant(self.threads.extents[kind]) for kind in BLOCK_TYPES)
+        if x is None or y is None or z is None or reduce.buffers[0].dtype.size not in COUNTED:
+            return False
+        rx, ry, rz = (kind in reduce.block_axes for kind in BLOCK_TYPES)
+        return block_reduce_scratch(reduce.elements, (rx, ry, rz), (x, y, z)) > 0
+
+
+def _begun(body: tuple[Statement, ...], made: _Made) -> tuple[Statement, ...]:
+    """The body behind the start of barriers and cursors."""
+    arrivals: tuple[tuple[Buffer, Expr | None], ...]
+    arrivals = tuple((barrier, integers.ONE) for barrier in made.barriers)
+    first = body[0] if body else None
+    if isinstance(first, InitBarriers):
+        body = (replace(first, arrivals=(*first.arrivals, *arrivals)), *body[1:])
+    elif arrivals:
+        body = (InitBarriers(arrivals), *body)
+    start = 0
+    while start < len(body) and isinstance(body[start], InitBarriers | Synchronize):
+        start += 1
+    return (*body[:start], *map(Begin, made.cursors), *body[start:])
