@@ -97,7 +97,7 @@ def test_nvfuser_spelling(asked: dict[str, Any], found: bool) -> None:
         (1030, "bfloat16", "rows of 2060 bytes are too short, or no multiple of 16"),
         (1032, "bfloat16", "no block's threads have exactly the 129 vectors of a row"),
         (32768, "bfloat16", "two slots of 131072 bytes do not fit in shared memory"),
-        (24576, "bfloat16", "rows of 24576 elements and the sums of their columns would spill"),
+        (24576, "bfloat16", "rows of 24576 elements and their sums would spill"),
     ],
 )
 def test_rows_that_no_role_can_load(columns: int, dtype: str, words: str) -> None:
@@ -116,6 +116,13 @@ def test_inputs_that_the_tma_unit_cannot_read() -> None:
     fused = warpsmith.fuse(rms_norm_backward, warp_specialize=True)
     with pytest.raises(SchedulerRefusal, match="T0 is not contiguous, or not aligned to 16 bytes"):
         fused.lower(*inputs).compile()
+
+
+def test_one_row_is_nothing_to_go_round() -> None:
+    x = np.ones((1, 1024), np.float32)
+    fused = warpsmith.fuse(lambda x: x / ops.sum(x, [-1], keepdim=True), warp_specialize=True)
+    with pytest.raises(SchedulerRefusal, match="inner_persistent: all is one row"):
+        fused.lower(x).compile()
 
 
 def test_what_has_no_rows() -> None:

@@ -7,7 +7,7 @@ that lacks it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
@@ -117,3 +117,22 @@ def _extends(
         return start in where or start - 1 not in where
     place = where.index(start)
     return place > 0 and where[place - 1] == start - 1 and _contiguous(cached, place - 1)
+
+
+def unfit_for_copies(
+    loads: Iterable[Cached], length: int, problem: Problem, least: int = 16
+) -> str:
+    """Why the TMA unit cannot bring rows of inputs in one copy each; empty where it can.
+
+    Args:
+        length: elements of a row, or of what a block has of it.
+        least: bytes of a copy, at least.
+    """
+    for cached in loads:
+        memory = cached.memory
+        if False in memory.contiguity or not problem.aligned(memory, 16 // memory.dtype.size):
+            return f"{memory.name} is not contiguous, or not aligned to 16 bytes"
+        size = length * memory.dtype.size
+        if size % 16 or size < least:
+            return f"rows of {size} bytes are too short, or no multiple of 16"
+    return ""

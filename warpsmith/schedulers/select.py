@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers import (
     inner_outer,
     matmul,
@@ -30,7 +32,8 @@ from warpsmith.schedulers.matmul import heuristic as matmul_heuristic
 from warpsmith.schedulers.matmul.heuristic import MatmulParams
 from warpsmith.schedulers.normalization import apply as persistent_apply
 from warpsmith.schedulers.normalization import can as persistent_can
-from warpsmith.schedulers.normalization import heuristic as persistent_heuristic
+from warpsmith.schedulers.normalization import rounds
+from warpsmith.schedulers.normalization import strategy as persistent_strategy
 from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams
 from warpsmith.schedulers.normalization.resident import Choice, choices
 from warpsmith.schedulers.normalization.two_passes import in_two_passes
@@ -93,9 +96,7 @@ class Candidate:
     def misfit(self, problem: Problem) -> str:
         """Why the scheduler cannot take a call, whose sizes it sees here; empty where it can."""
         if self.scheduler == "inner_persistent":
-            return persistent_heuristic.misfit(
-                self.fusion, self.domains, self.caches, self.residents, problem
-            )
+            return persistent_strategy.misfit(self._asked(), problem)
         if self.scheduler == "outer_persistent":
             return columns_heuristic.misfit(self._columns(), self.residents, problem)
         if self.scheduler == "inner_outer":
@@ -103,9 +104,18 @@ class Candidate:
         return ""
 
     def unspecialized(self, problem: Problem) -> str:
-        """Why no role of its own can load what the kernel computes; empty where one can."""
+        """Why no role of its own can load what the kernel computes; empty where one can, or where
+        there is nothing to load.
+        """
+        empty = any(
+            0 in map(problem.size, _extents(tensor)) for tensor in self.fusion.input_tensors
+        )
+        if empty and self.scheduler in ROW_SCHEDULERS:
+            return ""
         if self.scheduler == "inner_outer":
             return rows_and_columns_specialized.refusal(self._rows(), self.residents, problem)
+        if self.scheduler == "inner_persistent":
+            return persistent_strategy.unspecialized(self._asked(), problem)
         return "the scheduler has no such form"
 
     def agreed(self, problem: Problem) -> dict[str, int]:
@@ -122,6 +132,9 @@ class Candidate:
     def _columns(self) -> columns_heuristic.Columns:
         return columns_heuristic.columns_of(self.fusion, self.domains, self.caches)
 
+    def _asked(self) -> persistent_strategy.Asked:
+        return persistent_strategy.Asked(self.fusion, self.domains, self.caches, self.residents)
+
     def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
         """The schedule's parameters, and the values of its launch symbols."""
         if self.scheduler == "pointwise":
@@ -131,9 +144,8 @@ class Candidate:
         if self.scheduler == "matmul":
             return matmul_heuristic.choose(self.fusion, problem), {}
         if self.scheduler == "inner_persistent":
-            return persistent_heuristic.choose(
-                self.fusion, self.domains, self.caches, self.residents, problem
-            ), {}
+            kept, going = persistent_strategy.choose(self._asked(), problem)
+            return kept, {rounds.BLOCKS: going} if going else {}
         if self.scheduler == "outer_persistent":
             return columns_heuristic.choose(self._columns(), self.residents, problem), {}
         if self.scheduler == "inner_outer":
@@ -152,7 +164,8 @@ class Candidate:
         if self.scheduler == "matmul":
             return ""
         if self.scheduler == "inner_persistent":
-            return "a block has one row, which its threads load at once"
+            _, going = persistent_strategy.choose(self._asked(), problem)
+            return "" if going else "a block has one row, which its threads load at once"
         if self.scheduler == "outer_persistent":
             return "a block has its columns once, and its threads load them at once"
         if self.scheduler == "inner_outer":
@@ -166,6 +179,8 @@ class Candidate:
             pointwise_apply.apply(fusion, caches, params)
         elif isinstance(params, MatmulParams):
             matmul_apply.apply(fusion, caches, params)
+        elif isinstance(params, InnerPersistentParams) and params.warp_specialize:
+            rounds.apply(fusion, caches, params)
         elif isinstance(params, InnerPersistentParams):
             persistent_apply.apply(fusion, caches, params)
         elif isinstance(params, OuterPersistentParams):
@@ -175,6 +190,10 @@ class Candidate:
         else:
             reduction_apply.apply(fusion, caches, params)
         return fusion
+
+
+def _extents(tensor: TensorView) -> tuple[Expr, ...]:
+    return tuple(axis.extent for axis in tensor.shape_axes)
 
 
 def refusals(fusion: Fusion, without: Refusals = ()) -> Refusals:

@@ -18,14 +18,14 @@ from warpsmith.schedule.transforms import merge, parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_outer.columns import BLOCKS, partial_sums, rows_alone
 from warpsmith.schedulers.inner_outer.heuristic import InnerOuterParams, Rows, row_sums, rows_of
-from warpsmith.schedulers.inner_outer.tiles import (
+from warpsmith.schedulers.normalization.resident import compute_again, shared_loads
+from warpsmith.schedulers.tiles import (
     copies_of,
     divide_rows,
     divide_weights,
     fill_ahead,
     through_shared,
 )
-from warpsmith.schedulers.normalization.resident import compute_again, shared_loads
 
 GRID, TURN, SIDE = 0, 1, 2
 """Places of the loops over blocks, over a block's turns, and over rows side by side or groups."""

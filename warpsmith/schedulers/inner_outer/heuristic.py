@@ -12,7 +12,7 @@ from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_outer.columns import partial_sums
-from warpsmith.schedulers.layout import InnerRun, find_inner_run
+from warpsmith.schedulers.layout import InnerRun, find_inner_run, unfit_for_copies
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.can import reductions
@@ -151,17 +151,8 @@ def unfit_for_tiles(rows: Rows, problem: Problem, least: int = 16, blocks: int =
     """
     if rows.run.start:
         return "rows lie in several pieces"
-    length = length_of(rows, problem)
-    for cached in rows.full:
-        memory = cached.memory
-        if not cached.load:
-            continue
-        if False in memory.contiguity or not problem.aligned(memory, 16 // memory.dtype.size):
-            return f"{memory.name} is not contiguous, or not aligned to 16 bytes"
-        size = length // blocks * memory.dtype.size
-        if size % 16 or size < least:
-            return f"rows of {size} bytes are too short, or no multiple of 16"
-    return ""
+    loads = [cached for cached in rows.full if cached.load]
+    return unfit_for_copies(loads, length_of(rows, problem) // blocks, problem, least)
 
 
 def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:

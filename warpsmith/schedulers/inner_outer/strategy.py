@@ -21,10 +21,9 @@ def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
 
 def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams:
     """The parameters of a call that is no misfit."""
-    found = None
     if problem.warp_specialize is True and not specialized.refusal(rows, residents, problem):
-        found = specialized.choose(rows, residents, problem)
-    return found or heuristic.choose(rows, residents, problem)
+        return specialized.choose(rows, residents, problem)
+    return heuristic.choose(rows, residents, problem)
 
 
 def no_ring(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:

@@ -89,6 +89,11 @@ class InnerPersistentParams:
         late: inputs that all rows share are loaded where they are used, not at the start.
         again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
+        warp_specialize: a role loads rows into a ring while blocks go round them, and block_y are
+            groups that take turns.
+        ring: slots of it.
+        reread: rows are read from their slot again for each stage, not kept in registers.
+        weights_in_shared: what all rows share stays in shared memory, not in registers.
     """
 
     vector: int
@@ -102,6 +107,10 @@ class InnerPersistentParams:
     late: bool
     again: bool
     vectorized: tuple[str, ...]
+    warp_specialize: bool = False
+    ring: int = 0
+    reread: bool = False
+    weights_in_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,192 @@
+"""Choice of groups, threads and slots for kernels of rows in which a role of its own loads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warpsmith.schedulers.normalization.resident import Choice
+
+REGISTERS_PER_SM = 65536
+SHARED_PER_SM = 227 * 1024
+SHARED_FIXED = 3072
+"""Bytes of shared memory of a block besides slots and what all rows share."""
+
+MOST_BLOCK_THREADS = 1024
+MOST_ELEMENTS = 64
+"""Elements of a row in one thread: all loops over them are unrolled."""
+
+LOAD_THREADS = 128
+"""Of the warp group in which the role that loads is one thread."""
+
+LOAD_REGISTERS = 24
+"""Of these threads once the others have got what they can do without."""
+
+FIXED_REGISTERS = 30
+"""Registers of a thread for addresses, predicates, results of reductions and cursors."""
+
+NARROW_ELEMENTS = 32
+"""Elements of a row that a thread keeps as they were loaded: of more, compilers keep wide ones."""
+
+RING_BYTES = 98304
+"""Bytes of rows that a multiprocessor's slots are to hold."""
+
+ENOUGH_WARPS = 16
+"""Warps of a multiprocessor from which on more of them hide no more."""
+
+MOST_BLOCKS_PER_SM = 2
+MOST_GROUPS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streamed:
+    """What is asked of the rows of a call.
+
+    Attributes:
+        length: elements of a row.
+        vector: adjacent elements of an access.
+        loaded: bytes of inputs of full size, for each element of a row.
+        summed: bytes of running sums that a thread has, for each of its elements.
+        residents: the ways to keep a row, where blocks go round rows.
+    """
+
+    length: int
+    vector: int
+    loaded: int
+    summed: int
+    residents: tuple[Choice, ...]
+
+    @property
+    def vectors(self) -> int:
+        return self.length // self.vector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Threads and slots of a block, as the schedulers' parameters name them."""
+
+    unroll: int
+    block_x: int
+    groups: int
+    blocks_per_sm: int
+    stages: int
+    again: bool
+    reread: bool
+    weights_in_shared: bool
+
+
+def refusal(rows: Streamed) -> str:
+    """Why no block can have rows loaded by a role; empty where one can."""
+    if rows.length == 0:
+        return "its rows are empty"
+    if shape_of(rows) is not None:
+        return ""
+    if 2 * rows.length * rows.loaded + SHARED_FIXED > SHARED_PER_SM:
+        return f"two slots of {rows.length * rows.loaded} bytes do not fit in shared memory"
+    if not list(_threads(rows)):
+        return f"no block's threads have exactly the {rows.vectors} vectors of a row"
+    return f"rows of {rows.length} elements and their sums would spill"
+
+
+def shape_of(rows: Streamed) -> Shape | None:
+    """That with most warps at work which does not spill; None where there is none.
+
+    Of those the one of two groups in all, so that one has work while the other one waits, or of as
+    few as there can be: each of them may leave sums.
+    """
+    best: tuple[tuple[float, ...], Shape] | None = None
+    for block_x, unroll in _threads(rows):
+        for form in _forms(rows, unroll):
+            for groups in range(1, MOST_GROUPS + 1):
+                for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
+                    stages = _stages(rows, groups, blocks, form)
+                    if stages < 2 or form.registers > registers_left(groups * block_x, blocks):
+                        continue
+                    warps = min(ENOUGH_WARPS, groups * blocks * block_x // 32)
+                    held = min(RING_BYTES, stages * blocks * rows.length * rows.loaded)
+                    merit = (
+                        warps * held,
+                        -form.order,
+                        min(2, groups * blocks),
+                        -groups * blocks,
+                        blocks,
+                        block_x,
+                    )
+                    if best is None or merit > best[0]:
+                        best = (
+                            merit,
+                            Shape(
+                                unroll=unroll,
+                                block_x=block_x,
+                                groups=groups,
+                                blocks_per_sm=blocks,
+                                stages=stages,
+                                again=form.again,
+                                reread=form.reread,
+                                weights_in_shared=form.weights_in_shared,
+                            ),
+                        )
+    return None if best is None else best[1]
+
+
+def registers_left(compute: int, blocks: int) -> int:
+    """Registers of each of a block's `compute` threads, beside the role that loads.
+
+    They get its own where all are whole warp groups (`setmaxnreg`); 0 where a block has too many
+    threads.
+    """
+    threads = LOAD_THREADS + compute
+    if threads > MOST_BLOCK_THREADS:
+        return 0
+    each = min(255, REGISTERS_PER_SM // (blocks * threads) // 8 * 8)
+    if compute % LOAD_THREADS:
+        return each
+    return min(240, (each * threads - LOAD_REGISTERS * LOAD_THREADS) // compute // 8 * 8)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What stays in registers, by the number of ways that are to be tried before it.
+
+    `kept` are the bytes of shared memory, for each element of a row, of what all rows share.
+    """
+
+    order: int
+    reread: bool
+    weights_in_shared: bool
+    again: bool
+    registers: int
+    kept: int
+
+
+def _forms(rows: Streamed, unroll: int) -> Iterator[_Form]:
+    """The ways, for threads of so many accesses of a row: those of fewest instructions first."""
+    first = next(choice for choice in rows.residents if not choice.late)
+    weights = max((choice.passing for choice in rows.residents), default=0)
+    stay = first.bytes_per_element(max(1, 4 // rows.vector))
+    for order, (reread, shared) in enumerate(((False, False), (True, False), (True, True))):
+        if shared and not weights:
+            return
+        held = max(0, stay - (rows.loaded if reread else 0) - (weights if shared else 0))
+        elements = unroll * rows.vector
+        needed = -(-elements * (held + rows.summed) // 4) + 2 * rows.vector + FIXED_REGISTERS
+        if not reread:
+            needed += max(0, elements - NARROW_ELEMENTS)
+        yield _Form(order, reread, shared, first.again, needed, weights if shared else 0)
+
+
+def _stages(rows: Streamed, groups: int, blocks: int, form: _Form) -> int:
+    """Slots of a block: a multiple of the groups, enough to have memory busy, as many as fit."""
+    slot = rows.length * rows.loaded
+    room = SHARED_PER_SM // blocks - SHARED_FIXED - rows.length * form.kept
+    wanted = 1 + -(-RING_BYTES // (blocks * slot))
+    return min(-(-max(2, wanted) // groups), room // slot // groups) * groups
+
+
+def _threads(rows: Streamed) -> Iterator[tuple[int, int]]:
+    """(threads of a group, accesses of each) that are exactly a row, in whole warps."""
+    for unroll in range(1, MOST_ELEMENTS // rows.vector + 1):
+        threads = rows.vectors // unroll
+        exact = threads * unroll * rows.vector == rows.length
+        if exact and threads % 32 == 0 and threads <= MOST_BLOCK_THREADS:
+            yield threads, unroll
