@@ -15,6 +15,7 @@ from warpsmith.errors import WarpsmithError
 from warpsmith.nn import functional, operators
 
 ROW = (16,)
+SEED = torch.tensor([2**62 + 1])
 
 
 @pytest.fixture(autouse=True)
@@ -81,11 +82,11 @@ def test_a_compiled_module_learns() -> None:
 @pytest.mark.parametrize(
     ("operator", "others"),
     [
-        (operators.norm, (None, True, True, 1, 1e-5, True, torch.float32)),
-        (operators.norm, (True, True, None, 1, 1e-5, False, torch.bfloat16)),
+        (operators.norm, (None, True, True, None, 1, 1e-5, True, torch.float32, 0.0)),
+        (operators.norm, (True, True, None, SEED, 1, 1e-5, False, torch.bfloat16, 0.3)),
         (operators.softmax, (1, True, torch.float32)),
     ],
-    ids=["layer_norm", "add_rms_norm", "log_softmax"],
+    ids=["layer_norm", "dropout_add_rms_norm", "log_softmax"],
 )
 def test_operators_keep_the_rules_of_torch(operator: Any, others: tuple[Any, ...]) -> None:
     x = drawn((4, 16), torch.float32).requires_grad_()
@@ -106,7 +107,10 @@ def test_gradients_are_operators_that_keep_the_rules() -> None:
     x, dy, weight = (drawn(s, torch.float32) for s in ((4, 16), (4, 16), ROW))
     mean, scale = torch.zeros(4, 1), torch.ones(4, 1)
     kinds = torch.float32, None, torch.float32, torch.bfloat16
-    for given in ((dy, None, x, mean, scale, weight, 1), (dy, x, x, None, scale, None, 1)):
+    for given in (
+        (dy, None, x, mean, scale, weight, None, 1, 0.0),
+        (dy, x, x, None, scale, None, SEED, 1, 0.5),
+    ):
         outcome = torch.library.opcheck(operators.norm_gradient, (*given, *kinds))
         assert set(outcome.values()) == {"SUCCESS"}
     softmax = (dy, x, 0, True, torch.float32)
@@ -126,7 +130,7 @@ def test_tracers_see_operators() -> None:
 def test_a_second_gradient_is_refused(compiled: bool) -> None:
     x, weight = (drawn(s, torch.float32).requires_grad_() for s in ((4, 16), ROW))
     for result in (
-        operators.norm(x, None, weight, None, 1, 1e-5, True, torch.float32)[0]
+        operators.norm(x, None, weight, None, None, 1, 1e-5, True, torch.float32, 0.0)[0]
         if compiled
         else functional.layer_norm(x, ROW, weight),
         operators.softmax(x, 1, False, torch.float32) if compiled else functional.softmax(x, 1),

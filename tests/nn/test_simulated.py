@@ -63,21 +63,26 @@ def explained(program: Any, *inputs: Any) -> str:
         pytest.param(True, True, id="add_layer_norm"),
     ],
 )
-def test_each_is_one_kernel_that_reads_rows_once(centered: bool, residual: bool) -> None:
+@pytest.mark.parametrize("dropped", [0.0, 0.1])
+def test_each_is_one_kernel_that_reads_rows_once(
+    centered: bool, residual: bool, dropped: float
+) -> None:
     """And a small one that sums the columns of the gradient's blocks; none spills."""
     x, row = torch.zeros(8, 4096, dtype=torch.bfloat16), torch.zeros(4096, dtype=torch.bfloat16)
     saved = torch.zeros(8, 1)
     total, other = ("bfloat16", x) if residual else ("", None)
-    form = NormForm(centered, 1e-5, "float", "bfloat16", total, True)
+    seed = torch.zeros(1, dtype=torch.int64) if dropped else None
+    form = NormForm(centered, 1e-5, "float", "bfloat16", total, True, dropped)
     bias = row if centered else None
-    forward = programs.norm.lower(x, other, row, bias, form).compile()
+    forward = programs.norm.lower(x, other, row, bias, seed, form).compile()
     assert forward.explain().startswith("1 kernel\n")
     assert "inner_persistent" in forward.explain()
     assert forward.n_spills == 0
     of_bias = "bfloat16" if centered else ""
-    wanted = GradientForm("float", ("bfloat16",), "bfloat16", of_bias)
+    of_x = "bfloat16" if dropped else ""
+    wanted = GradientForm("float", ("bfloat16",), "bfloat16", of_bias, of_x, dropped)
     mean = saved if centered else None
-    backward = programs.norm_gradient.lower(x, other, x, mean, saved, row, wanted).compile()
+    backward = programs.norm_gradient.lower(x, other, x, mean, saved, row, seed, wanted).compile()
     assert backward.explain().startswith("2 kernels\n")
     assert "scheduler   inner_outer" in backward.explain()
     assert backward.n_spills == 0
@@ -86,6 +91,6 @@ def test_each_is_one_kernel_that_reads_rows_once(centered: bool, residual: bool)
 def test_what_is_verified_is_clean() -> None:
     x, weight = drawn((5, 40), torch.bfloat16), drawn((40,), torch.bfloat16, 1)
     form = NormForm(True, 1e-5, "float", "bfloat16", "bfloat16", True)
-    found = warpsmith.verify(programs.norm, [x, x, weight, weight, form], schedules=3)
+    found = warpsmith.verify(programs.norm, [x, x, weight, weight, None, form], schedules=3)
     assert found.verdict == "clean"
     assert calls.NAMES[x.dtype] == form.out

@@ -89,6 +89,9 @@ class ValueText:
         if expr.op == "divide_full":
             self.pieces.add("divide_full")
             return f"ws_divide_full({', '.join(map(self, expr.args))})"
+        if expr.op == "philox_word":
+            self.pieces.add("philox")
+            return f"ws_philox_word({', '.join(map(self, expr.args))})"
         if expr.op == "one_plus_tanh":
             self.pieces.add("tanh")
             return f"ws_one_plus_tanh({self(first)})"

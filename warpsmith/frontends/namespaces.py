@@ -14,7 +14,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.schedule import inline, propagate, rings, roles, transforms
 
-_FROM_NOTHING = ("full", "iota", "ones", "zeros")
+_FROM_NOTHING = ("full", "iota", "normal", "ones", "uniform", "zeros")
 
 
 class Operations:

@@ -21,6 +21,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Declare, Statement, Store
 from warpsmith.kernel.rings import Drain, Fill
 from warpsmith.lower.access import Access
+from warpsmith.lower.draws import counts_places, drawn
 from warpsmith.lower.places import Places, is_parallel
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.products import Products, is_instruction
@@ -156,6 +157,8 @@ class Leaves:
                 return self._places.read(access, source)
             case Pointwise(op=op, inputs=inputs, output=output):
                 args = tuple(self._places.read(access, value) for value in inputs)
+                if counts_places(operation):
+                    return drawn(operation, access, args[1:], self._places.facts)
                 return Apply(op, args, output.dtype)
             case Full(value=value, output=output):
                 return Apply("cast", (value,), output.dtype)

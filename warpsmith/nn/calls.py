@@ -32,9 +32,12 @@ def statistic_type(wide: str) -> torch.dtype:
     return torch.float64 if wide == "double" else torch.float32
 
 
-def distinct(*kinds: torch.dtype | None) -> tuple[torch.dtype, ...]:
-    """The types, each once."""
-    return tuple(dict.fromkeys(kind for kind in kinds if kind is not None))
+def full_results(
+    of_x: torch.dtype | None, of_residual: torch.dtype | None, dropped: bool
+) -> tuple[torch.dtype, ...]:
+    """Types of the gradients of full size: each once, unless x's was dropped from."""
+    kinds = [kind for kind in (of_x, of_residual) if kind is not None]
+    return tuple(kinds) if dropped else tuple(dict.fromkeys(kinds))
 
 
 def rows_of(x: torch.Tensor, columns: int) -> torch.Tensor:
@@ -69,13 +72,17 @@ def norm(
     residual: torch.Tensor | None,
     weight: torch.Tensor | None,
     bias: torch.Tensor | None,
+    seed: torch.Tensor | None,
     dims: int,
     eps: float,
     centered: bool,
     out: torch.dtype,
+    dropped: float,
     saved: bool,
 ) -> list[Any]:
     """The norm over the last `dims` dimensions.
+
+    With a `seed`, a tensor of one integer, the share `dropped` of x is dropped first.
 
     Returns the normalized tensor of type `out`, `x + residual` where there is a residual, and,
     where they are to be `saved`, for each row the mean (where it is subtracted) and the reciprocal
@@ -95,7 +102,10 @@ def norm(
         None if residual is None else rows_of(residual, columns),
         None if weight is None else row_of(weight, columns),
         None if bias is None else row_of(bias, columns),
-        NormForm(centered, eps, wide, NAMES[out], "" if total is None else NAMES[total], saved),
+        seed,
+        NormForm(
+            centered, eps, wide, NAMES[out], "" if total is None else NAMES[total], saved, dropped
+        ),
     )
     results = list(found)
     if len(shape) != 2 or dims != 1:
@@ -112,7 +122,9 @@ def norm_gradient(
     mean: torch.Tensor | None,
     scale: torch.Tensor,
     weight: torch.Tensor | None,
+    seed: torch.Tensor | None,
     dims: int,
+    dropped: float,
     of_x: torch.dtype | None,
     of_residual: torch.dtype | None,
     of_weight: torch.dtype | None,
@@ -120,9 +132,10 @@ def norm_gradient(
 ) -> list[Any]:
     """Gradients of x, the residual, the weight and the bias: those that have a type here.
 
-    Where x and residual have one type, their gradient is one tensor, which is returned once.
+    Where x and residual have one type, and nothing was dropped (no seed), their gradient is one
+    tensor, which is returned once.
     """
-    sources = distinct(of_x, of_residual)
+    sources = full_results(of_x, of_residual, seed is not None)
     shape = source.shape
     row = shape[-dims:]
     columns = math.prod(row)
@@ -130,11 +143,14 @@ def norm_gradient(
         own = [source.new_empty(shape, dtype=kind) for kind in sources]
         sums = [kind for kind in (of_weight, of_bias) if kind is not None]
         return [*own, *(source.new_zeros(row, dtype=kind) for kind in sums)]
+    apart = seed is not None and of_x is not None
     form = GradientForm(
         "double" if scale.dtype is torch.float64 else "float",
-        tuple([NAMES[kind] for kind in sources]),
+        tuple([NAMES[kind] for kind in sources[apart:]]),
         "" if of_weight is None else NAMES[of_weight],
         "" if of_bias is None else NAMES[of_bias],
+        NAMES[sources[0]] if apart else "",
+        dropped if apart else 0.0,
     )
     results: list[Any] = list(
         programs.norm_gradient(
@@ -144,6 +160,7 @@ def norm_gradient(
             mean,
             scale,
             None if weight is None else row_of(weight, columns),
+            seed if apart else None,
             form,
         )
     )

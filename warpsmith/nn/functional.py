@@ -16,6 +16,7 @@ from torch.autograd import forward_ad
 
 from warpsmith.nn import calls, gradients, operators
 from warpsmith.nn.refusals import (
+    check_dropout,
     refuse_tangents,
     refuse_transforms,
     row_dimensions,
@@ -25,6 +26,8 @@ from warpsmith.nn.refusals import (
 __all__ = [
     "add_layer_norm",
     "add_rms_norm",
+    "dropout_add_layer_norm",
+    "dropout_add_rms_norm",
     "layer_norm",
     "log_softmax",
     "rms_norm",
@@ -89,6 +92,47 @@ def add_rms_norm(
     return _norm("add_rms_norm", input, residual, weight, None, dims, eps, False)
 
 
+def dropout_add_layer_norm(
+    input: Tensor,
+    residual: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    dropout_p: float = 0.5,
+    eps: float = 1e-5,
+    training: bool = True,
+    seed: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`add_layer_norm` of `dropout(input)` and the residual; no mask is stored.
+
+    Args:
+        dropout_p: share of the input that is dropped; nothing is, unless `training`.
+        seed: an int64 tensor of one element on the input's device, which decides what is dropped;
+            by default torch's generator of that device draws one.
+    """
+    who = "dropout_add_layer_norm"
+    dims = row_dimensions(who, input, normalized_shape, residual, weight, bias)
+    drawn = _seed(who, input, dropout_p, training, seed)
+    return _norm(who, input, residual, weight, bias, dims, eps, True, drawn, dropout_p)
+
+
+def dropout_add_rms_norm(
+    input: Tensor,
+    residual: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    dropout_p: float = 0.5,
+    eps: float | None = None,
+    training: bool = True,
+    seed: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`add_rms_norm` of `dropout(input)` and the residual: see `dropout_add_layer_norm`."""
+    who = "dropout_add_rms_norm"
+    dims = row_dimensions(who, input, normalized_shape, residual, weight, None)
+    drawn = _seed(who, input, dropout_p, training, seed)
+    return _norm(who, input, residual, weight, None, dims, eps, False, drawn, dropout_p)
+
+
 def softmax(input: Tensor, dim: int | None = None, dtype: torch.dtype | None = None) -> Tensor:
     """`exp(x) / sum(exp(x))` over one dimension; the input is converted to `dtype` first."""
     return _softmax("softmax", input, dim, dtype, False)
@@ -108,6 +152,8 @@ def _norm(
     dims: int,
     eps: float | None,
     centered: bool,
+    seed: Tensor | None = None,
+    dropped: float = 0.0,
 ) -> tuple[Any, Any]:
     """The normalized tensor, and `x + residual` where there is a residual."""
     out = _autocast(x)
@@ -115,7 +161,7 @@ def _norm(
         exact = torch.float64 in (x.dtype, None if residual is None else residual.dtype)
         eps = torch.finfo(torch.float64 if exact else torch.float32).eps
     if _is_traced(who, x, residual, weight, bias):
-        found = operators.norm(x, residual, weight, bias, dims, eps, centered, out)
+        found = operators.norm(x, residual, weight, bias, seed, dims, eps, centered, out, dropped)
         return found[0], found[1]
     if torch.is_grad_enabled() and (
         x.requires_grad
@@ -123,10 +169,20 @@ def _norm(
         or (bias is not None and bias.requires_grad)
         or (residual is not None and residual.requires_grad)
     ):
-        results = gradients.Norm.apply(x, residual, weight, bias, dims, eps, centered, out)
+        results = gradients.Norm.apply(
+            x, residual, weight, bias, seed, dims, eps, centered, out, dropped
+        )
         return (results, None) if residual is None else results
-    direct = calls.norm(x, residual, weight, bias, dims, eps, centered, out, False)
+    direct = calls.norm(x, residual, weight, bias, seed, dims, eps, centered, out, dropped, False)
     return direct[0], None if residual is None else direct[1]
+
+
+def _seed(who: str, x: Tensor, p: float, training: bool, seed: Tensor | None) -> Tensor | None:
+    """The seed of a dropout, drawn where none is given; None where nothing is dropped."""
+    check_dropout(who, x, p, seed)
+    if not training or p == 0:
+        return None
+    return torch.randint(2**63 - 1, (1,), device=x.device) if seed is None else seed.view(1)
 
 
 def _softmax(who: str, x: Tensor, dim: int | None, dtype: torch.dtype | None, log: bool) -> Any:

@@ -19,15 +19,15 @@ Gradients = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 def save_norm(ctx: Any, inputs: tuple[Any, ...], source: Tensor, mean: Any, scale: Tensor) -> None:
     """Keep what the gradient reads. `inputs` are those of `calls.norm`."""
-    x, residual, weight, bias, dims = inputs[:5]
-    ctx.dims = dims
+    x, residual, weight, bias, seed, dims, *_, dropped = inputs
+    ctx.dims, ctx.dropped = dims, dropped
     ctx.types = (
         x.dtype,
         None if residual is None else residual.dtype,
         None if weight is None else weight.dtype,
         None if bias is None else bias.dtype,
     )
-    ctx.save_for_backward(source, mean, scale, weight)
+    ctx.save_for_backward(source, mean, scale, weight, seed)
     ctx.set_materialize_grads(False)
 
 
@@ -45,15 +45,19 @@ def norm_gradients(
         for kind, needed in zip(ctx.types, ctx.needs_input_grad[:4], strict=True)
     ]
     of_x, of_residual, of_weight, of_bias = wanted
+    source, mean, scale, weight, seed = ctx.saved_tensors
+    if dy is None and dtotal is None:
+        return None, None, None, None
+    if dy is None and seed is not None:
+        dy = torch.zeros_like(dtotal)
     if dy is None:
-        if dtotal is None:
-            return None, None, None, None
+        assert dtotal is not None
         own = [None if kind is None else dtotal.to(kind) for kind in (of_x, of_residual)]
         return own[0], own[1], None, None
-    source, mean, scale, weight = ctx.saved_tensors
-    found = iter(run(dy, dtotal, source, mean, scale, weight, ctx.dims, *wanted))
+    given = dy, dtotal, source, mean, scale, weight, seed, ctx.dims, ctx.dropped
+    found = iter(run(*given, *wanted))
     dx = next(found) if of_x is not None else None
-    dresidual = dx if of_residual is of_x else None
+    dresidual = dx if of_residual is of_x and seed is None else None
     if of_residual is not None and dresidual is None:
         dresidual = next(found)
     return (
@@ -74,14 +78,16 @@ class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analy
         residual: Tensor | None,
         weight: Tensor | None,
         bias: Tensor | None,
+        seed: Tensor | None,
         dims: int,
         eps: float,
         centered: bool,
         out: torch.dtype,
+        dropped: float,
     ) -> Any:
         """The normalized tensor, and `x + residual` where there is a residual."""
-        inputs = x, residual, weight, bias, dims
-        y, *rest = calls.norm(*inputs, eps, centered, out, True)
+        inputs = x, residual, weight, bias, seed, dims, eps, centered, out, dropped
+        y, *rest = calls.norm(*inputs, True)
         total = None if residual is None else rest.pop(0)
         scale = rest.pop()
         save_norm(ctx, inputs, x if total is None else total, rest.pop() if rest else None, scale)
@@ -89,7 +95,7 @@ class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analy
 
     @staticmethod
     def backward(ctx: Any, dy: Any, dtotal: Any = None) -> Any:
-        return *norm_gradients(_runner("norm"), ctx, dy, dtotal), None, None, None, None
+        return *norm_gradients(_runner("norm"), ctx, dy, dtotal), *(None,) * 6
 
 
 class Softmax(torch.autograd.Function):  # type: ignore[misc]  # torch is not analysed

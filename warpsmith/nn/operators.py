@@ -22,12 +22,15 @@ def _norm(
     residual: Tensor | None,
     weight: Tensor | None,
     bias: Tensor | None,
+    seed: Tensor | None,
     dims: int,
     eps: float,
     centered: bool,
     out: torch.dtype,
+    dropped: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    y, *rest = calls.norm(x, residual, weight, bias, dims, eps, centered, out, saved=True)
+    given = x, residual, weight, bias, seed, dims, eps, centered, out, dropped
+    y, *rest = calls.norm(*given, True)
     scale = rest.pop()
     mean = rest.pop() if centered else x.new_empty(0)
     return y, x.new_empty(0) if residual is None else rest.pop(), mean, scale
@@ -38,10 +41,12 @@ def _norm_shapes(
     residual: Tensor | None,
     weight: Tensor | None,
     bias: Tensor | None,
+    seed: Tensor | None,
     dims: int,
     eps: float,
     centered: bool,
     out: torch.dtype,
+    dropped: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     none = x.new_empty(0)
     total, kind = none, x.dtype
@@ -56,7 +61,7 @@ def _norm_shapes(
 
 
 def _save_norm(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-    residual, centered = inputs[1], inputs[6]
+    residual, centered = inputs[1], inputs[7]
     _, total, mean, scale = output
     source = inputs[0] if residual is None else total
     gradients.save_norm(ctx, inputs, source, mean if centered else None, scale)
@@ -64,7 +69,7 @@ def _save_norm(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> No
 
 
 def _norm_backward(ctx: Any, dy: Any, dtotal: Any, *_: Any) -> tuple[Any, ...]:
-    return *gradients.norm_gradients(norm_gradient, ctx, dy, dtotal), None, None, None, None
+    return *gradients.norm_gradients(norm_gradient, ctx, dy, dtotal), *(None,) * 6
 
 
 def _norm_gradient(
@@ -74,14 +79,17 @@ def _norm_gradient(
     mean: Tensor | None,
     scale: Tensor,
     weight: Tensor | None,
+    seed: Tensor | None,
     dims: int,
+    dropped: float,
     of_x: torch.dtype | None,
     of_residual: torch.dtype | None,
     of_weight: torch.dtype | None,
     of_bias: torch.dtype | None,
 ) -> list[Tensor]:
     wanted = of_x, of_residual, of_weight, of_bias
-    return calls.norm_gradient(dy, dtotal, source, mean, scale, weight, dims, *wanted)
+    given = dy, dtotal, source, mean, scale, weight, seed, dims, dropped
+    return calls.norm_gradient(*given, *wanted)
 
 
 def _norm_gradient_shapes(
@@ -91,13 +99,16 @@ def _norm_gradient_shapes(
     mean: Tensor | None,
     scale: Tensor,
     weight: Tensor | None,
+    seed: Tensor | None,
     dims: int,
+    dropped: float,
     of_x: torch.dtype | None,
     of_residual: torch.dtype | None,
     of_weight: torch.dtype | None,
     of_bias: torch.dtype | None,
 ) -> list[Tensor]:
-    full = [source.new_empty(source.shape, dtype=k) for k in calls.distinct(of_x, of_residual)]
+    kinds = calls.full_results(of_x, of_residual, seed is not None)
+    full = [source.new_empty(source.shape, dtype=k) for k in kinds]
     row = source.shape[-dims:]
     sums = [kind for kind in (of_weight, of_bias) if kind is not None]
     return [*full, *(source.new_empty(row, dtype=kind) for kind in sums)]

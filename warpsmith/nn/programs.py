@@ -23,6 +23,7 @@ class NormForm(NamedTuple):
         out: type of the normalized rows.
         total: type of `x + residual`; empty where nothing is added.
         saved: whether mean and reciprocal deviation are results, too.
+        dropped: share of x that is dropped before the residual is added.
     """
 
     centered: bool
@@ -31,6 +32,7 @@ class NormForm(NamedTuple):
     out: str
     total: str
     saved: bool
+    dropped: float = 0.0
 
 
 class GradientForm(NamedTuple):
@@ -41,12 +43,16 @@ class GradientForm(NamedTuple):
         sources: types of the gradients of what was normalized: of `x`, and of a residual whose
             type is another one. Empty where none is wanted.
         weight, bias: types of their gradients; empty where none is wanted.
+        x: type of the gradient of an x that was dropped from; then `sources` is the residual's.
+        dropped: share of x that was dropped.
     """
 
     wide: str
     sources: tuple[str, ...]
     weight: str
     bias: str
+    x: str = ""
+    dropped: float = 0.0
 
 
 class SoftmaxForm(NamedTuple):
@@ -68,14 +74,17 @@ class SoftmaxForm(NamedTuple):
 
 
 @fuse
-def norm(x: Any, residual: Any, weight: Any, bias: Any, form: NormForm) -> Any:
+def norm(x: Any, residual: Any, weight: Any, bias: Any, seed: Any, form: NormForm) -> Any:
     """Normalized rows; then `x + residual`, mean and reciprocal deviation as the form says.
 
-    What is normalized is the sum as it was rounded, since the gradient reads it so.
+    What is normalized is the sum as it was rounded, since the gradient reads it so. With a seed, x
+    is dropped from before it is added.
     """
     wide = DataType(form.wide)
     total = None
     source = x.to(wide)
+    if seed is not None:
+        source, _ = ops.dropout(source, form.dropped, rng_seed=seed, rng_offset=0)
     if form.total:
         total = (source + residual.to(wide)).to(DataType(form.total))
         source = total.to(wide)
@@ -99,7 +108,14 @@ def norm(x: Any, residual: Any, weight: Any, bias: Any, form: NormForm) -> Any:
 
 @fuse
 def norm_gradient(
-    dy: Any, dtotal: Any, source: Any, mean: Any, scale: Any, weight: Any, form: GradientForm
+    dy: Any,
+    dtotal: Any,
+    source: Any,
+    mean: Any,
+    scale: Any,
+    weight: Any,
+    seed: Any,
+    form: GradientForm,
 ) -> Any:
     """Gradients of the sources, the weight and the bias, those that the form asks for.
 
@@ -110,13 +126,14 @@ def norm_gradient(
         mean: of each row, or None where none was subtracted.
         scale: reciprocal deviation of each row.
         weight: or None.
+        seed: of what was dropped, or None.
     """
     wide = DataType(form.wide)
     given = dy.to(wide)
     centered = source.to(wide) if mean is None else source.to(wide) - mean
     normal = centered * scale
     results: list[Any] = []
-    if form.sources:
+    if form.x or form.sources:
         weighted = given if weight is None else given * weight.to(wide)
         inner = weighted - normal * ops.mean(weighted * normal, [1], keepdim=True)
         if mean is not None:
@@ -124,6 +141,9 @@ def norm_gradient(
         dx = inner * scale
         if dtotal is not None:
             dx = dx + dtotal.to(wide)
+        if form.x:
+            kept: Any = ops.dropout(dx, form.dropped, rng_seed=seed, rng_offset=0)[0]
+            results.append(kept.to(DataType(form.x)))
         results += [dx.to(DataType(dtype)) for dtype in form.sources]
     if form.weight:
         of_weight: Any = ops.sum(given * normal, [0])

@@ -69,6 +69,22 @@ def softmax_dimension(who: str, x: torch.Tensor, dim: int | None, dtype: torch.d
     return dim % rank
 
 
+def check_dropout(who: str, x: torch.Tensor, p: float, seed: torch.Tensor | None) -> None:
+    """Refuse a share that is none, and a seed that is no integer beside x."""
+    if not 0 <= p <= 1:
+        raise ArgumentError(
+            f"{who} got dropout_p {p}", code="WS0364", remedy="give a number from 0 to 1"
+        )
+    if seed is None:
+        return
+    if seed.dtype is not torch.int64 or seed.numel() != 1 or seed.device != x.device:
+        raise ArgumentError(
+            f"{who} got a seed of type {seed.dtype} and shape {tuple(seed.shape)} on {seed.device}",
+            code="WS0364",
+            remedy=f"give an int64 tensor of one element on {x.device}",
+        )
+
+
 def refuse_tangents(who: str, *tensors: torch.Tensor | None) -> None:
     """Refuse tensors of forward-mode differentiation, whose tangents would be lost."""
     for tensor in tensors:

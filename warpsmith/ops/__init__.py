@@ -7,6 +7,7 @@ fusion from, and take it by keyword.
 
 from __future__ import annotations
 
+from warpsmith.ops.draws import dropout, normal, uniform
 from warpsmith.ops.factories import full, full_like, iota, ones, ones_like, zeros, zeros_like
 from warpsmith.ops.pointwise import *  # noqa: F403  # exactly the names in its __all__
 from warpsmith.ops.pointwise import __all__ as _pointwise
@@ -29,6 +30,7 @@ __all__ = [
     *_pointwise,
     "broadcast",
     "broadcast_in_dim",
+    "dropout",
     "expand",
     "full",
     "full_like",
@@ -38,6 +40,7 @@ __all__ = [
     "max",
     "mean",
     "min",
+    "normal",
     "ones",
     "ones_like",
     "permute",
@@ -49,6 +52,7 @@ __all__ = [
     "stride_order",
     "sum",
     "transpose",
+    "uniform",
     "var",
     "var_mean",
     "welford",

@@ -83,6 +83,7 @@ __all__ = [
     "ne",
     "neg",
     "nextafter",
+    "philox",
     "pow",
     "reciprocal",
     "relu",
@@ -228,6 +229,11 @@ pow = _binary("pow")
 remainder = _binary("remainder")
 sub = _binary("sub")
 truediv = _binary("truediv")
+
+
+def philox(index: Operand, seed: Operand, offset: Operand) -> Value:
+    """A number in [0, 1) for each index, as Philox4x32-10 gives it; Float, a multiple of 2^-24."""
+    return apply("philox", index, seed, offset)
 
 
 def where(condition: Operand, a: Operand, b: Operand) -> Value:

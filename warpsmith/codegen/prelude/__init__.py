@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from warpsmith.codegen.prelude.block import BLOCK
 from warpsmith.codegen.prelude.clusters import CLUSTERS
+from warpsmith.codegen.prelude.draws import DRAWS
 from warpsmith.codegen.prelude.grid import GRID
 from warpsmith.codegen.prelude.math import MATH
 from warpsmith.codegen.prelude.piece import Piece
@@ -34,6 +35,7 @@ PIECES: Mapping[str, Piece] = MappingProxyType(
             *VECTOR,
             *STORAGE,
             *MATH,
+            *DRAWS,
             *REDUCE,
             *BLOCK,
             *GRID,

@@ -11,13 +11,14 @@ from types import MappingProxyType
 
 from warpsmith.ops.table.arithmetic import ARITHMETIC
 from warpsmith.ops.table.choice import CHOICE
+from warpsmith.ops.table.draws import DRAWS
 from warpsmith.ops.table.integer import INTEGER
 from warpsmith.ops.table.logic import LOGIC
 from warpsmith.ops.table.op import PointwiseOp, Rule, Spelling
 from warpsmith.ops.table.transcendental import TRANSCENDENTAL
 
 TABLE: Mapping[str, PointwiseOp] = MappingProxyType(
-    {op.name: op for op in (*ARITHMETIC, *TRANSCENDENTAL, *INTEGER, *LOGIC, *CHOICE)}
+    {op.name: op for op in (*ARITHMETIC, *TRANSCENDENTAL, *INTEGER, *LOGIC, *CHOICE, *DRAWS)}
 )
 
 __all__ = ["TABLE", "PointwiseOp", "Rule", "Spelling"]

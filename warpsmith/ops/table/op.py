@@ -32,6 +32,7 @@ class Rule(Enum):
     LOGICAL = "logical"  # operands are converted to Bool, the result is Bool
     INTEGER = "integral"  # as SAME, and only integers and bools are allowed
     CLASSIFY = "classified"  # the operand keeps its type, the result is Bool
+    DRAW = "drawn"  # operands are integers or bools, converted to Int; the result is Float
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,19 +94,21 @@ class PointwiseOp:
             return DataType.Bool
         if self.rule is Rule.FLOAT and not dtype.is_float:
             return DataType.Float
+        if self.rule is Rule.DRAW:
+            return DataType.Int
         return DataType.Int if dtype is DataType.Index else dtype.compute
 
     def result_dtype(self, dtype: DataType) -> DataType:
         """The type of the result for operands of the promoted type `dtype`."""
         if self.rule in (Rule.LOGICAL, Rule.COMPARE, Rule.CLASSIFY):
             return DataType.Bool
-        if self.rule is Rule.FLOAT and not dtype.is_float:
+        if self.rule is Rule.DRAW or (self.rule is Rule.FLOAT and not dtype.is_float):
             return DataType.Float
         return dtype
 
     def supports(self, dtype: DataType) -> bool:
         """Whether operands may have the promoted type `dtype`."""
-        if dtype.is_half and not self.halves:
+        if (dtype.is_half and not self.halves) or (self.rule is Rule.DRAW and dtype.is_float):
             return False
         return self.compute_dtype(dtype) in self.cuda.dtypes
 

@@ -32,7 +32,9 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.normalization.can import stages, walks_rows
 from warpsmith.schedulers.reduction.can import reductions
 
-COSTLY = frozenset({op.name for op in TRANSCENDENTAL} | {"div", "truediv", "pow", "divide_full"})
+COSTLY = frozenset(
+    {op.name for op in TRANSCENDENTAL} | {"div", "truediv", "pow", "divide_full", "philox"}
+)
 """Operations of ten instructions and more, which are computed again only to save registers."""
 
 

@@ -1,0 +1,146 @@
+"""Numbers that look random in kernels: the same under every schedule, four for one block."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import warpsmith
+from warpsmith import knobs, ops
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Symbol, evaluate
+from warpsmith.lower.draws import divided
+from warpsmith.testing import relative_error
+
+FLOAT = DataType.Float
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+P = 0.25
+
+
+def alone(x: Any, seed: Any) -> Any:
+    return ops.dropout(x, P, rng_seed=seed, rng_offset=5)
+
+
+def beside_columns(x: Any, seed: Any) -> Any:
+    """Summed along the dimension that is not adjacent."""
+    return ops.sum(ops.dropout(x.to(FLOAT), P, rng_seed=seed, rng_offset=5)[0], [0])
+
+
+def forward(x: Any, residual: Any, weight: Any, seed: Any) -> Any:
+    """Dropout, residual add and RMSNorm."""
+    dropped: Any = ops.dropout(x.to(FLOAT), P, rng_seed=seed, rng_offset=5)[0]
+    total = (dropped + residual.to(FLOAT)).to(x.dtype)
+    wide = total.to(FLOAT)
+    scale = ops.rsqrt(ops.add(ops.mean(wide * wide, [-1], keepdim=True), 1e-5))
+    return (wide * scale * weight).to(x.dtype), total, scale
+
+
+def backward(dy: Any, dtotal: Any, total: Any, scale: Any, weight: Any, seed: Any) -> Any:
+    wide, given = total.to(FLOAT), dy.to(FLOAT)
+    normal, weighted = wide * scale, given * weight
+    inner = weighted - normal * ops.mean(weighted * normal, [-1], keepdim=True)
+    summed = inner * scale + dtotal.to(FLOAT)
+    dropped: Any = ops.dropout(summed, P, rng_seed=seed, rng_offset=5)[0]
+    return dropped.to(dy.dtype), summed.to(dy.dtype), ops.sum(given * normal, [0])
+
+
+def inputs_of(program: Any, shape: tuple[int, int], dtype: np.dtype, seed: Any) -> list[Any]:
+    rng = np.random.default_rng(0)
+    full = [1 + np.abs(rng.standard_normal(shape)).astype(dtype) for _ in range(3)]
+    weight = (1 + np.abs(rng.standard_normal(shape[1]))).astype(dtype)
+    scale = np.ones((shape[0], 1), np.float32)
+    if program in (alone, beside_columns):
+        return [full[0], seed]
+    if program is forward:
+        return [*full[:2], weight, seed]
+    return [*full, scale, weight, seed]
+
+
+def run(program: Any, inputs: list[Any], device: Any, rings: Any = "auto") -> list[np.ndarray]:
+    with knobs.scope(device=device, rings=rings):
+        found = warpsmith.fuse(program)(*inputs)
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+@pytest.mark.parametrize("shape", [(3, 64), (5, 33), (2, 1030)], ids=str)
+@pytest.mark.parametrize("program", [alone, beside_columns, forward, backward])
+def test_what_is_dropped_depends_on_the_place_alone(program: Any, shape: tuple[int, int]) -> None:
+    """Vectors of 8, 1 and 2, rows with and without predicates, and another program each."""
+    dtype = BFLOAT16 if shape[1] != 33 else np.dtype(np.float32)
+    for seed in (11, np.array([2**62 + 5]))[program is not alone :]:
+        inputs = inputs_of(program, shape, dtype, seed)
+        found, wanted = (run(program, inputs, device) for device in ("sim", "reference"))
+        for got, want in zip(found, wanted, strict=True):
+            assert relative_error(got.astype(np.float64), want.astype(np.float64)) < 2.0**-7
+        if program in (alone, backward):
+            np.testing.assert_array_equal(found[0] == 0, wanted[0] == 0)
+        if program is alone:
+            np.testing.assert_array_equal(found[0], wanted[0])
+            np.testing.assert_array_equal(found[1], wanted[1])
+
+
+def compiled(program: Any, shape: tuple[int, int]) -> Any:
+    inputs = inputs_of(program, shape, BFLOAT16, np.zeros(1, np.int64))
+    return warpsmith.fuse(program).lower(*inputs).compile()
+
+
+@pytest.mark.parametrize(
+    ("program", "elements"), [(alone, 16), (forward, 16), (backward, 16)], ids=str
+)
+def test_four_adjacent_elements_draw_one_block(program: Any, elements: int) -> None:
+    """Ten rounds of two products a block, and not an element; the first ones are shared by all."""
+    made = compiled(program, (8, 4096))
+    ptx = str(made.asm["ptx"]).split(".entry")[1]
+    products = len(re.findall(r"mul\.hi\.u32", ptx))
+    assert products <= 20 * elements // 4
+    assert made.n_spills == 0
+
+
+@pytest.mark.parametrize("program", [forward, backward])
+def test_one_kernel_reads_rows_once(program: Any) -> None:
+    text = compiled(program, (8, 4096)).explain()
+    assert text.startswith("1 kernel\n" if program is forward else "2 kernels\n")
+    assert ("inner_persistent" if program is forward else "inner_outer") in text
+
+
+def test_quotients_by_what_is_known_to_divide() -> None:
+    """Against arithmetic, for sums of products of numbers some of which 4 or 8 divides."""
+    rng = random.Random(0)
+    names = [Symbol(name, low=0) for name in "abcd"]
+    facts = frozenset({(names[0], 8), (names[1], 2)})
+    for _ in range(200):
+        terms = [
+            integers.mul(rng.choice([1, 2, 3, 4, 6, 8]), *rng.sample(names, rng.randint(0, 2)))
+            for _ in range(rng.randint(1, 4))
+        ]
+        number = integers.add(*terms)
+        quotient, rest = divided(number, 4, facts)
+        for _ in range(5):
+            values = {s.name: rng.randint(0, 40) for s in names}
+            values["a"] *= 8
+            values["b"] *= 2
+            whole = evaluate(number, values)
+            assert evaluate(quotient, values) == whole // 4
+            assert evaluate(rest, values) == whole % 4
+
+
+def test_what_is_known_leaves_the_quotient() -> None:
+    n, block, thread = (Symbol(name, low=0) for name in ("n", "block", "thread"))
+    lane = Symbol("lane", low=0, extent=integers.index(8))
+    number = integers.add(integers.mul(n, block), integers.mul(8, thread), lane)
+    quotient, rest = divided(number, 4, frozenset({(n, 8)}))
+    assert rest == integers.mod(lane, 4)
+    assert quotient == integers.add(
+        integers.mul(integers.floordiv(n, 4), block),
+        integers.mul(2, thread),
+        integers.floordiv(lane, 4),
+    )
+    assert divided(number, 4, frozenset())[1] == integers.mod(
+        integers.add(integers.mul(n, block), lane), 4
+    )
