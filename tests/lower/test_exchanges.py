@@ -22,7 +22,9 @@ from warpsmith.kernel.clusters import StoreAsync, StoreRemote, SynchronizeCluste
 from warpsmith.kernel.nodes import Accumulate, Element, For, If, Kernel, Statement
 from warpsmith.kernel.rings import Advance, Await, Expect, InitBarriers
 from warpsmith.kernel.traversal import walk
+from warpsmith.kernel.waits import wait_sites
 from warpsmith.lower.passes import exchange_parts
+from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
 from warpsmith.protocol.exchanges import gifts
@@ -242,3 +244,14 @@ def test_more_bytes_than_come_are_waited_for_in_vain() -> None:
         check(more, values())
     assert failure.value.code in ("WS0901", "WS0905")
     assert findings(more) != []
+
+
+# --- the watchdog ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [None, ParallelType.grid_x])
+def test_watched_waits_say_that_they_wait_for_an_exchange(rows: ParallelType | None) -> None:
+    kernel = watch_waits(summed(rows=rows), 10**9)
+    (site,) = wait_sites(kernel.body)
+    assert (site.ring, site.buffers, site.full) == ("exchange", ("T1_of_blocks",), True)
+    assert findings(kernel) == []

@@ -17,7 +17,7 @@ class WaitSite:
     Attributes:
         number: of the site; the sites of a kernel have 0, 1, 2 and so on.
         role: that waits; empty in a kernel without roles.
-        ring: whose slot is waited for.
+        ring: whose slot is waited for; `exchange` for what blocks of a cluster give.
         buffers: names of what the slot holds.
         full: whether the slot is to be filled; else it is to be free.
         where: the line of Python that asked for the ring; empty if unknown.

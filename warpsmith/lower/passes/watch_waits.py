@@ -7,9 +7,11 @@ from dataclasses import fields, replace
 from itertools import count
 
 from warpsmith.errors import InternalError
+from warpsmith.kernel.clusters import StoreAsync
 from warpsmith.kernel.nodes import For, If, Kernel, Statement
 from warpsmith.kernel.rings import Await, Ring
 from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.traversal import walk
 from warpsmith.kernel.waits import WaitSite, WatchedAwait
 
 
@@ -24,32 +26,47 @@ def watch_waits(kernel: Kernel, limit: int) -> Kernel:
 
         await ring0_full[slot] parity phase, at most limit, else report site
 
-    Raises InternalError for a wait for a barrier that belongs to no ring.
+    A barrier that counts what blocks of a cluster give to each other belongs to an `exchange`.
+
+    Raises InternalError for a wait for a barrier that belongs to no ring and no exchange.
     """
     rings = {b.name: ring for ring in kernel.rings for b in (ring.full, ring.empty) if b}
-    body = _watched(kernel.body, "", _Sites(rings, limit, count()))
+    given: dict[str, tuple[str, ...]] = {}
+    for store in walk(kernel.body):
+        if isinstance(store, StoreAsync):
+            parts = (*given.get(store.barrier.name, ()), store.buffer.name)
+            given[store.barrier.name] = tuple(dict.fromkeys(parts))
+    body = _watched(kernel.body, "", _Sites(rings, given, limit, count()))
     return kernel if body == kernel.body else replace(kernel, body=body)
 
 
 class _Sites:
     """Numbers the waits of one kernel."""
 
-    def __init__(self, rings: dict[str, Ring], limit: int, numbers: Iterator[int]) -> None:
+    def __init__(
+        self,
+        rings: dict[str, Ring],
+        given: dict[str, tuple[str, ...]],
+        limit: int,
+        numbers: Iterator[int],
+    ) -> None:
         self._rings = rings
+        self._given = given
         self._limit = limit
         self._numbers = numbers
 
     def watched(self, wait: Await, role: str) -> WatchedAwait:
         ring = self._rings.get(wait.barrier.name)
-        if ring is None:
+        parts = self._given.get(wait.barrier.name)
+        if ring is None and parts is None:
             raise InternalError(f"{wait.barrier.name} is waited for and belongs to no ring")
         site = WaitSite(
             number=next(self._numbers),
             role=role,
-            ring=ring.name,
-            buffers=tuple(name for name, _ in ring.buffers),
-            full=wait.barrier == ring.full,
-            where=ring.where,
+            ring=ring.name if ring else "exchange",
+            buffers=tuple(name for name, _ in ring.buffers) if ring else parts or (),
+            full=ring is None or wait.barrier == ring.full,
+            where=ring.where if ring else "",
         )
         given = {each.name: getattr(wait, each.name) for each in fields(Await)}
         return WatchedAwait(**given, site=site, limit=self._limit)
