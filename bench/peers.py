@@ -14,7 +14,12 @@ from bench.problem import Builder, Problem, Tensors
 Peers = Literal["auto", "none", "fast"]
 """All that are installed, warpsmith alone, or those that need no compile (PyTorch eager)."""
 
-_MODULES = {"nvfuser": "nvfuser_direct", "liger": "liger_kernel", "quack": "quack"}
+_MODULES = {
+    "nvfuser": "nvfuser_direct",
+    "liger": "liger_kernel",
+    "quack": "quack",
+    "cudnn": "torch",
+}
 _PACKAGES = {
     "torch": ("torch",),
     "triton": ("triton",),

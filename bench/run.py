@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import matmul, norm_backward, norms, pointwise, reduction, rings, roles
+from bench import batch_norm, matmul, norm_backward, norms, pointwise, reduction, rings, roles
 from bench.measure import ContextLost, Setting, measure, setting_here
 from bench.peers import Peers
 from bench.problem import Problem
@@ -25,6 +25,7 @@ SUITES = (
     "norm_fwd",
     "norm_bwd",
     "softmax",
+    "batch_norm",
     "matmul",
     "rings",
     "roles",
@@ -42,6 +43,7 @@ _PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "norm_fwd": norms.norm_problems,
     "norm_bwd": norm_backward.problems,
     "softmax": norms.softmax_problems,
+    "batch_norm": batch_norm.problems,
     "matmul": matmul.problems,
     "rings": rings.problems,
     "roles": roles.problems,

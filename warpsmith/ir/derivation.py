@@ -47,6 +47,22 @@ class Derivation:
             known = self._index[group] = self._build(group, self._by[group])
         return known
 
+    def needs(self, group: Group) -> set[Group]:
+        """The known groups from which a group that can be had is computed."""
+        found: set[Group] = set()
+        stack, seen = [group], set()
+        while stack:
+            current = stack.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            if current in self._known:
+                found.add(current)
+                continue
+            whole, outer, inner = self._domains.sides(self._by[current])
+            stack += [outer, inner] if current == whole else [whole]
+        return found
+
     def inside(self, group: Group) -> Expr:
         """Predicate under which a group's index lies inside its extent."""
         known = self._inside.get(group)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from warpsmith.ir import integers
+from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import Merge
+from warpsmith.ir.exprs import Move
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 
@@ -15,6 +18,7 @@ def independent_axes(fusion: Fusion, domains: DomainMap) -> dict[int, frozenset[
     """
     result: dict[int, frozenset[int]] = {}
     connected: dict[Group, set[Group]] = {}
+    reshapes = any(isinstance(op, Move) and op.kind == "reshape" for op in fusion.operations)
     for tensor in fusion.tensors:
         own = {
             domains.group(axis) for axis in (*tensor.root, *tensor.logical) if not axis.is_broadcast
@@ -23,10 +27,21 @@ def independent_axes(fusion: Fusion, domains: DomainMap) -> dict[int, frozenset[
         for group in loops.values():
             if group not in connected:
                 connected[group] = _connected(domains, group)
-        result[id(tensor)] = frozenset(
-            axis for axis, group in loops.items() if connected[group].isdisjoint(own)
-        )
+        apart = {axis for axis, group in loops.items() if connected[group].isdisjoint(own)}
+        if apart and reshapes:
+            needed = _needed(domains, set(loops.values()), own)
+            apart = {axis for axis in apart if loops[axis] not in needed}
+        result[id(tensor)] = frozenset(apart)
     return result
+
+
+def _needed(domains: DomainMap, loops: set[Group], own: set[Group]) -> set[Group]:
+    """The loops from which dimensions that a reshape made of others than the loops are computed.
+
+    Going from a loop to what it is made from, and on to what that makes, is needed for those alone.
+    """
+    derivation = Derivation(domains, dict.fromkeys(loops, integers.ZERO))
+    return {loop for group in own if derivation.reaches(group) for loop in derivation.needs(group)}
 
 
 def origins(domains: DomainMap, group: Group, own: set[Group]) -> set[Group]:

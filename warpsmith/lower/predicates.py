@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Operation, tensor_inputs
@@ -106,14 +107,18 @@ class Predicates:
         ]
 
     def _repeated(self, output: TensorView) -> list[Group]:
-        """Groups that the loops walk and the output lacks: its elements come again for each."""
+        """Groups that the loops walk and the output lacks: its elements come again for each.
+
+        It has what its own dimensions give by splits and merges, too.
+        """
         axes = (axis for axis in (*output.root, *output.logical) if not axis.is_broadcast)
         own = set(map(self._places.domains.group, axes))
+        given = Derivation(self._places.domains, dict.fromkeys(own, integers.ZERO))
         found: dict[Group, None] = {}
         for axis in output.loop:
             if id(axis) not in self._places.unused[id(output)]:
                 groups = origins(self._places.domains, self._places.domains.group(axis), own)
-                found.update(dict.fromkeys(g for g in groups if g not in own))
+                found.update(dict.fromkeys(g for g in groups if not given.reaches(g)))
             elif not axis.parallel.is_thread:
                 found[self._places.domains.group(axis)] = None
         return list(found)

@@ -76,7 +76,10 @@ def _source_groups(domains: DomainMap, tensor: TensorView, axis: IterDomain) -> 
 
 
 def reduced_groups(fusion: Fusion, domains: DomainMap, tensor: TensorView) -> set[Group]:
-    """Groups that were reduced on every way to the tensor and that it does not have (again)."""
+    """Groups that were reduced on every way to the tensor and that it does not have (again).
+
+    It has, too, what its own ones give by splits and merges, as a reshape's root has.
+    """
     gone: set[Group] = set()
     for operation in fusion.depends_on([tensor]):
         for output in operation.outputs:
@@ -85,7 +88,12 @@ def reduced_groups(fusion: Fusion, domains: DomainMap, tensor: TensorView) -> se
             gone |= {domains.group(axis) for axis in output.root if axis.is_reduction}
             gone |= {domains.group(axis) for axis in output.logical if axis.is_reduction}
     own = {domains.group(axis) for axis in (*tensor.root, *tensor.logical)}
-    return gone - own
+    gone -= own
+    if not gone:
+        return gone
+    concrete = (a for a in (*tensor.root, *tensor.logical) if not a.is_broadcast)
+    derivation = Derivation(domains, {domains.group(axis): integers.ZERO for axis in concrete})
+    return {group for group in gone if not derivation.reaches(group)}
 
 
 def _loops_like(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from warpsmith.ir import integers
+from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.exprs import Matmul, Reduction, Welford, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
@@ -78,7 +82,9 @@ def _torn(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
         if isinstance(operation, Reduction | Welford):
             continue
         for output in operation.outputs:
-            if id(output) in after and 0 < len(_walked(domains, output) & gone) < len(gone):
+            own = _walked(domains, output) & gone
+            torn = id(output) in after and own and own != gone
+            if torn and not _gives(domains, output, gone):
                 return f"{output.name} has some of the dimensions that were reduced, not all"
     return ""
 
@@ -86,6 +92,13 @@ def _torn(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
 def _walked(domains: DomainMap, tensor: TensorView) -> set[Group]:
     axes = (*tensor.root, *tensor.logical)
     return {domains.group(axis) for axis in axes if not axis.is_broadcast}
+
+
+def _gives(domains: DomainMap, tensor: TensorView, groups: Collection[Group]) -> bool:
+    """Whether all these follow from the tensor's dimensions, as those before a reshape do."""
+    known = dict.fromkeys(_walked(domains, tensor), integers.ZERO)
+    derivation = Derivation(domains, known)
+    return all(map(derivation.reaches, groups))
 
 
 def walks_rows(fusion: Fusion) -> set[int]:
