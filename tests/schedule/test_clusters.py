@@ -28,6 +28,8 @@ from warpsmith.kernel.nodes import If, Kernel, Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.order import meets_apart
 from warpsmith.lower.pipeline import lower
+from warpsmith.protocol import check
+from warpsmith.protocol.exchanges import gifts
 from warpsmith.schedule.caches import cache_after, rfactor
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
@@ -106,6 +108,7 @@ SCHEDULES: dict[str, Callable[[Fusion], None]] = {
     "rows side by side": lambda f: over_blocks(f, 4, 16, side=3),
     "fewer threads than blocks": lambda f: over_blocks(f, 16, 4, side=2),
     "sixteen": lambda f: over_blocks(f, 16, 32),
+    "warps that meet": lambda f: over_blocks(f, 4, 64, side=2),
     "three": lambda f: over_blocks(f, 3, 8, side=2),
     "one": lambda f: over_blocks(f, 1, 32),
     "threads alone": alone,
@@ -132,6 +135,15 @@ def lowered(schedule: Callable[[Fusion], None], op: str = "sum") -> Kernel:
     p = row_program(op)
     schedule(p.fusion)
     return lower(p.fusion, "rows", DataType.Int32)
+
+
+@pytest.mark.parametrize("op", ["sum", "welford"])
+@pytest.mark.parametrize("name", ["two", "warps that meet", "several rows"])
+def test_the_protocol_holds(name: str, op: str) -> None:
+    kernel = lowered(SCHEDULES[name], op)
+    sizes = {"T0_size0": 5, "T0_size1": 300}
+    assert check(kernel, sizes).steps > 0
+    assert bool(gifts(kernel)) == (name == "warps that meet")
 
 
 def test_blocks_of_a_cluster_lie_along_the_grids_z() -> None:

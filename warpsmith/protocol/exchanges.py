@@ -38,8 +38,8 @@ class Gift:
     """What the blocks of a cluster give to each of them at a time.
 
     Attributes:
-        stores: one for each buffer that gets a part.
-        bytes: that come to a block.
+        stores: one for each buffer that gets a part, all of elements of one size.
+        bytes: that come to a block, as many for each of them.
     """
 
     stores: tuple[StoreAsync, ...]
@@ -61,8 +61,8 @@ def gifts(kernel: Kernel) -> dict[str, Gift]:
         ):
             lets = {s.symbol.name: s.value for s in walk(kernel.body) if isinstance(s, Let)}
             amount = _given(body[place], blocks, (x, y, z), lets)
-            if amount is not None:
-                first = {store.buffer.name: store for store in reversed(stores)}
+            first = {store.buffer.name: store for store in reversed(stores)}
+            if amount is not None and len({store.bytes for store in stores}) == 1:
                 found[name] = Gift(tuple(first.values()), amount)
     return found
 

@@ -243,15 +243,14 @@ class Leaves:
         if gift is None:
             return
         step, at = self._shared.prepared.pool.step, self._slot(barrier)
-        for number, store in enumerate(gift.stores):
+        share = gift.bytes // len(gift.stores)
+        for store in gift.stores:
             index, places = self._places(store.buffer, store.index)
 
-            def make(
-                place: int, slot: int, n: int = number, found: _Places = places
-            ) -> tuple[Step, ...]:
+            def make(place: int, slot: int, found: _Places = places) -> tuple[Step, ...]:
                 return tuple(
-                    step(Kind.LOAD, each, 0 if n or k else gift.bytes, at(slot))
-                    for k, each in enumerate(found(place))
+                    step(Kind.LOAD, each, 0 if n else share, at(slot))
+                    for n, each in enumerate(found(place))
                 )
 
             yield Leaf((index, self._scalar(slot)), make)
