@@ -85,6 +85,29 @@ def test_what_is_dropped_depends_on_the_place_alone(program: Any, shape: tuple[i
             np.testing.assert_array_equal(found[1], wanted[1])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [forward, backward])
+@pytest.mark.parametrize(
+    ("shape", "specialize", "words"),
+    [((7, 2048), True, "warp_specialize=True"), ((2, 65536), "auto", "cluster=4")],
+    ids=["roles", "clusters"],
+)
+def test_other_strategies_drop_the_same(
+    program: Any, shape: tuple[int, int], specialize: Any, words: str
+) -> None:
+    inputs = inputs_of(program, shape, BFLOAT16, np.array([2**62 + 5]))
+    fused = warpsmith.fuse(program, warp_specialize=specialize)
+    assert words in fused.explain(*inputs)
+    with knobs.scope(device="sim"):
+        found = fused(*inputs)
+    with knobs.scope(device="reference"):
+        wanted = fused(*inputs)
+    for got, want in zip(found, wanted, strict=True):
+        assert relative_error(got.astype(np.float64), want.astype(np.float64)) < 2.0**-7
+    if program is backward:
+        np.testing.assert_array_equal(found[0] == 0, wanted[0] == 0)
+
+
 def compiled(program: Any, shape: tuple[int, int]) -> Any:
     inputs = inputs_of(program, shape, BFLOAT16, np.zeros(1, np.int64))
     return warpsmith.fuse(program).lower(*inputs).compile()
