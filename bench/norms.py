@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from bench.dropout import dropped_residual
 from bench.pointwise import DTYPES, QUICK_SIZES
 from bench.pointwise import SIZES as POINTWISE_SIZES
 from bench.problem import ITEM_BYTES, Builder, Problem, Tensors, type_named
@@ -21,7 +22,7 @@ Call = Callable[..., Any]
 def norm_problems(*, quick: bool) -> Iterator[Problem]:
     """All problems of the suite `norm_fwd`, in the order of its tables."""
     for dtype in DTYPES:
-        for make in (layer_norm, rms_norm, residual):
+        for make in (layer_norm, rms_norm, residual, dropped_residual):
             for rows, columns in QUICK_SIZES if quick else SIZES:
                 yield make(rows, columns, dtype)
 

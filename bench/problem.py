@@ -33,6 +33,9 @@ class Problem:
         operations: additions and multiplications on tensor cores.
         in_float: positions of the inputs that are float whatever the dtype is.
         known_as: extents by which the problem is known; those of the first input by default.
+        redrawn: where implementations draw numbers of their own: what the outputs of one should be
+            in float64, from the inputs and those outputs, by what it drew. Raises ValueError where
+            it drew wrongly.
     """
 
     suite: str
@@ -48,6 +51,7 @@ class Problem:
     in_float: tuple[int, ...] = ()
     known_as: tuple[int, ...] = ()
     builders: Mapping[str, Builder] = field(default_factory=dict)
+    redrawn: Callable[[Tensors, Tensors], Tensors] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

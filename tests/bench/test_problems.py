@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import warpsmith
-from bench import ceilings, matmul, norm_backward, norms, pointwise, reduction
+from bench import ceilings, dropout, matmul, norm_backward, norms, pointwise, reduction
 from bench.peers import contenders, versions
 from bench.problem import Problem, outputs_of
 from warpsmith import knobs
@@ -26,6 +26,7 @@ SMALL = [
         *(reduction.total(over, 6, 16, dtype) for over in reduction.AXES),
         *(reduction.var_mean(over, 6, 16, dtype) for over in reduction.AXES),
         *(make(6, 16, dtype) for make in (norms.layer_norm, norms.rms_norm, norms.residual)),
+        dropout.dropped_residual(24, 64, dtype),
         norm_backward.layer_norm_bwd(6, 16, dtype),
         norm_backward.rms_norm_bwd(6, 16, dtype),
         *(make(6, 16, dtype) for make in (norms.softmax, norms.log_softmax, norms.softmax_bwd)),
@@ -47,6 +48,8 @@ def test_fused_and_defined_agree_with_eager_in_double(problem: Problem) -> None:
         defined = definition.execute(list(inputs))
     for results in (fused, defined):
         assert len(results) == len(expected)
+        if problem.redrawn is not None:
+            expected = outputs_of(problem.redrawn(inputs, results))
         for got, want in zip(results, expected, strict=True):
             assert got.shape == want.shape
             assert got.dtype == inputs[0].dtype
@@ -93,6 +96,22 @@ def test_products_are_held_against_the_rate_of_tensor_cores() -> None:
     problem = matmul.linear(4096, 4096, 4096, "bfloat16")
     assert ceilings.multiplying_us(problem) == pytest.approx(138.9, abs=0.1)
     assert ceilings.ceilings_of(problem) == {}
+
+
+def test_what_was_dropped_is_read_off_the_sum() -> None:
+    """And a share that is not the one asked for, or a wrong element, is noticed."""
+    problem = dropout.dropped_residual(64, 256, "float")
+    x, other, weight = problem.draw("cpu")
+    redrawn = problem.redrawn
+    assert redrawn is not None
+    y, total = problem.eager(x, other, weight)
+    for got, want in zip((y, total), redrawn((x, other, weight), (y, total)), strict=True):
+        assert relative_error(got, want) < 1e-6
+    wrong = total.clone()
+    wrong[3, 5] += 1
+    assert relative_error(wrong, redrawn((x, other, weight), (y, wrong))[1]) > 1e-4
+    with pytest.raises(ValueError, match="0.000 of the elements were dropped"):
+        redrawn((x, other, weight), (y, x / (1 - dropout.DROPPED) + other))
 
 
 def test_who_takes_part() -> None:
