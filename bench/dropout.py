@@ -56,10 +56,7 @@ def dropped_residual(rows: int, columns: int, dtype: str) -> Problem:
         x, other, weight = (t.double() for t in inputs)
         added = outputs[1].double() - other
         kept = (added - x / (1 - DROPPED)).abs() < added.abs()
-        share = 1 - kept.double().mean().item()
-        spread = (DROPPED * (1 - DROPPED) / x.numel()) ** 0.5
-        if abs(share - DROPPED) > 6 * spread + 0.01:
-            raise ValueError(f"{share:.3f} of the elements were dropped in place of {DROPPED}")
+        check_share(kept)
         total = kept * x / (1 - DROPPED) + other
         return torch.nn.functional.rms_norm(total, (columns,), weight, EPSILON), total
 
@@ -74,3 +71,11 @@ def dropped_residual(rows: int, columns: int, dtype: str) -> Problem:
         bytes_written=2 * rows * columns * ITEM_BYTES[dtype],
         redrawn=redrawn,
     )
+
+
+def check_share(kept: Any) -> None:
+    """Raises ValueError where not about so many elements are kept as there should be."""
+    share = 1 - kept.double().mean().item()
+    spread = (DROPPED * (1 - DROPPED) / kept.numel()) ** 0.5
+    if abs(share - DROPPED) > 6 * spread + 0.01:
+        raise ValueError(f"{share:.3f} of the elements were dropped in place of {DROPPED}")

@@ -9,6 +9,7 @@ from typing import Any
 from bench.norms import SIZES
 from bench.pointwise import DTYPES, QUICK_SIZES
 from bench.problem import ITEM_BYTES, Builder, Problem, Tensors, type_named
+from bench.residual_backward import dropped_residual_bwd, residual_bwd
 
 SUITE = "norm_bwd"
 
@@ -18,7 +19,7 @@ Call = Callable[..., Any]
 def problems(*, quick: bool) -> Iterator[Problem]:
     """All problems of the suite, in the order of its tables."""
     for dtype in DTYPES:
-        for make in (layer_norm_bwd, rms_norm_bwd):
+        for make in (layer_norm_bwd, rms_norm_bwd, residual_bwd, dropped_residual_bwd):
             for rows, columns in QUICK_SIZES if quick else SIZES:
                 yield make(rows, columns, dtype)
 

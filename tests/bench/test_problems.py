@@ -8,7 +8,16 @@ import pytest
 import torch
 
 import warpsmith
-from bench import ceilings, dropout, matmul, norm_backward, norms, pointwise, reduction
+from bench import (
+    ceilings,
+    dropout,
+    matmul,
+    norm_backward,
+    norms,
+    pointwise,
+    reduction,
+    residual_backward,
+)
 from bench.peers import contenders, versions
 from bench.problem import Problem, outputs_of
 from warpsmith import knobs
@@ -29,6 +38,8 @@ SMALL = [
         dropout.dropped_residual(24, 64, dtype),
         norm_backward.layer_norm_bwd(6, 16, dtype),
         norm_backward.rms_norm_bwd(6, 16, dtype),
+        residual_backward.residual_bwd(6, 16, dtype),
+        residual_backward.dropped_residual_bwd(24, 64, dtype),
         *(make(6, 16, dtype) for make in (norms.softmax, norms.log_softmax, norms.softmax_bwd)),
     )
 ]

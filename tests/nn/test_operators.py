@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.support.gradients import drawn, tuple_of, with_gradients
@@ -124,6 +125,29 @@ def test_tracers_see_operators() -> None:
     assert torch.equal(graph(x, weight, bias), layer(x, weight, bias))
     shapes = layer(*(t.to("meta") for t in (x, weight, bias)))
     assert shapes.shape == x.shape
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_autocast_on_a_gpu_gives_the_types_of_torch(dtype: torch.dtype) -> None:
+    """By shapes and types alone, so that no GPU is needed."""
+    before = torch.is_autocast_enabled("cuda")
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        with FakeTensorMode():
+            x = torch.empty(4, 16, device="cuda", dtype=dtype)
+            for call in (
+                lambda module: module.layer_norm(x, ROW),
+                lambda module: module.rms_norm(x, ROW),
+                lambda module: module.softmax(x, 1),
+                lambda module: module.log_softmax(x, 0),
+                lambda module: module.softmax(x, 1, dtype=torch.bfloat16),
+            ):
+                ours, theirs = (call(module) for module in (functional, torch.nn.functional))
+                assert ours.dtype is theirs.dtype
+            y, total = functional.add_rms_norm(x, x, ROW)
+            assert (y.dtype, total.dtype) == (functional.rms_norm(x, ROW).dtype, dtype)
+    finally:
+        torch.set_autocast_enabled("cuda", before)
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "operators"])
