@@ -134,7 +134,9 @@ class ReductionText:
         value = self._value
         value.pieces |= {"reduce_ops", "block_reduce"} | (team.pieces if team.place else set())
         if team.apart in reduce.block_axes:
-            raise InternalError(f"{reduce.buffers[0].name} is reduced across groups of a role")
+            if team.whole is None:
+                raise InternalError(f"{reduce.buffers[0].name} is reduced across groups of a role")
+            team = team.whole
         welford = reduce.op == "welford"
         element = value.type_name(reduce.buffers[0].dtype)
         kind = f"ws_welford<{element}>" if welford else element

@@ -32,6 +32,7 @@ class Team:
         pieces: of the prelude that these need.
         group, groups: number of this group among those of its role, which reduce apart.
         apart: the axis along which groups are numbered.
+        whole: all groups together, where they meet.
     """
 
     thread: str
@@ -44,6 +45,7 @@ class Team:
     group: str = ""
     groups: int = 1
     apart: ParallelType | None = None
+    whole: Team | None = None
 
     @property
     def release(self) -> str:
@@ -63,7 +65,7 @@ def whole_block(kernel: Kernel, value: ValueText) -> Team:
 
 def group_of(role: Role, value: ValueText) -> Team:
     """The threads of this thread's group, by the variables of `thread_lines`."""
-    if not 0 <= role.barrier <= BARRIERS - role.groups:
+    if not 0 <= role.barrier <= BARRIERS - max(1, len(role.barriers)):
         raise InternalError(
             f"{role.name} has {role.groups} groups, whose barriers from {role.barrier} on are not "
             f"all among the {BARRIERS} of a block"
@@ -88,6 +90,33 @@ def group_of(role: Role, value: ValueText) -> Team:
         group="group" if role.groups > 1 else "",
         groups=role.groups,
         apart=role.groups_along,
+        whole=_whole_role(role, value) if role.common else None,
+    )
+
+
+def _whole_role(role: Role, value: ValueText) -> Team:
+    """All groups of a role, whose axis is the slowest: the threads along x come first."""
+    x, y, z = (_int(value, extent) for extent in role.block)
+    beside = [
+        kind
+        for kind, extent in zip(BLOCK_TYPES[1:], role.block[1:], strict=True)
+        if extent != integers.ONE and kind is not role.groups_along
+    ]
+    if beside or role.groups_along is BLOCK_TYPES[0]:
+        raise InternalError(f"the threads of {role.name} do not follow each other along x")
+    places = ", ".join(
+        "0" if extent == integers.ONE else f"(int){kind.name}"
+        for kind, extent in zip(BLOCK_TYPES, role.block, strict=True)
+    )
+    threads = _int(value, role.threads)
+    return Team(
+        thread=f"(thread + group * {_int(value, role.group_threads)})",
+        threads=threads,
+        extents=role.block,
+        dims=(x, y, z),
+        meeting=f"ws_meet({role.common}, {threads});",
+        place=f"ws_role_group{{{places}, {role.common}, {threads}}}",
+        pieces=frozenset({"meet"}),
     )
 
 

@@ -23,7 +23,8 @@ class RoleRow:
         threads: that run the role's body, of all groups together; 1 in a role of one elected
             thread.
         groups: that take turns and do not meet.
-        barriers: ids of the named barriers of its groups; none where threads never meet.
+        barriers: ids of the named barriers of its groups, and then of all together; none where
+            threads never meet.
         registers: of a thread.
     """
 
@@ -115,14 +116,13 @@ def ring_line(row: RingRow) -> str:
 
 def _role_row(role: Role, known: Mapping[str, int], registers: int) -> RoleRow:
     threads = 1 if role.single else _value(role.threads, known)
-    barriers = range(role.barrier, role.barrier + role.groups) if role.barrier else ()
     return RoleRow(
         name=role.name,
         first_warp=role.first_warp,
         last_warp=role.first_warp + max(-(-threads // WARP), 1) - 1,
         threads=threads,
         groups=role.groups,
-        barriers=tuple(barriers),
+        barriers=tuple(role.barriers),
         registers=registers if role.registers is None else role.registers,
     )
 

@@ -37,6 +37,8 @@ class Role:
         barrier: id of the first group's named barrier; the next groups have the next ones. 0 where
             the threads of the role never meet.
         registers: a thread may have after `setmaxnreg`; None leaves what the launch gives.
+        common: id of the named barrier at which all groups meet, in reductions across them; 0 where
+            they never do.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Role:
     single: bool = False
     barrier: int = 0
     registers: int | None = None
+    common: int = 0
 
     @property
     def threads(self) -> Expr:
@@ -60,6 +63,13 @@ class Role:
         count = integers.constant(self.block[BLOCK_TYPES.index(self.groups_along)])
         assert count is not None
         return count
+
+    @property
+    def barriers(self) -> range:
+        """Ids of its named barriers."""
+        if not self.barrier:
+            return range(0)
+        return range(self.barrier, self.barrier + self.groups + (self.common > 0))
 
     @property
     def group_block(self) -> tuple[Expr, Expr, Expr]:

@@ -93,6 +93,8 @@ class Reductions:
         extents = [self._places.domains.extent(self._places.domains.group(a)) for a in inner]
         elements = int(constant_of(integers.mul(*extents)))
         if any(kind is not CLUSTER for kind in kinds) or self._places.threads.cluster > 1:
+            if in_loop:
+                self._check_apart(output, kinds)
             statements.append(self._reduce(operation, kinds, self._places.own(access), elements))
         return statements
 
@@ -167,14 +169,6 @@ class Reductions:
         op = operation.op if isinstance(operation, Reduction) else "welford"
         parts = 1 if isinstance(operation, Reduction) else 3
         block = tuple(kind for kind in BLOCK_TYPES if kind in kinds)
-        if self._places.threads.groups_along in block:
-            raise ScheduleError(
-                f"{output.name} is reduced along an axis of the block along which groups of warps "
-                "take turns and do not meet",
-                code="WS0255",
-                remedy="reduce within a group, or move the slice position so that all groups share "
-                "a slot",
-            )
         grid = tuple(kind for kind in GRID_TYPES if kind in kinds)
         if grid and self._places.threads.cluster > 1:
             raise ScheduleError(
@@ -223,6 +217,17 @@ class Reductions:
             op, buffers, index, elements, block, scratch, grid, last, workspace, semaphore
         )
 
+    def _check_apart(self, output: TensorView, kinds: list[ParallelType]) -> None:
+        """Groups that take turns meet in no loop: not all need come to each of its iterations."""
+        if self._places.threads.groups_along in kinds:
+            raise ScheduleError(
+                f"{output.name} is reduced in a loop along an axis of the block along which groups "
+                "of warps take turns and do not meet",
+                code="WS0255",
+                remedy="reduce within a group, or behind the loops in which they take turns, or "
+                "move the slice position so that all groups share a slot",
+            )
+
     def _scratch_size(self, reduced: tuple[ParallelType, ...], elements: int, parts: int) -> Expr:
         """Elements of shared memory for a reduction: exact for a constant block, else enough."""
         extents = [self._places.threads.extents.get(t, integers.ONE) for t in BLOCK_TYPES]
@@ -232,7 +237,7 @@ class Reductions:
             return integers.mul(*extents, elements * parts)
         gone = [kind in reduced for kind in BLOCK_TYPES]
         groups = self._places.threads.groups_along
-        apart = None if groups is None else BLOCK_TYPES.index(groups)
+        apart = None if groups is None or groups in reduced else BLOCK_TYPES.index(groups)
         axes = (gone[0], gone[1], gone[2])
         count = groups_reduce_scratch(elements, axes, (x, y, z), apart)
         return Const(max(1, count * parts))

@@ -10,7 +10,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.fusion import Fusion, Registers
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import Budgets, Statement
+from warpsmith.kernel.nodes import Budgets, Reduce, Statement
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch, Role, Turn
 from warpsmith.kernel.traversal import walk
@@ -122,7 +122,10 @@ def _laid_out(found: Sequence[Branch]) -> tuple[Statement, ...]:
                 )
             warps = threads // WARP
             first += WARP_GROUP * -(-warps // WARP_GROUP)
-        barrier += role.groups
+        if _meets_as_a_whole(branch):
+            role = replace(role, common=barrier + role.groups)
+            placed[-1] = replace(branch, role=role)
+        barrier = role.barriers.stop
     if barrier > BARRIERS:
         groups = ", ".join(f"`{b.role.name}` {b.role.groups}" for b in many)
         raise ScheduleError(
@@ -132,6 +135,13 @@ def _laid_out(found: Sequence[Branch]) -> tuple[Statement, ...]:
             remedy="use fewer groups or roles",
         )
     return tuple(placed)
+
+
+def _meets_as_a_whole(branch: Branch) -> bool:
+    """Whether something is reduced across the groups of a role."""
+    along = branch.role.groups_along
+    reduces = (s for s in walk(branch.body) if isinstance(s, Reduce))
+    return branch.role.groups > 1 and any(along in reduce.block_axes for reduce in reduces)
 
 
 def _is_whole(role: Role) -> bool:

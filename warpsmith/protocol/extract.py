@@ -91,32 +91,43 @@ class _Extraction:
         shared = Shared(slots, self.prepared)
         teams = teams_of(self.kernel, self.known)
         members: list[tuple[int, ...]] = []
+        roles = {team.role.name: None for team in teams if team.role and team.role.common}
         for number, team in enumerate(teams):
             before = len(self.agents)
-            self._team(team, number + 1, shared)
+            common = 0
+            if team.role is not None and team.role.name in roles:
+                common = 1 + len(teams) + list(roles).index(team.role.name)
+            self._team(team, number + 1, common, shared)
             members.append(tuple(range(before, len(self.agents))))
+        together = [
+            Meeting(f"the barrier of all of {name}", self._agents_of(name)) for name in roles
+        ]
         everyone = Meeting("the barrier of the whole block", tuple(range(len(self.agents))))
         groups = [
             Meeting(f"the barrier of {team.name}", ids)
             for team, ids in zip(teams, members, strict=True)
         ]
         places = self._places(self.prepared.divisions)
-        return Skeleton(tuple(self.agents), found, places, (everyone, *groups))
+        return Skeleton(tuple(self.agents), found, places, (everyone, *groups, *together))
 
-    def _team(self, team: Team, meeting: int, shared: Shared) -> None:
+    def _agents_of(self, role: str) -> tuple[int, ...]:
+        return tuple(n for n, agent in enumerate(self.agents) if agent.role == role)
+
+    def _team(self, team: Team, meeting: int, common: int, shared: Shared) -> None:
         """A team's agents: its first warp, the second, and the others."""
         first = len(self.agents)
         lists: dict[bool, list[Step]] = {}
         for number, (label, weight) in enumerate(_labels(team)):
             leads = number == 0
             if leads not in lists:
-                lists[leads] = self._steps(team, meeting, shared, first + number, leads)
+                meetings = meeting, common
+                lists[leads] = self._steps(team, meetings, shared, first + number, leads)
             role = team.role.name if team.role else ""
             name = f"{team.name}, {label}" if label else team.name
             self.agents.append(Agent(name, role, lists[leads], weight))
 
     def _steps(
-        self, team: Team, meeting: int, shared: Shared, number: int, leads: bool
+        self, team: Team, meetings: tuple[int, int], shared: Shared, number: int, leads: bool
     ) -> list[Step]:
         role, block = team.role, self.kernel.launch.block
         scope = Scope({**self.known, ELECTED.name: int(number == 0)})
@@ -147,8 +158,10 @@ class _Extraction:
                 group=team.group,
                 threads=1 if single else LANES,
                 elected=leads,
-                meeting=meeting if role.barrier and not single else None,
+                meeting=meetings[0] if role.barrier and not single else None,
                 reduces=_meeting_reductions(team.body, team.extents),
+                common=meetings[1],
+                across=_across_groups(team.body, role),
             )
             nodes += Body(shared, scope, runner).nodes(team.body)
         return walked(nodes)
@@ -246,6 +259,15 @@ def _single_axes(extents: Extents) -> dict[str, int]:
 def _evaluated(extents: tuple[Expr, Expr, Expr], known: Mapping[str, int]) -> Extents:
     x, y, z = (evaluate(extent, dict(known)) for extent in extents)
     return x, y, z
+
+
+def _across_groups(statements: tuple[Statement, ...], role: Role) -> frozenset[int]:
+    """Reductions, by identity, for which all groups of a role meet."""
+    return frozenset(
+        id(s)
+        for s in walk(statements)
+        if isinstance(s, Reduce) and role.common and role.groups_along in s.block_axes
+    )
 
 
 def _meeting_reductions(statements: tuple[Statement, ...], extents: Extents) -> frozenset[int]:

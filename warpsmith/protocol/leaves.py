@@ -106,7 +106,8 @@ class Runner:
         threads: of each warp that do what nobody is elected for; 1 in a single role.
         elected: the warp has the elected thread.
         meeting: number of the meeting that `Synchronize` means; None where there is none.
-        reduces: whether a reduction needs a meeting.
+        reduces: the reductions, by identity, that need a meeting.
+        across: those for which all groups of the role meet; `common` is the number of that meeting.
     """
 
     number: int
@@ -116,6 +117,8 @@ class Runner:
     elected: bool
     meeting: int | None
     reduces: frozenset[int] = frozenset()
+    across: frozenset[int] = frozenset()
+    common: int = 0
 
 
 class Leaves:
@@ -186,11 +189,16 @@ class Leaves:
                 raise InternalError(f"{type(statement).__name__} has no step")
 
     def _meeting(self, statement: Statement) -> Iterable[Leaf]:
-        if isinstance(statement, Reduce) and id(statement) not in self._runner.reduces:
+        across = id(statement) in self._runner.across
+        if (
+            isinstance(statement, Reduce)
+            and id(statement) not in self._runner.reduces | self._runner.across
+        ):
             return
         if self._elected:
             self._parted(statement)
-        meeting, step = self._runner.meeting, self._shared.prepared.pool.step
+        meeting = self._runner.common if across else self._runner.meeting
+        step = self._shared.prepared.pool.step
         if meeting is None:
             raise Broken(
                 Break(

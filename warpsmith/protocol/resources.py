@@ -93,7 +93,7 @@ def _check_named(spans: Sequence[Span]) -> None:
         role = span.role
         if not role.barrier:
             continue
-        for number in range(role.barrier, role.barrier + role.groups):
+        for number in role.barriers:
             if not 1 <= number < NAMED_BARRIERS:
                 _broken(
                     Rule.NAMED,

@@ -45,7 +45,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     `[K grid_x, K serial, K serial, K serial | R bulk]`, some turns ahead.
 
     Specialized, a role asks for them, and block_y are groups of warps that take turns: each has a
-    slot at a time, and leaves a row of partial sums of its own.
+    slot at a time. Their sums are joined in the end, or each leaves a row of them.
     """
     columns = partial_sums(fusion)
     row = row_start(params)
@@ -65,7 +65,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     fusion.blocks_per_sm = params.blocks_per_sm
     first, *others = row_sums(fusion)
     _rows_first(first, [domains.group(a) for a in columns[0].root if a.is_reduction], domains, rows)
-    if params.warp_specialize:
+    if params.apart:
         fusion.divisors |= {(Symbol(BLOCKS, low=1), params.block_y)}
     _divide_rows(first, rows, params)
     elements = params.unroll * params.block_x * params.vector
@@ -85,11 +85,11 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
         rfactor(tensor, [row, row + 1])
         rfactor(tensor, [row + 1])
     running = list(columns)
-    if not params.warp_specialize:
+    if not params.apart:
         turns = [TURN, *range(SIDE + 1, SIDE + 1 + _several(params))]
         running = [rfactor(column, turns)[0] for column in columns]
     stores = [t for t in fusion.computed if id(t) in results]
-    if params.warp_specialize:
+    if params.apart:
         for store in stores:
             _divide_store(fusion, store, domains, rows, params)
     else:
@@ -228,11 +228,11 @@ def _divide_rows(tensor: TensorView, rows: Rows, params: InnerOuterParams) -> No
 def _divide_turns(tensor: TensorView, params: InnerOuterParams) -> None:
     """From `[K blocks, K turns]` to `[K blocks, K turns, K block_y, K rows of a thread]`.
 
-    Where block_y are groups, each counts as a block: it leaves sums of its own.
+    Groups whose sums stay apart count as blocks.
     """
     if params.kept_unroll > 1:
         split(tensor, TURN, params.kept_unroll)
-    if params.warp_specialize:
+    if params.apart:
         split(tensor, GRID, params.block_y)
         reorder(tensor, {TURN: SIDE, SIDE: TURN})
     else:

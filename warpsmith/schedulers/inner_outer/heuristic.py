@@ -79,6 +79,7 @@ class InnerOuterParams:
         reread: rows are read from their slot again for each stage, not kept in registers.
         weights_in_shared: what all rows share stays in shared memory, not in registers.
         cluster: blocks that share a row; 1 where it is one block's.
+        joined: the sums of groups that take turns are added before the block leaves them.
     """
 
     vector: int
@@ -96,6 +97,12 @@ class InnerOuterParams:
     reread: bool = False
     weights_in_shared: bool = False
     cluster: int = 1
+    joined: bool = False
+
+    @property
+    def apart(self) -> bool:
+        """Whether each group of a block leaves sums of its own."""
+        return self.warp_specialize and not self.joined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +221,7 @@ def blocks(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
         multiprocessors = min(multiprocessors, CLUSTERED_SMS)
     wanted = max(1, params.blocks_per_sm * multiprocessors // params.cluster)
     count = max(1, min(wanted, -(-kept // (params.block_y * params.kept_unroll))))
-    return count * params.block_y if params.warp_specialize else count
+    return count * params.block_y if params.apart else count
 
 
 def _shared_sums(rows: Rows, elements: int, block_y: int) -> int:
