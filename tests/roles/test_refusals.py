@@ -456,6 +456,32 @@ def test_a_ring_of_groups_themselves() -> None:
     works(partial(make, role="weights"), np.multiply)
 
 
+def test_groups_that_would_meet_in_a_loop() -> None:
+    """The sum of two rows, each a group's, in every iteration; or of all rows, behind the loop."""
+
+    def make(*, position: int, behind: bool = False) -> FusionDefinition:
+        def meaning(fd: FusionDefinition, x: TensorView) -> TensorView:
+            return fd.ops.sum(x, [0, 1] if behind else [1])
+
+        fd, (x,), y = defined([[-1, 2, 64]], meaning)
+        load, total = BULK.copy(x), y.cache_before()
+        rows = total.rfactor([0]) if behind else total
+        load.compute_at = 1
+        load.circular_buffer(4, role="load", stage_slice_position=position)
+        load.axis(-1).parallelize(TMA)
+        rows.axis(1).parallelize(BLOCK_Y)
+        total.axis(-2).parallelize(BLOCK_Y)
+        for tensor in (rows, total, y):
+            tensor.axis(-1).parallelize(BLOCK_X)
+        fd.sched.inline_most([total])
+        return fd
+
+    words = "is reduced in a loop along an axis of the block along which groups of warps take turns"
+    refused(partial(make, position=2), "WS0255", words, "behind the loops in which they take turns")
+    works(partial(make, position=1), lambda x: x.sum(1))
+    works(partial(make, position=2, behind=True), lambda x: x.sum((0, 1)))
+
+
 def test_an_order_of_two_rings_that_deadlocks() -> None:
     """The role brings all weights of a tile first, of which the reader frees one after the other,
     and waits for the tile before.

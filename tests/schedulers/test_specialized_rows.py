@@ -35,6 +35,8 @@ VARIANTS: dict[str, dict[str, object]] = {
     "one group": {"block_y": 1, "ring": 3},
     "two groups": {"block_y": 2, "ring": 4},
     "three groups": {"block_y": 3, "ring": 6},
+    "sums of two groups joined": {"block_y": 2, "ring": 4, "joined": True},
+    "sums of five groups joined": {"block_y": 5, "ring": 5, "joined": True, "reread": True},
     "two rows a turn": {"block_y": 2, "ring": 2, "kept_unroll": 2},
     "rows read again": {"block_y": 2, "ring": 4, "reread": True},
     "weights in shared memory": {

@@ -166,7 +166,7 @@ class _Words:
         """Where the others may still stand."""
         assert self._skeleton is not None
         found, lines = self._told.found, []
-        for other in dict.fromkeys(found.others):
+        for other in dict.fromkeys(found.others) if found.clock else ():
             late = (p for p in self._told.history if p.agent == other)
             step = next((p for p in late if p.stamp > found.clock[other]), None)
             if step is not None and other != found.actor:

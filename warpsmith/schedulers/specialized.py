@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from warpsmith.schedulers.normalization.resident import Choice
 
@@ -28,14 +29,17 @@ FIXED_REGISTERS = 30
 NARROW_ELEMENTS = 32
 """Elements of a row that a thread keeps as they were loaded: of more, compilers keep wide ones."""
 
-RING_BYTES = 98304
-"""Bytes of rows that a multiprocessor's slots are to hold."""
+RING_BYTES = 65536
+"""Bytes of rows that a multiprocessor's slots are to hold. More brings nothing: measured on an H200
+(2026-11-21) with norms backward of 1024 to 16384 columns."""
 
 ENOUGH_WARPS = 16
-"""Warps of a multiprocessor from which on more of them hide no more."""
+SUMMING_WARPS = 8
+"""Warps of a multiprocessor from which on more of them hide no more, and those where threads have
+running sums as well, in the same measurements."""
 
 MOST_BLOCKS_PER_SM = 2
-MOST_GROUPS = 8
+GROUPS = range(1, 9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,7 @@ class Shape:
     again: bool
     reread: bool
     weights_in_shared: bool
+    joined: bool
 
 
 def refusal(rows: Streamed) -> str:
@@ -91,42 +96,50 @@ def refusal(rows: Streamed) -> str:
 def shape_of(rows: Streamed) -> Shape | None:
     """That with most warps at work which does not spill; None where there is none.
 
-    Of those the one of two groups in all, so that one has work while the other one waits, or of as
-    few as there can be: each of them may leave sums.
+    Of those one that leaves few rows of sums, of those the one of fewest instructions, and then of
+    two groups in all, so that one has work while the other one waits.
     """
-    best: tuple[tuple[float, ...], Shape] | None = None
-    for block_x, unroll in _threads(rows):
-        for form in _forms(rows, unroll):
-            for groups in range(1, MOST_GROUPS + 1):
-                for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
-                    stages = _stages(rows, groups, blocks, form)
-                    if stages < 2 or form.registers > registers_left(groups * block_x, blocks):
-                        continue
-                    warps = min(ENOUGH_WARPS, groups * blocks * block_x // 32)
-                    held = min(RING_BYTES, stages * blocks * rows.length * rows.loaded)
-                    merit = (
-                        warps * held,
-                        -form.order,
-                        min(2, groups * blocks),
-                        -groups * blocks,
-                        blocks,
-                        block_x,
-                    )
-                    if best is None or merit > best[0]:
-                        best = (
-                            merit,
-                            Shape(
-                                unroll=unroll,
-                                block_x=block_x,
-                                groups=groups,
-                                blocks_per_sm=blocks,
-                                stages=stages,
-                                again=form.again,
-                                reread=form.reread,
-                                weights_in_shared=form.weights_in_shared,
-                            ),
-                        )
-    return None if best is None else best[1]
+    found = [(_merit(rows, shape, form), shape) for form, shape in _shapes(rows)]
+    return max(found, key=lambda each: each[0])[1] if found else None
+
+
+def _merit(rows: Streamed, shape: Shape, form: _Form) -> tuple[float, ...]:
+    groups = shape.groups * shape.blocks_per_sm
+    enough = SUMMING_WARPS if rows.summed else ENOUGH_WARPS
+    held = shape.stages * shape.blocks_per_sm * rows.length * rows.loaded
+    return (
+        min(enough, groups * shape.block_x // 32) * min(RING_BYTES, held),
+        -shape.blocks_per_sm * (1 if shape.joined else shape.groups) if rows.summed else 0,
+        -form.order,
+        min(2, groups),
+        -groups,
+        shape.blocks_per_sm,
+        shape.block_x,
+    )
+
+
+def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
+    """Those that fit in registers and shared memory."""
+    blocks = range(1, MOST_BLOCKS_PER_SM + 1)
+    for (block_x, unroll), groups, each in product(_threads(rows), GROUPS, blocks):
+        joins = (True, False) if rows.summed and groups > 1 else (False,)
+        for form, joined in product(_forms(rows, unroll), joins):
+            stages = _stages(rows, groups, each, form, joined=joined)
+            if stages > 1 and form.registers <= registers_left(groups * block_x, each):
+                yield (
+                    form,
+                    Shape(
+                        unroll=unroll,
+                        block_x=block_x,
+                        groups=groups,
+                        blocks_per_sm=each,
+                        stages=stages,
+                        again=form.again,
+                        reread=form.reread,
+                        weights_in_shared=form.weights_in_shared,
+                        joined=joined,
+                    ),
+                )
 
 
 def registers_left(compute: int, blocks: int) -> int:
@@ -175,10 +188,14 @@ def _forms(rows: Streamed, unroll: int) -> Iterator[_Form]:
         yield _Form(order, reread, shared, first.again, needed, weights if shared else 0)
 
 
-def _stages(rows: Streamed, groups: int, blocks: int, form: _Form) -> int:
-    """Slots of a block: a multiple of the groups, enough to have memory busy, as many as fit."""
+def _stages(rows: Streamed, groups: int, blocks: int, form: _Form, *, joined: bool) -> int:
+    """Slots of a block: a multiple of the groups, enough to have memory busy, as many as fit.
+
+    Sums are joined in shared memory.
+    """
     slot = rows.length * rows.loaded
-    room = SHARED_PER_SM // blocks - SHARED_FIXED - rows.length * form.kept
+    sums = rows.summed * groups if joined else 0
+    room = SHARED_PER_SM // blocks - SHARED_FIXED - rows.length * (form.kept + sums)
     wanted = 1 + -(-RING_BYTES // (blocks * slot))
     return min(-(-max(2, wanted) // groups), room // slot // groups) * groups
 

@@ -23,7 +23,7 @@ from warpsmith.kernel.nodes import (
     WelfordMerge,
     WelfordStep,
 )
-from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.roles import Branch, Section, Turn
 from warpsmith.kernel.traversal import read, walk, written
 
 _CROSSED = (
@@ -76,7 +76,7 @@ def _statements(statements: tuple[Statement, ...], joined: _Joined) -> tuple[Sta
     result: list[Statement] = []
     waiting: list[Reduce] = []
     for statement in statements:
-        if isinstance(statement, For | If | Branch):
+        if isinstance(statement, For | If | Branch | Turn | Section):
             statement = replace(statement, body=_statements(statement.body, joined))
         if isinstance(statement, Reduce) and not _crosses(statement, waiting):
             result += _together(waiting, joined)

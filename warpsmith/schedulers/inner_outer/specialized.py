@@ -40,6 +40,7 @@ def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> Inner
         warp_specialize=True,
         reread=found.reread,
         weights_in_shared=found.weights_in_shared,
+        joined=found.joined,
     )
 
 
