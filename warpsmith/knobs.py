@@ -262,6 +262,21 @@ def current() -> Knobs:
     return _SCOPED.get() or Knobs.from_environment(os.environ)
 
 
+def scoped() -> Knobs | None:
+    """The knobs of the innermost scope, None outside: what `within` restores elsewhere."""
+    return _SCOPED.get()
+
+
+@contextmanager
+def within(knobs: Knobs) -> Iterator[None]:
+    """The scope of these knobs for what belongs to it and runs later, or in another thread."""
+    token = _SCOPED.set(knobs)
+    try:
+        yield
+    finally:
+        _SCOPED.reset(token)
+
+
 def scoped_plan() -> tuple[Device, Rings, Specialize, bool, Verify, int | None] | None:
     """What a scope asks for that calls are planned by, None outside; cheap, for every call."""
     scoped = _SCOPED.get()

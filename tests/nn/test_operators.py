@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from tests.support.gradients import drawn, tuple_of, with_gradients
 from warpsmith import knobs, nn
 from warpsmith.errors import WarpsmithError
-from warpsmith.nn import functional, operators
+from warpsmith.nn import calls, functional, operators
 
 ROW = (16,)
 SEED = torch.tensor([2**62 + 1])
@@ -175,6 +176,30 @@ def test_other_ways_to_differentiate_are_refused() -> None:
     for transform in (torch.func.grad, torch.func.vmap):
         with pytest.raises(WarpsmithError, match="WS0362.*transform of torch.func"):
             transform(lambda t: functional.rms_norm(t, ROW[-1:]).sum())(x)
+
+
+def test_backward_runs_under_the_scope_of_its_forward_call() -> None:
+    """Also in another thread, as autograd has for GPUs; each place leaves its own traces."""
+    x = drawn((4, 16), torch.float32).requires_grad_()
+    with knobs.scope(device="reference", rings="prefer"):
+        results = functional.rms_norm(x, ROW), functional.softmax(x, 1)
+    seen: list[knobs.Knobs | None] = []
+
+    def watching(*_: Any) -> None:
+        seen.append(knobs.scoped())
+
+    def backward() -> None:
+        for result in results:
+            result.sum().backward()
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("norm_gradient", "softmax_gradient"):
+            original = getattr(calls, name)
+            patch.setattr(calls, name, lambda *a, f=original: (watching(), f(*a))[1])
+        thread = threading.Thread(target=backward)
+        thread.start()
+        thread.join()
+    assert [k is not None and (k.device, k.rings) for k in seen] == [("reference", "prefer")] * 2
 
 
 def test_checkpoints_compute_again() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from warpsmith import knobs
 from warpsmith.nn import calls
 
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
@@ -20,7 +21,7 @@ Gradients = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 def save_norm(ctx: Any, inputs: tuple[Any, ...], source: Tensor, mean: Any, scale: Tensor) -> None:
     """Keep what the gradient reads. `inputs` are those of `calls.norm`."""
     x, residual, weight, bias, seed, dims, *_, dropped = inputs
-    ctx.dims, ctx.dropped = dims, dropped
+    ctx.dims, ctx.dropped, ctx.knobs = dims, dropped, knobs.scoped()
     ctx.types = (
         x.dtype,
         None if residual is None else residual.dtype,
@@ -55,7 +56,7 @@ def norm_gradients(
         own = [None if kind is None else dtotal.to(kind) for kind in (of_x, of_residual)]
         return own[0], own[1], None, None
     given = dy, dtotal, source, mean, scale, weight, seed, ctx.dims, ctx.dropped
-    found = iter(run(*given, *wanted))
+    found = iter(_scoped(ctx, run, *given, *wanted))
     dx = next(found) if of_x is not None else None
     dresidual = dx if of_residual is of_x and seed is None else None
     if of_residual is not None and dresidual is None:
@@ -115,7 +116,7 @@ class Softmax(torch.autograd.Function):  # type: ignore[misc]  # torch is not an
 def save_softmax(ctx: Any, inputs: tuple[Any, ...], y: Tensor) -> None:
     """Keep what the gradient reads. `inputs` are those of `calls.softmax`."""
     x, ctx.dim, ctx.log = inputs[:3]
-    ctx.type = x.dtype
+    ctx.type, ctx.knobs = x.dtype, knobs.scoped()
     ctx.save_for_backward(y)
     ctx.set_materialize_grads(False)
 
@@ -125,8 +126,16 @@ def softmax_gradients(run: Callable[..., Any], ctx: Any, dy: Tensor | None) -> T
     if dy is None:
         return None
     (y,) = ctx.saved_tensors
-    gradient: Tensor = run(dy, y, ctx.dim, ctx.log, ctx.type)
+    gradient: Tensor = _scoped(ctx, run, dy, y, ctx.dim, ctx.log, ctx.type)
     return gradient
+
+
+def _scoped(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
+    """A call under the knobs of the forward call's scope: autograd has threads of its own."""
+    if ctx.knobs is None:
+        return run(*args)
+    with knobs.within(ctx.knobs):
+        return run(*args)
 
 
 def _runner(what: str) -> Callable[..., Any]:
