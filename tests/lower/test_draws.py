@@ -27,6 +27,13 @@ def alone(x: Any, seed: Any) -> Any:
     return ops.dropout(x, P, rng_seed=seed, rng_offset=5)
 
 
+def gaussian(x: Any, seed: Any) -> Any:
+    """Two words a normal number, of the block that its neighbours have."""
+    rows, columns = ops.shape(x)
+    drawn: Any = ops.normal(0, 1, [rows, columns], rng_seed=seed, rng_offset=5, fusion=x.fusion)
+    return x.to(FLOAT) * 0.0 + drawn
+
+
 def beside_columns(x: Any, seed: Any) -> Any:
     """Summed along the dimension that is not adjacent."""
     return ops.sum(ops.dropout(x.to(FLOAT), P, rng_seed=seed, rng_offset=5)[0], [0])
@@ -55,7 +62,7 @@ def inputs_of(program: Any, shape: tuple[int, int], dtype: np.dtype, seed: Any) 
     full = [1 + np.abs(rng.standard_normal(shape)).astype(dtype) for _ in range(3)]
     weight = (1 + np.abs(rng.standard_normal(shape[1]))).astype(dtype)
     scale = np.ones((shape[0], 1), np.float32)
-    if program in (alone, beside_columns):
+    if program in (alone, beside_columns, gaussian):
         return [full[0], seed]
     if program is forward:
         return [*full[:2], weight, seed]
@@ -69,7 +76,7 @@ def run(program: Any, inputs: list[Any], device: Any, rings: Any = "auto") -> li
 
 
 @pytest.mark.parametrize("shape", [(3, 64), (5, 33), (2, 1030)], ids=str)
-@pytest.mark.parametrize("program", [alone, beside_columns, forward, backward])
+@pytest.mark.parametrize("program", [alone, gaussian, beside_columns, forward, backward])
 def test_what_is_dropped_depends_on_the_place_alone(program: Any, shape: tuple[int, int]) -> None:
     """Vectors of 8, 1 and 2, rows with and without predicates, and another program each."""
     dtype = BFLOAT16 if shape[1] != 33 else np.dtype(np.float32)
@@ -114,7 +121,7 @@ def compiled(program: Any, shape: tuple[int, int]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("program", "elements"), [(alone, 16), (forward, 16), (backward, 16)], ids=str
+    ("program", "elements"), [(alone, 16), (gaussian, 8), (forward, 16), (backward, 16)], ids=str
 )
 def test_four_adjacent_elements_draw_one_block(program: Any, elements: int) -> None:
     """Ten rounds of two products a block, and not an element; the first ones are shared by all."""
@@ -167,3 +174,20 @@ def test_what_is_known_leaves_the_quotient() -> None:
     assert divided(number, 4, frozenset())[1] == integers.mod(
         integers.add(integers.mul(n, block), lane), 4
     )
+
+
+def test_any_index_may_be_drawn_by() -> None:
+    """Loaded ones, sums, places of other blocks, and a number that is no tensor."""
+
+    def program(x: Any, seed: int) -> Any:
+        places: Any = ops.iota(x.size(0), fusion=x.fusion)
+        shifted = ops.iota(x.size(0), 2, 3, fusion=x.fusion)
+        indices = (x, places * 7 + 1, ops.bitwise_and(places, 12), shifted, ops.neg(places))
+        drawn = tuple(ops.philox(index, seed, 9) for index in indices)
+        return *drawn, x.to(FLOAT) * 0.0 + ops.philox(3, seed, 9)
+
+    x = np.random.default_rng(0).integers(-(2**62), 2**62, 100)
+    found, wanted = (run(program, [x, -5], device) for device in ("sim", "reference"))
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert len({float(w[7]) for w in wanted}) == 6

@@ -10,7 +10,7 @@ import math
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Iota, Move, Pointwise
+from warpsmith.ir.exprs import Iota, Move, Pointwise, Value
 from warpsmith.ir.integers import Facts
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.tensor import TensorView
@@ -19,34 +19,51 @@ from warpsmith.lower.access import Access
 WORDS = 4
 
 
+_CHOICES = {
+    "bitwise_and": lambda mask: mask | WORDS - 1 == -1,
+    "bitwise_or": lambda mask: 0 <= mask < WORDS,
+    "bitwise_xor": lambda mask: 0 <= mask < WORDS,
+}
+"""What changes a place to that of another word of its block, for which masks."""
+
+
 def drawn(operation: Pointwise, access: Access, rest: tuple[Expr, ...], facts: Facts) -> Expr:
     """The number that `philox` gives for an index that counts places.
 
     Args:
         rest: seed and offset.
     """
-    places = _places(operation)
+    places = _places(operation.inputs[0])
     assert places is not None
-    block, word = divided(access.axis(places.output.logical[0]), WORDS, facts)
-    number = tuple(Apply("cast", (part,), DataType.Int) for part in (block, word))
+    count, choices = places
+    block, word = divided(access.axis(count.output.logical[0]), WORDS, facts)
+    chosen: Expr = Apply("cast", (word,), DataType.Int)
+    for op, mask in choices:
+        chosen = Apply(op, (chosen, mask), DataType.Int)
+    number = Apply("cast", (block,), DataType.Int), chosen
     return Apply("philox_word", (*number, *rest), operation.output.dtype)
 
 
 def counts_places(operation: Pointwise) -> bool:
     """Whether the operation draws by the places of elements, which loops know."""
-    return operation.op == "philox" and _places(operation) is not None
+    return operation.op == "philox" and _places(operation.inputs[0]) is not None
 
 
-def _places(operation: Pointwise) -> Iota | None:
-    """The count from 0 on, moved at most, that is the index of `philox`."""
-    source = operation.inputs[0]
-    while isinstance(source, TensorView) and isinstance(source.definition, Move):
-        source = source.definition.source
-    made = source.definition if isinstance(source, TensorView) else None
-    if not isinstance(made, Iota):
+def _places(index: Value) -> tuple[Iota, tuple[tuple[str, Const], ...]] | None:
+    """The count from 0 on that an index is, moved at most, and choices of words of its blocks."""
+    made = index.definition if isinstance(index, TensorView) else None
+    if isinstance(made, Move):
+        return _places(made.source)
+    if isinstance(made, Iota):
+        start, step = Const(0, made.start.dtype), Const(1, made.step.dtype)
+        return (made, ()) if (made.start, made.step) == (start, step) else None
+    if not isinstance(made, Pointwise) or made.op not in _CHOICES:
         return None
-    counts = (made.start, made.step) == (Const(0, made.start.dtype), Const(1, made.step.dtype))
-    return made if counts else None
+    source, mask = made.inputs
+    if not isinstance(mask, Const) or not _CHOICES[made.op](int(mask.value)):
+        return None
+    inner = _places(source)
+    return inner and (inner[0], (*inner[1], (made.op, mask)))
 
 
 def divided(number: Expr, by: int, facts: Facts) -> tuple[Expr, Expr]:
