@@ -33,10 +33,12 @@ from warpsmith.schedule.transforms import split
 BLOCKS, THREADS, ROWS, COLUMNS = 3, 64, 7, 400
 
 
-@pytest.fixture(autouse=True)
-def two_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that they come round in a few rows."""
+@pytest.fixture(autouse=True, params=[0, 64], ids=["by blocks", "by warps"])
+def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Parts that a block gets; the slots are so few that they come round in a few rows."""
     monkeypatch.setattr(exchange_parts, "MOST_STAGES", 2)
+    monkeypatch.setattr(exchange_parts, "WARP_PARTS", request.param)
+    return BLOCKS * (2 if request.param else 1)
 
 
 def summed(rows: ParallelType | None = None) -> Kernel:
@@ -83,24 +85,25 @@ def has(kernel: Kernel, *kinds: type[Statement]) -> list[Statement]:
     return [s for s in walk(kernel.body) if isinstance(s, kinds)]
 
 
-def test_rows_in_a_loop_take_slots_in_turn_and_blocks_meet_when_they_come_round() -> None:
+def test_rows_in_a_loop_take_slots_in_turn_and_blocks_meet_when_they_come_round(parts: int) -> None:
     kernel = summed()
     assert findings(kernel) == []
     assert check(kernel, values()).steps > 0
     assert has(kernel, StoreRemote) == []
     assert len(has(kernel, SynchronizeCluster)) == 1
     (gift,) = gifts(kernel).values()
-    assert gift.bytes == 4 * BLOCKS
-    (parts,) = (b for b in kernel.shared if b.name.endswith("_of_blocks"))
-    assert integers.constant(parts.size) == 2 * BLOCKS
+    assert gift.bytes == 4 * parts
+    (got,) = (b for b in kernel.shared if b.name.endswith("_of_blocks"))
+    assert integers.constant(got.size) == 2 * parts
+    assert any(b.name.endswith("_scratch") for b in kernel.shared) == (parts == BLOCKS)
 
 
-def test_what_happens_once_takes_one_slot() -> None:
+def test_what_happens_once_takes_one_slot(parts: int) -> None:
     kernel = summed(rows=ParallelType.grid_x)
     assert findings(kernel) == []
     assert check(kernel, values()).steps > 0
-    (parts,) = (b for b in kernel.shared if b.name.endswith("_of_blocks"))
-    assert integers.constant(parts.size) == BLOCKS
+    (got,) = (b for b in kernel.shared if b.name.endswith("_of_blocks"))
+    assert integers.constant(got.size) == parts
 
 
 @pytest.mark.parametrize("rows", [None, ParallelType.grid_x])
@@ -115,17 +118,17 @@ def test_nothing_may_be_left_out(rows: ParallelType | None) -> None:
 
 def test_warps_that_reduce_apart_go_between_meetings() -> None:
     """Where the block does not meet in the reduction, it does so with the cluster."""
-    kernel = lowered(SCHEDULES["two"])
+    kernel = lowered(SCHEDULES["several rows"])
     assert has(kernel, StoreAsync) == []
     assert len(has(kernel, StoreRemote)) == 1
     assert len(has(kernel, SynchronizeCluster)) == 1
 
 
-def test_slots_have_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_have_little_room(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange_parts, "MOST_STAGES", 16)
     (barrier,) = (b for b in summed().shared if b.name.endswith("_given"))
     assert integers.constant(barrier.size) == 16
-    monkeypatch.setattr(exchange_parts, "ROOM", 5 * 4 * BLOCKS)
+    monkeypatch.setattr(exchange_parts, "ROOM", 5 * 4 * parts)
     (barrier,) = (b for b in summed().shared if b.name.endswith("_given"))
     assert integers.constant(barrier.size) == 5
 

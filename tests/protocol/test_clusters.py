@@ -12,8 +12,9 @@ from tests.support.cluster_kernels import RowSum, without
 from tests.support.cluster_roles import RoleSum
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
-from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
-from warpsmith.kernel.nodes import If, Kernel, Statement
+from warpsmith.ir.scalar import Const
+from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, StoreRemote, SynchronizeCluster
+from warpsmith.kernel.nodes import If, Kernel, Statement, Store
 from warpsmith.kernel.roles import Branch
 from warpsmith.protocol import check
 
@@ -78,6 +79,9 @@ def test_blocks_may_not_meet_inside_a_role() -> None:
     assert failure.value.code == "WS0911"
 
 
+REACHED = StoreRemote(sums.SCRATCH, integers.ZERO, Const(0.0, sums.FLOAT), integers.ZERO)
+
+
 def pushed(*starts: Statement) -> Kernel:
     """A kernel that exchanges once, with other statements in place of its first meeting."""
     return without(RowSum("push", 2).kernel(), sums.STARTED, *starts)
@@ -95,6 +99,18 @@ def test_a_start_is_announced_and_awaited() -> None:
         ((AnnounceStart(),), "is not awaited before blocks meet"),
         ((AnnounceStart(), AnnounceStart(), AwaitStart()), "is announced twice"),
         (
+            (Store(sums.ARRIVED, integers.ZERO, integers.ZERO), AnnounceStart(), AwaitStart()),
+            "is announced after shared memory is used",
+        ),
+        (
+            (AnnounceStart(), REACHED, AwaitStart()),
+            "is not awaited before a barrier is, or another block is reached",
+        ),
+        (
+            (AnnounceStart(), If(integers.less(sums.X, 1), (sums.WAIT,)), AwaitStart()),
+            "is not awaited before a barrier is, or another block is reached",
+        ),
+        (
             (AnnounceStart(), If(integers.TRUE, (AwaitStart(),), uniform=True)),
             "is announced or awaited under a condition or in a loop",
         ),
@@ -109,4 +125,4 @@ def test_a_start_without_its_pair(starts: tuple[Statement, ...], words: str) -> 
 def test_a_start_that_is_never_awaited() -> None:
     kernel = RowSum("push", 2).kernel()
     with pytest.raises(ProtocolError, match="is never awaited"):
-        check(replace(kernel, body=(*kernel.body, AnnounceStart())), {})
+        check(replace(kernel, body=(AnnounceStart(),)), {})

@@ -158,7 +158,13 @@ class ReductionText:
         scratch = f"({kind}*){self._scratch(reduce, team)}"
         who = ", ".join((*team.dims, *((team.place,) if team.place else ())))
         lines = [f"{kind} {name}[{reduce.elements}];", *each_lane(reduce.elements, packed)]
-        if reduce.block_axes:
+        if reduce.lanes:
+            if team.place or reduce.grid_axes:
+                raise InternalError(f"{name} is reduced by lanes inside a role, or over the grid")
+            lane = f"{ParallelType.block_x.name} & 31"
+            operation = REDUCERS[reduce.op]
+            lines.append(f"ws_warp_reduce<{operation}>({name}, 31, 0xffffffffu, {lane});")
+        elif reduce.block_axes:
             fresh = "" if reduce.fresh is None else ", true"
             lines.append(f"ws_block_reduce<{template}{fresh}>({name}, {scratch}, {who});")
         if reduce.last is not None:

@@ -208,6 +208,8 @@ class Reduce(Statement):
     among those of one segment does; `last` is then true in it alone.
 
     Attributes:
+        lanes: the lanes of each warp alone combine their values, which takes no scratch. The block
+            is whole warps along x.
         blocks: of a cluster, which combine what each has reduced, too, until `exchange_parts`.
         fresh: first element of the scratch, or of a group's part of it, that no thread reads any
             more; None where threads meet before they write the scratch.
@@ -225,6 +227,7 @@ class Reduce(Statement):
     last: Symbol | None = None
     workspace: Buffer | None = None
     semaphore: Buffer | None = None
+    lanes: bool = False
     blocks: int = 1
     fresh: Expr | None = None
 

@@ -117,7 +117,7 @@ def _simple(statement: Statement) -> str:
         case WelfordMerge(mean=mean, index=index, part=part):
             return f"welford {mean.name}[{index!r}] merge {part!r}"
         case Reduce(op=op, buffers=buffers, elements=elements, block_axes=block, grid_axes=grid):
-            over = [axis.name for axis in (*block, *grid)]
+            over = ["lanes"] if statement.lanes else [axis.name for axis in (*block, *grid)]
             over += [f"{statement.blocks} blocks"] if statement.blocks > 1 else []
             axes = ", ".join(over)
             return f"reduce {op} {', '.join(b.name for b in buffers)} x{elements} over {axes}"

@@ -22,11 +22,14 @@ from warpsmith.kernel.nodes import (
     Element,
     For,
     If,
+    Reduce,
     Statement,
     Store,
     WelfordMerge,
 )
 from warpsmith.kernel.rings import ELECTED, Advance, Await, Cursor, Expect, FenceProxy
+from warpsmith.kernel.roles import WARP
+from warpsmith.lower.reductions import identity
 from warpsmith.lower.threads import CLUSTER, Threads
 
 
@@ -42,6 +45,8 @@ class Exchange:
         buffers: one, or mean, m2 and count for Welford, in registers.
         reduced: axes of the block along which all threads have the same values.
         threads: of the kernel.
+        lanes: combines the values of a warp's lanes, where each warp gives its own part; None where
+            the block has combined all.
         barrier: counts the bytes that blocks give; None where they meet instead.
         cursor: whose slots are used in turn, by a loop, and which are free again when blocks have
             met before the first of them; None where it happens once.
@@ -53,13 +58,14 @@ class Exchange:
     elements: int
     reduced: tuple[ParallelType, ...]
     threads: Threads
+    lanes: Reduce | None = None
     barrier: Buffer | None = None
     cursor: Cursor | None = None
 
     @property
     def _room(self) -> Const:
         """Elements of a slot."""
-        size = integers.mul(*map(self._extent, self._kept()), self.elements, self.threads.cluster)
+        size = integers.mul(*map(self._extent, self._kept()), self.elements, self._sources)
         if not isinstance(size, Const):
             raise ScheduleError(
                 f"{self.buffers[0].name} is reduced over a cluster in blocks of {size!r} threads "
@@ -68,6 +74,17 @@ class Exchange:
                 remedy="split the loops that are bound to the block by constants",
             )
         return size
+
+    @property
+    def _warps(self) -> int:
+        """Of a block, each of which gives parts; 1 where the block does."""
+        known = integers.constant(self.threads.extents[ParallelType.block_x])
+        return 1 if self.lanes is None else (known or WARP) // WARP
+
+    @property
+    def _sources(self) -> int:
+        """That give a part of one value to each block."""
+        return self.threads.cluster * self._warps
 
     @property
     def parts(self) -> tuple[Buffer, ...]:
@@ -94,7 +111,7 @@ class Exchange:
         if self.cursor is None:
             return given
         around = Apply("eq", (self._slot, integers.ZERO), DataType.Bool)
-        free = FenceProxy(), SynchronizeCluster(f"{self.parts[0].name} is free again")
+        free = SynchronizeCluster(f"{self.parts[0].name} is free again"), FenceProxy()
         return If(around, free, uniform=True), *given, Advance(self.cursor)
 
     @property
@@ -104,6 +121,8 @@ class Exchange:
     def _given(self) -> tuple[Statement, ...]:
         """As many threads as there are blocks store for one each; or one thread for all."""
         blocks, own = self.threads.cluster, self._number()
+        if self.lanes is not None:
+            return (If(integers.less(own, blocks), self._each(lambda e: self._stores(e, own))),)
         threads = integers.constant(integers.mul(*map(self._extent, self.reduced)))
         if threads is not None and threads >= blocks:
             body = self._each(lambda e: self._stores(e, own))
@@ -114,7 +133,11 @@ class Exchange:
         return (loop,) if own == integers.ZERO else (If(integers.less(own, 1), (loop,)),)
 
     def _stores(self, element: Expr, to: Expr) -> tuple[Statement, ...]:
-        place = self._place(element, self.threads.symbols[CLUSTER])
+        source: Expr = self.threads.symbols[CLUSTER]
+        if self.lanes is not None:
+            warp = integers.floordiv(self.threads.symbols[ParallelType.block_x], WARP)
+            source = integers.add(integers.mul(source, self._warps), warp)
+        place = self._place(element, source)
         values = (Element(buffer, self._at(element)) for buffer in self.buffers)
         pairs = zip(self.parts, values, strict=True)
         if self.barrier is None:
@@ -123,7 +146,9 @@ class Exchange:
         return tuple(StoreAsync(parts, place, value, to, *at) for parts, value in pairs)
 
     def _combined(self) -> tuple[Statement, ...]:
-        """The first block's part, then the others' one by one."""
+        """The first block's part, then the others' one by one; lanes share them out."""
+        if self.lanes is not None:
+            return *self._each(self._shared_out), self.lanes
         peer = Symbol("peer", low=0, extent=Const(self.threads.cluster - 1))
 
         def combined(element: Expr) -> tuple[Statement, ...]:
@@ -132,16 +157,31 @@ class Exchange:
             )
             at = self._at(element)
             stores = (Store(b, at, part) for b, part in zip(self.buffers, first, strict=True))
-            more: Statement
-            if self.op == "welford":
-                mean, m2, count = self.buffers
-                more = WelfordMerge(mean, m2, count, at, (other[0], other[1], other[2]))
-            else:
-                more = Accumulate(self.op, self.buffers[0], at, other[0])
             assert peer.extent is not None
-            return *stores, For(peer, peer.extent, (more,), unroll=True)
+            return *stores, For(peer, peer.extent, (self._more(element, other),), unroll=True)
 
         return self._each(combined)
+
+    def _shared_out(self, element: Expr) -> tuple[Statement, ...]:
+        """Each lane combines every 32nd part."""
+        at, lane = self._at(element), self._number()
+        start = Const(0, self.buffers[0].dtype)
+        if self.op != "welford":
+            start = identity(self.op, self.buffers[0].dtype)
+        result: list[Statement] = [Store(buffer, at, start) for buffer in self.buffers]
+        for first in range(0, self._sources, WARP):
+            more = self._more(element, self._read(element, integers.add(lane, first)))
+            left = self._sources - first
+            result.append(more if left >= WARP else If(integers.less(lane, left), (more,)))
+        return tuple(result)
+
+    def _more(self, element: Expr, part: tuple[Expr, ...]) -> Statement:
+        """Combine one more part with what there is."""
+        at = self._at(element)
+        if self.op == "welford":
+            mean, m2, count = self.buffers
+            return WelfordMerge(mean, m2, count, at, (part[0], part[1], part[2]))
+        return Accumulate(self.op, self.buffers[0], at, part[0])
 
     def _each(self, made: Callable[[Expr], tuple[Statement, ...]]) -> tuple[Statement, ...]:
         """What is done to each element."""
@@ -153,18 +193,20 @@ class Exchange:
     def _at(self, element: Expr) -> Expr:
         return integers.add(self.index, element)
 
-    def _read(self, element: Expr, rank: Expr) -> tuple[Expr, ...]:
-        place = self._place(element, rank)
+    def _read(self, element: Expr, source: Expr) -> tuple[Expr, ...]:
+        place = self._place(element, source)
         return tuple(Element(parts, place) for parts in self.parts)
 
-    def _place(self, element: Expr, rank: Expr) -> Expr:
-        """Where a block's part lies: slots, threads that keep results, elements, blocks."""
+    def _place(self, element: Expr, source: Expr) -> Expr:
+        """Where a part lies: slots, threads that keep results, elements, blocks and their warps."""
         row = integers.add(integers.mul(self._linear(self._kept()), self.elements), element)
-        place = integers.add(integers.mul(row, self.threads.cluster), rank)
+        place = integers.add(integers.mul(row, self._sources), source)
         return integers.add(integers.mul(self._slot, self._room), place)
 
     def _number(self) -> Expr:
         """Of this thread, among those that have the same values."""
+        if self.lanes is not None:
+            return integers.mod(self.threads.symbols[ParallelType.block_x], WARP)
         return self._linear(self.reduced)
 
     def _linear(self, kinds: Sequence[ParallelType]) -> Expr:

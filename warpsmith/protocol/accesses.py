@@ -10,7 +10,12 @@ from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
-from warpsmith.kernel.clusters import LoadRemote, StoreRemote, SynchronizeCluster
+from warpsmith.kernel.clusters import (
+    AnnounceStart,
+    LoadRemote,
+    StoreRemote,
+    SynchronizeCluster,
+)
 from warpsmith.kernel.nodes import (
     Accumulate,
     Buffer,
@@ -45,6 +50,7 @@ from warpsmith.kernel.traversal import children, expressions, walk
 
 SYNCHRONIZING = (
     Advance,
+    AnnounceStart,
     Arrive,
     Await,
     AwaitCopies,

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from warpsmith.kernel.clusters import (
     MEETINGS,
+    REMOTE,
     AnnounceStart,
     ArriveRemote,
     AwaitStart,
@@ -20,12 +21,16 @@ from warpsmith.kernel.clusters import (
     StoreAsync,
     SynchronizeCluster,
 )
-from warpsmith.kernel.nodes import Kernel
-from warpsmith.kernel.rings import Await
+from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.rings import Await, InitBarriers
 from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import children, walk
+from warpsmith.kernel.traversal import barriers, children, walk
+from warpsmith.protocol.accesses import accesses
 from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.rules import Break, Broken, Rule
+
+EARLY = (Await, *REMOTE)
+"""What no block does before it knows that all have started."""
 
 
 def check_clusters(kernel: Kernel) -> None:
@@ -57,8 +62,13 @@ def check_clusters(kernel: Kernel) -> None:
 
 
 def _check_start(kernel: Kernel) -> None:
-    """One barrier serves all meetings: each arrival is followed by its own wait."""
-    announced = False
+    """One barrier serves all meetings: each arrival is followed by its own wait.
+
+    That barriers were initialized is known behind the wait, and nothing else is. So nothing else
+    is done before the start is announced, and nobody waits for a barrier, or reaches into another
+    block, until it was awaited; then it is the same to the block as if it met at the announcement.
+    """
+    announced, begun = False, True
     for statement in kernel.body:
         inside = [] if isinstance(statement, Branch) else list(walk(children(statement)))
         if any(isinstance(each, AnnounceStart | AwaitStart) for each in inside):
@@ -68,12 +78,23 @@ def _check_start(kernel: Kernel) -> None:
                 _unpaired("is announced twice")
             case AwaitStart() if not announced:
                 _unpaired("is awaited, and was not announced")
+            case AnnounceStart() if not begun:
+                _unpaired("is announced after shared memory is used")
             case AnnounceStart() | AwaitStart():
                 announced = not announced
             case _ if announced and any(isinstance(s, MEETINGS) for s in (statement, *inside)):
                 _unpaired("is not awaited before blocks meet")
+            case _ if announced and any(isinstance(s, EARLY) for s in (statement, *inside)):
+                _unpaired("is not awaited before a barrier is, or another block is reached")
+        begun = begun and not any(_uses_shared(s) for s in walk((statement,)))
     if announced:
         _unpaired("is never awaited")
+
+
+def _uses_shared(statement: Statement) -> bool:
+    if isinstance(statement, InitBarriers):
+        return False
+    return bool(accesses(statement) or barriers(statement)) or statement.collective
 
 
 def _unpaired(what: str) -> NoReturn:

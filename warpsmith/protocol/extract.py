@@ -274,7 +274,7 @@ def _meeting_reductions(statements: tuple[Statement, ...], extents: Extents) -> 
     """Reductions, by identity, that go through shared memory, between two meetings."""
     found = set()
     for statement in walk(statements):
-        if isinstance(statement, Reduce):
+        if isinstance(statement, Reduce) and not statement.lanes:
             reduced = [kind in statement.block_axes for kind in BLOCK_TYPES]
             x, y, z = reduced
             needs = block_reduce_scratch(statement.elements, (x, y, z), extents)

@@ -9,7 +9,7 @@ from typing import NoReturn
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.clusters import SynchronizeCluster
+from warpsmith.kernel.clusters import AnnounceStart, SynchronizeCluster
 from warpsmith.kernel.nodes import (
     Buffer,
     Let,
@@ -178,7 +178,7 @@ class Leaves:
                 yield Leaf((), lambda: (step(Kind.COMMIT, 0, Async.PRODUCTS),))
             case AwaitProducts(pending=pending):
                 yield Leaf((), lambda: (step(Kind.JOIN, 0, Async.PRODUCTS, -1, pending),))
-            case Synchronize() | SynchronizeCluster() | Reduce():
+            case Synchronize() | SynchronizeCluster() | AnnounceStart() | Reduce():
                 yield from self._meeting(statement)
             case InitBarriers(arrivals=arrivals):
                 names = [buffer.name for buffer, _ in arrivals]

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from warpsmith.ir import integers
-from warpsmith.ir.domains import BLOCK_TYPES, MemoryType
+from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Buffer, For, If, Kernel, Reduce, Statement, Synchronize
 from warpsmith.kernel.rings import Begin, Cursor, InitBarriers
+from warpsmith.kernel.roles import WARP
 from warpsmith.kernel.scratch import block_reduce_scratch
 from warpsmith.lower.exchanges import Exchange
 from warpsmith.lower.threads import Threads, threads_of
@@ -25,6 +26,10 @@ first slot all blocks meet."""
 ROOM = 2048
 """Bytes of an exchange's slots, where two of them take no more."""
 
+WARP_PARTS = 64
+"""Parts that a block may get of one value. Where the warps of all blocks are no more, each warp
+gives its own part, and no block combines them first."""
+
 
 def exchange_parts(kernel: Kernel) -> Kernel:
     """Split each reduction over a cluster: across the block, then from block to block.
@@ -37,7 +42,7 @@ def exchange_parts(kernel: Kernel) -> Kernel:
 
         barriers T1_given[2]
         for i: { ..;  reduce T1 by sum over block_x
-                 if slot == 0: { fence;  all blocks meet }
+                 if slot == 0: { all blocks meet;  fence }
                  if elected: { expect the bytes of 2 blocks at T1_given[slot] }
                  if block_x < 2: { T1_of_blocks[slot.., rank] of block block_x = T1, counted }
                  await T1_given[slot];  T1 = T1_of_blocks[slot.., 0] + T1_of_blocks[slot.., 1]
@@ -48,6 +53,14 @@ def exchange_parts(kernel: Kernel) -> Kernel:
     loop blocks meet once in so many turns. What happens once needs no slots and no such meeting.
     Where the threads of a block do not meet in the reduction, or elements have no 4 or 8 bytes,
     blocks store to each other and meet, as `order` finds.
+
+    Where a row is all that a block has, and has few warps, only lanes reduce before the exchange.
+    Each warp gives a part, the block does not meet, and each warp combines the parts of all::
+
+        reduce T1 by sum over lanes;  if elected: { expect .. }
+        if block_x % 32 < 2: { T1_of_blocks[rank, warp] of block block_x % 32 = T1, counted }
+        await T1_given;  T1 = 0;  if block_x % 32 < parts: { T1 += T1_of_blocks[block_x % 32] }
+        reduce T1 by sum over lanes
     """
     if kernel.launch.cluster_blocks == 1:
         return kernel
@@ -92,7 +105,9 @@ class _Made:
         return tuple(result)
 
     def _split(self, reduce: Reduce, *, inside: bool) -> list[Statement]:
-        name, counted = reduce.buffers[0].name, self._is_counted(reduce)
+        name, by_warps = reduce.buffers[0].name, self._is_by_warps(reduce)
+        counted = by_warps or self._is_counted(reduce)
+        lanes = replace(reduce, blocks=1, lanes=True)
         barrier = Buffer(f"{name}_given", DataType.Int, MemoryType.shared, integers.ONE)
         exchange = Exchange(
             op=reduce.op,
@@ -101,6 +116,7 @@ class _Made:
             elements=reduce.elements,
             reduced=reduce.block_axes,
             threads=self.threads,
+            lanes=lanes if by_warps else None,
             barrier=barrier if counted else None,
         )
         if counted and inside:
@@ -111,10 +127,22 @@ class _Made:
         self.parts += exchange.parts
         self.barriers += [barrier] if counted else []
         self.cursors += [exchange.cursor] if exchange.cursor is not None else []
-        if not reduce.block_axes:
+        if by_warps or not reduce.block_axes:
             self.gone.add(reduce.scratch.name)
-            return list(exchange.statements())
+            return [*([lanes] if by_warps else []), *exchange.statements()]
         return [replace(reduce, blocks=1), *exchange.statements()]
+
+    def _is_by_warps(self, reduce: Reduce) -> bool:
+        """Whether each warp gives a part of its own."""
+        x, y, z = (integers.constant(self.threads.extents[kind]) for kind in BLOCK_TYPES)
+        return (
+            reduce.block_axes == (ParallelType.block_x,)
+            and x is not None
+            and x % WARP == 0
+            and (y, z) == (1, 1)
+            and x // WARP * self.threads.cluster <= WARP_PARTS
+            and reduce.buffers[0].dtype.size in COUNTED
+        )
 
     def _is_counted(self, reduce: Reduce) -> bool:
         """Whether a barrier counts what is given: the block meets, and `st.async` can store it."""

@@ -34,7 +34,7 @@ def spare_meetings(kernel: Kernel) -> Kernel:
 
     Reductions across the grid stay as they are.
     """
-    found = [s for s in walk(kernel.body) if isinstance(s, Reduce)]
+    found = [s for s in walk(kernel.body) if isinstance(s, Reduce) and not s.lanes]
     uses = Counter(reduce.scratch.name for reduce in found)
     once = {name for name, count in uses.items() if count == 1}
     if any(isinstance(statement, Branch) for statement in kernel.body):
@@ -77,11 +77,15 @@ class _Halves:
                     statement = replace(statement, body=self.statements(body, inside=True))
                 case If(body=body):
                     statement = replace(statement, body=self.statements(body, inside=inside))
-                case Reduce() if not statement.grid_axes and statement.scratch.name in self.once:
+                case Reduce() if self._is_alone(statement):
                     result += self._reduce(statement) if inside else [_alone(statement)]
                     continue
             result.append(statement)
         return tuple(result)
+
+    def _is_alone(self, reduce: Reduce) -> bool:
+        """Whether no other reduction has the same scratch."""
+        return not (reduce.grid_axes or reduce.lanes) and reduce.scratch.name in self.once
 
     def _reduce(self, reduce: Reduce) -> list[Statement]:
         cursor = Cursor(f"{reduce.buffers[0].name}_half", 1)
