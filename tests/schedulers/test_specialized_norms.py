@@ -77,6 +77,8 @@ def drawn(program: Any, rows: int, columns: int, dtype: str) -> tuple[np.ndarray
 
 
 PROGRAMS = (layer_norm, rms_norm, softmax, softmax_backward)
+FEWER = [layer_norm, *(pytest.param(p, marks=pytest.mark.slow) for p in PROGRAMS[1:])]
+"""One of them where all would take long."""
 
 
 def check(program: Any, rows: int, columns: int, dtype: str) -> None:
@@ -107,11 +109,17 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("rows", [0, 2, 300])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_against_float64(program: Any, dtype: str, rows: int) -> None:
     """No rows, fewer than blocks, and turns that only some blocks have."""
     check(program, rows, 1024, dtype)
+
+
+@pytest.mark.parametrize("columns", [1032, pytest.param(2880, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("program", FEWER)
+def test_rows_of_which_threads_have_unequal_parts(program: Any, columns: int) -> None:
+    check(program, 300, columns, "bfloat16")
 
 
 VARIANTS: dict[str, dict[str, object]] = {
@@ -128,15 +136,13 @@ VARIANTS: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", FEWER)
 def test_shapes_that_no_heuristic_would_choose(program: Any, variant: str, forced: Any) -> None:
     forced(block_x=32, unroll=2, blocks_per_sm=1, **VARIANTS[variant])
     check(program, 500, 512, "bfloat16")
 
 
-@pytest.mark.parametrize(
-    "program", [layer_norm, *(pytest.param(p, marks=pytest.mark.slow) for p in PROGRAMS[1:])]
-)
+@pytest.mark.parametrize("program", FEWER)
 def test_no_order_of_warps_changes_anything(program: Any, forced: Any) -> None:
     forced(block_x=32, unroll=1, groups=2, stages=4, blocks_per_sm=1)
     inputs = drawn(program, 600, 256, "bfloat16")
@@ -155,8 +161,8 @@ def test_row_counts_need_no_new_kernel() -> None:
 
 
 @pytest.mark.parametrize("columns", [1024, 8192, 12288])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "bfloat16"])
+@pytest.mark.parametrize("program", FEWER)
 def test_nothing_spills(program: Any, dtype: str, columns: int) -> None:
     inputs = drawn(program, 3, columns, dtype)
     compiled = warpsmith.fuse(program, warp_specialize=True).lower(*inputs).compile()

@@ -48,7 +48,7 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("rows", [3, 1001])
+@pytest.mark.parametrize("rows", [pytest.param(3, marks=pytest.mark.slow), 1001])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_against_float64(variant: str, rows: int, forced: Any) -> None:
     """Fewer rows than blocks have groups, and turns that some groups have and others do not."""
@@ -75,6 +75,32 @@ def test_no_order_of_warps_changes_anything(variant: str, forced: Any) -> None:
         compiled = warpsmith.fuse(layer_norm_backward).lower(*inputs).compile()
         assert "role        load: warp 0, one thread" in compiled.explain()
         assert compiled.verify().verdict == "clean"
+
+
+@pytest.mark.parametrize("columns", [1032, pytest.param(2880, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("program", [layer_norm_backward, rms_norm_backward])
+def test_rows_of_which_threads_have_unequal_parts(program: Any, columns: int) -> None:
+    case = Case((300, columns), "bfloat16")
+    with knobs.scope(device="sim"):
+        found = warpsmith.fuse(program, warp_specialize=True)(*case.inputs(program))
+    for result, expected in zip(found, case.expected(program), strict=True):
+        np.testing.assert_allclose(
+            np.asarray(result).astype(np.float64), expected, case.relative, 1e-4
+        )
+
+
+@pytest.mark.parametrize("columns", [1024, 4096, 8192, 16384])
+@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "bfloat16"])
+@pytest.mark.parametrize(
+    "program", [layer_norm_backward, pytest.param(rms_norm_backward, marks=pytest.mark.slow)]
+)
+def test_nothing_spills(program: Any, dtype: str, columns: int) -> None:
+    if (dtype, columns) == ("float32", 16384):
+        pytest.skip("two slots of such a row do not fit in shared memory")
+    case = Case((3, columns), dtype)
+    compiled = warpsmith.fuse(program, warp_specialize=True).lower(*case.inputs(program)).compile()
+    assert "load: warp 0, one thread" in compiled.explain()
+    assert compiled.n_spills == 0
 
 
 def test_float_rows_and_a_residual(forced: Any) -> None:

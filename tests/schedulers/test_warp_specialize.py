@@ -95,7 +95,6 @@ def test_nvfuser_spelling(asked: dict[str, Any], found: bool) -> None:
     ("columns", "dtype", "words"),
     [
         (1030, "bfloat16", "rows of 2060 bytes are too short, or no multiple of 16"),
-        (1032, "bfloat16", "no block's threads have exactly the 129 vectors of a row"),
         (32768, "bfloat16", "two slots of 131072 bytes do not fit in shared memory"),
         (24576, "bfloat16", "rows of 24576 elements and their sums would spill"),
     ],

@@ -26,6 +26,9 @@ LOAD_REGISTERS = 24
 FIXED_REGISTERS = 30
 """Registers of a thread for addresses, predicates, results of reductions and cursors."""
 
+PREDICATE_REGISTERS = 8
+"""More of them where some threads have less of a row than others."""
+
 NARROW_ELEMENTS = 32
 """Elements of a row that a thread keeps as they were loaded: of more, compilers keep wide ones."""
 
@@ -79,6 +82,10 @@ class Shape:
     weights_in_shared: bool
     joined: bool
 
+    def whole(self, rows: Streamed) -> bool:
+        """Whether the threads' vectors are exactly a row's, so that none needs a predicate."""
+        return self.block_x * self.unroll * rows.vector == rows.length
+
 
 def refusal(rows: Streamed) -> str:
     """Why no block can have rows loaded by a role; empty where one can."""
@@ -88,8 +95,6 @@ def refusal(rows: Streamed) -> str:
         return ""
     if 2 * rows.length * rows.loaded + SHARED_FIXED > SHARED_PER_SM:
         return f"two slots of {rows.length * rows.loaded} bytes do not fit in shared memory"
-    if not list(_threads(rows)):
-        return f"no block's threads have exactly the {rows.vectors} vectors of a row"
     return f"rows of {rows.length} elements and their sums would spill"
 
 
@@ -107,8 +112,9 @@ def _merit(rows: Streamed, shape: Shape, form: _Form) -> tuple[float, ...]:
     groups = shape.groups * shape.blocks_per_sm
     enough = SUMMING_WARPS if rows.summed else ENOUGH_WARPS
     held = shape.stages * shape.blocks_per_sm * rows.length * rows.loaded
+    working = rows.length / (shape.block_x * shape.unroll * rows.vector)
     return (
-        min(enough, groups * shape.block_x // 32) * min(RING_BYTES, held),
+        min(enough, groups * shape.block_x // 32) * min(RING_BYTES, held) * working,
         -shape.blocks_per_sm * (1 if shape.joined else shape.groups) if rows.summed else 0,
         -form.order,
         min(2, groups),
@@ -123,9 +129,11 @@ def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
     blocks = range(1, MOST_BLOCKS_PER_SM + 1)
     for (block_x, unroll), groups, each in product(_threads(rows), GROUPS, blocks):
         joins = (True, False) if rows.summed and groups > 1 else (False,)
+        exact = block_x * unroll * rows.vector == rows.length
+        room = registers_left(groups * block_x, each) - (0 if exact else PREDICATE_REGISTERS)
         for form, joined in product(_forms(rows, unroll), joins):
             stages = _stages(rows, groups, each, form, joined=joined)
-            if stages > 1 and form.registers <= registers_left(groups * block_x, each):
+            if stages > 1 and form.registers <= room:
                 yield (
                     form,
                     Shape(
@@ -201,9 +209,8 @@ def _stages(rows: Streamed, groups: int, blocks: int, form: _Form, *, joined: bo
 
 
 def _threads(rows: Streamed) -> Iterator[tuple[int, int]]:
-    """(threads of a group, accesses of each) that are exactly a row, in whole warps."""
+    """(threads of a group, accesses of each) that have a row, in whole warps."""
     for unroll in range(1, MOST_ELEMENTS // rows.vector + 1):
-        threads = rows.vectors // unroll
-        exact = threads * unroll * rows.vector == rows.length
-        if exact and threads % 32 == 0 and threads <= MOST_BLOCK_THREADS:
+        threads = 32 * -(-rows.vectors // (32 * unroll))
+        if threads <= MOST_BLOCK_THREADS:
             yield threads, unroll

@@ -68,7 +68,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     if params.apart:
         fusion.divisors |= {(Symbol(BLOCKS, low=1), params.block_y)}
     _divide_rows(first, rows, params)
-    elements = params.unroll * params.block_x * params.vector
+    elements = params.row or params.unroll * params.block_x * params.vector
     divide_rows(fusion, tiles, first, elements, params.cluster)
     divide_weights(fusion, kept, elements)
     _divide_row(fusion, first, SIDE + 1 + _several(params), rows, params)

@@ -80,6 +80,8 @@ class InnerOuterParams:
         weights_in_shared: what all rows share stays in shared memory, not in registers.
         cluster: blocks that share a row; 1 where it is one block's.
         joined: the sums of groups that take turns are added before the block leaves them.
+        row: elements of a row, of which all are copied at once, where threads have not exactly
+            these; else 0.
     """
 
     vector: int
@@ -98,6 +100,7 @@ class InnerOuterParams:
     weights_in_shared: bool = False
     cluster: int = 1
     joined: bool = False
+    row: int = 0
 
     @property
     def apart(self) -> bool:

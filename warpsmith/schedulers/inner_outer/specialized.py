@@ -23,16 +23,18 @@ def refusal(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
 
 def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams:
     """The parameters of a call that is not refused."""
-    found = specialized.shape_of(_streamed(rows, residents, problem))
+    streamed = _streamed(rows, residents, problem)
+    found = specialized.shape_of(streamed)
     assert found is not None, "refusal was not asked"
-    vector = rows.run.vector(problem)
+    vector, whole = streamed.vector, found.whole(streamed)
     return InnerOuterParams(
         vector=vector,
         unroll=found.unroll,
         block_x=found.block_x,
         block_y=found.groups,
         blocks_per_sm=found.blocks_per_sm,
-        whole=True,
+        whole=whole,
+        row=0 if whole else streamed.length,
         late=False,
         again=found.again,
         vectorized=rows.run.vectorized(problem, vector),

@@ -94,6 +94,8 @@ class InnerPersistentParams:
         ring: slots of it.
         reread: rows are read from their slot again for each stage, not kept in registers.
         weights_in_shared: what all rows share stays in shared memory, not in registers.
+        row: elements of a row, of which all are copied at once, where threads have not exactly
+            these; else 0.
     """
 
     vector: int
@@ -111,6 +113,7 @@ class InnerPersistentParams:
     ring: int = 0
     reread: bool = False
     weights_in_shared: bool = False
+    row: int = 0
 
 
 @dataclass(frozen=True, slots=True)

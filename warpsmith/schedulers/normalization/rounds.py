@@ -58,7 +58,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     fusion.blocks_per_sm = params.blocks_per_sm
     first, *others = reductions(fusion)
     row = _divide(fusion, domains, rows, first, tiles, params)
-    divide_weights(fusion, kept, params.unroll * params.block_x * params.vector)
+    divide_weights(fusion, kept, _elements(params))
     apart = {*map(id, tiles), *map(id, kept)}
     alike = [t for t in fusion.computed if id(t) not in apart and t is not first]
     transform_like(first, alike)
@@ -118,16 +118,22 @@ def _divide(
     split(first, 0, params.block_y)
     split(first, 0, Symbol(BLOCKS, low=1))
     reorder(first, {0: 1, 1: 0})  # blocks, turns, groups, rows of a thread, a row
-    divide_rows(fusion, tiles, first, params.unroll * params.block_x * params.vector, 1)
+    divide_rows(fusion, tiles, first, _elements(params), 1)
     row = len(first.loop) - 1
     split(first, row, params.vector)
     vectors = DomainMap(fusion).extent_of(first.loop[row])
     threads = params.unroll * params.block_x
     fusion.limits |= {(vectors, threads)}
-    fusion.divisors |= {(vectors, threads)}
+    if params.whole:
+        fusion.divisors |= {(vectors, threads)}
     split(first, row, threads)
     split(first, row + 1, params.block_x)
     return row
+
+
+def _elements(params: InnerPersistentParams) -> int:
+    """Of a row."""
+    return params.row or params.unroll * params.block_x * params.vector
 
 
 def _merge_all(tensor: TensorView, start: int, end: int) -> None:

@@ -60,8 +60,10 @@ def choose(asked: Asked, problem: Problem) -> tuple[InnerPersistentParams, int]:
     if problem.warp_specialize is not True or unspecialized(asked, problem):
         given = asked.fusion, asked.domains, asked.caches, asked.residents, problem
         return heuristic.choose(*given), 0
-    found = specialized.shape_of(_streamed(asked, problem))
+    streamed = _streamed(asked, problem)
+    found = specialized.shape_of(streamed)
     assert found is not None
+    whole = found.whole(streamed)
     rows = rows_of(asked.fusion, asked.domains, asked.caches)
     vector = rows.run.vector(problem)
     params = InnerPersistentParams(
@@ -72,7 +74,8 @@ def choose(asked: Asked, problem: Problem) -> tuple[InnerPersistentParams, int]:
         block_x=found.block_x,
         block_y=found.groups,
         blocks_per_sm=found.blocks_per_sm,
-        whole=True,
+        whole=whole,
+        row=0 if whole else streamed.length,
         late=False,
         again=found.again,
         vectorized=rows.run.vectorized(problem, vector),
