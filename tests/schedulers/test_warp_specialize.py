@@ -91,6 +91,21 @@ def test_nvfuser_spelling(asked: dict[str, Any], found: bool) -> None:
         np.testing.assert_allclose(result, expected, case.relative, 1e-4)
 
 
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_few_rows_and_none(rows: int) -> None:
+    case = Case((max(rows, 1), 256), "float32")
+    inputs = list(case.inputs(rms_norm_backward))
+    if not rows:
+        inputs = [np.ascontiguousarray(x[:rows]) if x.ndim == 2 else x for x in inputs]
+    fd = defined()
+    with knobs.scope(device="sim"):
+        results = fd.execute(inputs, warp_specialize=True)
+    assert ROLE in fd.explain()
+    expected = case.expected(rms_norm_backward) if rows else [case.x[:0], np.zeros(256)]
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, wanted, case.relative, 1e-4)
+
+
 @pytest.mark.parametrize(
     ("columns", "dtype", "words"),
     [
