@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.schedulers.test_inner_persistent import PROGRAMS, inputs_of, softmax
+from tests.schedulers.test_inner_persistent import (
+    PROGRAMS,
+    inputs_of,
+    layer_norm,
+    layer_norm_backward,
+    softmax,
+    softmax_backward,
+)
 from tests.support.launching import check_automatic, random_inputs, values_of
 from tests.support.program import Program
+from warpsmith.engine.compiled import compile_fusion
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.nodes import CopyVector, Kernel
 from warpsmith.kernel.traversal import walk
+from warpsmith.knobs import Knobs
 from warpsmith.lower.pipeline import lower
-from warpsmith.schedulers.outer_persistent import can
+from warpsmith.schedulers.outer_persistent import can, heuristic, shapes
 from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParams
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import Candidate, select
 
 Build = Callable[[DataType], Program]
@@ -141,5 +152,76 @@ def test_columns_that_no_block_holds_are_refused_with_their_length() -> None:
         return candidate.misfit(Problem(values=sizes, alignment={}))
 
     assert reason(4096, 1024) == ""
-    assert "columns of 100000 elements do not fit" in reason(4096, 100000)
+    assert "columns of 1000000 elements do not fit" in reason(4096, 1000000)
     assert reason(0, 64) == reason(64, 0) == "its columns are empty"
+
+
+# --- clusters ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heuristic, "CLUSTERS", (2,))
+    monkeypatch.setattr(shapes, "LEAST_ROWS", 1)
+
+
+@pytest.mark.usefixtures("two_blocks")
+@pytest.mark.parametrize("shape", [(16, 200), (33, 50), (70, 9)])
+@pytest.mark.parametrize("build", PROGRAMS)
+def test_blocks_that_share_columns_are_right(build: Build, shape: tuple[int, int]) -> None:
+    p = of_columns(build, (BF16, FLOAT)[shape[1] % 2])
+    arrays = inputs_of(p, shape)
+    candidate, kernel = check_one_kernel(p, arrays, terms=64 * shape[1])
+    params, _ = candidate.choose(Problem(values=values_of(p.fusion, arrays), alignment={}))
+    assert isinstance(params, OuterPersistentParams)
+    assert params.cluster == 2
+    assert kernel.launch.cluster_blocks == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "length", "blocks"), [(16384, 1024, 1), (4096, 4096, 4), (2048, 16384, 16)]
+)
+def test_blocks_share_columns_where_one_has_too_few_threads(
+    columns: int, length: int, blocks: int
+) -> None:
+    candidate = select(of_columns(softmax, BF16).fusion)
+    sizes = {"T0_size0": columns, "T0_size1": length}
+    params, _ = candidate.choose(Problem(values=sizes, alignment={}))
+    assert isinstance(params, OuterPersistentParams)
+    assert params.cluster == blocks
+    assert params.whole
+    assert params.even
+
+
+# --- registers and time ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [(4096, 4096), (16384, 1024), (65536, 256), (1000, 999)], ids=str)
+@pytest.mark.parametrize("dtype", [BF16, FLOAT])
+@pytest.mark.parametrize("build", [layer_norm, softmax, softmax_backward, layer_norm_backward])
+def test_nothing_spills(
+    build: Build, dtype: DataType, size: tuple[int, int], tmp_path: Path
+) -> None:
+    p = of_columns(build, dtype)
+    rewrite(p.fusion)
+    arrays = inputs_of(p, (1, 1))
+    candidate = select(p.fusion)
+    values = {
+        name: value if "size" not in name else size[name.endswith("1")]
+        for name, value in values_of(p.fusion, arrays).items()
+    }
+    values |= {f"{t.name}_size0": size[0] for t in p.fusion.input_tensors if t.rank == 1}
+    problem = Problem(values=values, alignment={})
+    if candidate.misfit(problem):
+        pytest.skip(candidate.misfit(problem))
+    params, _ = candidate.choose(problem)
+    fusion = candidate.scheduled(params)
+    made = compile_fusion(fusion, "test", DataType.Int32, Knobs(cache_dir=tmp_path))
+    assert made.n_spills <= 16
+
+
+def test_columns_that_two_kernels_do_faster() -> None:
+    candidate = select(of_columns(softmax, BF16).fusion)
+    sizes = {"T0_size0": 512, "T0_size1": 50176}
+    words = candidate.misfit(Problem(values=sizes, alignment={}))
+    assert words == "columns of 50176 elements fill 16 blocks, and two kernels are faster"

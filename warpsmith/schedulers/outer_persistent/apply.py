@@ -16,29 +16,28 @@ from warpsmith.schedulers.normalization.resident import compute_again, full_size
 from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParams, columns_of
 from warpsmith.schedulers.reduction.can import reductions
 
-LOOPS = (
-    ParallelType.grid_x,
-    ParallelType.block_x,
+COLUMN_LOOPS = (
     ParallelType.serial,
     ParallelType.unroll,
     ParallelType.block_y,
     ParallelType.serial,
 )
-"""Blocks, and threads side by side; then the columns of a thread: their one part, accesses, threads
-one below the other, elements of an access."""
+"""What a block has of columns: its one part, accesses of a thread, threads one below the other,
+elements of an access."""
 
 OUTSIDE = 2
-"""Loops around the columns of a thread."""
+"""Loops around the columns of a thread: blocks, and threads side by side."""
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterPersistentParams) -> None:
     """Loops of every tensor that walks columns, K kept and R reduced:
 
-    `[K grid_x, K block_x | R serial, R unroll, R block_y, K vector]`
+    `[K grid_x, K block_x | R cluster_x, R serial, R unroll, R block_y, K vector]`
 
-    The serial loop is one iteration, which holds whole columns. Loads come before everything else,
-    a loop nest each. Each reduction is done within a thread, then across block_y, all columns of a
-    thread together; every thread gets the results of its columns.
+    The cluster's loop is there for columns of several blocks. The serial loop is one iteration,
+    which holds all that a block has of its columns. Loads come before everything else, a loop nest
+    each. Each reduction is done within a thread, then across block_y and the cluster, all columns
+    of a thread together; every thread gets the results of its columns.
     """
     compute_again(fusion, again=params.again)
     domains = DomainMap(fusion)
@@ -52,11 +51,13 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterPersistentPar
     keeps = order_loops(first, domains, order)
     _divide(fusion, first, keeps, len(columns.run.axes) - columns.run.start, params)
     transform_like(first)
-    for position, kind in enumerate(LOOPS):
+    shared = (ParallelType.cluster_x,) if params.cluster > 1 else ()
+    outside = (ParallelType.grid_x, ParallelType.block_x, *shared)
+    for position, kind in enumerate((*outside, *COLUMN_LOOPS)):
         parallelize(first, position, kind)
     parallelize_like(first)
     for tensor in (first, *others):
-        rfactor(tensor, [OUTSIDE, OUTSIDE + 1])
+        rfactor(tensor, [len(outside), len(outside) + 1])
     rows = walks_rows(fusion)
     passing = {id(c.register) for c in caches if params.late and id(c.register) in rows - full}
     whole = {id(c.register) for c in caches} - passing
@@ -69,12 +70,17 @@ def _divide(
     """From `[K.., R..]`, both in memory order, to the loops of every tensor."""
     merge_all(tensor, keeps, len(tensor.loop))
     length = DomainMap(fusion).extent_of(tensor.loop[keeps])
-    covered = params.unroll * params.block_y
-    fusion.limits |= {(length, covered)}
+    rows = params.unroll * params.block_y
+    fusion.limits |= {(length, params.cluster * rows)}
     if params.whole:
-        fusion.divisors |= {(length, covered)}
-    split(tensor, keeps, covered)
-    split(tensor, keeps + 1, params.block_y)
+        fusion.divisors |= {(length, params.cluster * rows)}
+    split(tensor, keeps, params.cluster * rows)
+    inside = keeps + 1
+    if params.cluster > 1:
+        split(tensor, inside, rows)
+        reorder(tensor, {inside: keeps})
+        inside += 1
+    split(tensor, inside, params.block_y)
     merge_all(tensor, keeps - run, keeps)
     vectors = keeps - run
     split(tensor, vectors, params.vector)
@@ -82,4 +88,4 @@ def _divide(
     if params.even:
         fusion.divisors |= {(DomainMap(fusion).extent_of(tensor.loop[0]), params.block_x)}
     split(tensor, 0, params.block_x)
-    reorder(tensor, {2: 5})
+    reorder(tensor, {2: len(tensor.loop) - 1})

@@ -2,13 +2,12 @@
 
 A block that loads, reduces and stores waits in between, so what counts is how many bytes the blocks
 of a multiprocessor hold together, how often blocks follow each other, and how wide the pieces of
-rows are that a block reads. `_time` puts these together; the fastest shape is taken.
+rows are that a block reads. `shapes.time_us` puts these together; the fastest shape is taken.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsmith.ir.domains import IterDomain
@@ -16,48 +15,29 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
+from warpsmith.schedulers.normalization.can import walks_rows
 from warpsmith.schedulers.normalization.resident import Choice, full_size
+from warpsmith.schedulers.outer_persistent.shapes import (
+    Shape,
+    Work,
+    blocks_per_sm,
+    registers,
+    shapes,
+    time_apart_us,
+    time_us,
+)
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.can import reductions
 from warpsmith.schedulers.reduction.heuristic import memory_ordered
 
-REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 232
-"""Registers that a thread may need by the count below, which errs by some twenty."""
+"""Registers that a thread may need by the count of `shapes`, which errs by some twenty."""
 
-FIXED_REGISTERS = 18
-"""Registers for addresses and predicates, besides two for each element of a vector in work, one for
-each of its columns' results and one for two accesses. Found with NVRTC 13.0, as those below
-(tests/schedulers/test_outer_persistent_registers.py)."""
+CLUSTERS = (1, 2, 4, 8, 16)
+"""Blocks over which columns may be spread."""
 
-AGAIN_REGISTERS = 24
-"""More of them where costly values are computed again, which the compiler does for several at
-once."""
-
-MOST_BLOCK_THREADS = 1024
-MOST_BLOCKS_PER_SM = 16
-MOST_ELEMENTS = 256
-"""Elements of columns in one thread: all loops over them are unrolled."""
-
-SECTOR_BYTES = 32
-"""Bytes of a row that memory gives at least; narrower pieces would be read twice."""
-
-PIECES = ((128, 1.0), (64, 0.95), (SECTOR_BYTES, 0.85), (0, 0.5))
-"""Bytes of a row that a block reads, and what is left of the rate where it reads so few. An
-estimate: DRAM gives 64 bytes at once, and pages open for neighbours."""
-
-BYTES_PER_US = 4.28e6
-"""Copy rate of an H200 (reference measurements of docs/benchmarks.md, 2026-11-21)."""
-
-RESIDENT_BYTES = 49152
-"""Bytes that a multiprocessor is to hold at once; see normalization/heuristic.py."""
-
-ENOUGH_WARPS = 16
-"""Warps of a multiprocessor from which on more of them hide no more."""
-
-ROUND_US = 2.0
-"""What a block takes besides moving bytes: latencies of its loads, reductions and stores. An
-estimate, halved where two blocks share a multiprocessor, and so on."""
+CLUSTER_GAIN = 0.9
+"""Blocks exchange what they reduce where that makes the predicted time shorter than this share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +48,7 @@ class OuterPersistentParams:
         vector: adjacent columns per thread and access.
         unroll: accesses of a thread and input, one below the other, all issued before the first
             use.
+        cluster: blocks that share columns; 1 where they are one block's.
         block_x: threads side by side.
         block_y: threads one below the other.
         blocks_per_sm: blocks that a multiprocessor holds at once.
@@ -82,6 +63,7 @@ class OuterPersistentParams:
 
     vector: int
     unroll: int
+    cluster: int
     block_x: int
     block_y: int
     blocks_per_sm: int
@@ -99,20 +81,35 @@ class Columns:
     Attributes:
         axes: the dimensions in memory order.
         run: the fastest of them, which a vector may walk.
-        loaded: bytes of inputs of full size, for each element.
-        stored: bytes of outputs of full size, for each element.
-        widest: bytes of the widest such element.
-        aside: bytes of other inputs, for each column.
+        loads: bytes of an element of each input of full size.
+        stores: the same of outputs.
+        aside: bytes of inputs that lack what is reduced, for each column.
         sums: how many reductions there are.
     """
 
     axes: tuple[IterDomain, ...]
     run: InnerRun
-    loaded: int
-    stored: int
-    widest: int
+    loads: tuple[int, ...]
+    stores: tuple[int, ...]
     aside: int
     sums: int
+
+    def work(self, problem: Problem) -> Work:
+        """The sizes of a call."""
+        length, width = (
+            math.prod(problem.size(a.extent) for a in self.axes if a.is_reduction == gone)
+            for gone in (True, False)
+        )
+        return Work(
+            length=length,
+            width=width,
+            loaded=sum(self.loads),
+            stored=sum(self.stores),
+            widest=max((*self.loads, *self.stores), default=4),
+            aside=self.aside,
+            sums=self.sums,
+            sms=problem.target.sm_count,
+        )
 
 
 def columns_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> Columns:
@@ -122,153 +119,100 @@ def columns_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -
     while start and not axes[start - 1].is_reduction:
         start -= 1
     full = full_size(fusion, domains, caches)
-    sizes = [(c.load, c.memory.dtype.size) for c in caches if id(c.register) in full]
-    others = [c.memory.dtype.size for c in caches if c.load and id(c.register) not in full]
+    whole = [c for c in caches if id(c.register) in full]
+    rows = walks_rows(fusion)
+    others = [c for c in caches if c.load and id(c.register) not in full | rows]
     return Columns(
         axes=axes,
         run=find_inner_run(domains, axes[start:], caches),
-        loaded=sum(size for load, size in sizes if load),
-        stored=sum(size for load, size in sizes if not load),
-        widest=max((size for _, size in sizes), default=4),
-        aside=sum(others),
+        loads=tuple(c.memory.dtype.size for c in whole if c.load),
+        stores=tuple(c.memory.dtype.size for c in whole if not c.load),
+        aside=sum(c.memory.dtype.size for c in others),
         sums=len(reductions(fusion)),
     )
 
 
 def misfit(columns: Columns, residents: tuple[Choice, ...], problem: Problem) -> str:
     """Why the columns of a call cannot stay in registers; empty where they can."""
-    length, width = _sizes(columns, problem)
-    if length == 0 or width == 0:
+    work = columns.work(problem)
+    if work.length == 0 or work.width == 0:
         return "its columns are empty"
-    if _best(columns, residents, problem) is None:
-        return f"columns of {length} elements do not fit in the registers of one block"
+    columns_of_length = f"columns of {work.length} elements"
+    found = _best(columns, residents, problem)
+    if found is None:
+        return f"{columns_of_length} do not fit in the registers of {CLUSTERS[-1]} blocks"
+    if found.merit[0] > time_apart_us(work):
+        return f"{columns_of_length} fill {found.shape.cluster} blocks, and two kernels are faster"
     return ""
 
 
 def choose(
     columns: Columns, residents: tuple[Choice, ...], problem: Problem
 ) -> OuterPersistentParams:
-    """The shape that takes the least time, as `_time` sees it."""
-    params = _best(columns, residents, problem)
-    assert params is not None, "misfit was not asked"
-    return params
-
-
-def _sizes(columns: Columns, problem: Problem) -> tuple[int, int]:
-    """(elements of a column, columns)."""
-    gone = math.prod(problem.size(a.extent) for a in columns.axes if a.is_reduction)
-    return gone, math.prod(problem.size(a.extent) for a in columns.axes if not a.is_reduction)
-
-
-def _best(
-    columns: Columns, residents: tuple[Choice, ...], problem: Problem
-) -> OuterPersistentParams | None:
-    length, width = _sizes(columns, problem)
-    best: tuple[tuple[float, ...], OuterPersistentParams] | None = None
-    vector = columns.run.vector(problem)
-    while vector:
-        for number, choice in enumerate(residents):
-            for late in (False, True) if columns.aside else (False,):
-                for block_x, block_y, unroll in _shapes(length, -(-width // vector)):
-                    even, whole = width % (block_x * vector) == 0, unroll * block_y == length
-                    thread = _Thread(columns, choice, vector, late, not (even and whole))
-                    blocks_per_sm = thread.blocks_per_sm(block_x * block_y, unroll)
-                    if not thread.fits(unroll) or not blocks_per_sm:
-                        continue
-                    if not _whole_sectors(columns, block_x * vector, width):
-                        continue
-                    threads = block_x * block_y
-                    time = _time(columns, block_x * vector, threads, blocks_per_sm, problem)
-                    merit = (time, number + late, -vector, unroll * block_y, block_x * block_y)
-                    if best is None or merit < best[0]:
-                        best = (
-                            merit,
-                            OuterPersistentParams(
-                                vector=vector,
-                                unroll=unroll,
-                                block_x=block_x,
-                                block_y=block_y,
-                                blocks_per_sm=blocks_per_sm,
-                                whole=whole,
-                                even=even,
-                                late=late,
-                                again=choice.again,
-                                vectorized=columns.run.vectorized(problem, vector),
-                            ),
-                        )
-        vector //= 2
-    return None if best is None else best[1]
-
-
-def _whole_sectors(columns: Columns, wide: int, width: int) -> bool:
-    return wide >= width or wide * columns.widest >= SECTOR_BYTES
-
-
-def _time(columns: Columns, wide: int, threads: int, blocks_per_sm: int, problem: Problem) -> float:
-    """Predicted microseconds where a block has so many columns and threads."""
-    length, width = _sizes(columns, problem)
-    sms = problem.target.sm_count
-    blocks = -(-width // wide)
-    at_once = min(blocks, blocks_per_sm * sms)
-    held = at_once / sms * length * wide * columns.loaded
-    piece = wide * columns.widest if wide < width else max(share for share, _ in PIECES)
-    share = next(share for least, share in PIECES if piece >= least)
-    moved = length * width * (columns.loaded + columns.stored) / BYTES_PER_US
-    rounds = -(-blocks // (blocks_per_sm * sms))
-    together = -(-at_once // sms)
-    warps = together * max(1, threads // 32)
-    busy = share * min(1.0, held / RESIDENT_BYTES) * min(1.0, warps / ENOUGH_WARPS)
-    return moved / busy + rounds * ROUND_US / together
-
-
-def _shapes(length: int, vectors: int) -> Iterator[tuple[int, int, int]]:
-    """(threads side by side, threads one below the other, accesses of each)."""
-    block_x = 1
-    while True:
-        for unroll in range(1, min(length, MOST_ELEMENTS) + 1):
-            block_y = -(-length // unroll)
-            lanes = max(1, 32 // block_x)
-            if block_y > 1:
-                block_y = lanes * -(-block_y // lanes)
-            if block_x * block_y <= MOST_BLOCK_THREADS:
-                yield block_x, block_y, -(-length // block_y)
-        if block_x >= min(vectors, 256):
-            return
-        block_x *= 2
+    """The shape that takes the least time, as `time_us` sees it."""
+    best = _best(columns, residents, problem)
+    assert best is not None, "misfit was not asked"
+    shape, work = best.shape, columns.work(problem)
+    return OuterPersistentParams(
+        vector=shape.vector,
+        unroll=shape.unroll,
+        cluster=shape.cluster,
+        block_x=shape.block_x,
+        block_y=shape.block_y,
+        blocks_per_sm=best.blocks_per_sm,
+        whole=shape.whole(work),
+        even=shape.even(work),
+        late=best.late,
+        again=best.again,
+        vectorized=columns.run.vectorized(problem, shape.vector),
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Thread:
-    """A thread's registers in one way to keep columns."""
+class _Found:
+    """A shape with a way to keep columns; the smaller `merit`, its time first, the better."""
 
-    columns: Columns
-    choice: Choice
-    vector: int
+    merit: tuple[float, ...]
+    shape: Shape
+    blocks_per_sm: int
     late: bool
-    guarded: bool
+    again: bool
 
-    def registers(self, unroll: int) -> int:
-        """What stays, results, a vector of floats being computed, and the rest.
 
-        Under predicates, the compiler keeps widened values as well.
-        """
-        size = self.choice.bytes_per_element(max(1, 4 // self.vector))
-        stay = -(-unroll * self.vector * size // 4)
-        beside = -(-self.vector * (self.choice.passing if self.late else self.columns.aside) // 4)
-        work = (2 + self.columns.sums) * self.vector + unroll // 2
-        again = AGAIN_REGISTERS if self.choice.again else 0
-        return (2 if self.guarded else 1) * stay + beside + work + again + FIXED_REGISTERS
+def _best(columns: Columns, residents: tuple[Choice, ...], problem: Problem) -> _Found | None:
+    """The fastest shape of one block, or of more where they gain enough by it."""
+    best: _Found | None = None
+    for cluster in CLUSTERS:
+        found = _fastest(columns, residents, problem, cluster)
+        if found is not None and (best is None or found.merit[0] < CLUSTER_GAIN * best.merit[0]):
+            best = found
+    return best
 
-    def fits(self, unroll: int) -> bool:
-        small = self.registers(unroll) <= MOST_REGISTERS
-        return small and unroll * self.vector <= MOST_ELEMENTS
 
-    def blocks_per_sm(self, threads: int, unroll: int) -> int:
-        """Blocks that a multiprocessor has registers for.
-
-        It hands them out 8 a thread, and each of its quarters has its own for a quarter of the
-        warps.
-        """
-        warp = 32 * 8 * -(-self.registers(unroll) // 8)
-        warps = 4 * (REGISTERS_PER_SM // 4 // warp)
-        return min(warps // -(-threads // 32), MOST_BLOCKS_PER_SM)
+def _fastest(
+    columns: Columns, residents: tuple[Choice, ...], problem: Problem, cluster: int
+) -> _Found | None:
+    work = columns.work(problem)
+    best: _Found | None = None
+    vector = columns.run.vector(problem)
+    while vector:
+        ways = [
+            (number + late, late, choice.again, size, aside, choice.passing)
+            for number, choice in enumerate(residents)
+            for size in [choice.bytes_per_element(max(1, 4 // vector))]
+            for late, aside in ((False, columns.aside), (True, 0))
+            if late or not choice.late
+        ]
+        for shape in shapes(work, vector, cluster):
+            for rank, late, again, size, beside, passing in ways:
+                needed = registers(work, shape, size, beside, passing, again=again)
+                blocks = blocks_per_sm(needed, shape.threads)
+                if needed > MOST_REGISTERS or not blocks:
+                    continue
+                covered = shape.unroll * shape.block_y
+                time = time_us(work, shape, blocks)
+                merit = (time, rank, -vector, covered, shape.threads)
+                if best is None or merit < best.merit:
+                    best = _Found(merit, shape, blocks, late, again)
+        vector //= 2
+    return best

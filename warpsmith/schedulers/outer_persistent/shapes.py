@@ -1,0 +1,201 @@
+"""Shapes of blocks that keep columns in registers: which there are, their registers, their time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+REGISTERS_PER_SM = 65536
+FIXED_REGISTERS = 18
+"""Registers for addresses and predicates, besides two for each element of a vector in work, one for
+each of its columns' results and one for two accesses. Found with NVRTC 13.0, as those below
+(tests/schedulers/test_outer_persistent_registers.py)."""
+
+AGAIN_REGISTERS = 24
+"""More of them where costly values are computed again, which the compiler does for several at
+once."""
+
+CLUSTER_REGISTERS = 12
+"""Registers of a thread for exchanges with other blocks, besides one for two accesses."""
+
+THREADS = (64, 128, 256, 512, 1024)
+MOST_BLOCKS_PER_SM = 16
+MOST_ELEMENTS = 256
+"""Elements of columns in one thread: all loops over them are unrolled."""
+
+FEW_ROWS = 16
+"""Columns of up to so many elements may be one thread's."""
+
+LEAST_ROWS = 128
+"""Elements of a column that a block of a cluster has at least."""
+
+SECTOR_BYTES = 32
+"""Bytes of a row that memory gives at least; narrower pieces would be read twice."""
+
+PIECES = ((128, 1.0), (64, 0.95), (SECTOR_BYTES, 0.85), (0, 0.5))
+"""Bytes of a row that a block reads, and what is left of the rate where it reads so few. An
+estimate: DRAM gives 64 bytes at once, and pages open for neighbours."""
+
+BYTES_PER_US = 4.28e6
+"""Copy rate of an H200 (measured 2026-11-21)."""
+
+RESIDENT_BYTES = 49152
+"""Bytes that a multiprocessor is to hold at once; see normalization/heuristic.py."""
+
+ENOUGH_WARPS = 16
+"""Warps of a multiprocessor from which on more of them hide no more."""
+
+MOST_HIDING = 2
+ROUND_US = 2.0
+"""What a block takes besides moving bytes: latencies of its loads, reductions and stores. An
+estimate, halved where two blocks or more share a multiprocessor."""
+
+APART_SHARE, APART_US = 0.93, 5.0
+"""What two kernels reach of the copy rate (docs/benchmarks.md), and what they take besides."""
+
+EXCHANGE_US = 0.5
+"""What exchanges add to that for each doubling of a cluster's blocks. An estimate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Sizes of a call, and bytes.
+
+    Attributes:
+        length: elements of a column.
+        width: columns.
+        loaded: bytes of inputs of full size, for each element.
+        stored: bytes of outputs of full size, for each element.
+        widest: bytes of the widest such element.
+        aside: bytes of inputs that lack what is reduced, for each column.
+        sums: how many reductions there are.
+        sms: multiprocessors.
+    """
+
+    length: int
+    width: int
+    loaded: int
+    stored: int
+    widest: int
+    aside: int
+    sums: int
+    sms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What blocks and threads take; see `OuterPersistentParams`."""
+
+    vector: int
+    unroll: int
+    cluster: int
+    block_x: int
+    block_y: int
+
+    @property
+    def threads(self) -> int:
+        return self.block_x * self.block_y
+
+    @property
+    def wide(self) -> int:
+        """Columns of a block."""
+        return self.block_x * self.vector
+
+    def even(self, work: Work) -> bool:
+        return work.width % self.wide == 0
+
+    def whole(self, work: Work) -> bool:
+        return self.cluster * self.unroll * self.block_y == work.length
+
+
+def shapes(work: Work, vector: int, cluster: int) -> Iterator[Shape]:
+    """Those whose pieces of rows are whole sectors, 256 bytes at most, where rows are as long.
+
+    Blocks have a number of threads that is usual, or one with which no access needs a predicate.
+    """
+    rows = -(-work.length // cluster)
+    if cluster > 1 and rows < LEAST_ROWS:
+        return
+    all_columns = 1 << max(0, -(-work.width // vector) - 1).bit_length()
+    narrow, wide = (max(1, size // (vector * work.widest)) for size in (SECTOR_BYTES, 256))
+    block_x = min(narrow, all_columns)
+    while block_x <= min(wide, all_columns, THREADS[-1]):
+        for block_y in sorted(_heights(rows, block_x)):
+            unroll = -(-rows // block_y)
+            if unroll * vector <= MOST_ELEMENTS:
+                yield Shape(
+                    vector=vector, unroll=unroll, cluster=cluster, block_x=block_x, block_y=block_y
+                )
+        block_x *= 2
+
+
+def _heights(rows: int, block_x: int) -> set[int]:
+    """Threads one below the other: whole warps, or one thread alone."""
+    lanes = max(1, 32 // block_x)
+    most = lanes * -(-rows // lanes)
+    usual = {min(most, threads // block_x) for threads in THREADS if threads >= lanes * block_x}
+    exact = {
+        rows // unroll
+        for unroll in range(1, min(rows, MOST_ELEMENTS) + 1)
+        if rows % unroll == 0 and rows // unroll % lanes == 0
+    }
+    alone = {1} if rows <= FEW_ROWS else set()
+    return {height for height in usual | exact | alone if height * block_x <= THREADS[-1]}
+
+
+def time_us(work: Work, shape: Shape, blocks_per_sm: int) -> float:
+    """Predicted time: bytes over the rate that pieces so wide and multiprocessors so full reach,
+    and what each round of blocks waits.
+    """
+    blocks = shape.cluster * -(-work.width // shape.wide)
+    at_once = min(blocks, blocks_per_sm * work.sms)
+    together = -(-at_once // work.sms)
+    held = at_once / work.sms * work.length * shape.wide * work.loaded / shape.cluster
+    piece = shape.wide * work.widest if shape.wide < work.width else PIECES[0][0]
+    share = next(share for least, share in PIECES if piece >= least)
+    warps = together * max(1, shape.threads // 32)
+    busy = share * min(1.0, held / RESIDENT_BYTES) * min(1.0, warps / ENOUGH_WARPS)
+    moved = work.length * work.width * (work.loaded + work.stored) / BYTES_PER_US
+    rounds = -(-blocks // (blocks_per_sm * work.sms))
+    wait = ROUND_US + EXCHANGE_US * math.log2(shape.cluster)
+    return moved / busy + rounds * wait / min(together, MOST_HIDING)
+
+
+def time_apart_us(work: Work) -> float:
+    """Predicted time of a kernel that reduces and one that reads everything again."""
+    moved = work.length * work.width * (2 * work.loaded + work.stored)
+    return moved / (APART_SHARE * BYTES_PER_US) + APART_US
+
+
+def registers(
+    work: Work, shape: Shape, size: int, beside: int, passing: int, *, again: bool
+) -> int:
+    """Of a thread: what stays, results, a vector of floats being computed, and the rest.
+
+    Under predicates, the compiler keeps widened values as well.
+
+    Args:
+        size: bytes that each element stays in.
+        beside: bytes of other inputs that are there at the same time, for each column.
+        passing: bytes of late inputs along the columns, for each access; the compiler loads them
+            early all the same.
+        again: costly values are computed again.
+    """
+    stay = -(-shape.unroll * shape.vector * size // 4)
+    guarded = not (shape.even(work) and shape.whole(work))
+    work_on = (2 + work.sums) * shape.vector + -(-shape.vector * beside // 4) + shape.unroll // 2
+    special = shape.unroll * passing // 2 + (AGAIN_REGISTERS if again else 0)
+    if shape.cluster > 1:
+        special += CLUSTER_REGISTERS + shape.unroll // 2
+    return (2 if guarded else 1) * stay + work_on + special + FIXED_REGISTERS
+
+
+def blocks_per_sm(registers_each: int, threads: int) -> int:
+    """Blocks that a multiprocessor has registers for.
+
+    It hands them out 8 a thread, and each of its quarters has its own for a quarter of the warps.
+    """
+    warp = 32 * 8 * -(-registers_each // 8)
+    warps = 4 * (REGISTERS_PER_SM // 4 // warp)
+    return min(warps // -(-threads // 32), MOST_BLOCKS_PER_SM)
