@@ -141,7 +141,7 @@ def misfit(columns: Columns, residents: tuple[Choice, ...], problem: Problem) ->
     found = _best(columns, residents, problem)
     if found is None:
         return f"{columns_of_length} do not fit in the registers of {CLUSTERS[-1]} blocks"
-    if found.merit[0] > time_apart_us(work):
+    if found.shape.cluster > 1 and found.merit[0] > time_apart_us(work):
         return f"{columns_of_length} fill {found.shape.cluster} blocks, and two kernels are faster"
     return ""
 

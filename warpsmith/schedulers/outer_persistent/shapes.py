@@ -155,7 +155,7 @@ def time_us(work: Work, shape: Shape, blocks_per_sm: int) -> float:
     piece = shape.wide * work.widest if shape.wide < work.width else PIECES[0][0]
     share = next(share for least, share in PIECES if piece >= least)
     warps = together * max(1, shape.threads // 32)
-    busy = share * min(1.0, held / RESIDENT_BYTES) * min(1.0, warps / ENOUGH_WARPS)
+    busy = share * min(1.0, held / RESIDENT_BYTES, warps / ENOUGH_WARPS)
     moved = work.length * work.width * (work.loaded + work.stored) / BYTES_PER_US
     rounds = -(-blocks // (blocks_per_sm * work.sms))
     wait = ROUND_US + EXCHANGE_US * math.log2(shape.cluster)
