@@ -169,9 +169,8 @@ def _norm(
         or (bias is not None and bias.requires_grad)
         or (residual is not None and residual.requires_grad)
     ):
-        results = gradients.Norm.apply(
-            x, residual, weight, bias, seed, dims, eps, centered, out, dropped
-        )
+        how = dims, eps, centered, out, dropped
+        results = gradients.Norm.apply(x, residual, weight, bias, seed, how)
         return (results, None) if residual is None else results
     direct = calls.norm(x, residual, weight, bias, seed, dims, eps, centered, out, dropped, False)
     return direct[0], None if residual is None else direct[1]
@@ -204,7 +203,7 @@ def _autocast(x: Tensor) -> torch.dtype:
     return x.dtype
 
 
-_PLAIN = {Tensor, torch.nn.Parameter, type(None)}
+_PLAIN = frozenset({Tensor, torch.nn.Parameter, type(None)})
 
 
 def _is_traced(

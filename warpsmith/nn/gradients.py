@@ -80,14 +80,13 @@ class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analy
         weight: Tensor | None,
         bias: Tensor | None,
         seed: Tensor | None,
-        dims: int,
-        eps: float,
-        centered: bool,
-        out: torch.dtype,
-        dropped: float,
+        how: tuple[int, float, bool, torch.dtype, float],
     ) -> Any:
-        """The normalized tensor, and `x + residual` where there is a residual."""
-        inputs = x, residual, weight, bias, seed, dims, eps, centered, out, dropped
+        """The normalized tensor, and `x + residual` where there is a residual.
+
+        `how` are the arguments of `calls.norm` that are no tensors, in one: each costs the host.
+        """
+        inputs = x, residual, weight, bias, seed, *how
         y, *rest = calls.norm(*inputs, True)
         total = None if residual is None else rest.pop(0)
         scale = rest.pop()
@@ -96,7 +95,7 @@ class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analy
 
     @staticmethod
     def backward(ctx: Any, dy: Any, dtotal: Any = None) -> Any:
-        return *norm_gradients(_runner("norm"), ctx, dy, dtotal), *(None,) * 6
+        return *norm_gradients(_runner("norm"), ctx, dy, dtotal), None, None
 
 
 class Softmax(torch.autograd.Function):  # type: ignore[misc]  # torch is not analysed
