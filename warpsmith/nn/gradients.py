@@ -1,7 +1,7 @@
 """Gradients of norms and softmaxes, from what their forward call saved.
 
 The same for both ways that autograd comes here: through operators of torch, and in eager mode
-through `torch.autograd.Function`, which costs the host a third of the time.
+through `torch.autograd.Function`, which costs the host a fraction of the time.
 """
 
 from __future__ import annotations
