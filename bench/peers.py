@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import Any, Literal
 
-from bench import rings, roles
+from bench import rings, roles, strategies
 from bench.problem import Builder, Problem, Tensors
 
 Peers = Literal["auto", "none", "fast"]
@@ -41,6 +41,8 @@ def contenders(problem: Problem, peers: Peers) -> dict[str, Builder]:
         return rings.choices(problem)
     if problem.suite == roles.SUITE:
         return roles.choices(problem)
+    if problem.suite == strategies.SUITE:
+        return strategies.choices(problem)
     chosen: dict[str, Builder] = {"warpsmith": _warpsmith(problem)}
     if peers == "none":
         return chosen

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import batch_norm, matmul, norm_backward, norms, pointwise, reduction, rings, roles
+from bench import (
+    batch_norm,
+    matmul,
+    norm_backward,
+    norms,
+    pointwise,
+    reduction,
+    rings,
+    roles,
+    strategies,
+)
 from bench.measure import ContextLost, Setting, measure, setting_here
 from bench.peers import Peers
 from bench.problem import Problem
@@ -29,6 +39,7 @@ SUITES = (
     "matmul",
     "rings",
     "roles",
+    "strategies",
     "compile",
     "host",
     "protocol",
@@ -47,6 +58,7 @@ _PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "matmul": matmul.problems,
     "rings": rings.problems,
     "roles": roles.problems,
+    "strategies": strategies.problems,
 }
 
 

@@ -52,6 +52,9 @@ def tables(rows: Sequence[Row]) -> list[Table]:
         if suite == "roles":
             made += _grids(of_suite)
             continue
+        if suite == "strategies":
+            made.append(_regrets(suite, of_suite))
+            continue
         if any(row.ceiling_us is not None for row in of_suite):
             for dtype in dict.fromkeys(row.dtype for row in of_suite):
                 made.append(_sizes(suite, dtype, [r for r in of_suite if r.dtype == dtype]))
@@ -96,6 +99,31 @@ def speedup(rows: Iterable[Row]) -> float | None:
     if peer is None or ours is None or peer.us is None or ours.us is None:
         return None
     return peer.us / ours.us
+
+
+NEAR = 1.03
+"""Of two times, the longer over the shorter, up to which it does not matter which was chosen."""
+
+
+def _regrets(suite: str, rows: Sequence[Row]) -> Table:
+    """How much longer the automatic choice takes than the better strategy."""
+    lines = []
+    for problem in dict.fromkeys(row.problem for row in rows):
+        for dtype in dict.fromkeys(row.dtype for row in rows):
+            groups = by_size(r for r in rows if (r.problem, r.dtype) == (problem, dtype))
+            both = [g for g in groups.values() if sum(r.us is not None for r in g) == 3]
+            regrets = [1 / ratio for group in both if (ratio := speedup(group)) is not None]
+            if regrets:
+                near = sum(regret <= NEAR for regret in regrets) / len(regrets)
+                worst = f"{100 * (max(regrets) - 1):.1f}"
+                mean = f"{100 * ((geomean(regrets) or 1) - 1):.1f}"
+                name = f"{problem} {dtype}"
+                lines.append((name, str(len(regrets)), f"{100 * near:.0f}", mean, worst))
+    return Table(
+        f"{suite}: what the automatic choice takes longer than the better strategy",
+        ("problem", "sizes with both", "% within 3 %", "mean %", "worst %"),
+        tuple(lines),
+    )
 
 
 def _sizes(suite: str, dtype: str, rows: Sequence[Row]) -> Table:

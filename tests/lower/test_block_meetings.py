@@ -62,12 +62,14 @@ def reduces(kernel: Kernel) -> list[Reduce]:
 
 def test_sums_that_do_not_wait_for_each_other_are_one() -> None:
     (joined,) = reduces(kernel_of(apart))
-    assert joined.elements == 2
+    first, second = reduces(kernel_of(in_turn))
+    assert joined.elements == first.elements + second.elements
 
 
 @pytest.mark.parametrize("program", [in_turn, of_two_kinds])
 def test_others_stay_apart(program: Program) -> None:
-    assert [r.elements for r in reduces(kernel_of(program))] == [1, 1]
+    first, second = reduces(kernel_of(program))
+    assert first.elements == second.elements
 
 
 @pytest.mark.parametrize("program", [apart, in_turn, of_two_kinds, once])

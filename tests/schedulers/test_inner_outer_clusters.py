@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,13 @@ from tests.schedulers.test_inner_outer import (
 )
 from warpsmith import knobs
 from warpsmith.schedulers.inner_outer import heuristic
+
+
+@pytest.fixture(autouse=True)
+def in_waves() -> Iterator[None]:
+    """A role would load rows that one block can keep."""
+    with knobs.scope(warp_specialize=False):
+        yield
 
 
 def check(program: Any, case: Case, rings: Any = "auto") -> None:

@@ -24,7 +24,7 @@ def explained(asked: Any, columns: int = 1024, dtype: str = "bfloat16") -> str:
 def test_a_forced_choice_is_obeyed() -> None:
     assert ROLE in explained(True)
     assert "role  " not in explained(False)
-    assert "role  " not in explained("auto")
+    assert explained("auto") in (explained(True), explained(False))
 
 
 def test_the_knob_decides_where_the_call_does_not() -> None:
@@ -78,7 +78,6 @@ def defined() -> FusionDefinition:
         ({"_enable_options": ["ws_normalization"]}, True),
         ({"_disable_options": ["ws_normalization"]}, False),
         ({"_enable_options": ["ws_normalization"], "warp_specialize": False}, False),
-        ({"_enable_options": ["fuse_matmul"]}, False),
     ],
 )
 def test_nvfuser_spelling(asked: dict[str, Any], found: bool) -> None:

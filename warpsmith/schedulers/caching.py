@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from warpsmith.ir import integers
 from warpsmith.ir.exprs import Pointwise, Welford
 from warpsmith.ir.fusion import Fusion, Output
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after, cache_before
 from warpsmith.schedulers.pointwise.can import uses_agree
+from warpsmith.schedulers.problem import Problem
+
+STREAMING_BYTES = 75_000_000
+"""Up to so many bytes, loads that leave no copy in L1 are 2 % faster where the L2 holds somebody
+else's writes, and as fast where it does not. Beyond, they are slower either way: a norm that moves
+537 MB takes 4 % longer with them, a softmax's gradient of 805 MB 10 % (one H200, 2026-11-21;
+docs/lessons/pointwise.md, norms.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +76,13 @@ def _detach(fusion: Fusion, output: TensorView) -> TensorView:
     fusion.insert_after(output.definition, Pointwise("set", (output,), copy))
     fusion.outputs = [Output(copy, o.alias_of) if o.value is output else o for o in fusion.outputs]
     return copy
+
+
+def past_l1(caches: tuple[Cached, ...], problem: Problem) -> bool:
+    """Whether loads of what is read once are to leave no copy in L1."""
+    moved = sum(
+        problem.size(integers.mul(*(axis.extent for axis in cached.memory.shape_axes)))
+        * cached.memory.dtype.size
+        for cached in caches
+    )
+    return moved <= STREAMING_BYTES

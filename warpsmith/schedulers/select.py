@@ -21,11 +21,11 @@ from warpsmith.schedulers import (
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.inner_outer import apply as rows_and_columns_apply
 from warpsmith.schedulers.inner_outer import can as rows_and_columns_can
-from warpsmith.schedulers.inner_outer import heuristic as rows_and_columns_heuristic
+from warpsmith.schedulers.inner_outer import rows as rows_and_columns
 from warpsmith.schedulers.inner_outer import specialized as rows_and_columns_specialized
 from warpsmith.schedulers.inner_outer import strategy as rows_and_columns_strategy
 from warpsmith.schedulers.inner_outer.columns import BLOCKS, partial_sums, rows_alone
-from warpsmith.schedulers.inner_outer.heuristic import InnerOuterParams
+from warpsmith.schedulers.inner_outer.rows import InnerOuterParams
 from warpsmith.schedulers.matmul import apply as matmul_apply
 from warpsmith.schedulers.matmul import can as matmul_can
 from warpsmith.schedulers.matmul import heuristic as matmul_heuristic
@@ -124,10 +124,10 @@ class Candidate:
             return {}
         rows = self._rows()
         params = rows_and_columns_strategy.choose(rows, self.residents, problem)
-        return {BLOCKS: rows_and_columns_heuristic.blocks(rows, params, problem)}
+        return {BLOCKS: rows_and_columns.blocks(rows, params, problem)}
 
-    def _rows(self) -> rows_and_columns_heuristic.Rows:
-        return rows_and_columns_heuristic.rows_of(self.fusion, self.domains, self.caches)
+    def _rows(self) -> rows_and_columns.Rows:
+        return rows_and_columns.rows_of(self.fusion, self.domains, self.caches)
 
     def _columns(self) -> columns_heuristic.Columns:
         return columns_heuristic.columns_of(self.fusion, self.domains, self.caches)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -43,6 +43,13 @@ running sums as well, in the same measurements."""
 
 MOST_BLOCKS_PER_SM = 2
 GROUPS = range(1, 9)
+FEW_GROUPS = (1, 2, 3, 4)
+MOST_KEPT = 2
+"""Rows of a group in one turn: one reduction serves both."""
+
+EASY_SHARE = 0.92
+"""Of the registers that a thread is launched with: compilers that have no more than are needed put
+loads behind one another, and kernels took up to 30 % longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +88,7 @@ class Shape:
     reread: bool
     weights_in_shared: bool
     joined: bool
+    kept_unroll: int = 1
 
     def whole(self, rows: Streamed) -> bool:
         """Whether the threads' vectors are exactly a row's, so that none needs a predicate."""
@@ -108,6 +116,43 @@ def shape_of(rows: Streamed) -> Shape | None:
     return max(found, key=lambda each: each[0])[1] if found else None
 
 
+def fastest(rows: Streamed, time: Callable[[Shape], float]) -> Shape | None:
+    """That which takes the least time by a model, in microseconds, of those whose registers are not
+    scarce; where there is none, that with most warps at work.
+    """
+    best: tuple[float, Shape] | None = None
+    kept = range(1, MOST_KEPT + 1)
+    blocks = range(1, MOST_BLOCKS_PER_SM + 1)
+    for (block_x, unroll), each, groups, blocks_per_sm in product(
+        _threads(rows), kept, FEW_GROUPS, blocks
+    ):
+        exact = block_x * unroll * rows.vector == rows.length
+        room = EASY_SHARE * registers_at_launch(groups * block_x, blocks_per_sm)
+        room -= 0 if exact else PREDICATE_REGISTERS
+        joined = rows.summed > 0 and groups > 1
+        for form in _forms(rows, unroll, each):
+            stages = _stages(rows, each, groups, blocks_per_sm, form, joined=joined, ahead=0)
+            if stages < 2 or form.registers > room:
+                continue
+            shape = Shape(
+                unroll=unroll,
+                block_x=block_x,
+                groups=groups,
+                blocks_per_sm=blocks_per_sm,
+                stages=stages,
+                again=form.again,
+                reread=form.reread,
+                weights_in_shared=form.weights_in_shared,
+                joined=joined,
+                kept_unroll=each,
+            )
+            found = time(shape)
+            if best is None or found < best[0]:
+                best = found, shape
+            break  # later forms have more instructions
+    return shape_of(rows) if best is None else best[1]
+
+
 def _merit(rows: Streamed, shape: Shape, form: _Form) -> tuple[float, ...]:
     groups = shape.groups * shape.blocks_per_sm
     enough = SUMMING_WARPS if rows.summed else ENOUGH_WARPS
@@ -131,8 +176,8 @@ def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
         joins = (True, False) if rows.summed and groups > 1 else (False,)
         exact = block_x * unroll * rows.vector == rows.length
         room = registers_left(groups * block_x, each) - (0 if exact else PREDICATE_REGISTERS)
-        for form, joined in product(_forms(rows, unroll), joins):
-            stages = _stages(rows, groups, each, form, joined=joined)
+        for form, joined in product(_forms(rows, unroll, 1), joins):
+            stages = _stages(rows, 1, groups, each, form, joined=joined, ahead=1)
             if stages > 1 and form.registers <= room:
                 yield (
                     form,
@@ -148,6 +193,14 @@ def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
                         joined=joined,
                     ),
                 )
+
+
+def registers_at_launch(compute: int, blocks: int) -> int:
+    """Registers that each thread of a block is launched with; 0 where it has too many threads."""
+    threads = LOAD_THREADS + -(-compute // LOAD_THREADS) * LOAD_THREADS
+    if threads > MOST_BLOCK_THREADS:
+        return 0
+    return min(255, REGISTERS_PER_SM // (blocks * threads) // 8 * 8)
 
 
 def registers_left(compute: int, blocks: int) -> int:
@@ -180,32 +233,40 @@ class _Form:
     kept: int
 
 
-def _forms(rows: Streamed, unroll: int) -> Iterator[_Form]:
-    """The ways, for threads of so many accesses of a row: those of fewest instructions first."""
+def _forms(rows: Streamed, unroll: int, kept: int) -> Iterator[_Form]:
+    """The ways, for threads of so many accesses of each of the rows that they keep: those of fewest
+    instructions first.
+    """
     first = next(choice for choice in rows.residents if not choice.late)
     weights = max((choice.passing for choice in rows.residents), default=0)
     stay = first.bytes_per_element(max(1, 4 // rows.vector))
     for order, (reread, shared) in enumerate(((False, False), (True, False), (True, True))):
         if shared and not weights:
             return
-        held = max(0, stay - (rows.loaded if reread else 0) - (weights if shared else 0))
+        in_slots = kept * rows.loaded if reread else 0
+        held = stay + (kept - 1) * rows.loaded - in_slots - (weights if shared else 0)
         elements = unroll * rows.vector
-        needed = -(-elements * (held + rows.summed) // 4) + 2 * rows.vector + FIXED_REGISTERS
+        needed = (
+            -(-elements * (max(0, held) + rows.summed) // 4) + 2 * rows.vector + FIXED_REGISTERS
+        )
         if not reread:
-            needed += max(0, elements - NARROW_ELEMENTS)
+            needed += max(0, kept * elements - NARROW_ELEMENTS)
         yield _Form(order, reread, shared, first.again, needed, weights if shared else 0)
 
 
-def _stages(rows: Streamed, groups: int, blocks: int, form: _Form, *, joined: bool) -> int:
+def _stages(
+    rows: Streamed, kept: int, groups: int, blocks: int, form: _Form, *, joined: bool, ahead: int
+) -> int:
     """Slots of a block: a multiple of the groups, enough to have memory busy, as many as fit.
 
-    Sums are joined in shared memory.
+    Each holds `kept` rows, and `ahead` are there besides those of RING_BYTES. Sums are joined in
+    shared memory.
     """
-    slot = rows.length * rows.loaded
+    slot = kept * rows.length * rows.loaded
     sums = rows.summed * groups if joined else 0
     room = SHARED_PER_SM // blocks - SHARED_FIXED - rows.length * (form.kept + sums)
-    wanted = 1 + -(-RING_BYTES // (blocks * slot))
-    return min(-(-max(2, wanted) // groups), room // slot // groups) * groups
+    wanted = max(2, ahead + -(-RING_BYTES // (blocks * slot)))
+    return min(-(-wanted // groups), room // slot // groups) * groups
 
 
 def _threads(rows: Streamed) -> Iterator[tuple[int, int]]:

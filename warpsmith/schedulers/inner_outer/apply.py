@@ -17,7 +17,7 @@ from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import merge, parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_outer.columns import BLOCKS, partial_sums, rows_alone
-from warpsmith.schedulers.inner_outer.heuristic import InnerOuterParams, Rows, row_sums, rows_of
+from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, row_sums, rows_of
 from warpsmith.schedulers.normalization.resident import compute_again, shared_loads
 from warpsmith.schedulers.tiles import (
     copies_of,

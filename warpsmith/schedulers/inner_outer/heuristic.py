@@ -1,22 +1,21 @@
-"""Choice of threads a row, vectors a thread, rows a block and blocks beside sums of columns."""
+"""Choice of threads a row, rows of a turn and blocks where rows go in waves beside column sums."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from operator import itemgetter
 
-from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap, Group
-from warpsmith.ir.tensor import TensorView
-from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.inner_outer.columns import partial_sums
-from warpsmith.schedulers.layout import InnerRun, find_inner_run, unfit_for_copies
+from warpsmith.schedulers.inner_outer.predict import predicted
+from warpsmith.schedulers.inner_outer.rows import (
+    InnerOuterParams,
+    Rows,
+    length_of,
+    unfit_for_tiles,
+)
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reduction.can import reductions
-from warpsmith.schedulers.reduction.heuristic import memory_ordered
 
 REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 272
@@ -27,10 +26,19 @@ FIXED_REGISTERS = 30
 
 MOST_BLOCK_THREADS = 1024
 BLOCK_THREADS = 384
-"""Threads of a block that has several short rows, at most."""
+"""Threads of a block that has several short rows, at most, where they load rows themselves."""
 
-MOST_BLOCKS_PER_SM = 2
+SIDE_THREADS = 512
+"""The same where rows are loaded ahead: a thread then has enough of a row to be busy alone."""
+
+MOST_BLOCKS_PER_SM = 3
 """Each block leaves a row of partial sums, which is written and read again."""
+
+MOST_BLOCKS_OF_THREADS = 2
+"""The same where threads load rows themselves."""
+
+MOST_KEPT = 2
+"""Rows of a thread in one turn: one reduction across the block serves both."""
 
 ENOUGH_BYTES = 49152
 """Bytes of rows that a multiprocessor is to hold at once, some of which are being loaded."""
@@ -38,8 +46,11 @@ ENOUGH_BYTES = 49152
 ENOUGH_WARPS = 16
 """Warps of a multiprocessor from which on more of them hide no more."""
 
-RING_BYTES = 98304
-"""Bytes of rows that a multiprocessor's rings are to hold beside those in work."""
+RING_BYTES = 65536
+"""Bytes of rows that a multiprocessor's rings are to hold. With more on their way memory is slower:
+the median of 40 kernels with three to five slots of 32 KB took 1.6 % longer than with two."""
+
+_SIDES = tuple(1 << power for power in range(9))
 
 RING_ROW_BYTES = 1024
 """Rows of fewer bytes are loaded by the threads: one thread asks for each of them apart."""
@@ -51,118 +62,8 @@ SHARED_FIXED = 3072
 CLUSTERS = (1, 2, 4, 8, 16)
 """Blocks over which a row may be spread."""
 
-CLUSTERED_SMS = 128
-"""Multiprocessors of an H200 on which clusters of four blocks and more run: they come in groups of
-16 and 18, and a cluster lies in one group."""
-
 MOST_ELEMENTS = 64
 """Elements of a row in one thread: all loops over them are unrolled."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InnerOuterParams:
-    """A schedule whose rows stay in registers while blocks go round them and sum the columns.
-
-    Attributes:
-        vector: adjacent elements per thread and access.
-        unroll: accesses of a row and input per thread, all issued before the first use.
-        block_x: threads of a block that a row has.
-        block_y: rows that a block has at a time.
-        blocks_per_sm: blocks that a multiprocessor holds at once.
-        whole: the threads' vectors are exactly the row's, so that none needs a predicate.
-        late: inputs that all rows share are loaded for each row again, from the caches.
-        again: costly values are computed again, where that takes fewer registers than to keep them.
-        vectorized: names of the global tensors accessed in vectors.
-        ring: slots through which rows are loaded ahead; 0 where threads load for themselves.
-        warp_specialize: a role loads rows into the ring, and block_y are groups that take turns.
-        kept_unroll: rows of a turn in a thread, which are reduced together.
-        reread: rows are read from their slot again for each stage, not kept in registers.
-        weights_in_shared: what all rows share stays in shared memory, not in registers.
-        cluster: blocks that share a row; 1 where it is one block's.
-        joined: the sums of groups that take turns are added before the block leaves them.
-        row: elements of a row, of which all are copied at once, where threads have not exactly
-            these; else 0.
-    """
-
-    vector: int
-    unroll: int
-    block_x: int
-    block_y: int
-    blocks_per_sm: int
-    whole: bool
-    late: bool
-    again: bool
-    vectorized: tuple[str, ...]
-    ring: int = 0
-    warp_specialize: bool = False
-    kept_unroll: int = 1
-    reread: bool = False
-    weights_in_shared: bool = False
-    cluster: int = 1
-    joined: bool = False
-    row: int = 0
-
-    @property
-    def apart(self) -> bool:
-        """Whether each group of a block leaves sums of its own."""
-        return self.warp_specialize and not self.joined
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """What a fusion says of its rows.
-
-    Attributes:
-        axes: the dimensions in memory order, those of a row last.
-        run: the fastest of them, which a vector may walk.
-        full: the copies that have an element for each one of the rows.
-        loaded: bytes of inputs of full size, for each element of a row.
-        summed: bytes of running sums, for each column.
-    """
-
-    axes: tuple[IterDomain, ...]
-    run: InnerRun
-    full: tuple[Cached, ...]
-    loaded: int
-    summed: int
-
-
-def row_sums(fusion: Fusion) -> tuple[TensorView, ...]:
-    """The reductions of rows."""
-    columns = set(map(id, partial_sums(fusion)))
-    return tuple(t for t in reductions(fusion) if id(t) not in columns)
-
-
-def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> Rows:
-    """Of a fusion with caches whose sums of columns are cut."""
-    axes = memory_ordered(domains, row_sums(fusion)[0], caches)
-    start = len(axes)
-    while start and axes[start - 1].is_reduction:
-        start -= 1
-    whole = _groups(domains, axes)
-    full = tuple(c for c in caches if _groups(domains, c.copy.shape_axes) == whole)
-    return Rows(
-        axes=axes,
-        run=find_inner_run(domains, axes[start:], caches),
-        full=full,
-        loaded=sum(cached.memory.dtype.size for cached in full if cached.load),
-        summed=sum(tensor.dtype.size for tensor in partial_sums(fusion)),
-    )
-
-
-def _groups(domains: DomainMap, axes: Iterable[IterDomain]) -> set[Group]:
-    return {domains.group(axis) for axis in axes if not axis.is_broadcast}
-
-
-def unfit_for_tiles(rows: Rows, problem: Problem, least: int = 16, blocks: int = 1) -> str:
-    """Why the TMA unit cannot bring rows, in copies of `least` bytes or more; empty where it can.
-
-    `blocks` have a part of each row.
-    """
-    if rows.run.start:
-        return "rows lie in several pieces"
-    loads = [cached for cached in rows.full if cached.load]
-    return unfit_for_copies(loads, length_of(rows, problem) // blocks, problem, least)
 
 
 def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
@@ -179,52 +80,37 @@ def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
 
 
 def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams:
-    """Everything follows from the row's length; a new row count changes the blocks alone."""
+    """Everything follows from the row's length, and from whether there are few rows; else a new row
+    count changes the blocks alone.
+    """
     found = _best(rows, residents, problem)
     assert found is not None, "misfit was not asked"
-    return (
-        found
-        if no_ring(rows, found, problem)
-        else replace(found, ring=_slots(rows, found, problem))
-    )
+    return found
 
 
 def no_ring(rows: Rows, params: InnerOuterParams, problem: Problem) -> str:
     """Why rows are not loaded ahead through shared memory; empty where they are."""
+    if params.ring:
+        return ""
+    reason = _no_tiles(rows, problem, params.cluster)
+    if reason or params.whole:
+        return reason or "two slots do not fit in shared memory"
+    return "rows are not exactly the threads' vectors"
+
+
+def _no_tiles(rows: Rows, problem: Problem, cluster: int) -> str:
+    """Why the TMA unit is not to bring rows; empty where it is."""
     if problem.rings == "never":
         return "the knob `rings` says never"
-    if not params.whole:
-        return "rows are not exactly the threads' vectors"
     least = 16 if problem.rings == "prefer" else RING_ROW_BYTES
-    reason = unfit_for_tiles(rows, problem, least, params.cluster)
-    if reason:
-        return reason
-    if _slots(rows, params, problem) < 2:
-        return "two slots do not fit in shared memory"
-    return ""
+    return unfit_for_tiles(rows, problem, least, cluster)
 
 
-def _slots(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
-    """Slots of a block's ring: enough to have memory busy, as many as fit."""
-    slot = params.block_y * (length_of(rows, problem) // params.cluster) * rows.loaded
-    elements = params.block_x * params.unroll * params.vector
-    sums = _shared_sums(rows, elements, params.block_y)
-    room = SHARED_PER_SM // params.blocks_per_sm - SHARED_FIXED - sums
-    wanted = 1 + -(-RING_BYTES // (params.blocks_per_sm * slot))
-    return min(max(2, wanted), room // slot)
-
-
-def blocks(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
-    """Blocks, or clusters, that go round the rows: all that run at once, unless there are fewer
-    rows.
-    """
-    kept = math.prod(problem.size(axis.extent) for axis in rows.axes if not axis.is_reduction)
-    multiprocessors = problem.target.sm_count
-    if params.cluster > 2:
-        multiprocessors = min(multiprocessors, CLUSTERED_SMS)
-    wanted = max(1, params.blocks_per_sm * multiprocessors // params.cluster)
-    count = max(1, min(wanted, -(-kept // (params.block_y * params.kept_unroll))))
-    return count * params.block_y if params.apart else count
+def _slots(rows: Rows, length: int, at_once: int, blocks: int, sums: int) -> int:
+    """Slots of a block's ring, for its part of so many rows: enough, or as many as fit."""
+    slot = at_once * length * rows.loaded
+    room = SHARED_PER_SM // blocks - SHARED_FIXED - sums
+    return min(max(2, -(-RING_BYTES // (blocks * slot))), room // slot)
 
 
 def _shared_sums(rows: Rows, elements: int, block_y: int) -> int:
@@ -233,19 +119,74 @@ def _shared_sums(rows: Rows, elements: int, block_y: int) -> int:
 
 
 def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
-    """A row in as few blocks as can keep it."""
+    """A row in as few blocks as can keep it, loaded ahead if it can be."""
     for cluster in CLUSTERS:
-        found = _spread(rows, residents, problem, cluster)
+        found = None
+        if not _no_tiles(rows, problem, cluster):
+            found = _loaded_ahead(rows, residents, problem, cluster)
+        found = found or _spread(rows, residents, problem, cluster)
         if found is not None:
             return found
     return None
 
 
+def _loaded_ahead(
+    rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int
+) -> InnerOuterParams | None:
+    """The way that is predicted to take the least time."""
+    vector = rows.run.vector(problem)
+    length, rest = divmod(length_of(rows, problem), cluster)
+    if rest or length % vector:
+        return None
+    shapes = [(x, u) for x, u in _shapes(length // vector) if x * u * vector == length]
+    for choice in residents:
+        found: list[tuple[float, InnerOuterParams]] = []
+        for (block_x, unroll), side, kept in product(shapes, _SIDES, range(1, MOST_KEPT + 1)):
+            threads = block_x * side
+            if threads > (SIDE_THREADS if side > 1 else MOST_BLOCK_THREADS) or threads % 128:
+                continue
+            size = choice.bytes_per_element(max(1, 4 // vector)) + (kept - 1) * rows.loaded
+            row = _Row(vector, unroll, size + rows.summed, choice.passing)
+            if not row.fits:
+                continue
+            for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
+                sums = _shared_sums(rows, length, side)
+                slots = _slots(rows, length, side * kept, blocks, sums)
+                if row.registers > registers_of(blocks * threads) or slots < 2:
+                    break
+                params = InnerOuterParams(
+                    vector=vector,
+                    unroll=unroll,
+                    block_x=block_x,
+                    block_y=side,
+                    blocks_per_sm=blocks,
+                    whole=True,
+                    late=choice.late,
+                    again=choice.again,
+                    vectorized=rows.run.vectorized(problem, vector),
+                    ring=slots,
+                    kept_unroll=kept,
+                    cluster=cluster,
+                )
+                found.append((predicted(rows, params, problem), params))
+        if found:  # what comes later loads or computes again
+            return min(found, key=itemgetter(0))[1]
+    return None
+
+
+def registers_of(threads: int) -> int:
+    """Registers that a thread may need by this module's count where a multiprocessor holds so many
+    threads: it hands them out 8 a thread.
+    """
+    each = min(255, REGISTERS_PER_SM // threads // 8 * 8)
+    return each * MOST_REGISTERS // 255
+
+
 def _spread(
     rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int
 ) -> InnerOuterParams | None:
-    """The first way to keep a row in so many blocks that has enough in flight, else the one that
-    has most.
+    """Where threads load rows: the first way to keep a row in so many blocks that has enough in
+    flight, else the one that has most.
     """
     vector, whole = rows.run.vector(problem), length_of(rows, problem)
     length = -(-whole // (cluster * vector)) * vector
@@ -288,11 +229,6 @@ def _spread(
     return None if best is None else best[1]
 
 
-def length_of(rows: Rows, problem: Problem) -> int:
-    """Elements of a row."""
-    return math.prod(problem.size(axis.extent) for axis in rows.axes if axis.is_reduction)
-
-
 def _shapes(vectors: int) -> Iterator[tuple[int, int]]:
     """(threads of a row, accesses of each): lanes of a warp, or whole warps."""
     for unroll in range(1, MOST_ELEMENTS + 1):
@@ -332,4 +268,4 @@ class _Row:
         """
         warp = 32 * min(256, 8 * -(-self.registers // 8))
         warps = 4 * (REGISTERS_PER_SM // 4 // warp)
-        return min(warps // -(-threads // 32), MOST_BLOCKS_PER_SM)
+        return min(warps // -(-threads // 32), MOST_BLOCKS_OF_THREADS)

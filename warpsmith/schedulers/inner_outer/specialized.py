@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from warpsmith.schedulers import specialized
-from warpsmith.schedulers.inner_outer.heuristic import (
+from warpsmith.schedulers.inner_outer.predict import predicted
+from warpsmith.schedulers.inner_outer.rows import (
     InnerOuterParams,
     Rows,
     length_of,
@@ -11,7 +12,7 @@ from warpsmith.schedulers.inner_outer.heuristic import (
 )
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.specialized import Streamed
+from warpsmith.schedulers.specialized import Shape, Streamed
 
 
 def refusal(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
@@ -21,28 +22,37 @@ def refusal(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
     )
 
 
-def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams:
-    """The parameters of a call that is not refused."""
+def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
+    """The parameters predicted to take the least time; None where `refusal` says why not."""
     streamed = _streamed(rows, residents, problem)
-    found = specialized.shape_of(streamed)
-    assert found is not None, "refusal was not asked"
-    vector, whole = streamed.vector, found.whole(streamed)
+    if unfit_for_tiles(rows, problem) or streamed.length == 0:
+        return None
+    found = specialized.fastest(
+        streamed, lambda shape: predicted(rows, _params(rows, shape, problem), problem)
+    )
+    return found and _params(rows, found, problem)
+
+
+def _params(rows: Rows, shape: Shape, problem: Problem) -> InnerOuterParams:
+    vector, length = rows.run.vector(problem), length_of(rows, problem)
+    whole = shape.block_x * shape.unroll * vector == length
     return InnerOuterParams(
         vector=vector,
-        unroll=found.unroll,
-        block_x=found.block_x,
-        block_y=found.groups,
-        blocks_per_sm=found.blocks_per_sm,
+        unroll=shape.unroll,
+        block_x=shape.block_x,
+        block_y=shape.groups,
+        blocks_per_sm=shape.blocks_per_sm,
         whole=whole,
-        row=0 if whole else streamed.length,
+        row=0 if whole else length,
         late=False,
-        again=found.again,
+        again=shape.again,
         vectorized=rows.run.vectorized(problem, vector),
-        ring=found.stages,
+        ring=shape.stages,
         warp_specialize=True,
-        reread=found.reread,
-        weights_in_shared=found.weights_in_shared,
-        joined=found.joined,
+        kept_unroll=shape.kept_unroll,
+        reread=shape.reread,
+        weights_in_shared=shape.weights_in_shared,
+        joined=shape.joined,
     )
 
 

@@ -1,29 +1,49 @@
 """Rows beside sums of columns in waves of blocks, or with a role that loads them: which, and how.
 
-The choice is the caller's (`Problem.warp_specialize`); nobody having chosen, it is waves.
+The choice is the caller's (`Problem.warp_specialize`), or else what is predicted to take less time.
 """
 
 from __future__ import annotations
 
 from warpsmith.schedulers.inner_outer import heuristic, specialized
-from warpsmith.schedulers.inner_outer.heuristic import InnerOuterParams, Rows
+from warpsmith.schedulers.inner_outer.predict import predicted
+from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, unfit_for_tiles
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
 
 
 def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
     """Why a block cannot have the rows of a call; empty where it can."""
-    if problem.warp_specialize is not True:
-        return heuristic.misfit(rows, residents, problem)
-    reason = specialized.refusal(rows, residents, problem)
-    return reason and heuristic.misfit(rows, residents, problem) and reason
+    reason = heuristic.misfit(rows, residents, problem)
+    if not reason or problem.warp_specialize is False:
+        return reason
+    return "" if specialized.choose(rows, residents, problem) else reason
 
 
 def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams:
     """The parameters of a call that is no misfit."""
-    if problem.warp_specialize is True and not specialized.refusal(rows, residents, problem):
-        return specialized.choose(rows, residents, problem)
-    return heuristic.choose(rows, residents, problem)
+    found = candidates(rows, residents, problem)
+    return min(found, key=lambda params: predicted(rows, params, problem))
+
+
+def candidates(
+    rows: Rows, residents: tuple[Choice, ...], problem: Problem
+) -> tuple[InnerOuterParams, ...]:
+    """The best of each strategy that the caller allows and the call permits, waves first.
+
+    Nobody having chosen, no role loads rows that waves would not load ahead: short ones, and what
+    the knob `rings` says.
+    """
+    asked, least = problem.warp_specialize, heuristic.RING_ROW_BYTES
+    short = problem.rings == "never" or bool(unfit_for_tiles(rows, problem, least))
+    fit = not heuristic.misfit(rows, residents, problem)
+    roles = None
+    if asked is True or (asked == "auto" and not (fit and short)):
+        roles = specialized.choose(rows, residents, problem)
+    if roles is None or (asked == "auto" and fit):
+        waves = heuristic.choose(rows, residents, problem)
+        return (waves,) if roles is None else (waves, roles)
+    return (roles,)
 
 
 def no_ring(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:

@@ -53,7 +53,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     for tensor in (first, *others):
         _factor(tensor, row)
     whole = {id(c.register) for c in caches if id(c.register) in full or not params.late}
-    spread(fusion, caches, params.vectorized, first, outer, full, whole)
+    streaming = full if params.streaming else set()
+    spread(fusion, caches, params.vectorized, first, outer, streaming, whole)
 
 
 def load_first(fusion: Fusion, caches: tuple[Cached, ...], full: set[int], *, late: bool) -> None:
@@ -146,21 +147,21 @@ def spread(
     vectorized: tuple[str, ...],
     reference: TensorView,
     outer: int,
-    full: set[int],
+    streaming: set[int],
     whole: set[int],
 ) -> None:
     """Bind vectors, and inline: reductions across the block take all rows of a thread together, and
     the loads among `whole` are done before their first use.
 
     Everything shares the `outer` loops around a thread's rows; the rest then goes as deep as it
-    can. Loads of `full` size leave no copy in L1.
+    can. The loads in `streaming` leave no copy in L1.
     """
     early: dict[int, TensorView] = {}
     for cached in caches:
         if cached.name in vectorized:
             parallelize(cached.copy, -1, ParallelType.vectorize)
         if cached.load:
-            cached.register.streaming = id(cached.register) in full
+            cached.register.streaming = id(cached.register) in streaming
         if cached.load and id(cached.register) in whole:
             early[id(cached.register)] = cached.register
     for operation in fusion.operations:

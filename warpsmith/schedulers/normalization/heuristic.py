@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
-from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.normalization.resident import Choice, full_size
 from warpsmith.schedulers.problem import Problem
@@ -96,6 +96,7 @@ class InnerPersistentParams:
         weights_in_shared: what all rows share stays in shared memory, not in registers.
         row: elements of a row, of which all are copied at once, where threads have not exactly
             these; else 0.
+        streaming: loads of rows leave no copy in L1.
     """
 
     vector: int
@@ -114,6 +115,7 @@ class InnerPersistentParams:
     reread: bool = False
     weights_in_shared: bool = False
     row: int = 0
+    streaming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +166,12 @@ def choose(
     residents: tuple[Choice, ...],
     problem: Problem,
 ) -> InnerPersistentParams:
-    """Everything follows from the row's length; a new row count changes nothing."""
+    """Everything follows from the row's length; a new row count changes how rows are cached, where
+    it makes few bytes many.
+    """
     params = _choose(fusion, domains, caches, residents, problem)
     assert params is not None, "misfit was not asked"
-    return params
+    return replace(params, streaming=past_l1(caches, problem))
 
 
 def _choose(

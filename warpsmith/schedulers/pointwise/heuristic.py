@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsmith.ir import integers
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
-from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.pointwise.can import reference
 from warpsmith.schedulers.problem import Problem, widest_vector
@@ -19,10 +18,6 @@ THREADS = 128
 
 TILE_THREADS = 512
 """Threads per block of a tiled schedule: one 16-byte access of each input a thread."""
-
-STREAMING_BYTES = 75_000_000
-"""Up to so many bytes, loads that leave no copy in L1 are 2 % faster where the L2 holds somebody
-else's writes, and as fast where it does not; beyond, they are slower either way."""
 
 RING_STAGES = 4
 RING_BLOCKS_PER_SM = 4
@@ -95,7 +90,7 @@ def choose(
         whole=whole,
         transposed=transposed,
         ring=0 if _ring_refusal(run, transposed, whole, problem) else RING_STAGES,
-        streaming=transposed is None and _bytes(caches, problem) <= STREAMING_BYTES,
+        streaming=transposed is None and past_l1(caches, problem),
     )
 
 
@@ -136,15 +131,6 @@ def _ring_refusal(
     if not loads_of_tiles(run, problem):
         return "no input can be copied in multiples of 16 bytes"
     return ""
-
-
-def _bytes(caches: tuple[Cached, ...], problem: Problem) -> int:
-    """Bytes that the fusion reads and writes."""
-    return sum(
-        problem.size(integers.mul(*(axis.extent for axis in cached.memory.shape_axes)))
-        * cached.memory.dtype.size
-        for cached in caches
-    )
 
 
 def loads_of_tiles(run: InnerRun, problem: Problem) -> tuple[Cached, ...]:

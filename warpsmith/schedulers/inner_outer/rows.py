@@ -1,0 +1,161 @@
+"""The schedule's parameters of rows beside sums of columns, and what it asks of a fusion's rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.exprs import Pointwise, Reduction, Welford
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.inner_outer.columns import partial_sums
+from warpsmith.schedulers.layout import InnerRun, find_inner_run, unfit_for_copies
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reduction.can import reductions
+from warpsmith.schedulers.reduction.heuristic import memory_ordered
+
+CLUSTERED_SMS = 128
+"""Multiprocessors of an H200 on which clusters of four blocks and more run: they come in groups of
+16 and 18, and a cluster lies in one group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerOuterParams:
+    """A schedule whose rows stay in registers while blocks go round them and sum the columns.
+
+    Attributes:
+        vector: adjacent elements per thread and access.
+        unroll: accesses of a row and input per thread, all issued before the first use.
+        block_x: threads of a block that a row has.
+        block_y: rows that a block has at a time.
+        blocks_per_sm: blocks that a multiprocessor holds at once.
+        whole: the threads' vectors are exactly the row's, so that none needs a predicate.
+        late: inputs that all rows share are loaded for each row again, from the caches.
+        again: costly values are computed again, where that takes fewer registers than to keep them.
+        vectorized: names of the global tensors accessed in vectors.
+        ring: slots through which rows are loaded ahead; 0 where threads load for themselves.
+        warp_specialize: a role loads rows into the ring, and block_y are groups that take turns.
+        kept_unroll: rows of a turn in a thread, which are reduced together.
+        reread: rows are read from their slot again for each stage, not kept in registers.
+        weights_in_shared: what all rows share stays in shared memory, not in registers.
+        cluster: blocks that share a row; 1 where it is one block's.
+        joined: the sums of groups that take turns are added before the block leaves them.
+        row: elements of a row, of which all are copied at once, where threads have not exactly
+            these; else 0.
+    """
+
+    vector: int
+    unroll: int
+    block_x: int
+    block_y: int
+    blocks_per_sm: int
+    whole: bool
+    late: bool
+    again: bool
+    vectorized: tuple[str, ...]
+    ring: int = 0
+    warp_specialize: bool = False
+    kept_unroll: int = 1
+    reread: bool = False
+    weights_in_shared: bool = False
+    cluster: int = 1
+    joined: bool = False
+    row: int = 0
+
+    @property
+    def apart(self) -> bool:
+        """Whether each group of a block leaves sums of its own."""
+        return self.warp_specialize and not self.joined
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """What a fusion says of its rows.
+
+    Attributes:
+        axes: the dimensions in memory order, those of a row last.
+        run: the fastest of them, which a vector may walk.
+        full: the copies that have an element for each one of the rows.
+        loaded, stored: bytes of inputs and results of full size, for each element of a row.
+        summed: bytes of running sums, for each column.
+        operations: on each element of a row.
+    """
+
+    axes: tuple[IterDomain, ...]
+    run: InnerRun
+    full: tuple[Cached, ...]
+    loaded: int
+    stored: int
+    summed: int
+    operations: int
+
+
+def row_sums(fusion: Fusion) -> tuple[TensorView, ...]:
+    """The reductions of rows."""
+    columns = set(map(id, partial_sums(fusion)))
+    return tuple(t for t in reductions(fusion) if id(t) not in columns)
+
+
+def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> Rows:
+    """Of a fusion with caches whose sums of columns are cut."""
+    axes = memory_ordered(domains, row_sums(fusion)[0], caches)
+    start = len(axes)
+    while start and axes[start - 1].is_reduction:
+        start -= 1
+    whole = _groups(domains, axes)
+    full = tuple(c for c in caches if _groups(domains, c.copy.shape_axes) == whole)
+    return Rows(
+        axes=axes,
+        run=find_inner_run(domains, axes[start:], caches),
+        full=full,
+        loaded=sum(cached.memory.dtype.size for cached in full if cached.load),
+        stored=sum(cached.memory.dtype.size for cached in full if not cached.load),
+        summed=sum(tensor.dtype.size for tensor in partial_sums(fusion)),
+        operations=sum(
+            isinstance(operation, Pointwise | Reduction | Welford)
+            and _groups(domains, operation.outputs[0].root) == whole
+            for operation in fusion.operations
+        ),
+    )
+
+
+def _groups(domains: DomainMap, axes: Iterable[IterDomain]) -> set[Group]:
+    return {domains.group(axis) for axis in axes if not axis.is_broadcast}
+
+
+def unfit_for_tiles(rows: Rows, problem: Problem, least: int = 16, blocks: int = 1) -> str:
+    """Why the TMA unit cannot bring rows, in copies of `least` bytes or more; empty where it can.
+
+    `blocks` have a part of each row.
+    """
+    if rows.run.start:
+        return "rows lie in several pieces"
+    loads = [cached for cached in rows.full if cached.load]
+    return unfit_for_copies(loads, length_of(rows, problem) // blocks, problem, least)
+
+
+def row_count(rows: Rows, problem: Problem) -> int:
+    """Rows of a call."""
+    return math.prod(problem.size(axis.extent) for axis in rows.axes if not axis.is_reduction)
+
+
+def length_of(rows: Rows, problem: Problem) -> int:
+    """Elements of a row."""
+    return math.prod(problem.size(axis.extent) for axis in rows.axes if axis.is_reduction)
+
+
+def blocks(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
+    """Blocks, or clusters, that go round the rows: all that run at once, unless there are fewer
+    rows.
+    """
+    kept = row_count(rows, problem)
+    multiprocessors = problem.target.sm_count
+    if params.cluster > 2:
+        multiprocessors = min(multiprocessors, CLUSTERED_SMS)
+    wanted = max(1, params.blocks_per_sm * multiprocessors // params.cluster)
+    count = max(1, min(wanted, -(-kept // (params.block_y * params.kept_unroll))))
+    return count * params.block_y if params.apart else count
