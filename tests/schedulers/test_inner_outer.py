@@ -138,7 +138,9 @@ def test_rows_that_are_loaded_ahead(program: Any, dtype: str, shape: tuple[int, 
 def test_rows_that_the_threads_load_are_told_apart_from_those_loaded_ahead() -> None:
     def why(columns: int, dtype: str = "bfloat16") -> str:
         case = Case((3, columns), dtype)
-        return explained(rms_norm_backward, case.inputs(rms_norm_backward)).split("kernel 1")[0]
+        with knobs.scope(warp_specialize=False):
+            text = explained(rms_norm_backward, case.inputs(rms_norm_backward))
+        return text.split("kernel 1")[0]
 
     assert "no ring" not in why(4096)
     assert "rows of 256 bytes are too short" in why(128)

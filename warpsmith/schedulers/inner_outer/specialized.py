@@ -30,7 +30,7 @@ def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> Inner
     found = specialized.fastest(
         streamed, lambda shape: predicted(rows, _params(rows, shape, problem), problem)
     )
-    return found and _params(rows, found, problem)
+    return None if found is None else _params(rows, found, problem)
 
 
 def _params(rows: Rows, shape: Shape, problem: Problem) -> InnerOuterParams:

@@ -31,8 +31,9 @@ def candidates(
 ) -> tuple[InnerOuterParams, ...]:
     """The best of each strategy that the caller allows and the call permits, waves first.
 
-    Nobody having chosen, no role loads rows that waves would not load ahead: short ones, and what
-    the knob `rings` says.
+    Nobody having chosen, no role loads rows that waves are not to load ahead: short ones, and what
+    the knob `rings` says. Where waves cannot load others ahead, and a role can, there are no waves:
+    of threads that load for themselves the model knows nothing.
     """
     asked, least = problem.warp_specialize, heuristic.RING_ROW_BYTES
     short = problem.rings == "never" or bool(unfit_for_tiles(rows, problem, least))
@@ -42,7 +43,10 @@ def candidates(
         roles = specialized.choose(rows, residents, problem)
     if roles is None or (asked == "auto" and fit):
         waves = heuristic.choose(rows, residents, problem)
-        return (waves,) if roles is None else (waves, roles)
+        if roles is None:
+            return (waves,)
+        if waves.ring:
+            return waves, roles
     return (roles,)
 
 
