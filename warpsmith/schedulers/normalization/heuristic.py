@@ -69,6 +69,10 @@ NARROW_THREADS = 960
 """Threads of a multiprocessor, where blocks of a cluster have narrower accesses still: each has an
 address and a predicate of its own, for which the count of registers has no room."""
 
+MOST_SINGLES = 8
+"""Accesses of a thread to short rows that are read element by element: each has a predicate and an
+address, and each row its results."""
+
 MOST_ELEMENTS = 128
 """Elements of a row in one thread: all loops over them are unrolled."""
 
@@ -228,6 +232,7 @@ def _spread(
             size=choice.bytes_per_element(max(1, 4 // vector)),
             passing=choice.passing,
             in_pieces=rows.in_pieces,
+            inputs=len(sizes),
         )
         accesses = max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded)))
         found = _block(row, accesses, max(1, LINE_BYTES // (vector * widest)))
@@ -235,8 +240,10 @@ def _spread(
             continue
         block_x, unroll = found
         short = row.vectors <= SHORT_VECTORS
-        kept_unroll = max(1, accesses // unroll) if short else 1
-        blocks = row.blocks_per_sm(block_x, kept_unroll * unroll)
+        most = accesses if vector > 1 else min(accesses, MOST_SINGLES)
+        kept_unroll = max(1, most // unroll) if short else 1
+        results = 0 if block_x * unroll == row.vectors else kept_unroll - 1
+        blocks = row.blocks_per_sm(block_x, kept_unroll * unroll + results)
         if cluster > 1 and vector < NARROW_VECTOR:
             blocks = min(blocks, max(2, NARROW_THREADS // block_x))
         if best is None or blocks > best.blocks_per_sm:
@@ -271,7 +278,8 @@ class _Row:
     """What a block has of a row: so many vectors, of elements with `size` bytes of registers each.
 
     For one vector there are `passing` bytes an element more. Where rows lie `in_pieces`, the place
-    of each vector takes divisions, and stays in registers from its load to its store.
+    of each vector takes divisions, and stays in registers from its load to its store; and under
+    predicates, the compiler keeps widened values of several `inputs`, too.
     """
 
     vectors: int
@@ -279,12 +287,15 @@ class _Row:
     size: int
     passing: int
     in_pieces: bool
+    inputs: int
 
     def registers(self, threads: int, unroll: int) -> int:
         """Of a thread: what stays, a vector of floats being computed, and the rest."""
         several = PREDICATE_REGISTERS if _rows_of_block(threads) > 1 else 0
         stay = -(-unroll * self.vector * self.size // 4)
         if self.in_pieces:
+            if self.inputs > 1 and threads * unroll != self.vectors:
+                stay += stay // 2
             stay += math.ceil(unroll * (PLACE_REGISTERS if self.vector > 1 else SINGLE_REGISTERS))
         work = 2 * self.vector + -(-self.vector * self.passing // 4)
         return stay + work + FIXED_REGISTERS + several
