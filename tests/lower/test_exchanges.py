@@ -106,7 +106,7 @@ def test_what_happens_once_takes_one_slot(parts: int) -> None:
     assert integers.constant(got.size) == parts
 
 
-@pytest.mark.parametrize("rows", [None, ParallelType.grid_x])
+@pytest.mark.parametrize("rows", [None, pytest.param(ParallelType.grid_x, marks=pytest.mark.slow)])
 def test_nothing_may_be_left_out(rows: ParallelType | None) -> None:
     found = list(mutants(summed(rows=rows)))
     names = " ".join(mutant.name for mutant in found)
@@ -252,9 +252,8 @@ def test_more_bytes_than_come_are_waited_for_in_vain() -> None:
 # --- the watchdog ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rows", [None, ParallelType.grid_x])
-def test_watched_waits_say_that_they_wait_for_an_exchange(rows: ParallelType | None) -> None:
-    kernel = watch_waits(summed(rows=rows), 10**9)
+def test_watched_waits_say_that_they_wait_for_an_exchange() -> None:
+    kernel = watch_waits(summed(), 10**9)
     (site,) = wait_sites(kernel.body)
     assert (site.ring, site.buffers, site.full) == ("exchange", ("T1_of_blocks",), True)
     assert findings(kernel) == []

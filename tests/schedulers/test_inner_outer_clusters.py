@@ -39,7 +39,7 @@ def check(program: Any, case: Case, rings: Any = "auto") -> None:
 @pytest.mark.parametrize(
     ("program", "dtype", "shape"),
     [
-        *((program, "bfloat16", (5, 1024)) for program in PROGRAMS),
+        *(pytest.param(p, "bfloat16", (5, 1024), marks=pytest.mark.slow) for p in PROGRAMS),
         (layer_norm_backward, "float32", (300, 64)),
         (rms_norm_backward, "float32", (3, 1030)),
     ],
@@ -55,13 +55,16 @@ def test_against_float64_in_two_blocks(
     assert "2 blocks run at once" in first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [3, 16])
 def test_any_number_of_blocks(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heuristic, "CLUSTERS", (blocks,))
     check(layer_norm_backward, Case((5, 48 * blocks), "float32"), "prefer")
 
 
-@pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward])
+@pytest.mark.parametrize(
+    "program", [pytest.param(rms_norm_backward, marks=pytest.mark.slow), layer_norm_backward]
+)
 def test_any_order_of_blocks_is_clean(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heuristic, "CLUSTERS", (4,))
     inputs = Case((70, 1024), "bfloat16").inputs(program)
@@ -109,3 +112,13 @@ def test_clusters_that_run_at_once_go_round_the_rows() -> None:
 
     assert "grid (66, 1, 2)" in grid(24576)
     assert "grid (32, 1, 4)" in grid(65536)
+
+
+def test_slots_of_exchanges_come_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cluster has all rows: 19 turns, and blocks meet again after 16."""
+    monkeypatch.setattr(heuristic, "CLUSTERS", (4,))
+    monkeypatch.setattr(heuristic, "CLUSTERED_SMS", 1)
+    case = Case((38, 8192), "bfloat16")
+    check(layer_norm_backward, case)
+    first = explained(layer_norm_backward, case.inputs(layer_norm_backward))
+    assert "grid (1, 1, 4), block (128, 2, 1)" in first
