@@ -26,8 +26,19 @@ SMALL = [
 LARGEST_ERROR = {"bfloat16": 2.0**-7, "float": 2e-6}
 
 
-@pytest.mark.parametrize("device", ["reference", "sim"])
-@pytest.mark.parametrize("problem", SMALL, ids=lambda problem: problem.title)
+@pytest.mark.parametrize(
+    ("problem", "device"),
+    [
+        pytest.param(
+            problem,
+            device,
+            id=f"{problem.title} {device}",
+            marks=pytest.mark.slow if device == "sim" and problem.dtype == "float" else (),
+        )
+        for problem in SMALL
+        for device in ("reference", "sim")
+    ],
+)
 def test_fused_and_defined_agree_with_eager_in_double(problem: Problem, device: str) -> None:
     torch.manual_seed(0)
     inputs = problem.draw("cpu")

@@ -61,7 +61,9 @@ def test_a_place_in_pieces_takes_registers() -> None:
 
     def chosen(batch: int, side: int) -> InnerPersistentParams:
         sizes = {"T0_size0": batch, "T0_size1": 512, "T0_size2": side, "T0_size3": side}
-        params, _ = select(batch_norm(BF16).fusion).choose(Problem(values=sizes, alignment={}))
+        fusion = batch_norm(BF16).fusion
+        sizes |= {f"{tensor.name}_size0": 512 for tensor in fusion.input_tensors[1:]}
+        params, _ = select(fusion).choose(Problem(values=sizes, alignment={}))
         assert isinstance(params, InnerPersistentParams)
         return params
 

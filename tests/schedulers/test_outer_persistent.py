@@ -33,7 +33,15 @@ from warpsmith.schedulers.select import Candidate, select
 Build = Callable[[DataType], Program]
 
 BF16, HALF, FLOAT = DataType.BFloat16, DataType.Half, DataType.Float
-SHAPES = ((64, 1), (1, 33), (33, 5), (70, 3), (16, 200), (136, 40))
+SLOW = pytest.mark.slow
+SHAPES = (
+    pytest.param((64, 1), marks=SLOW),
+    (1, 33),
+    (33, 5),
+    pytest.param((70, 3), marks=SLOW),
+    (16, 200),
+    pytest.param((136, 40), marks=SLOW),
+)
 """Columns and their lengths: one element; one column; vectors of one, two and eight columns;
 columns of one thread and of several; blocks that are not full."""
 
@@ -166,7 +174,9 @@ def two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("two_blocks")
-@pytest.mark.parametrize("shape", [(16, 200), (33, 50), (70, 9)])
+@pytest.mark.parametrize(
+    "shape", [pytest.param((16, 200), marks=SLOW), (33, 50), pytest.param((70, 9), marks=SLOW)]
+)
 @pytest.mark.parametrize("build", PROGRAMS)
 def test_blocks_that_share_columns_are_right(build: Build, shape: tuple[int, int]) -> None:
     p = of_columns(build, (BF16, FLOAT)[shape[1] % 2])
@@ -196,7 +206,14 @@ def test_blocks_share_columns_where_one_has_too_few_threads(
 # --- registers and time ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [(4096, 4096), (16384, 1024), (65536, 256), (1000, 999)], ids=str)
+@pytest.mark.parametrize(
+    "size",
+    [
+        (4096, 4096),
+        *(pytest.param(s, marks=SLOW) for s in ((16384, 1024), (65536, 256), (1000, 999))),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("dtype", [BF16, FLOAT])
 @pytest.mark.parametrize("build", [layer_norm, softmax, softmax_backward, layer_norm_backward])
 def test_nothing_spills(
