@@ -33,7 +33,7 @@ from warpsmith.codegen.roles import (
 from warpsmith.codegen.teams import Team, group_of, thread_lines, together, whole_block
 from warpsmith.codegen.values import ValueText, is_scalar
 from warpsmith.ir import integers
-from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import (
@@ -189,7 +189,9 @@ class _Printer:
             dims += zip(BLOCK_TYPES, kernel.launch.block, strict=True)
         for axis, extent in dims:
             if extent != integers.ONE:
-                self._line(f"const {kind} {axis.name} = {axis.value};")
+                down = kernel.launch.last_first and axis is ParallelType.grid_x
+                index = f"gridDim.x - 1 - {axis.value}" if down else axis.value
+                self._line(f"const {kind} {axis.name} = {index};")
         self._all(rank_lines(kernel, self._value))
 
     def _elected(self) -> None:

@@ -43,6 +43,8 @@ class Fusion:
         limits: (extent, number) facts, likewise: the extent is at most the number.
         blocks_per_sm: blocks that a multiprocessor is to hold at once, which bounds the registers;
             0 leaves it to the compiler.
+        follows: it is a part that reads what another one wrote.
+        last_first: the last blocks of the grid start first.
         registers: of the roles, where tensors name any.
         groups_along: the one axis of the block along which groups of warps may take turns; None
             allows any.
@@ -57,6 +59,8 @@ class Fusion:
         self.divisors: frozenset[tuple[Expr, int]] = frozenset()
         self.limits: frozenset[tuple[Expr, int]] = frozenset()
         self.blocks_per_sm = 0
+        self.follows = False
+        self.last_first = False
         self.registers: Registers = "auto"
         self.groups_along: ParallelType | None = None
         self._count = 0
@@ -104,6 +108,7 @@ class Fusion:
         )
         twin.divisors, twin.limits = self.divisors, self.limits
         twin.blocks_per_sm = self.blocks_per_sm
+        twin.follows, twin.last_first = self.follows, self.last_first
         twin.registers, twin.groups_along = self.registers, self.groups_along
         twin.launch_symbols = list(self.launch_symbols)
         twins = Twins(memo)

@@ -253,12 +253,14 @@ class Launch:
 
     `blocks_per_sm` blocks are to fit on a multiprocessor at once; 0 leaves it to the compiler.
     Boxes of `cluster` blocks are clusters (`kernel/clusters.py`), and the grid is a multiple of it.
+    With `last_first`, blocks count down along x.
     """
 
     grid: tuple[Expr, Expr, Expr]
     block: tuple[Expr, Expr, Expr]
     blocks_per_sm: int = 0
     cluster: tuple[int, int, int] = (1, 1, 1)
+    last_first: bool = False
 
     @property
     def cluster_blocks(self) -> int:

@@ -34,6 +34,8 @@ def kernel_text(kernel: Kernel) -> str:
         f"  block  {kernel.launch.block!r}",
         f"  index  {kernel.index_type.value}",
     ]
+    if kernel.launch.last_first:
+        lines.append("  last blocks first")
     if kernel.launch.cluster_blocks > 1:
         lines.append(f"  cluster {kernel.launch.cluster!r}")
     lines += [f"  param  {b.name}: {b.dtype.value}[{b.size!r}]" for b in kernel.parameters]

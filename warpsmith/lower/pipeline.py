@@ -140,7 +140,7 @@ def build(
         scalars=(),
         shared=shared,
         body=body,
-        launch=replace(launch, blocks_per_sm=fusion.blocks_per_sm),
+        launch=replace(launch, blocks_per_sm=fusion.blocks_per_sm, last_first=fusion.last_first),
         index_type=index_type,
         requirements=tuple({**dict.fromkeys(fusion.divisors), **vectors.requirements}),
         limits=tuple(fusion.limits),

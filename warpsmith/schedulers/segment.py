@@ -289,6 +289,7 @@ def _extract(
 
     kept = {id(memo[id(operation)]) for operation in chosen}
     clone.operations = [operation for operation in clone.operations if id(operation) in kept]
+    clone.follows = any(tensor.definition is not None for tensor in read.values())
     inputs = [twin(t) for t in read.values()]
     for tensor in inputs:
         _make_input(tensor)

@@ -39,6 +39,7 @@ BLOCKS = "blocks"
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: PointwiseParams) -> None:
     """Lay the schedule; see `_flat` and `_tiled` for the loops."""
+    fusion.last_first = params.last_first
     domains = DomainMap(fusion)
     output = reference(fusion, domains)
     assert output is not None

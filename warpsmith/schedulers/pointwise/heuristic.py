@@ -57,6 +57,8 @@ class PointwiseParams:
         ring: slots through which tiles are loaded ahead, by blocks that go round; 1 is a block for
             each tile, which the TMA unit loads; 0 where threads load for themselves.
         streaming: loads of what is read once leave no copy in L1.
+        last_first: the last blocks start first, where a kernel before read or wrote the same
+            tensors, most likely in the order of memory: the L2 holds the end of them.
     """
 
     vector: int
@@ -67,6 +69,7 @@ class PointwiseParams:
     transposed: Transposed | None = None
     ring: int = 0
     streaming: bool = False
+    last_first: bool = False
 
 
 def inner_run(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> InnerRun:
@@ -91,6 +94,7 @@ def choose(
         transposed=transposed,
         ring=0 if _ring_refusal(run, transposed, whole, problem) else RING_STAGES,
         streaming=transposed is None and past_l1(caches, problem),
+        last_first=fusion.follows,
     )
 
 
