@@ -121,7 +121,9 @@ def compiled(program: Any, shape: tuple[int, int]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("program", "elements"), [(alone, 16), (gaussian, 8), (forward, 16), (backward, 16)], ids=str
+    ("program", "elements"),
+    [(alone, 16), (gaussian, 8), (forward, 16), (backward, 16)],
+    ids=["alone", "gaussian", "forward", "backward"],
 )
 def test_four_adjacent_elements_draw_one_block(program: Any, elements: int) -> None:
     """Ten rounds of two products a block, and not an element; the first ones are shared by all."""

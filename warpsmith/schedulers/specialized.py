@@ -44,6 +44,9 @@ running sums as well, in the same measurements."""
 MOST_BLOCKS_PER_SM = 2
 GROUPS = range(1, 9)
 FEW_GROUPS = (1, 2, 3, 4)
+ONE_SUM = 4
+"""Bytes of a running sum."""
+
 MOST_KEPT = 2
 """Rows of a group in one turn: one reduction serves both."""
 
@@ -130,9 +133,11 @@ def fastest(rows: Streamed, time: Callable[[Shape], float]) -> Shape | None:
         room = EASY_SHARE * registers_at_launch(groups * block_x, blocks_per_sm)
         room -= 0 if exact else PREDICATE_REGISTERS
         joined = rows.summed > 0 and groups > 1
+        if each > 1 and joined and rows.summed > ONE_SUM:
+            continue  # ptxas keeps both rows through the joining, and spills
         for form in _forms(rows, unroll, each):
             stages = _stages(rows, each, groups, blocks_per_sm, form, joined=joined, ahead=0)
-            if stages < 2 or form.registers > room:
+            if stages < 2 or form.registers > room or (form.reread and each > 1):
                 continue
             shape = Shape(
                 unroll=unroll,
