@@ -3,7 +3,7 @@
 The constants are those of the smallest error over 943 timings of norms backward on one H200, with
 the L2 flushed (2026-11-21): both norms and strategies, bfloat16 and float, 1024 to 32768 rows of
 1024 to 16384 columns. Half of them are predicted within 1.7 %, nine of ten within 5.6 %.
-docs/lessons/norm-backward.md tells how, and its data has the timings.
+docs/lessons/norms.md tells how, and data/norm-backward-params.json has the timings.
 """
 
 from __future__ import annotations
