@@ -1,0 +1,56 @@
+"""Norms as they are emitted for Hopper, compiled for Blackwell (sm_100a), on the simulator."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.schedulers.test_inner_outer import Case, layer_norm_backward, rms_norm_backward
+from warpsmith import knobs, ops
+from warpsmith.engine import budgets, compiled
+from warpsmith.runtime.source import Source
+
+
+@pytest.fixture
+def blackwell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Everything is compiled for sm_100a, and nothing comes from a cache."""
+    for module in (compiled, budgets):
+        monkeypatch.setattr(module, "Source", partial(Source, arch="sm_100a"), raising=False)
+    with knobs.scope(device="sim", cache_dir=tmp_path):
+        yield
+
+
+@pytest.mark.usefixtures("blackwell")
+@pytest.mark.parametrize("roles", [True, False])
+@pytest.mark.parametrize(
+    "program",
+    [rms_norm_backward, pytest.param(layer_norm_backward, marks=pytest.mark.slow)],
+)
+def test_norms_backward(program: Any, roles: bool) -> None:
+    case = Case((7, 1024), "bfloat16")
+    fused = warpsmith.fuse(program, warp_specialize=roles)
+    inputs = case.inputs(program)
+    kernel = fused.lower(*inputs).compile().kernels[0]
+    assert ".target sm_100a" in kernel.binary.ptx
+    for found, expected in zip(fused(*inputs), case.expected(program), strict=True):
+        wide = np.asarray(found).astype(np.float64)
+        np.testing.assert_allclose(wide, expected, case.relative, 1e-4)
+
+
+@pytest.mark.usefixtures("blackwell")
+@pytest.mark.parametrize("roles", [True, False])
+def test_softmax(roles: bool) -> None:
+    def softmax(x: Any) -> Any:
+        e = ops.exp(x - ops.max(x, [-1], keepdim=True))
+        return e / ops.sum(e, [-1], keepdim=True)
+
+    x = np.random.default_rng(0).standard_normal((5, 2048)).astype(np.float32)
+    fused = warpsmith.fuse(softmax, warp_specialize=roles)
+    assert ".target sm_100a" in fused.lower(x).compile().kernels[0].binary.ptx
+    e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    np.testing.assert_allclose(np.asarray(fused(x)), e / e.sum(1, keepdims=True), 1e-5, 1e-7)
