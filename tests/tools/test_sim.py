@@ -189,11 +189,16 @@ def test_an_interrupt_stops_it_at_once(tmp_path: Path) -> None:
         [sys.executable, "-m", "warpsmith.tools.cli", "sim", *files, *budget],
         stderr=subprocess.PIPE,
         text=True,
+        # a shell's job in the background ignores interrupts, and so would what it starts
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(4)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(4)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert "stopped" in said
     assert "Traceback" not in said
