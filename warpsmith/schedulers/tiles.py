@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
+from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.roles import LOAD, set_role
@@ -70,3 +72,42 @@ def fill_ahead(tile: TensorView, stages: int, side: int, *, specialize: bool) ->
         circular_buffer(tile, stages, role=LOAD, stage_slice_position=side + 1)
     else:
         circular_buffer(tile, stages)
+
+
+def loads_first(
+    fusion: Fusion,
+    caches: tuple[Cached, ...],
+    full: Collection[int],
+    kept: Sequence[TensorView],
+    *,
+    late: bool,
+) -> None:
+    """Bring the copies of inputs to the front: whole rows first, what all rows share after them.
+
+    What is read from shared memory all the time comes first: the role that loads it has to.
+    """
+    loads = [c for c in caches if c.load and (id(c.register) in full or not (late or kept))]
+    ordered = sorted(loads, key=lambda c: id(c.register) not in full)
+    copies = [*(reader for tile in kept for reader in fusion.consumers(tile))]
+    copies += [c.register for c in ordered]
+    front = [copy.definition for copy in copies if copy.definition is not None]
+    moved = set(map(id, front))
+    fusion.operations = [*front, *(op for op in fusion.operations if id(op) not in moved)]
+
+
+def inline_rows(fusion: Fusion, reference: TensorView, position: int, row: int) -> None:
+    """As deep as it goes; reductions across threads take all rows of a thread together.
+
+    Args:
+        position: of the loop over a thread's rows, where it has several.
+        row: position of the first loop inside a row.
+    """
+    early: dict[int, TensorView] = {}
+    if row > position:
+        for operation in fusion.operations:
+            loop = operation.outputs[0].loop
+            if any(axis.is_reduction and axis.parallel.is_thread for axis in loop):
+                for tensor in (*operation.outputs, *tensor_inputs(operation)):
+                    early[id(tensor)] = tensor
+        inline_at(reference, position, best_effort=True)
+    inline_most(fusion, [t for t in fusion.computed if id(t) not in early])

@@ -37,8 +37,8 @@ def spare_meetings(kernel: Kernel) -> Kernel:
     found = [s for s in walk(kernel.body) if isinstance(s, Reduce) and not s.lanes]
     uses = Counter(reduce.scratch.name for reduce in found)
     once = {name for name, count in uses.items() if count == 1}
+    halves = _Halves(once)
     if any(isinstance(statement, Branch) for statement in kernel.body):
-        halves = _Halves(once)
         body = tuple(
             replace(s, body=_whole(s.body, replace(halves, groups=s.role.groups)))
             if isinstance(s, Branch)
@@ -46,7 +46,6 @@ def spare_meetings(kernel: Kernel) -> Kernel:
             for s in kernel.body
         )
     else:
-        halves = _Halves(once)
         body = _whole(kernel.body, halves)
     shared = tuple(halves.made.get(buffer.name, buffer) for buffer in kernel.shared)
     return replace(kernel, body=body, shared=shared) if body != kernel.body else kernel

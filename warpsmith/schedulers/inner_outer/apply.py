@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
-from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
-from warpsmith.schedule.transforms import merge, parallelize, reorder, split
+from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_outer.columns import BLOCKS, partial_sums, rows_alone
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, row_sums, rows_of
+from warpsmith.schedulers.normalization.apply import merge_all
 from warpsmith.schedulers.normalization.resident import compute_again, shared_loads
 from warpsmith.schedulers.tiles import (
     copies_of,
     divide_rows,
     divide_weights,
     fill_ahead,
+    inline_rows,
+    loads_first,
     through_shared,
 )
 
@@ -57,7 +58,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
         there |= set(map(id, tiles)) if params.reread else set()
         compute_again(fusion, again=params.again, there=there)
     full = {id(c.register) for c in rows_of(fusion, DomainMap(fusion), caches).full}
-    _load_first(fusion, caches, full, kept, late=params.late)
+    loads_first(fusion, caches, full, kept, late=params.late)
     domains = DomainMap(fusion)  # sizes of one dimension go by the name of the first load's
     rows = rows_of(fusion, domains, caches)
     results = {id(t) for column in columns for t in fusion.consumers(column)}
@@ -99,7 +100,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
         if cached.name in params.vectorized:
             for copy in copies_of(fusion, cached, (*tiles, *kept)):
                 parallelize(copy, -1, ParallelType.vectorize)
-    _inline(fusion, row)
+    inline_rows(fusion, row_sums(fusion)[0], SIDE + 1, row)
     for cached in caches:
         register = cached.register
         if cached.load and id(register) in full:
@@ -164,40 +165,6 @@ def row_start(params: InnerOuterParams) -> int:
     return len(loops_of(params)) - 4
 
 
-def _inline(fusion: Fusion, row: int) -> None:
-    """As deep as it goes; reductions across the block take all rows of a thread together."""
-    early: dict[int, TensorView] = {}
-    if row > SIDE + 1:
-        for operation in fusion.operations:
-            loop = operation.outputs[0].loop
-            if any(axis.is_reduction and axis.parallel.is_thread for axis in loop):
-                for tensor in (*operation.outputs, *tensor_inputs(operation)):
-                    early[id(tensor)] = tensor
-        inline_at(row_sums(fusion)[0], SIDE + 1, best_effort=True)
-    inline_most(fusion, [t for t in fusion.computed if id(t) not in early])
-
-
-def _load_first(
-    fusion: Fusion,
-    caches: tuple[Cached, ...],
-    full: Collection[int],
-    kept: Sequence[TensorView],
-    *,
-    late: bool,
-) -> None:
-    """Bring the copies of inputs to the front: whole rows first, what all rows share after them.
-
-    What is read from shared memory all the time comes first: the role that loads it has to.
-    """
-    loads = [c for c in caches if c.load and (id(c.register) in full or not (late or kept))]
-    ordered = sorted(loads, key=lambda c: id(c.register) not in full)
-    copies = [*(reader for tile in kept for reader in fusion.consumers(tile))]
-    copies += [c.register for c in ordered]
-    front = [copy.definition for copy in copies if copy.definition is not None]
-    moved = set(map(id, front))
-    fusion.operations = [*front, *(op for op in fusion.operations if id(op) not in moved)]
-
-
 def _rows_first(tensor: TensorView, kept: Sequence[Group], domains: DomainMap, rows: Rows) -> None:
     """Bring the dimensions that sums of columns reduce first, then a row's in memory order."""
     assert tensor.definition is not None
@@ -219,7 +186,7 @@ def _divide_rows(tensor: TensorView, rows: Rows, params: InnerOuterParams) -> No
     """From `[K.., R..]` to the loops over rows, and then `[R..]` with the run in one loop."""
     keeps = sum(not axis.is_reduction for axis in tensor.loop)
     _merge_run(tensor, rows)
-    _merge_all(tensor, 0, keeps)
+    merge_all(tensor, 0, keeps)
     split(tensor, 0, Symbol(BLOCKS, low=1))
     reorder(tensor, {0: 1, 1: 0})
     _divide_turns(tensor, params)
@@ -270,7 +237,7 @@ def _divide_store(
 
 def _merge_run(tensor: TensorView, rows: Rows) -> None:
     end = len(tensor.loop)
-    _merge_all(tensor, end - (len(rows.run.axes) - rows.run.start), end)
+    merge_all(tensor, end - (len(rows.run.axes) - rows.run.start), end)
 
 
 def _divide_row(
@@ -278,7 +245,7 @@ def _divide_row(
 ) -> None:
     """The loops of a row, from `start` on: `[cluster, part, unroll, block_x, vector]`."""
     split(tensor, -1, params.vector)
-    _merge_all(tensor, start, len(tensor.loop) - 1)
+    merge_all(tensor, start, len(tensor.loop) - 1)
     vectors = DomainMap(fusion).extent_of(tensor.loop[start])
     threads = params.unroll * params.block_x
     fusion.limits |= {(vectors, params.cluster * threads)}
@@ -291,9 +258,3 @@ def _divide_row(
         reorder(tensor, {inside: start})
         inside += 1
     split(tensor, inside, params.block_x)
-
-
-def _merge_all(tensor: TensorView, start: int, end: int) -> None:
-    """Merge the loops `start .. end - 1` into one."""
-    for _ in range(end - start - 1):
-        merge(tensor, start)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
-from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
-from warpsmith.schedule.transforms import merge, parallelize, reorder, split
+from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.normalization.apply import merge_all
 from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams, Rows, rows_of
 from warpsmith.schedulers.normalization.resident import compute_again, full_size, shared_loads
 from warpsmith.schedulers.reduction.can import reductions
@@ -24,6 +23,8 @@ from warpsmith.schedulers.tiles import (
     divide_rows,
     divide_weights,
     fill_ahead,
+    inline_rows,
+    loads_first,
     through_shared,
 )
 
@@ -51,7 +52,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     there = set(map(id, kept)) or set(shared)
     there |= set(map(id, tiles)) if params.reread else set()
     compute_again(fusion, again=params.again, there=there)
-    _load_first(fusion, caches, full, kept)
+    loads_first(fusion, caches, full, kept, late=False)
     domains = DomainMap(fusion)
     rows = rows_of(fusion, domains, caches)
     fusion.divisors |= {(rows.run.extent, params.vector)}
@@ -75,7 +76,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
         if cached.name in params.vectorized:
             for copy in copies_of(fusion, cached, (*tiles, *kept)):
                 parallelize(copy, -1, ParallelType.vectorize)
-    _inline(fusion, row)
+    inline_rows(fusion, reductions(fusion)[0], SIDE + 1, row)
     for cached in caches:
         register = cached.register
         if not cached.load:
@@ -111,8 +112,8 @@ def _divide(
     wanted = sorted(range(len(loop)), key=lambda p: places[p])
     reorder(first, {old: new for new, old in enumerate(wanted)})
     keeps = sum(not axis.is_reduction for axis in first.loop)
-    _merge_all(first, keeps, len(first.loop))
-    _merge_all(first, 0, keeps)
+    merge_all(first, keeps, len(first.loop))
+    merge_all(first, 0, keeps)
     if params.kept_unroll > 1:
         split(first, 0, params.kept_unroll)
     split(first, 0, params.block_y)
@@ -134,37 +135,3 @@ def _divide(
 def _elements(params: InnerPersistentParams) -> int:
     """Of a row."""
     return params.row or params.unroll * params.block_x * params.vector
-
-
-def _merge_all(tensor: TensorView, start: int, end: int) -> None:
-    """Merge the loops `start .. end - 1` into one."""
-    for _ in range(end - start - 1):
-        merge(tensor, start)
-
-
-def _load_first(
-    fusion: Fusion, caches: tuple[Cached, ...], full: set[int], kept: Sequence[TensorView]
-) -> None:
-    """Bring the copies of inputs to the front: what is read from shared memory all the time, which
-    the role that loads it has to load first; whole rows; then what all rows share.
-    """
-    loads = [c for c in caches if c.load and (id(c.register) in full or not kept)]
-    ordered = sorted(loads, key=lambda c: id(c.register) not in full)
-    copies = [*(reader for tile in kept for reader in fusion.consumers(tile))]
-    copies += [c.register for c in ordered]
-    front = [copy.definition for copy in copies if copy.definition is not None]
-    moved = set(map(id, front))
-    fusion.operations = [*front, *(op for op in fusion.operations if id(op) not in moved)]
-
-
-def _inline(fusion: Fusion, row: int) -> None:
-    """As deep as it goes; reductions across a group take all rows of a thread together."""
-    early: dict[int, TensorView] = {}
-    if row > SIDE + 1:
-        for operation in fusion.operations:
-            loop = operation.outputs[0].loop
-            if any(axis.is_reduction and axis.parallel.is_thread for axis in loop):
-                for tensor in (*operation.outputs, *tensor_inputs(operation)):
-                    early[id(tensor)] = tensor
-        inline_at(reductions(fusion)[0], SIDE + 1, best_effort=True)
-    inline_most(fusion, [t for t in fusion.computed if id(t) not in early])
