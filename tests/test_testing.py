@@ -27,11 +27,12 @@ class FakeTimer:
     def __init__(self) -> None:
         self.started = 0
 
-    def estimate(self, fn: Any) -> float:
+    def cost(self, fn: Any) -> Any:
         fn()
-        return 2.0
+        return testing._Cost(ms=2.0, flushes=3)
 
-    def run(self, fn: Any, grad_to_none: Any = None) -> float:
+    def run(self, fn: Any, flushes: int, grad_to_none: Any = None) -> float:
+        assert flushes == 3
         for tensor in grad_to_none or ():
             tensor.grad = None
         fn()
@@ -131,7 +132,7 @@ def test_do_bench_runs_as_long_as_it_is_told() -> None:
     calls: list[int] = []
     times = do_bench(lambda: calls.append(0), warmup=10, rep=20, return_mode="all")
     assert times == [float(run) for run in range(1, 11)]  # 20 ms of 2 ms each
-    assert len(calls) == 1 + 1 + 5 + 10  # first call, estimate, warmup, counted
+    assert len(calls) == 1 + 1 + 5 + 10  # first call, cost, warmup, counted
 
 
 @pytest.mark.usefixtures("fake_timer")

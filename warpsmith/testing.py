@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,6 +22,8 @@ _MODES = ("min", "max", "mean", "median", "all")
 _PROBES = 5  # runs that estimate how long one takes
 _MOST_ROUNDS = 1000
 _FEWEST_ROUNDS = 5
+_AHEAD = 2  # the GPU's wait before a run is at least so many times what the run costs the host
+_MOST_FLUSHES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +160,11 @@ def do_bench(
     _check_mode(return_mode, quantiles)
     timer = _Timer()
     fn()
-    estimate = timer.estimate(fn)
-    for _ in range(max(1, int(warmup / estimate))):
+    cost = timer.cost(fn)
+    for _ in range(max(1, int(warmup / cost.ms))):
         fn()
-    runs = [timer.run(fn, grad_to_none) for _ in range(max(1, int(rep / estimate)))]
+    rounds = max(1, int(rep / cost.ms))
+    runs = [timer.run(fn, cost.flushes, grad_to_none) for _ in range(rounds)]
     return _summary(timer.times(runs), quantiles, return_mode)
 
 
@@ -182,8 +186,8 @@ def do_bench_interleaved(
     timer = _Timer()
     for fn in functions.values():
         fn()
-    estimates = [timer.estimate(fn) for fn in functions.values()]
-    mean = sum(estimates) / len(estimates)
+    costs = {name: timer.cost(fn) for name, fn in functions.items()}
+    mean = sum(cost.ms for cost in costs.values()) / len(costs)
     names = list(functions)
     for _ in range(max(1, int(warmup / mean))):
         for fn in functions.values():
@@ -193,8 +197,16 @@ def do_bench_interleaved(
     for start in range(rounds):
         shift = start % len(names)
         for name in names[shift:] + names[:shift]:
-            runs[name].append(timer.run(functions[name]))
+            runs[name].append(timer.run(functions[name], costs[name].flushes))
     return {name: float(np.median(timer.times(runs[name]))) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """Of one timed run: ms in all, and how often the L2 is flushed before it."""
+
+    ms: float
+    flushes: int
 
 
 class _Timer:
@@ -219,26 +231,40 @@ class _Timer:
     def _event(self) -> Any:
         return self._torch.cuda.Event(enable_timing=True)
 
-    def estimate(self, fn: Callable[[], object]) -> float:
-        """ms of one flush and one run, never 0."""
+    def cost(self, fn: Callable[[], object]) -> _Cost:
+        """What one run takes, with the flushes before it."""
         start, stop = self._event(), self._event()
+        self._torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(_PROBES):
+            fn()
+        host = 1e3 * (time.perf_counter() - began) / _PROBES
         self._torch.cuda.synchronize()
         start.record()
         for _ in range(_PROBES):
             self._flush.zero_()
+        stop.record()
+        self._torch.cuda.synchronize()
+        flush = max(float(start.elapsed_time(stop)) / _PROBES, 1e-3)
+        start.record()
+        for _ in range(_PROBES):
             fn()
         stop.record()
         self._torch.cuda.synchronize()
-        return max(float(start.elapsed_time(stop)) / _PROBES, 1e-3)
+        flushes = min(_MOST_FLUSHES, max(1, math.ceil(_AHEAD * host / flush)))
+        return _Cost(flushes * flush + float(start.elapsed_time(stop)) / _PROBES, flushes)
 
-    def run(self, fn: Callable[[], object], grad_to_none: Sequence[Any] | None = None) -> Any:
+    def run(
+        self, fn: Callable[[], object], flushes: int, grad_to_none: Sequence[Any] | None = None
+    ) -> Any:
         """One run between two events."""
         for tensor in grad_to_none or ():
             tensor.grad = None
         start, stop = self._event(), self._event()
-        # The flush also keeps the GPU busy while the host gets ahead, so that what is timed is the
+        # The flushes also keep the GPU busy while the host gets ahead, so that what is timed is the
         # GPU's work and not the wait for its launch.
-        self._flush.zero_()
+        for _ in range(flushes):
+            self._flush.zero_()
         start.record()
         fn()
         stop.record()

@@ -23,6 +23,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("ours", "theirs", "args", "options"), PAIRS)
 def test_modules_agree(ours: Any, theirs: Any, args: Any, options: dict[str, Any]) -> None:
+    torch.manual_seed(0)
     mine, reference = ours(*args, **options), theirs(*args, **options)
     for parameter in reference.parameters():
         torch.nn.init.normal_(parameter)
@@ -36,4 +37,4 @@ def test_modules_agree(ours: Any, theirs: Any, args: Any, options: dict[str, Any
             (module(leaf) ** 3).sum().backward()
             gradients.append([leaf.grad, *(p.grad for p in module.parameters())])
         torch.testing.assert_close(mine(x), reference(x))
-    torch.testing.assert_close(*gradients)
+    torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-4)

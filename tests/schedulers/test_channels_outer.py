@@ -10,7 +10,7 @@ from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
 from warpsmith.schedulers.inner_outer import can as rows_and_columns
 from warpsmith.schedulers.normalization import can
-from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams
+from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
 

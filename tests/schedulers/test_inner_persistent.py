@@ -22,7 +22,7 @@ from warpsmith.kernel.nodes import CopyVector, Kernel
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.normalization import can
-from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams
+from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Candidate, select
 

@@ -20,11 +20,9 @@ from tests.support.launching import values_of
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
 from warpsmith.ir.dtypes import DataType
 from warpsmith.knobs import Knobs
-from warpsmith.schedulers.normalization.heuristic import (
-    MOST_ELEMENTS,
-    REGISTERS_PER_SM,
-    InnerPersistentParams,
-)
+from warpsmith.schedulers.multiprocessor import REGISTERS_PER_SM
+from warpsmith.schedulers.normalization.heuristic import MOST_ELEMENTS
+from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import select
@@ -73,7 +71,7 @@ def test_threads_cover_a_row_and_registers_hold_it(
 ) -> None:
     params = params_of(build, dtype, columns)
     threads = params.block_x * params.block_y
-    covered = params.block_x * params.unroll * params.vector
+    covered = params.cluster * params.block_x * params.unroll * params.vector
     assert covered >= columns
     assert params.whole == (covered == columns)
     assert params.unroll * params.vector <= MOST_ELEMENTS
@@ -89,6 +87,6 @@ def test_inputs_that_all_rows_share_come_early_where_registers_allow() -> None:
     assert not params_of(softmax, BF16, 16384).late
 
 
-def test_exponentials_are_computed_again_only_in_long_rows() -> None:
+def test_exponentials_are_computed_again_only_in_the_longest_rows() -> None:
     assert not params_of(softmax, BF16, 4096).again
-    assert params_of(softmax, BF16, 32768).again
+    assert params_of(softmax, BF16, 1 << 20).again

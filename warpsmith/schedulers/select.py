@@ -34,8 +34,8 @@ from warpsmith.schedulers.normalization import apply as persistent_apply
 from warpsmith.schedulers.normalization import can as persistent_can
 from warpsmith.schedulers.normalization import rounds
 from warpsmith.schedulers.normalization import strategy as persistent_strategy
-from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams
 from warpsmith.schedulers.normalization.resident import Choice, choices
+from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.normalization.two_passes import in_two_passes
 from warpsmith.schedulers.outer_persistent import apply as columns_apply
 from warpsmith.schedulers.outer_persistent import can as columns_can

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from warpsmith.schedulers.multiprocessor import (
+    MOST_BLOCK_THREADS,
+    REGISTERS_PER_SM,
+    SHARED_FIXED,
+    SHARED_PER_SM,
+)
 from warpsmith.schedulers.normalization.resident import Choice
 
-REGISTERS_PER_SM = 65536
-SHARED_PER_SM = 227 * 1024
-SHARED_FIXED = 3072
-"""Bytes of shared memory of a block besides slots and what all rows share."""
-
-MOST_BLOCK_THREADS = 1024
 MOST_ELEMENTS = 64
 """Elements of a row in one thread: all loops over them are unrolled."""
 
@@ -35,6 +35,9 @@ NARROW_ELEMENTS = 32
 RING_BYTES = 65536
 """Bytes of rows that a multiprocessor's slots are to hold. More brings nothing: measured on an H200
 (2026-11-21) with norms backward of 1024 to 16384 columns."""
+
+MOST_STAGES = 64
+"""Slots of a block, however short rows are: each has two barriers, which one thread prepares."""
 
 ENOUGH_WARPS = 16
 SUMMING_WARPS = 8
@@ -119,12 +122,14 @@ def shape_of(rows: Streamed) -> Shape | None:
     return max(found, key=lambda each: each[0])[1] if found else None
 
 
-def fastest(rows: Streamed, time: Callable[[Shape], float]) -> Shape | None:
+def fastest(
+    rows: Streamed, time: Callable[[Shape], float], most_kept: int = MOST_KEPT
+) -> Shape | None:
     """That which takes the least time by a model, in microseconds, of those whose registers are not
     scarce; where there is none, that with most warps at work.
     """
     best: tuple[float, Shape] | None = None
-    kept = range(1, MOST_KEPT + 1)
+    kept = range(1, most_kept + 1)
     blocks = range(1, MOST_BLOCKS_PER_SM + 1)
     for (block_x, unroll), each, groups, blocks_per_sm in product(
         _threads(rows), kept, FEW_GROUPS, blocks
@@ -270,7 +275,7 @@ def _stages(
     slot = kept * rows.length * rows.loaded
     sums = rows.summed * groups if joined else 0
     room = SHARED_PER_SM // blocks - SHARED_FIXED - rows.length * (form.kept + sums)
-    wanted = max(2, ahead + -(-RING_BYTES // (blocks * slot)))
+    wanted = min(MOST_STAGES, max(2, ahead + -(-RING_BYTES // (blocks * slot))))
     return min(-(-wanted // groups), room // slot // groups) * groups
 
 

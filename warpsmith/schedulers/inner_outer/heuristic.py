@@ -14,17 +14,22 @@ from warpsmith.schedulers.inner_outer.rows import (
     length_of,
     unfit_for_tiles,
 )
+from warpsmith.schedulers.multiprocessor import (
+    MOST_BLOCK_THREADS,
+    REGISTERS_PER_SM,
+    SHARED_FIXED,
+    SHARED_PER_SM,
+    blocks_of_registers,
+)
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
 
-REGISTERS_PER_SM = 65536
 MOST_REGISTERS = 272
 """Registers that a thread may need by this count: with that many, kernels still fit in 255."""
 
 FIXED_REGISTERS = 30
 """Registers for addresses, predicates, results of reductions and the loop over rows."""
 
-MOST_BLOCK_THREADS = 1024
 BLOCK_THREADS = 384
 """Threads of a block that has several short rows, at most, where they load rows themselves."""
 
@@ -54,10 +59,6 @@ _SIDES = tuple(1 << power for power in range(9))
 
 RING_ROW_BYTES = 1024
 """Rows of fewer bytes are loaded by the threads: one thread asks for each of them apart."""
-
-SHARED_PER_SM = 227 * 1024
-SHARED_FIXED = 3072
-"""Bytes of shared memory of a block besides rings and the sums across block_y."""
 
 CLUSTERS = (1, 2, 4, 8, 16)
 """Blocks over which a row may be spread."""
@@ -261,11 +262,5 @@ class _Row:
         return self.registers <= MOST_REGISTERS and self.unroll * self.vector <= MOST_ELEMENTS
 
     def blocks_per_sm(self, threads: int) -> int:
-        """Blocks that a multiprocessor has registers for.
-
-        It hands them out 8 a thread, and each of its quarters has its own for a quarter of the
-        warps.
-        """
-        warp = 32 * min(256, 8 * -(-self.registers // 8))
-        warps = 4 * (REGISTERS_PER_SM // 4 // warp)
-        return min(warps // -(-threads // 32), MOST_BLOCKS_OF_THREADS)
+        """Blocks that a multiprocessor has registers for."""
+        return min(blocks_of_registers(min(256, self.registers), threads), MOST_BLOCKS_OF_THREADS)

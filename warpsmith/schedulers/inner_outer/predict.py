@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, length_of, row_count
+from warpsmith.schedulers.multiprocessor import ISSUED_PER_US, together
 from warpsmith.schedulers.problem import Problem
 
 START_US = 7.47
@@ -32,9 +33,6 @@ FIRST_BYTES_PER_US = 0.1e6
 
 SUM_US = 0.16
 """For each vector of sums in the second kernel."""
-
-ISSUED_PER_US = 4 * 1755
-"""Instructions of a multiprocessor's four schedulers."""
 
 TURN_INSTRUCTIONS = 66
 """Of a warp in each turn: waits, the reduction across the block, addresses."""
@@ -165,7 +163,7 @@ def predicted_us(work: Work, shape: Shape, sm_count: int) -> float:
     done = shape.kept * shape.elements * work.operations
     issue = turns * warps * (TURN_INSTRUCTIONS + INSTRUCTIONS * done) / ISSUED_PER_US
     waits = TURN_US + OPERATION_US * done + (CLUSTER_US if shape.cluster > 1 else 0.0)
-    body = _together(memory * (1 + CROWDING * crowd), issue, turns * waits)
+    body = together(SHARPNESS, memory * (1 + CROWDING * crowd), issue, turns * waits)
     if shape.role:
         body *= 1 + ROLE_SHARE
     if shape.role and shape.cached and shape.kept == 1 and work.summed > ONE_SUM:
@@ -181,12 +179,3 @@ def predicted_us(work: Work, shape: Shape, sm_count: int) -> float:
         + SUM_US * work.summed / ONE_SUM
         + HALVING_US * halvings
     )
-
-
-def _together(*limits: float) -> float:
-    """A smooth maximum."""
-    longest = max(limits)
-    if longest == 0:
-        return 0.0
-    total = math.fsum((limit / longest) ** SHARPNESS for limit in limits)
-    return float(longest * total ** (1 / SHARPNESS))

@@ -12,8 +12,8 @@ from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import merge, parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams, rows_of
 from warpsmith.schedulers.normalization.resident import compute_again, full_size
+from warpsmith.schedulers.normalization.rows import InnerPersistentParams, rows_of
 from warpsmith.schedulers.reduction.can import reductions
 
 ROW_LOOPS = (

@@ -3,41 +3,56 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers.caching import Cached, past_l1
-from warpsmith.schedulers.layout import InnerRun, find_inner_run
+from warpsmith.schedulers.multiprocessor import MOST_BLOCK_THREADS, blocks_of_registers
+from warpsmith.schedulers.normalization.predict import Model
 from warpsmith.schedulers.normalization.resident import Choice, full_size
+from warpsmith.schedulers.normalization.rows import (
+    InnerPersistentParams,
+    Rows,
+    length_of,
+    rows_of,
+)
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reduction.can import reductions
-from warpsmith.schedulers.reduction.heuristic import memory_ordered
 
 BLOCK_THREADS = 128
 """Threads of a block that has several short rows."""
 
 SHORT_VECTORS = 128
-"""Rows of up to this many vectors are reduced by the lanes of one warp, without barriers."""
+"""Rows of up to this many vectors may be reduced by the lanes of one warp, without barriers."""
 
 LINE_BYTES = 128
 """Bytes next to each other that the lanes of a short row read at once, where it has so many."""
 
 BYTES_IN_FLIGHT = 64
-"""Bytes that a thread loads before it uses the first: 1024 threads of a multiprocessor then have
-64 KB in flight, twice what saturates the memory of an H200."""
+"""Bytes that a thread of a short row loads before it uses the first, and one that has narrow
+accesses: 1024 threads of a multiprocessor then have 64 KB in flight, twice what saturates the
+memory of an H200."""
 
 MOST_THREADS = 512
-"""Threads of a row, unless its registers need more: two such blocks share a multiprocessor, and one
-loads while the other stores."""
+"""Threads of a row of narrow accesses, unless its registers need more."""
 
-REGISTERS_PER_SM = 65536
-MOST_REGISTERS = 90
-"""Registers that a thread may need by this count: where it says more, kernels spill even with
-128."""
-MOST_BLOCK_THREADS = 1024
+MOST_REGISTERS = 160
+"""Registers that a thread may need by this count."""
+
+MOST_NARROW_REGISTERS = 90
+"""The same with accesses of fewer than VECTOR_BYTES, or in several pieces: where it says more,
+kernels spill even with 128."""
+
 MOST_BLOCKS_PER_SM = 16
+THREADS_PER_SM = 2048
+
+FEW_THREADS = 96
+"""Of a row that has warps of its own. Two rows of 64 threads side by side meet at one barrier, and
+took up to 10 % longer."""
+
+MOST_COVERED = 1.25
+"""Of a row, by threads some of which have none of it."""
 
 FIXED_REGISTERS = 12
 """Registers for addresses, predicates and results of reductions. With two for each element of a
@@ -47,16 +62,22 @@ spill two registers at most (NVRTC 13.0; tests/schedulers/test_persistent_regist
 PREDICATE_REGISTERS = 8
 """More of them in blocks of several rows, which may run past the last one."""
 
+WIDENED_REGISTERS = 0.25
+"""More of them for each element, where costly operations are done on elements narrower than a
+register: the compiler keeps some of them widened."""
+
 PLACE_REGISTERS, SINGLE_REGISTERS = 1.5, 2
 """Registers for the place of an access in a row of several pieces: vectors, and single elements
 (found with NVRTC 13.0 as those above; test_channels_outer.py)."""
 
-RESIDENT_BYTES = 49152
-"""Bytes of rows that a multiprocessor is to hold at once. A part of them is being loaded, some 16
-KB at any time, while the others are reduced or stored."""
-
 CLUSTERS = (1, 2, 4, 8, 16)
 """Blocks over which a row may be spread."""
+
+CLUSTER_BYTES = 49152
+"""Of a row, from which on clusters may be better than one block."""
+
+VECTOR_BYTES = 16
+"""Of an access, from which on loads saturate memory with few of them on their way."""
 
 ROOMY_ELEMENTS = 32
 """Elements of a row in one thread of a cluster up to which nothing spills, where two blocks share a
@@ -76,75 +97,12 @@ address, and each row its results."""
 MOST_ELEMENTS = 128
 """Elements of a row in one thread: all loops over them are unrolled."""
 
+MOST_WIDENED = 64
+"""The same where elements narrower than a register go through costly operations."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InnerPersistentParams:
-    """A schedule whose rows stay in registers.
-
-    Attributes:
-        vector: adjacent elements per thread and access.
-        unroll: accesses of a row and input per thread, all issued before the first use.
-        kept_unroll: rows of a thread, loaded and reduced together.
-        cluster: blocks that share a row; 1 where it is one block's.
-        block_x: threads of a block that a row has.
-        block_y: rows that a block has side by side.
-        blocks_per_sm: blocks that a multiprocessor holds at once.
-        whole: the threads' vectors are exactly the row's, so that none needs a predicate.
-        late: inputs that all rows share are loaded where they are used, not at the start.
-        again: costly values are computed again, where that takes fewer registers than to keep them.
-        vectorized: names of the global tensors accessed in vectors.
-        warp_specialize: a role loads rows into a ring while blocks go round them, and block_y are
-            groups that take turns.
-        ring: slots of it.
-        reread: rows are read from their slot again for each stage, not kept in registers.
-        weights_in_shared: what all rows share stays in shared memory, not in registers.
-        row: elements of a row, of which all are copied at once, where threads have not exactly
-            these; else 0.
-        streaming: loads of rows leave no copy in L1.
-    """
-
-    vector: int
-    unroll: int
-    kept_unroll: int
-    cluster: int
-    block_x: int
-    block_y: int
-    blocks_per_sm: int
-    whole: bool
-    late: bool
-    again: bool
-    vectorized: tuple[str, ...]
-    warp_specialize: bool = False
-    ring: int = 0
-    reread: bool = False
-    weights_in_shared: bool = False
-    row: int = 0
-    streaming: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """The dimensions of the reductions in memory order, and the run that ends them.
-
-    A row lies in several pieces where it has dimensions outside that run.
-    """
-
-    axes: tuple[IterDomain, ...]
-    run: InnerRun
-
-    @property
-    def in_pieces(self) -> bool:
-        run = len(self.run.axes) - self.run.start
-        return sum(axis.is_reduction for axis in self.axes) > run
-
-
-def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> Rows:
-    """Order the dimensions as the largest input has them in memory."""
-    axes = memory_ordered(domains, reductions(fusion)[0], caches)
-    start = len(axes)
-    while start and axes[start - 1].is_reduction:
-        start -= 1
-    return Rows(axes, find_inner_run(domains, axes[start:], caches))
+MOST_MASKED = 64
+"""The same where threads have not exactly a row: with 80, loads wait for one another, and rows of
+24576 took 40 % longer."""
 
 
 def misfit(
@@ -155,10 +113,10 @@ def misfit(
     problem: Problem,
 ) -> str:
     """Why the rows of a call cannot stay in registers; empty where they can."""
-    length = _length(fusion, problem)
+    length = length_of(fusion, problem)
     if length == 0:
         return "its rows are empty"
-    if _choose(fusion, domains, caches, residents, problem) is None:
+    if not candidates(fusion, domains, caches, residents, problem):
         return f"rows of {length} elements do not fit in the registers of {CLUSTERS[-1]} blocks"
     return ""
 
@@ -170,32 +128,55 @@ def choose(
     residents: tuple[Choice, ...],
     problem: Problem,
 ) -> InnerPersistentParams:
-    """Everything follows from the row's length; a new row count changes how rows are cached, where
-    it makes few bytes many.
+    """What is predicted to take the least time, for any number of rows.
+
+    A new row count changes how rows are cached, where it makes few bytes many.
     """
-    params = _choose(fusion, domains, caches, residents, problem)
-    assert params is not None, "misfit was not asked"
-    return replace(params, streaming=past_l1(caches, problem))
+    found = candidates(fusion, domains, caches, residents, problem)
+    assert found, "misfit was not asked"
+    model = Model(fusion, domains, caches, residents, problem)
+    fastest = min(found, key=model.waves)
+    return replace(fastest, streaming=past_l1(caches, problem))
 
 
-def _choose(
+def candidates(
     fusion: Fusion,
     domains: DomainMap,
     caches: tuple[Cached, ...],
     residents: tuple[Choice, ...],
     problem: Problem,
-) -> InnerPersistentParams | None:
-    """A row in one block, else in as few as keep it with room to spare, else in the most."""
-    rows = fusion, domains, caches, residents, problem
-    found: InnerPersistentParams | None = None
-    for cluster in CLUSTERS:
-        spread = _spread(*rows, cluster)
-        if spread is not None and (cluster == 1 or _is_roomy(spread)):
-            return spread
-        found = spread or found
-    if found is None or (found.block_x > MOST_THREADS and found.vector > NARROW_VECTOR):
-        return _spread(*rows, CLUSTERS[-1], NARROW_VECTOR) or found
+) -> list[InnerPersistentParams]:
+    """The ways to keep a row whose registers fit, in one block and in several."""
+    rows = rows_of(fusion, domains, caches)
+    full = full_size(fusion, domains, caches)
+    length = length_of(fusion, problem)
+    sizes = [c.memory.dtype.size for c in caches if c.load and id(c.register) in full]
+
+    def ways(vector: int, cluster: int) -> list[InnerPersistentParams]:
+        each = (_spread(rows, sizes, c, length, vector, cluster, problem) for c in residents)
+        return [params for found in each for params in found]
+
+    vector = rows.run.vector(problem)
+    if vector * max(sizes, default=4) < VECTOR_BYTES:
+        return _in_fewest(ways(vector, cluster) for cluster in CLUSTERS)
+    found = [params for cluster in CLUSTERS for params in ways(vector, cluster)]
+    if vector > NARROW_VECTOR and all(params.block_x > MOST_THREADS for params in found):
+        return ways(NARROW_VECTOR, CLUSTERS[-1]) or found
     return found
+
+
+def _in_fewest(ways: Iterable[list[InnerPersistentParams]]) -> list[InnerPersistentParams]:
+    """A row in one block, else in as few as keep it with room to spare, else in the most.
+
+    So with narrow accesses, of whose times the model knows nothing.
+    """
+    kept: list[InnerPersistentParams] = []
+    for found in ways:
+        roomy = [params for params in found if params.cluster == 1 or _is_roomy(params)]
+        if roomy:
+            return roomy
+        kept = found or kept
+    return kept
 
 
 def _is_roomy(params: InnerPersistentParams) -> bool:
@@ -203,51 +184,43 @@ def _is_roomy(params: InnerPersistentParams) -> bool:
 
 
 def _spread(
-    fusion: Fusion,
-    domains: DomainMap,
-    caches: tuple[Cached, ...],
-    residents: tuple[Choice, ...],
-    problem: Problem,
+    rows: Rows,
+    sizes: list[int],
+    choice: Choice,
+    length: int,
+    vector: int,
     cluster: int,
-    widest_vector: int = 16,
-) -> InnerPersistentParams | None:
-    """The first way to keep a row in so many blocks that keeps enough rows at once, else the one
-    that keeps most.
-    """
-    rows = rows_of(fusion, domains, caches)
-    run = rows.run
-    vector = min(run.vector(problem), widest_vector)
-    length = _length(fusion, problem)
-    full = full_size(fusion, domains, caches)
-    sizes = [c.memory.dtype.size for c in caches if c.load and id(c.register) in full]
-    loaded, widest = sum(sizes), max(sizes, default=4)
+    problem: Problem,
+) -> Iterator[InnerPersistentParams]:
+    """The shapes of blocks of which so many have a row."""
     vectors = -(-length // vector)
-    if cluster > 1 and -(-vectors // cluster) <= SHORT_VECTORS:
-        return None
-    best: InnerPersistentParams | None = None
-    for choice in residents:
-        row = _Row(
-            vectors=-(-vectors // cluster),
-            vector=vector,
-            size=choice.bytes_per_element(max(1, 4 // vector)),
-            passing=choice.passing,
-            in_pieces=rows.in_pieces,
-            inputs=len(sizes),
-        )
-        accesses = max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded)))
-        found = _block(row, accesses, max(1, LINE_BYTES // (vector * widest)))
-        if found is None:
-            continue
-        block_x, unroll = found
-        short = row.vectors <= SHORT_VECTORS
+    few = vectors <= cluster * SHORT_VECTORS or length * sum(sizes) < CLUSTER_BYTES
+    if cluster > 1 and few:
+        return
+    row = _Row(
+        vectors=-(-vectors // cluster),
+        vector=vector,
+        size=choice.bytes_per_element(max(1, 4 // vector)),
+        passing=choice.passing,
+        in_pieces=rows.in_pieces,
+        inputs=len(sizes),
+        narrow=rows.in_pieces or vector * max(sizes, default=4) < VECTOR_BYTES,
+        costly=choice.costly > 0 and not choice.again,
+        fewest=BLOCK_THREADS if cluster > 1 else 32,
+    )
+    loaded, widest = sum(sizes), max(sizes, default=4)
+    accesses = max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded)))
+    line = max(1, LINE_BYTES // (vector * widest))
+    for block_x, unroll in _blocks(row, accesses, line):
+        lanes = block_x <= 32 and row.vectors <= SHORT_VECTORS
         most = accesses if vector > 1 else min(accesses, MOST_SINGLES)
-        kept_unroll = max(1, most // unroll) if short else 1
+        kept_unroll = max(1, most // unroll) if lanes else 1
         results = 0 if block_x * unroll == row.vectors else kept_unroll - 1
         blocks = row.blocks_per_sm(block_x, kept_unroll * unroll + results)
         if cluster > 1 and vector < NARROW_VECTOR:
             blocks = min(blocks, max(2, NARROW_THREADS // block_x))
-        if best is None or blocks > best.blocks_per_sm:
-            best = InnerPersistentParams(
+        if blocks:
+            yield InnerPersistentParams(
                 vector=vector,
                 unroll=unroll,
                 kept_unroll=kept_unroll,
@@ -258,19 +231,8 @@ def _spread(
                 whole=vectors == cluster * block_x * unroll,
                 late=choice.late,
                 again=choice.again,
-                vectorized=run.vectorized(problem, vector),
+                vectorized=rows.run.vectorized(problem, vector),
             )
-        part = row.vectors * vector * loaded
-        resident = blocks * _rows_of_block(block_x) * kept_unroll * part
-        if blocks > 1 and resident >= RESIDENT_BYTES:
-            break
-    return best
-
-
-def _length(fusion: Fusion, problem: Problem) -> int:
-    """Elements of a row."""
-    reduced = (axis for axis in reductions(fusion)[0].logical if axis.is_reduction)
-    return math.prod(problem.size(axis.extent) for axis in reduced)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +241,9 @@ class _Row:
 
     For one vector there are `passing` bytes an element more. Where rows lie `in_pieces`, the place
     of each vector takes divisions, and stays in registers from its load to its store; and under
-    predicates, the compiler keeps widened values of several `inputs`, too.
+    predicates, the compiler keeps widened values of several `inputs`, too. Accesses are `narrow`
+    where they have not VECTOR_BYTES, and some operations `costly` that are not done again.
+    Long ones take the `fewest` threads or more.
     """
 
     vectors: int
@@ -288,6 +252,9 @@ class _Row:
     passing: int
     in_pieces: bool
     inputs: int
+    narrow: bool
+    costly: bool
+    fewest: int
 
     def registers(self, threads: int, unroll: int) -> int:
         """Of a thread: what stays, a vector of floats being computed, and the rest."""
@@ -297,24 +264,28 @@ class _Row:
             if self.inputs > 1 and threads * unroll != self.vectors:
                 stay += stay // 2
             stay += math.ceil(unroll * (PLACE_REGISTERS if self.vector > 1 else SINGLE_REGISTERS))
+        if self.costly and self.size < 4:
+            stay += math.ceil(WIDENED_REGISTERS * unroll * self.vector)
         work = 2 * self.vector + -(-self.vector * self.passing // 4)
         return stay + work + FIXED_REGISTERS + several
 
     def blocks_per_sm(self, threads: int, unroll: int) -> int:
-        """Blocks that a multiprocessor has registers for.
-
-        It hands them out 8 a thread, and each of its quarters has its own for a quarter of the
-        warps.
-        """
-        warp = 32 * 8 * -(-self.registers(threads, unroll) // 8)
-        warps = 4 * (REGISTERS_PER_SM // 4 // warp)
-        blocks = warps // -(-threads * _rows_of_block(threads) // 32)
-        return min(blocks, MOST_BLOCKS_PER_SM)
+        """Blocks that a multiprocessor has registers and threads for."""
+        held = threads * _rows_of_block(threads)
+        blocks = blocks_of_registers(self.registers(threads, unroll), held)
+        return min(blocks, THREADS_PER_SM // held, MOST_BLOCKS_PER_SM)
 
     def fits(self, threads: int, unroll: int) -> bool:
-        needed = self.registers(threads, unroll)
-        small = needed <= MOST_REGISTERS and unroll * self.vector <= MOST_ELEMENTS
-        return small and self.blocks_per_sm(threads, unroll) > 0
+        exact = threads * unroll == self.vectors
+        deepest = MOST_ELEMENTS if exact or self.narrow else MOST_MASKED
+        if self.costly and self.size < 4:
+            deepest = min(deepest, MOST_WIDENED)
+        most = MOST_NARROW_REGISTERS if self.narrow else MOST_REGISTERS
+        return (
+            unroll * self.vector <= deepest
+            and self.registers(threads, unroll) <= most
+            and self.blocks_per_sm(threads, unroll) > 0
+        )
 
 
 def _rows_of_block(threads: int) -> int:
@@ -322,12 +293,11 @@ def _rows_of_block(threads: int) -> int:
     return max(1, BLOCK_THREADS // threads)
 
 
-def _block(row: _Row, accesses: int, line: int) -> tuple[int, int] | None:
-    """(threads of a row, accesses of each), or None where no block has the registers.
+def _blocks(row: _Row, accesses: int, line: int) -> Iterator[tuple[int, int]]:
+    """(threads of a row, accesses of each) that have the registers.
 
     Short rows take the lanes of a warp, or as few of them as read a `line` of vectors at once. Long
-    ones take whole warps, as many as leave the fewest threads without work. A thread has about
-    `accesses`.
+    ones take whole warps. With narrow accesses a thread has about `accesses`.
     """
     if row.vectors <= SHORT_VECTORS:
         lanes = 1
@@ -336,7 +306,29 @@ def _block(row: _Row, accesses: int, line: int) -> tuple[int, int] | None:
         ):
             lanes *= 2
         unroll = -(-row.vectors // lanes)
-        return (lanes, unroll) if row.fits(lanes, unroll) else None
+        if row.fits(lanes, unroll):
+            yield lanes, unroll
+    if not row.narrow:
+        yield from _wide(row)
+    elif row.vectors > SHORT_VECTORS:
+        yield from _narrow(row, accesses)
+
+
+def _wide(row: _Row) -> Iterator[tuple[int, int]]:
+    """Every number of warps that leaves few threads without work."""
+    for unroll in range(1, MOST_ELEMENTS // row.vector + 1):
+        threads = _threads(row, unroll)
+        little = threads * unroll <= row.vectors * MOST_COVERED
+        if (
+            max(FEW_THREADS, row.fewest) <= threads <= MOST_BLOCK_THREADS
+            and little
+            and row.fits(threads, unroll)
+        ):
+            yield threads, unroll
+
+
+def _narrow(row: _Row, accesses: int) -> Iterator[tuple[int, int]]:
+    """That which leaves the fewest threads without work."""
     near = (accesses, accesses - 1, accesses + 1, accesses + 2, 2 * accesses)
     far = range(4, MOST_ELEMENTS + 1, 4)
     for most in (MOST_THREADS, MOST_BLOCK_THREADS):
@@ -345,9 +337,14 @@ def _block(row: _Row, accesses: int, line: int) -> tuple[int, int] | None:
                 (threads, unroll)
                 for unroll in tried
                 if unroll > 0
-                and (threads := 32 * -(-row.vectors // (32 * unroll))) <= most
+                and row.fewest <= (threads := _threads(row, unroll)) <= most
                 and row.fits(threads, unroll)
             ]
             if found:
-                return min(found, key=math.prod)
-    return None
+                yield min(found, key=math.prod)
+                return
+
+
+def _threads(row: _Row, unroll: int) -> int:
+    """In whole warps."""
+    return 32 * -(-row.vectors // (32 * unroll))

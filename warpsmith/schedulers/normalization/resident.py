@@ -59,12 +59,16 @@ class Choice:
         again: costly values are computed again, too, where that takes fewer bytes.
         lives: what is in registers for longer than one vector takes.
         passing: bytes of the late inputs' elements, of which there is a vector each.
+        operations: for each element of a row, in all stages.
+        costly: how many of them take ten instructions or more.
     """
 
     late: bool
     again: bool
     lives: tuple[Life, ...]
     passing: int
+    operations: int
+    costly: int
 
     def bytes_per_element(self, least: int = 1) -> int:
         """Register bytes that each element of a row takes between the stages where it takes most.
@@ -99,9 +103,10 @@ def choices(
         compute_again(twin, again=again, there=shared_loads(twin, copies) if turns else ())
         full = full_size(twin, DomainMap(twin), copies)
         loads = {id(c.register) for c in copies if c.load}
+        counts = _counts(twin)
         for late in (False, True) if shared else (False,):
             lives = _lives(twin, loads & full if late else loads)
-            found.append(Choice(late, again, lives, shared if late else 0))
+            found.append(Choice(late, again, lives, shared if late else 0, *counts))
     kept = [choice.lives for choice in found if not choice.again]
     return tuple(choice for choice in found if not choice.again or choice.lives not in kept)
 
@@ -133,6 +138,17 @@ def compute_again(fusion: Fusion, *, again: bool, there: Collection[int] = ()) -
             for use in fusion.uses(output):
                 if runs[id(use.outputs[0])] == stage:
                     fusion.replace(use, replace_tensor(use, output, twin))
+
+
+def _counts(fusion: Fusion) -> tuple[int, int]:
+    """Operations on each element of a row, and the costly ones among them."""
+    rows = walks_rows(fusion)
+    done = [
+        operation
+        for operation in fusion.operations
+        if isinstance(operation, Reduction | Welford) or id(operation.outputs[0]) in rows
+    ]
+    return len(done), sum(isinstance(op, Pointwise) and op.op in COSTLY for op in done)
 
 
 def _lives(fusion: Fusion, first: set[int]) -> tuple[Life, ...]:

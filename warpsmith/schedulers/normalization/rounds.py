@@ -15,8 +15,8 @@ from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.normalization.apply import merge_all
-from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams, Rows, rows_of
 from warpsmith.schedulers.normalization.resident import compute_again, full_size, shared_loads
+from warpsmith.schedulers.normalization.rows import InnerPersistentParams, Rows, rows_of
 from warpsmith.schedulers.reduction.can import reductions
 from warpsmith.schedulers.tiles import (
     copies_of,

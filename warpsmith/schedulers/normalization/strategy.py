@@ -1,6 +1,6 @@
 """Rows in waves of blocks, or with a role that loads them: which, and how.
 
-The choice is the caller's (`Problem.warp_specialize`); nobody having chosen, it is waves.
+The choice is the caller's (`Problem.warp_specialize`), or else what is predicted to take less time.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from warpsmith.schedulers import specialized
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import unfit_for_copies
 from warpsmith.schedulers.normalization import heuristic
-from warpsmith.schedulers.normalization.heuristic import InnerPersistentParams, rows_of
+from warpsmith.schedulers.normalization.predict import Model
 from warpsmith.schedulers.normalization.resident import Choice, choices, full_size
+from warpsmith.schedulers.normalization.rows import InnerPersistentParams, length_of, rows_of
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reduction.can import reductions
 from warpsmith.schedulers.specialized import Streamed
+
+ROLE_ROW_BYTES = 1024
+"""Rows of fewer bytes are loaded by the threads: one thread asks for each of them apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,11 @@ def misfit(asked: Asked, problem: Problem) -> str:
 
 def unspecialized(asked: Asked, problem: Problem) -> str:
     """Why the rows of a call cannot be loaded by a role; empty where they can."""
+    return _unfit(asked, problem) or specialized.refusal(_streamed(asked, problem))
+
+
+def _unfit(asked: Asked, problem: Problem, least: int = 16) -> str:
+    """Why no role can load such rows, in copies of `least` bytes or more, whatever its shape."""
     rows = rows_of(asked.fusion, asked.domains, asked.caches)
     if not any(not axis.is_reduction for axis in rows.axes):
         return "all is one row"
@@ -51,25 +59,51 @@ def unspecialized(asked: Asked, problem: Problem) -> str:
     loads = [c for c in asked.caches if c.load and id(c.register) in full]
     if not loads:
         return "no input has an element for each one of the rows"
-    reason = unfit_for_copies(loads, _length(asked, problem), problem)
-    return reason or specialized.refusal(_streamed(asked, problem))
+    return unfit_for_copies(loads, length_of(asked.fusion, problem), problem, least)
 
 
 def choose(asked: Asked, problem: Problem) -> tuple[InnerPersistentParams, int]:
     """The parameters of a call that is no misfit, and how many blocks go round; 0 where none do."""
-    if problem.warp_specialize is not True or unspecialized(asked, problem):
-        given = asked.fusion, asked.domains, asked.caches, asked.residents, problem
-        return heuristic.choose(*given), 0
+    params = min(candidates(asked, problem), key=lambda each: each[1])[0]
+    return params, blocks(asked, params, problem) if params.warp_specialize else 0
+
+
+def candidates(asked: Asked, problem: Problem) -> tuple[tuple[InnerPersistentParams, float], ...]:
+    """The best of each strategy that the caller allows and the call permits, waves first, and the
+    microseconds that it is predicted to take with many rows.
+
+    Nobody having chosen, no role loads short rows, nor any where the knob `rings` says never.
+    """
+    given = asked.fusion, asked.domains, asked.caches, asked.residents, problem
+    model = Model(*given)
+    wanted = problem.warp_specialize
+    roles = None
+    if wanted is True or (wanted == "auto" and problem.rings != "never"):
+        roles = _by_role(asked, model, problem)
+    if roles is not None and wanted is True:
+        return (roles,)
+    waves = heuristic.choose(*given)
+    found = ((waves, model.waves(waves)),)
+    return found if roles is None else (*found, roles)
+
+
+def _by_role(
+    asked: Asked, model: Model, problem: Problem
+) -> tuple[InnerPersistentParams, float] | None:
+    """The fastest way to have rows loaded by a role; None where none can load them."""
     streamed = _streamed(asked, problem)
-    found = specialized.shape_of(streamed)
-    assert found is not None
-    whole = found.whole(streamed)
+    least = 16 if problem.warp_specialize is True else ROLE_ROW_BYTES
+    if _unfit(asked, problem, least) or streamed.length == 0:
+        return None
+    found = specialized.fastest(streamed, lambda shape: model.role(shape, streamed.vector), 1)
+    if found is None:
+        return None
     rows = rows_of(asked.fusion, asked.domains, asked.caches)
-    vector = rows.run.vector(problem)
+    whole = found.whole(streamed)
     params = InnerPersistentParams(
-        vector=vector,
+        vector=streamed.vector,
         unroll=found.unroll,
-        kept_unroll=1,
+        kept_unroll=found.kept_unroll,
         cluster=1,
         block_x=found.block_x,
         block_y=found.groups,
@@ -78,13 +112,13 @@ def choose(asked: Asked, problem: Problem) -> tuple[InnerPersistentParams, int]:
         row=0 if whole else streamed.length,
         late=False,
         again=found.again,
-        vectorized=rows.run.vectorized(problem, vector),
+        vectorized=rows.run.vectorized(problem, streamed.vector),
         warp_specialize=True,
         ring=found.stages,
         reread=found.reread,
         weights_in_shared=found.weights_in_shared,
     )
-    return params, blocks(asked, params, problem)
+    return params, model.role(found, streamed.vector)
 
 
 def blocks(asked: Asked, params: InnerPersistentParams, problem: Problem) -> int:
@@ -99,15 +133,9 @@ def _streamed(asked: Asked, problem: Problem) -> Streamed:
     full = full_size(asked.fusion, asked.domains, asked.caches)
     loads = [c for c in asked.caches if c.load and id(c.register) in full]
     return Streamed(
-        length=_length(asked, problem),
+        length=length_of(asked.fusion, problem),
         vector=rows_of(asked.fusion, asked.domains, asked.caches).run.vector(problem),
         loaded=sum(cached.memory.dtype.size for cached in loads),
         summed=0,
         residents=choices(asked.fusion, asked.caches, turns=True),
     )
-
-
-def _length(asked: Asked, problem: Problem) -> int:
-    """Elements of a row."""
-    reduced = (axis for axis in reductions(asked.fusion)[0].logical if axis.is_reduction)
-    return math.prod(problem.size(axis.extent) for axis in reduced)

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-REGISTERS_PER_SM = 65536
+from warpsmith.schedulers.multiprocessor import blocks_of_registers
+
 FIXED_REGISTERS = 18
 """Registers for addresses and predicates, besides two for each element of a vector in work, one for
 each of its columns' results and one for two accesses. Found with NVRTC 13.0, as those below
@@ -192,10 +193,5 @@ def registers(
 
 
 def blocks_per_sm(registers_each: int, threads: int) -> int:
-    """Blocks that a multiprocessor has registers for.
-
-    It hands them out 8 a thread, and each of its quarters has its own for a quarter of the warps.
-    """
-    warp = 32 * 8 * -(-registers_each // 8)
-    warps = 4 * (REGISTERS_PER_SM // 4 // warp)
-    return min(warps // -(-threads // 32), MOST_BLOCKS_PER_SM)
+    """Blocks that a multiprocessor has registers for."""
+    return min(blocks_of_registers(registers_each, threads), MOST_BLOCKS_PER_SM)
