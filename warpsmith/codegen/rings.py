@@ -157,7 +157,8 @@ class RingText:
             return f"ws_bulk_store({memory}, {self._shared(copy)}, {amount}{mine});"
         assert copy.barrier is not None
         barrier = self._barrier(*copy.barrier)
-        return f"ws_bulk_load({self._shared(copy)}, {memory}, {amount}, {barrier}{mine});"
+        load = "ws_bulk_load<true>" if copy.lasting else "ws_bulk_load"
+        return f"{load}({self._shared(copy)}, {memory}, {amount}, {barrier}{mine});"
 
     def _by_threads(self, copy: TileCopy, team: Team) -> list[str]:
         """Pieces of the box in turn over all threads, each where it is inside."""

@@ -34,6 +34,7 @@ class TensorView:
             cores leave the tensor; None for all other tensors. `allocation` then are the axes of
             one thread's part.
         padding: elements added to the fastest row of that layout.
+        lasting: what its load brings into the L2 is the last to go.
         streaming: its load leaves no copy in L1.
         copied_by: what carries the copy that defines it.
         buffering: the slots that it is loaded through, ahead of their use; None is one slot.
@@ -55,6 +56,7 @@ class TensorView:
         "fusion",
         "implicit_cast",
         "lanes",
+        "lasting",
         "logical",
         "loop",
         "memory",
@@ -92,6 +94,7 @@ class TensorView:
         self.contiguity = (True,) * rank if contiguity is None else contiguity
         self.memory = MemoryType.local
         self.padding = 0
+        self.lasting = False
         self.streaming = False
         self.copied_by = LoadStoreOpType.set
         self.buffering: CircularBuffer | None = None

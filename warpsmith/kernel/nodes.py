@@ -127,7 +127,8 @@ class Store(Statement):
 class CopyVector(Statement):
     """`width` adjacent elements in one memory access; the types of both sides are equal.
 
-    A `streaming` load leaves no copy in L1. An `asynchronous` one, from global to shared memory, is
+    A `streaming` load leaves no copy in L1; what a `lasting` one brings into the L2 is the last to
+    go. An `asynchronous` one, from global to shared memory, is
     `cp.async`.
     """
 
@@ -137,6 +138,7 @@ class CopyVector(Statement):
     source_index: Expr
     width: int
     streaming: bool = False
+    lasting: bool = False
     asynchronous: bool = False
 
 

@@ -51,6 +51,7 @@ class TileCopy(Statement):
         how: `bulk` and `tma` are for one thread; `cp_async` and `set` take all threads of the
             block, each with every so many `width` bytes.
         swizzle: as that of a tensor.
+        lasting: what a load by `bulk` brings into the L2 is the last to go.
         stores: from shared to global memory.
         barrier: counts the bytes of a load for one thread, with the slot whose barrier it is.
     """
@@ -64,6 +65,7 @@ class TileCopy(Statement):
     how: LoadStoreOpType
     width: int = 16
     swizzle: int = 0
+    lasting: bool = False
     stores: bool = False
     barrier: tuple[Buffer, Expr] | None = None
 

@@ -75,6 +75,7 @@ class TileCopies:
             condition=condition,
             how=output.copied_by,
             swizzle=shared.swizzle,
+            lasting=output.lasting,
             stores=stores,
         )
         return [self._feasible(copy, output, memory)]

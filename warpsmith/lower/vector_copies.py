@@ -94,6 +94,7 @@ class VectorCopies:
             origin_index,
             width,
             output.streaming,
+            output.lasting,
             asynchronous=self._is_asynchronous(output, source, width),
         )
         uneven = self._uneven_bound(operation, access, lane, width)

@@ -156,9 +156,19 @@ __device__ __forceinline__ void ws_cp_async_wait() {
 
 _BULK = """
 // Contiguous bytes, a multiple of 16, at addresses that are. With `mine` a whole warp comes to a
-// call, and the lane in which it is true asks.
+// call, and the lane in which it is true asks. What is `Lasting` is the last to go from the L2.
+template <bool Lasting = false>
 __device__ __forceinline__ void ws_bulk_load(
     void* to, const void* from, int bytes, long long* barrier, bool mine = true) {
+    if constexpr (Lasting) {
+        asm volatile("{ .reg .pred p; .reg .b64 policy; setp.ne.u32 p, %4, 0;"
+                     " createpolicy.fractional.L2::evict_last.b64 policy;"
+                     " @p cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                     ".L2::cache_hint [%0], [%1], %2, [%3], policy; }"
+                     :: "r"(ws_address(to)), "l"(from), "r"(bytes), "r"(ws_address(barrier)),
+                        "r"((unsigned)mine) : "memory");
+        return;
+    }
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %4, 0;"
                  " @p cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
                  " [%0], [%1], %2, [%3]; }"

@@ -15,6 +15,8 @@ class LoadHint(IntEnum):
     NO_ALLOCATE = 2  # leave L1 alone: each byte is read once
     NC_NO_ALLOCATE = 3
     EVICT_FIRST = 4  # first to go from L1 and L2
+    LASTING = 5  # last to go from L2
+    NC_LASTING = 6
 
 
 class StoreHint(IntEnum):
@@ -30,10 +32,18 @@ _LOADS = {
     LoadHint.NO_ALLOCATE: ".L1::no_allocate",
     LoadHint.NC_NO_ALLOCATE: ".nc.L1::no_allocate",
     LoadHint.EVICT_FIRST: ".cs",
+    LoadHint.LASTING: ".L2::cache_hint",
+    LoadHint.NC_LASTING: ".nc.L2::cache_hint",
 }
 _STORES = {StoreHint.DEFAULT: "", StoreHint.STREAMING: ".cs"}
 
 _VECTOR = """
+// The L2's policy for what is to be the last to go.
+__device__ __forceinline__ unsigned long long ws_lasting() {
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0;" : "=l"(policy));
+    return policy;
+}
 // N elements, aligned for one access of all of them, or of 16 bytes where they are more.
 template <class T, int N>
 struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) ws_vec {
@@ -113,9 +123,11 @@ def _load(suffix: str, shape: str, operands: str, code: str, count: int) -> str:
     """
     outputs = ", ".join(f'"={code}"(r[{i}])' for i in range(count))
     clobbers = "" if ".nc" in suffix else ' : "memory"'
+    hinted = suffix.endswith("cache_hint")
+    policy, given = (f", %{count + 1}", ', "l"(ws_lasting())') if hinted else ("", "")
     return (
-        f'asm volatile("ld.global{suffix}{shape} {operands}, [%{count}];" '
-        f': {outputs} : "l"(from){clobbers});'
+        f'asm volatile("ld.global{suffix}{shape} {operands}, [%{count}]{policy};" '
+        f': {outputs} : "l"(from){given}{clobbers});'
     )
 
 

@@ -105,6 +105,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
         register = cached.register
         if cached.load and id(register) in full:
             register.streaming = not tiles
+            register.lasting = params.lasting and not tiles
             if not params.reread:
                 register.compute_at = min(register.compute_at, row)
         elif cached.load and id(register) in shared:
@@ -115,6 +116,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     for tensor in running:
         tensor.compute_at = min(tensor.compute_at, TURN)
     for tile in tiles:
+        tile.lasting = params.lasting
         tile.compute_at = SIDE
         fill_ahead(tile, params.ring, SIDE, specialize=params.warp_specialize)
 

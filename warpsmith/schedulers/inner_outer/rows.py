@@ -46,6 +46,7 @@ class InnerOuterParams:
         joined: the sums of groups that take turns are added before the block leaves them.
         row: elements of a row, of which all are copied at once, where threads have not exactly
             these; else 0.
+        lasting: what loads of rows bring into the L2 is the last to go.
     """
 
     vector: int
@@ -65,6 +66,7 @@ class InnerOuterParams:
     cluster: int = 1
     joined: bool = False
     row: int = 0
+    lasting: bool = False
 
     @property
     def apart(self) -> bool:

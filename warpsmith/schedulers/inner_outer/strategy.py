@@ -5,6 +5,9 @@ The choice is the caller's (`Problem.warp_specialize`), or else what is predicte
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from warpsmith.schedulers.caching import past_l1
 from warpsmith.schedulers.inner_outer import heuristic, specialized
 from warpsmith.schedulers.inner_outer.predict import predicted
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, unfit_for_tiles
@@ -23,7 +26,8 @@ def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
 def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams:
     """The parameters of a call that is no misfit."""
     found = candidates(rows, residents, problem)
-    return min(found, key=lambda params: predicted(rows, params, problem))
+    fastest = min(found, key=lambda params: predicted(rows, params, problem))
+    return replace(fastest, lasting=not past_l1(rows.full, problem))
 
 
 def candidates(

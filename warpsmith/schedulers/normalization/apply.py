@@ -55,6 +55,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     whole = {id(c.register) for c in caches if id(c.register) in full or not params.late}
     streaming = full if params.streaming else set()
     spread(fusion, caches, params.vectorized, first, outer, streaming, whole)
+    for cached in caches:
+        cached.register.lasting = params.lasting and id(cached.register) in full
 
 
 def load_first(fusion: Fusion, caches: tuple[Cached, ...], full: set[int], *, late: bool) -> None:

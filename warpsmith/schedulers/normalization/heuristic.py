@@ -136,7 +136,8 @@ def choose(
     assert found, "misfit was not asked"
     model = Model(fusion, domains, caches, residents, problem)
     fastest = min(found, key=model.waves)
-    return replace(fastest, streaming=past_l1(caches, problem))
+    streaming = past_l1(caches, problem)
+    return replace(fastest, streaming=streaming, lasting=not streaming)
 
 
 def candidates(

@@ -90,6 +90,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
         elif register.compute_at > TURN:  # what a row has one of
             circular_buffer(register, 2)
     for tile in tiles:
+        tile.lasting = params.lasting
         tile.compute_at = SIDE
         fill_ahead(tile, params.ring, SIDE, specialize=True)
 

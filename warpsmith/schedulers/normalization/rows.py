@@ -39,6 +39,7 @@ class InnerPersistentParams:
         row: elements of a row, of which all are copied at once, where threads have not exactly
             these; else 0.
         streaming: loads of rows leave no copy in L1.
+        lasting: what they bring into the L2 is the last to go.
     """
 
     vector: int
@@ -58,6 +59,7 @@ class InnerPersistentParams:
     weights_in_shared: bool = False
     row: int = 0
     streaming: bool = False
+    lasting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers import specialized
-from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import unfit_for_copies
 from warpsmith.schedulers.normalization import heuristic
 from warpsmith.schedulers.normalization.predict import Model
@@ -117,6 +117,7 @@ def _by_role(
         ring=found.stages,
         reread=found.reread,
         weights_in_shared=found.weights_in_shared,
+        lasting=not past_l1(asked.caches, problem),
     )
     return params, model.role(found, streamed.vector)
 

@@ -1,0 +1,75 @@
+"""Rows of many bytes: what their loads bring into the L2 is the last to go from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.schedulers.test_inner_outer import Case, layer_norm_backward, rms_norm_backward
+from tests.schedulers.test_specialized_norms import check, layer_norm, softmax
+from warpsmith import knobs
+from warpsmith.runtime import arrays
+from warpsmith.schedulers import caching
+
+
+@pytest.fixture
+def many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have any row count move more bytes than the L2 takes."""
+    monkeypatch.setattr(caching, "STREAMING_BYTES", 0)
+
+
+def loads(program: Any, rows: int, columns: int, **options: Any) -> str:
+    """The kernels' CUDA for bfloat16."""
+    x = np.zeros(1, arrays.NUMPY_DTYPES["bfloat16"])
+    matrix = np.lib.stride_tricks.as_strided(x, (rows, columns), (2 * columns, 2))
+    others = () if program is softmax else (matrix[0], matrix[0])
+    made = warpsmith.fuse(program, **options).lower(matrix, *others).compile()
+    return "".join(str(kernel.asm["cuda"]).split("__global__")[-1] for kernel in made.kernels)
+
+
+@pytest.mark.parametrize("program", [layer_norm, softmax])
+def test_only_rows_of_many_bytes_last(program: Any) -> None:
+    few, many = (loads(program, rows, 8192) for rows in (1000, 8192))
+    assert "8, 3>(T0" in few
+    assert "8, 6>" not in few
+    assert "8, 6>(T0" in many
+    assert many.count("8, 6>") == 1  # not what all rows share
+
+
+def test_so_do_those_that_a_role_copies() -> None:
+    few, many = (loads(layer_norm, rows, 8192, warp_specialize=True) for rows in (1000, 8192))
+    assert "ws_bulk_load(" in few
+    assert "ws_bulk_load<true>(" in many
+    assert "ws_bulk_load<true>(" not in few
+
+
+@pytest.mark.parametrize("program", [layer_norm, softmax])
+def test_a_role_that_copies_them_is_right(program: Any, many_bytes: None) -> None:
+    check(program, 300, 1024, "bfloat16")
+
+
+@pytest.mark.parametrize("program", [layer_norm_backward, rms_norm_backward])
+def test_backward_and_forward_are_right(program: Any, many_bytes: None) -> None:
+    case = Case((40, 1024), "bfloat16")
+    given = case.inputs(program)
+    fused = warpsmith.fuse(program)
+    assert "ws_bulk_load<true>(" in str(fused.lower(*given).compile().kernels[0].asm["cuda"])
+    with knobs.scope(device="sim"):
+        found = [np.asarray(result) for result in fused(*given)]
+    for result, expected in zip(found, case.expected(program), strict=True):
+        np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
+
+
+def test_waves_of_such_rows_are_right(many_bytes: None) -> None:
+    x = np.random.default_rng(2).standard_normal((5, 8192)).astype(np.float32)
+    fused = warpsmith.fuse(softmax, warp_specialize=False)
+    made = fused.lower(x).compile()
+    assert "4, 6>(T0" in str(made.kernels[0].asm["cuda"])
+    assert made.verify().verdict == "clean"
+    with knobs.scope(device="sim"):
+        found = np.asarray(fused(x))
+    wide = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    np.testing.assert_allclose(found, wide / wide.sum(1, keepdims=True), 1e-5, 1e-9)
