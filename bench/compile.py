@@ -1,4 +1,4 @@
-"""Time to the first kernel: a pointwise fusion, each time in a fresh process."""
+"""Time to the first kernel: of two fusions, each time in a fresh process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.compile_probe import SHAPE
+from bench.compile_probe import PROBLEMS
 from bench.measure import Setting, one_line, significant
 from bench.peers import installed
 from bench.row import Row
@@ -25,7 +25,7 @@ class ProbeFailed(Exception):
 
 
 def measure_compile(setting: Setting, *, quick: bool) -> list[Row]:
-    """Medians in microseconds of three things.
+    """Medians in microseconds of three things, for each of PROBLEMS.
 
     `import` of what a compile needs; `pointwise_first`, definition to loaded cubin with empty
     caches; `pointwise_cached`, the same from the disk cache of another process. Without a GPU the
@@ -37,28 +37,36 @@ def measure_compile(setting: Setting, *, quick: bool) -> list[Row]:
     if setting.peers == "auto" and setting.gpu != "none":
         impls += ["torch_compile", *(["nvfuser"] if installed("nvfuser") else [])]
     for impl in impls:
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                base = Path(folder)
-                first = [_probe(impl, base / str(number)) for number in range(times)]
-                found = {
-                    "import": [probe["import_ms"] for probe in first],
-                    "pointwise_first": [probe["compile_ms"] for probe in first],
-                }
-                if impl == "warpsmith":
-                    again = [_probe(impl, base / "0")["compile_ms"] for _ in range(times)]
-                    found["pointwise_cached"] = again
-        except (ProbeFailed, subprocess.TimeoutExpired) as failure:
-            rows.append(_row(setting, impl, "pointwise_first", error=one_line(failure)))
-            continue
-        for problem, ms in found.items():
-            rows.append(_row(setting, impl, problem, us=1e3 * statistics.median(ms)))
+        for name in PROBLEMS:
+            try:
+                found = _medians(impl, name, times)
+            except (ProbeFailed, subprocess.TimeoutExpired) as failure:
+                rows.append(_row(setting, impl, name, "first", error=one_line(failure)))
+                continue
+            if name != next(iter(PROBLEMS)):
+                del found["import"]
+            for what, ms in found.items():
+                rows.append(_row(setting, impl, name, what, us=1e3 * ms))
     return rows
 
 
-def _probe(impl: str, cache_dir: Path) -> dict[str, float]:
+def _medians(impl: str, name: str, times: int) -> dict[str, float]:
+    """Milliseconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        first = [_probe(impl, name, base / str(number)) for number in range(times)]
+        found = {
+            "import": [probe["import_ms"] for probe in first],
+            "first": [probe["compile_ms"] for probe in first],
+        }
+        if impl == "warpsmith":
+            found["cached"] = [_probe(impl, name, base / "0")["compile_ms"] for _ in range(times)]
+    return {what: statistics.median(ms) for what, ms in found.items()}
+
+
+def _probe(impl: str, name: str, cache_dir: Path) -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, "-m", "bench.compile_probe", impl, str(cache_dir)],
+        [sys.executable, "-m", "bench.compile_probe", impl, name, str(cache_dir)],
         cwd=_ROOT,
         capture_output=True,
         text=True,
@@ -74,13 +82,20 @@ def _probe(impl: str, cache_dir: Path) -> dict[str, float]:
 
 
 def _row(
-    setting: Setting, impl: str, problem: str, *, us: float | None = None, error: str | None = None
+    setting: Setting,
+    impl: str,
+    name: str,
+    what: str,
+    *,
+    us: float | None = None,
+    error: str | None = None,
 ) -> Row:
+    problem = PROBLEMS[name]
     return Row(
         suite="compile",
-        problem=problem,
-        shape=SHAPE,
-        dtype="bfloat16",
+        problem="import" if what == "import" else f"{name}_{what}",
+        shape=problem.shape,
+        dtype=problem.dtype,
         impl=impl,
         us=significant(us, 4),
         gpu=setting.gpu,

@@ -1,4 +1,6 @@
-"""Times one first compile in a process of its own: `python -m bench.compile_probe IMPL CACHE_DIR`.
+"""Times one first compile in a process of its own.
+
+`python -m bench.compile_probe IMPL NAME CACHE_DIR`
 
 Prints one line of JSON: `import_ms`, and `compile_ms` from the definition to a kernel that could be
 launched (loaded, where there is a GPU).
@@ -10,10 +12,18 @@ import importlib
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SHAPE = (8192, 1024)
+from bench.norm_backward import layer_norm_bwd
+from bench.pointwise import silu_mul
+from bench.problem import Problem
+
+PROBLEMS: dict[str, Problem] = {
+    "pointwise": silu_mul(8192, 1024, "bfloat16"),
+    "norm_backward": layer_norm_bwd(8192, 4096, "bfloat16"),
+}
 
 _LOADED_ON_USE = (
     "cuda.bindings.driver",
@@ -23,13 +33,13 @@ _LOADED_ON_USE = (
 )
 
 
-def main(impl: str, cache_dir: Path) -> dict[str, float]:
+def main(impl: str, name: str, cache_dir: Path) -> dict[str, float]:
     """Milliseconds of the two parts."""
     probe = {"warpsmith": _warpsmith, "torch_compile": _torch_compile, "nvfuser": _nvfuser}[impl]
-    return probe(cache_dir)
+    return probe(PROBLEMS[name], cache_dir)
 
 
-def _warpsmith(cache_dir: Path) -> dict[str, float]:
+def _warpsmith(problem: Problem, cache_dir: Path) -> dict[str, float]:
     start = time.perf_counter()
     # All modules and libraries that are loaded on first use count as import.
     for module in _LOADED_ON_USE:
@@ -38,7 +48,7 @@ def _warpsmith(cache_dir: Path) -> dict[str, float]:
     import numpy as np
 
     import warpsmith
-    from warpsmith import knobs, ops
+    from warpsmith import knobs
     from warpsmith.runtime import nvrtc
     from warpsmith.runtime.driver import device_count, ensure_context
     from warpsmith.runtime.launch import LoadedKernel
@@ -48,23 +58,20 @@ def _warpsmith(cache_dir: Path) -> dict[str, float]:
     on_gpu = device_count() > 0
     if on_gpu:
         ensure_context(0)  # once a process, and no part of a compile
-    x, y = (np.zeros(SHAPE, ml_dtypes.bfloat16) for _ in range(2))
+    kinds = (np.float32 if d == "float" else ml_dtypes.bfloat16 for d in problem.dtypes)
+    inputs = [np.zeros(shape, kind) for shape, kind in zip(problem.shapes, kinds, strict=True)]
 
-    def silu_mul(x: Any, y: Any) -> Any:
-        gate = ops.silu(x.to(warpsmith.DataType.Float))
-        return ops.cast(ops.mul(gate, y), x.dtype)
+    def compiled() -> None:
+        made = warpsmith.fuse(problem.fused).lower(*inputs).compile()
+        if on_gpu:
+            for kernel in made.kernels:
+                LoadedKernel(kernel.binary, kernel.name, 0)
 
     with knobs.scope(cache_dir=cache_dir):
-        begun = time.perf_counter()
-        compiled = warpsmith.fuse(silu_mul).lower(x, y).compile()
-        if on_gpu:
-            for kernel in compiled.kernels:
-                LoadedKernel(kernel.binary, kernel.name, 0)
-        done = time.perf_counter()
-    return {"import_ms": 1e3 * (imported - start), "compile_ms": 1e3 * (done - begun)}
+        return _timed(imported - start, compiled)
 
 
-def _torch_compile(cache_dir: Path) -> dict[str, float]:
+def _torch_compile(problem: Problem, cache_dir: Path) -> dict[str, float]:
     del cache_dir  # its caches are turned off instead
     start = time.perf_counter()
     import torch
@@ -72,19 +79,12 @@ def _torch_compile(cache_dir: Path) -> dict[str, float]:
 
     imported = time.perf_counter()
     torch._inductor.config.force_disable_caches = True
-    x, y = (torch.randn(SHAPE, dtype=torch.bfloat16, device="cuda") for _ in range(2))
+    inputs = problem.draw()
     torch.cuda.synchronize()
-
-    def silu_mul(x: Any, y: Any) -> Any:
-        return torch.nn.functional.silu(x) * y
-
-    begun = time.perf_counter()
-    torch.compile(silu_mul, dynamic=False)(x, y)
-    done = time.perf_counter()
-    return {"import_ms": 1e3 * (imported - start), "compile_ms": 1e3 * (done - begun)}
+    return _timed(imported - start, lambda: torch.compile(problem.eager, dynamic=False)(*inputs))
 
 
-def _nvfuser(cache_dir: Path) -> dict[str, float]:
+def _nvfuser(problem: Problem, cache_dir: Path) -> dict[str, float]:
     del cache_dir  # it keeps nothing on disk
     start = time.perf_counter()
     import torch
@@ -92,18 +92,22 @@ def _nvfuser(cache_dir: Path) -> dict[str, float]:
     nvfuser_direct = importlib.import_module("nvfuser_direct")
 
     imported = time.perf_counter()
-    x, y = (torch.randn(SHAPE, dtype=torch.bfloat16, device="cuda") for _ in range(2))
+    inputs = problem.draw()
     torch.cuda.synchronize()
+
+    def compiled() -> None:
+        with nvfuser_direct.FusionDefinition() as definition:
+            problem.define(definition, nvfuser_direct.DataType, *inputs)
+        definition.execute(list(inputs))
+
+    return _timed(imported - start, compiled)
+
+
+def _timed(imported_s: float, compiled: Callable[[], Any]) -> dict[str, float]:
     begun = time.perf_counter()
-    types = nvfuser_direct.DataType
-    with nvfuser_direct.FusionDefinition() as fd:
-        a = fd.ops.cast(fd.from_pytorch(x), dtype=types.Float)
-        b = fd.ops.cast(fd.from_pytorch(y), dtype=types.Float)
-        fd.add_output(fd.ops.cast(fd.ops.mul(fd.ops.silu(a), b), dtype=types.BFloat16))
-    fd.execute([x, y])
-    done = time.perf_counter()
-    return {"import_ms": 1e3 * (imported - start), "compile_ms": 1e3 * (done - begun)}
+    compiled()
+    return {"import_ms": 1e3 * imported_s, "compile_ms": 1e3 * (time.perf_counter() - begun)}
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], Path(sys.argv[2]))))
+    print(json.dumps(main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))))

@@ -61,7 +61,7 @@ class Problem:
     @property
     def bytes_moved(self) -> int:
         """Fewest bytes read and written: every input once, every output once."""
-        items = zip(self.shapes, self._dtypes, strict=True)
+        items = zip(self.shapes, self.dtypes, strict=True)
         read = sum(math.prod(shape) * ITEM_BYTES[dtype] for shape, dtype in items)
         return read + self.bytes_written
 
@@ -76,11 +76,11 @@ class Problem:
 
         return tuple(
             torch.randn(shape, dtype=torch_dtype(dtype), device=device)
-            for shape, dtype in zip(self.shapes, self._dtypes, strict=True)
+            for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
         )
 
     @property
-    def _dtypes(self) -> tuple[str, ...]:
+    def dtypes(self) -> tuple[str, ...]:
         """The dtype of each input."""
         places = range(len(self.shapes))
         return tuple("float" if place in self.in_float else self.dtype for place in places)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from bench import compile as compile_suite
 from bench import run as runner
+from bench.compile_probe import PROBLEMS
 from bench.measure import ContextLost, Setting
 from bench.problem import Problem
 from bench.row import Row, read_rows
@@ -110,15 +111,18 @@ def test_what_cannot_run_is_refused_at_once(
 def test_compile_is_timed_in_processes_of_their_own() -> None:
     setting = Setting(peers="none", gpu="none", versions=(), date="2026-11-21")
     rows = compile_suite.measure_compile(setting, quick=True)
-    assert [row.problem for row in rows] == ["import", "pointwise_first", "pointwise_cached"]
-    assert [row.error for row in rows] == [None] * 3
-    _, first, cached = (row.us for row in rows)
-    assert first is not None
-    assert cached is not None
-    assert 0 < cached < first
+    names = [f"{name}_{what}" for name in PROBLEMS for what in ("first", "cached")]
+    assert [row.problem for row in rows] == ["import", *names]
+    assert [row.error for row in rows] == [None] * len(rows)
+    times = [row.us for row in rows[1:]]
+    for first, cached in zip(times[::2], times[1::2], strict=True):
+        assert first is not None
+        assert cached is not None
+        assert 0 < cached < first
 
 
 def test_a_probe_that_fails_becomes_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_suite.sys, "executable", "/bin/false")
-    (row,) = compile_suite.measure_compile(SETTING, quick=True)
-    assert (row.us, row.error) == (None, "ProbeFailed: exit status 1")
+    rows = compile_suite.measure_compile(SETTING, quick=True)
+    assert [row.problem for row in rows] == [f"{name}_first" for name in PROBLEMS]
+    assert {(row.us, row.error) for row in rows} == {(None, "ProbeFailed: exit status 1")}

@@ -2,10 +2,11 @@
 
 The constants are those of the smallest error, and of the least time lost by choosing with them,
 over timings of norms and softmaxes on one H200, with the L2 flushed (2026-11-21; bfloat16 and
-float, rows of 1000 to 262144 elements): 1069 in waves and 681 with a role that loads, those that
-took at most 1.3 and 1.5 times as long as the fastest. Half of the waves are predicted within 2.2 %,
-nine of ten within 7.3 %; what is chosen takes 1.6 % longer than the fastest that was timed, in the
-mean. docs/lessons/norms.md tells how, and data/norm-forward-params.json has the timings.
+float, rows of 1000 to 262144 elements): 1553 in waves and 554 with a role that loads, those that
+took at most 1.3 times as long as the fastest. Half of them are predicted within 2.4 %, nine of ten
+within 10 %. What is chosen takes 1.5 % longer than the fastest that was timed, in the mean of 103
+sizes and programs; 20 % in the worst case, a softmax of rows of 262144.
+docs/lessons/norms.md tells how, and data/norm-forward-params.json has the timings.
 """
 
 from __future__ import annotations
