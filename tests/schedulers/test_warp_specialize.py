@@ -21,10 +21,15 @@ def explained(asked: Any, columns: int = 1024, dtype: str = "bfloat16") -> str:
     return str(fused.lower(*case.inputs(rms_norm_backward)).compile().explain())
 
 
+def without_times(text: str) -> list[str]:
+    return [line for line in text.splitlines() if "predicted" not in line]
+
+
 def test_a_forced_choice_is_obeyed() -> None:
     assert ROLE in explained(True)
     assert "role  " not in explained(False)
-    assert explained("auto") in (explained(True), explained(False))
+    auto, *forced = (without_times(explained(asked)) for asked in ("auto", True, False))
+    assert auto in forced
 
 
 def test_the_knob_decides_where_the_call_does_not() -> None:
@@ -152,3 +157,12 @@ def test_a_schedule_by_hand_is_left_alone() -> None:
         pytest.raises(SchedulerRefusal, match="the schedule was laid by hand"),
     ):
         fd.manual_execute(list(Case((5, 256), "float32").inputs(rms_norm_backward)))
+
+
+def test_what_was_compared_is_explained() -> None:
+    both = explained("auto", 8192)
+    assert "predicted   waves " in both
+    assert "a role that loads " in both
+    forced = explained(True, 8192)
+    assert "predicted   a role that loads " in forced
+    assert "waves " not in forced.split("predicted")[1].splitlines()[0]

@@ -47,6 +47,9 @@ def _segment(
     if launch.params is not None:
         chosen = (f"{f.name}={getattr(launch.params, f.name)}" for f in fields(launch.params))
         lines.append(f"  parameters  {', '.join(chosen)}")
+    if candidate is not None and (compared := candidate.predicted(problem)):
+        times = (f"{name} {us:.3g} µs" for name, us in compared)
+        lines.append(f"  predicted   {', '.join(times)}")
     if candidate is not None and (reason := candidate.no_ring(problem)):
         lines.append(f"  no ring     {reason}")
     compiled = launch.compiled

@@ -7,6 +7,8 @@ worked out once: which kernels, grids, shared memory, and where each argument co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 
 from warpsmith.engine.compiled import CompiledKernel
@@ -138,11 +140,8 @@ def plan_call(
     ]
     temporaries = tuple(_allocation(tensor, values) for tensor in between)
     index_type = index_type_for(_largest(fusion, (*outputs, *temporaries), values))
-    launches = [
-        launch
-        for planned in segments
-        if (launch := _launch(planned, problem, index_type, knobs)) is not None
-    ]
+    made = _launches(segments, problem, index_type, knobs)
+    launches = [launch for launch in made if launch is not None]
     overlapping = [replace(launch, early=launch.compiled.kernel.early) for launch in launches[1:]]
     return CallPlan((*launches[:1], *overlapping), outputs, temporaries, problem, tuple(segments))
 
@@ -181,6 +180,23 @@ def _product(numbers: Sequence[int]) -> int:
     for number in numbers:
         result *= number
     return result
+
+
+def _launches(
+    segments: Sequence[PlannedSegment], problem: Problem, index_type: DataType, knobs: Knobs
+) -> list[Launch | None]:
+    """One of each segment. Where several have no kernel yet, they are compiled at the same time:
+    NVRTC, which takes most of it, lets other threads go on.
+    """
+    new = sum(not planned.kernels for planned in segments)
+    if new < 2:
+        return [_launch(planned, problem, index_type, knobs) for planned in segments]
+    with ThreadPoolExecutor(new) as pool:
+        waiting = [
+            pool.submit(copy_context().run, _launch, planned, problem, index_type, knobs)
+            for planned in segments
+        ]
+        return [future.result() for future in waiting]
 
 
 def _launch(

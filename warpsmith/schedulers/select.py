@@ -21,6 +21,7 @@ from warpsmith.schedulers import (
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.inner_outer import apply as rows_and_columns_apply
 from warpsmith.schedulers.inner_outer import can as rows_and_columns_can
+from warpsmith.schedulers.inner_outer import predict as rows_and_columns_predict
 from warpsmith.schedulers.inner_outer import rows as rows_and_columns
 from warpsmith.schedulers.inner_outer import specialized as rows_and_columns_specialized
 from warpsmith.schedulers.inner_outer import strategy as rows_and_columns_strategy
@@ -157,6 +158,23 @@ class Candidate:
         count = reduction_heuristic.splits(shape, params, problem)
         return params, {reduction_apply.SPLITS: count}
 
+    def predicted(self, problem: Problem) -> tuple[tuple[str, float], ...]:
+        """The strategies that were compared, with the microseconds that each is predicted to take:
+        for as many rows as the model chooses by, which stand for those of the call.
+        """
+        if self.scheduler == "inner_persistent":
+            compared = persistent_strategy.candidates(self._asked(), problem)
+            return tuple((_strategy(params), us) for params, us in compared)
+        if self.scheduler == "inner_outer":
+            rows = self._rows()
+            found = rows_and_columns_strategy.candidates(rows, self.residents, problem)
+            return tuple(
+                (_strategy(params), rows_and_columns_predict.predicted(rows, params, problem))
+                for params in found
+                if params.ring  # of threads that load for themselves the model knows nothing
+            )
+        return ()
+
     def no_ring(self, problem: Problem) -> str:
         """Why loads do not run ahead through shared memory; empty where they do."""
         if self.scheduler == "pointwise":
@@ -190,6 +208,10 @@ class Candidate:
         else:
             reduction_apply.apply(fusion, caches, params)
         return fusion
+
+
+def _strategy(params: InnerPersistentParams | InnerOuterParams) -> str:
+    return "a role that loads" if params.warp_specialize else "waves"
 
 
 def _extents(tensor: TensorView) -> tuple[Expr, ...]:

@@ -171,6 +171,11 @@ class Model:
         )
         return predicted_us(self._work[params.late, params.again], shape, self._sm_count)
 
+    def least_by_role(self) -> float:
+        """Microseconds that no shape takes less than where a role loads the rows."""
+        work = next(iter(self._work.values()))
+        return ROLE_START_US + _bytes(work) / ROLE_BYTES_PER_US
+
     def role(self, found: specialized.Shape, vector: int) -> float:
         """Microseconds of blocks whose rows a role loads."""
         elements = found.kept_unroll * found.unroll * vector
@@ -204,7 +209,7 @@ def _in_waves(work: Work, shape: Shape, sm_count: int) -> float:
     issued = masked * COSTLY_INSTRUCTIONS * work.costly
     body = together(
         SHARPNESS,
-        work.rows * work.length * (work.loaded + work.stored) / BYTES_PER_US,
+        _bytes(work) / BYTES_PER_US,
         work.rows * work.length / 32 / sm_count * issued / ISSUED_PER_US,
         turns * turn,
     )
@@ -232,14 +237,18 @@ def _by_role(work: Work, shape: Shape, sm_count: int) -> float:
         + masked * shape.elements * ROLE_COSTLY_US * work.costly
     )
     issued = ROLE_INSTRUCTIONS * reread * work.operations + ROLE_COSTLY_INSTRUCTIONS * work.costly
-    memory = work.rows * work.length * (work.loaded + work.stored) / ROLE_BYTES_PER_US
     body = together(
         ROLE_SHARPNESS,
-        memory,
+        _bytes(work) / ROLE_BYTES_PER_US,
         work.rows * work.length / 32 / sm_count * masked * issued / ISSUED_PER_US,
         math.ceil(work.rows / (sm_count * shape.at_once)) * turn,
     )
     return ROLE_START_US + body
+
+
+def _bytes(work: Work) -> int:
+    """Of rows, read and written."""
+    return work.rows * work.length * (work.loaded + work.stored)
 
 
 def _doublings(count: float) -> float:

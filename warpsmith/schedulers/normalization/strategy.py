@@ -64,26 +64,33 @@ def _unfit(asked: Asked, problem: Problem, least: int = 16) -> str:
 
 def choose(asked: Asked, problem: Problem) -> tuple[InnerPersistentParams, int]:
     """The parameters of a call that is no misfit, and how many blocks go round; 0 where none do."""
-    params = min(candidates(asked, problem), key=lambda each: each[1])[0]
+    found = candidates(asked, problem, hopeless=False)
+    params = min(found, key=lambda each: each[1])[0]
     return params, blocks(asked, params, problem) if params.warp_specialize else 0
 
 
-def candidates(asked: Asked, problem: Problem) -> tuple[tuple[InnerPersistentParams, float], ...]:
+def candidates(
+    asked: Asked, problem: Problem, *, hopeless: bool = True
+) -> tuple[tuple[InnerPersistentParams, float], ...]:
     """The best of each strategy that the caller allows and the call permits, waves first, and the
     microseconds that it is predicted to take with many rows.
 
-    Nobody having chosen, no role loads short rows, nor any where the knob `rings` says never.
+    Nobody having chosen, no role loads short rows, nor any where the knob `rings` says never. Not
+    `hopeless`, none is looked for where the model has it behind waves whatever its shape.
     """
     given = asked.fusion, asked.domains, asked.caches, asked.residents, problem
     model = Model(*given)
-    wanted = problem.warp_specialize
-    roles = None
-    if wanted is True or (wanted == "auto" and problem.rings != "never"):
+    if problem.warp_specialize is True:
         roles = _by_role(asked, model, problem)
-    if roles is not None and wanted is True:
-        return (roles,)
+        if roles is not None:
+            return (roles,)
     waves = heuristic.choose(*given)
     found = ((waves, model.waves(waves)),)
+    if problem.warp_specialize != "auto" or problem.rings == "never":
+        return found
+    if not hopeless and found[0][1] <= model.least_by_role():
+        return found
+    roles = _by_role(asked, model, problem)
     return found if roles is None else (*found, roles)
 
 

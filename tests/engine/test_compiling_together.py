@@ -1,0 +1,71 @@
+"""The kernels of a call that has none yet are compiled at the same time."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from warpsmith import knobs, ops
+from warpsmith.errors import CompileError
+from warpsmith.runtime import cache
+from warpsmith.runtime.source import Binary, Source
+
+
+def gradient(x: Any) -> Any:
+    """Rows and sums of columns: two kernels."""
+    scaled = x * ops.rsqrt(ops.mean(x * x, [1], keepdim=True))
+    return scaled, ops.sum(scaled, [0])
+
+
+def test_both_compile_before_either_is_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    both = threading.Barrier(2, timeout=60)
+    compiled = cache.compile_source
+    names = set()
+
+    def together(source: Source) -> Binary:
+        both.wait()
+        names.add(source.entry)
+        return compiled(source)
+
+    monkeypatch.setattr(cache, "compile_source", together)
+    x = np.random.default_rng(0).standard_normal((40, 256)).astype(np.float32)
+    fused = warpsmith.fuse(gradient)
+    with knobs.scope(device="sim", cache_dir=tmp_path):
+        rows, sums = (np.asarray(result) for result in fused(x))
+    assert len(names) == 2
+    exact = x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True))
+    np.testing.assert_allclose(rows, exact, 1e-5, 1e-6)
+    np.testing.assert_allclose(sums, exact.sum(0), 1e-4, 1e-4)
+
+
+def test_what_one_of_them_refuses_is_raised_and_the_next_call_compiles(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiled = cache.compile_source
+
+    def refused(source: Source) -> Binary:
+        if "reduction" in source.entry:
+            raise CompileError("no such luck")
+        return compiled(source)
+
+    x = np.ones((40, 256), np.float32)
+    fused = warpsmith.fuse(gradient)
+    with knobs.scope(device="sim", cache_dir=tmp_path):
+        with monkeypatch.context() as patch:
+            patch.setattr(cache, "compile_source", refused)
+            with pytest.raises(CompileError, match="no such luck"):
+                fused(x)
+        np.testing.assert_allclose(np.asarray(fused(x)[0]), np.ones_like(x), 1e-6)
+
+
+def test_the_scope_of_the_caller_holds_in_all_of_them(tmp_path: Path) -> None:
+    with knobs.scope(cache_dir=tmp_path, verify="off"):
+        made = warpsmith.fuse(gradient).lower(np.ones((40, 256), np.float32)).compile()
+    assert len(list(tmp_path.glob("*.cubin"))) == len(made.kernels) == 2
