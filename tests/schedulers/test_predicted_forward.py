@@ -85,6 +85,7 @@ def _timing(row: dict[str, object]) -> Timing:
         at_once=int(str(row["at_once"])),
         cluster=int(str(row["cluster"])),
         late=bool(row["late"]),
+        again=bool(row["again"]) and not row["role"],
         masked=bool(row["masked"]),
         role=bool(row["role"]),
         reread=bool(row["reread"]),
@@ -124,7 +125,8 @@ def test_half_within_three_percent_and_nine_of_ten_within_ten(
 def test_what_is_predicted_to_be_fastest_is_near_the_fastest(role: bool) -> None:
     shares = lost(timed(role=role))
     assert len(shares) > 40
-    assert mean(shares) < 0.03
+    assert mean(shares) < (0.02 if role else 0.015)
+    assert max(shares) < (0.17 if role else 0.09)
 
 
 def test_waves_are_chosen_where_they_are_faster() -> None:
@@ -156,5 +158,6 @@ def test_more_work_takes_longer() -> None:
         assert predicted_us(replace(work, costly=40), first.shape, SM_COUNT) > us
     waves = next(timing for timing in timed(role=False) if not timing.shape.masked)
     assert predicted_us(waves.work, replace(waves.shape, late=True), SM_COUNT) > waves.predicted
+    assert predicted_us(waves.work, replace(waves.shape, again=True), SM_COUNT) > waves.predicted
     assert predicted_us(waves.work, replace(waves.shape, cluster=2), SM_COUNT) > waves.predicted
     assert predicted_us(waves.work, replace(waves.shape, masked=True), SM_COUNT) > waves.predicted

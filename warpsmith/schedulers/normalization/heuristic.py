@@ -158,7 +158,7 @@ def candidates(
         return [params for found in each for params in found]
 
     vector = rows.run.vector(problem)
-    if vector * max(sizes, default=4) < VECTOR_BYTES:
+    if rows.in_pieces or vector * max(sizes, default=4) < VECTOR_BYTES:
         return _in_fewest(ways(vector, cluster) for cluster in CLUSTERS)
     found = [params for cluster in CLUSTERS for params in ways(vector, cluster)]
     if vector > NARROW_VECTOR and all(params.block_x > MOST_THREADS for params in found):
@@ -169,7 +169,7 @@ def candidates(
 def _in_fewest(ways: Iterable[list[InnerPersistentParams]]) -> list[InnerPersistentParams]:
     """A row in one block, else in as few as keep it with room to spare, else in the most.
 
-    So with narrow accesses, of whose times the model knows nothing.
+    So with narrow accesses and rows in pieces, of whose times the model knows nothing.
     """
     kept: list[InnerPersistentParams] = []
     for found in ways:

@@ -2,10 +2,10 @@
 
 The constants are those of the smallest error, and of the least time lost by choosing with them,
 over timings of norms and softmaxes on one H200, with the L2 flushed (2026-11-21; bfloat16 and
-float, rows of 1000 to 262144 elements): 1553 in waves and 554 with a role that loads, those that
-took at most 1.3 times as long as the fastest. Half of them are predicted within 2.4 %, nine of ten
-within 10 %. What is chosen takes 1.5 % longer than the fastest that was timed, in the mean of 103
-sizes and programs; 20 % in the worst case, a softmax of rows of 262144.
+float, rows of 1000 to 262144 elements): 1562 in waves and 554 with a role that loads, those that
+took at most 1.3 times as long as the fastest. Half of them are predicted within 2.5 %, nine of ten
+within 10 %. What is chosen takes 1.2 % longer than the fastest that was timed, in the mean of 103
+sizes and programs, and 8.5 % at worst.
 docs/lessons/norms.md tells how, and data/norm-forward-params.json has the timings.
 """
 
@@ -59,14 +59,16 @@ SHARPNESS = 8.94
 """Of the maximum of what limits a multiprocessor: the longest is nearly all."""
 
 LATE_LOSS = 0.03
+AGAIN_LOSS = 0.08
 MASKED_LOSS = 0.017
 CLUSTER_LOSS = 0.018
 WIDE_LOSS = 0.037
 DEEP_LOSS = 0.0048
 ALONE_LOSS = 0.012
-"""More of the time of rows: where what they all share is loaded where it is used; where threads
-have not exactly a row; for each doubling of a cluster's blocks; of MANY_THREADS; for MANY_ELEMENTS
-of a thread beyond the first so many; and where a multiprocessor has one row at once."""
+"""More of the time of rows: where what they all share is loaded where it is used; where costly
+values are computed again; where threads have not exactly a row; for each doubling of a cluster's
+blocks, and of MANY_THREADS; for MANY_ELEMENTS of a thread beyond the first so many; and where a
+multiprocessor has one row at once."""
 
 MANY_THREADS = 512
 MANY_ELEMENTS = 32
@@ -116,6 +118,7 @@ class Shape:
         at_once: rows, or parts of them, that a multiprocessor has.
         cluster: blocks that share a row.
         late: what all rows share is loaded where it is used.
+        again: costly values are computed again.
         masked: threads have not exactly a row.
         role: a role loads rows for groups that go round them.
         reread: they read them from shared memory in each stage.
@@ -126,6 +129,7 @@ class Shape:
     at_once: int
     cluster: int = 1
     late: bool = False
+    again: bool = False
     masked: bool = False
     role: bool = False
     reread: bool = False
@@ -167,6 +171,7 @@ class Model:
             at_once=params.blocks_per_sm * params.block_y * params.kept_unroll,
             cluster=params.cluster,
             late=params.late,
+            again=params.again,
             masked=not params.whole,
         )
         return predicted_us(self._work[params.late, params.again], shape, self._sm_count)
@@ -220,6 +225,7 @@ def _loss(shape: Shape) -> float:
     """Of the time of rows, what certain shapes take more."""
     return (
         (LATE_LOSS if shape.late else 0.0)
+        + (AGAIN_LOSS if shape.again else 0.0)
         + (MASKED_LOSS if shape.masked else 0.0)
         + (ALONE_LOSS if shape.at_once == 1 else 0.0)
         + CLUSTER_LOSS * _doublings(shape.cluster)
