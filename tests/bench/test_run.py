@@ -108,7 +108,8 @@ def test_what_cannot_run_is_refused_at_once(
         run(suites, None, peers)
 
 
-def test_compile_is_timed_in_processes_of_their_own() -> None:
+def test_compile_is_timed_in_processes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_suite, "_QUICK_TIMES", 1)
     setting = Setting(peers="none", gpu="none", versions=(), date="2026-11-21")
     rows = compile_suite.measure_compile(setting, quick=True)
     names = [f"{name}_{what}" for name in PROBLEMS for what in ("first", "cached")]

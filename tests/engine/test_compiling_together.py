@@ -22,9 +22,7 @@ def gradient(x: Any) -> Any:
     return scaled, ops.sum(scaled, [0])
 
 
-def test_both_compile_before_either_is_done(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_both_compile_before_either_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     both = threading.Barrier(2, timeout=60)
     compiled = cache.compile_source
     names = set()
@@ -37,7 +35,7 @@ def test_both_compile_before_either_is_done(
     monkeypatch.setattr(cache, "compile_source", together)
     x = np.random.default_rng(0).standard_normal((40, 256)).astype(np.float32)
     fused = warpsmith.fuse(gradient)
-    with knobs.scope(device="sim", cache_dir=tmp_path):
+    with knobs.scope(device="sim", always_compile=True):
         rows, sums = (np.asarray(result) for result in fused(x))
     assert len(names) == 2
     exact = x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True))
@@ -46,7 +44,7 @@ def test_both_compile_before_either_is_done(
 
 
 def test_what_one_of_them_refuses_is_raised_and_the_next_call_compiles(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compiled = cache.compile_source
 
@@ -57,7 +55,7 @@ def test_what_one_of_them_refuses_is_raised_and_the_next_call_compiles(
 
     x = np.ones((40, 256), np.float32)
     fused = warpsmith.fuse(gradient)
-    with knobs.scope(device="sim", cache_dir=tmp_path):
+    with knobs.scope(device="sim", always_compile=True):
         with monkeypatch.context() as patch:
             patch.setattr(cache, "compile_source", refused)
             with pytest.raises(CompileError, match="no such luck"):
