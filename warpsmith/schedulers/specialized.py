@@ -68,6 +68,7 @@ class Streamed:
         loaded: bytes of inputs of full size, for each element of a row.
         summed: bytes of running sums that a thread has, for each of its elements.
         residents: the ways to keep a row, where blocks go round rows.
+        widened: inputs of full size of which compilers keep wide values, where a thread has many.
     """
 
     length: int
@@ -75,6 +76,7 @@ class Streamed:
     loaded: int
     summed: int
     residents: tuple[Choice, ...]
+    widened: int = 1
 
     @property
     def vectors(self) -> int:
@@ -250,17 +252,19 @@ def _forms(rows: Streamed, unroll: int, kept: int) -> Iterator[_Form]:
     first = next(choice for choice in rows.residents if not choice.late)
     weights = max((choice.passing for choice in rows.residents), default=0)
     stay = first.bytes_per_element(max(1, 4 // rows.vector))
+    costly = first.costly_bytes(max(1, 4 // rows.vector))
     for order, (reread, shared) in enumerate(((False, False), (True, False), (True, True))):
         if shared and not weights:
             return
         in_slots = kept * rows.loaded if reread else 0
         held = stay + (kept - 1) * rows.loaded - in_slots - (weights if shared else 0)
+        held = max(held, costly if reread else 0)
         elements = unroll * rows.vector
         needed = (
             -(-elements * (max(0, held) + rows.summed) // 4) + 2 * rows.vector + FIXED_REGISTERS
         )
         if not reread:
-            needed += max(0, kept * elements - NARROW_ELEMENTS)
+            needed += rows.widened * max(0, kept * elements - NARROW_ELEMENTS)
         yield _Form(order, reread, shared, first.again, needed, weights if shared else 0)
 
 

@@ -9,7 +9,7 @@ each stage widens it for itself.
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from warpsmith.ir import integers
@@ -48,6 +48,7 @@ class Life:
     size: int
     made: int
     last: int
+    costly: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +77,21 @@ class Choice:
         Within a stage, what is made of a vector takes the place of what it was made of. An element
         takes the `least` bytes where registers are not shared by several.
         """
-        last = max((life.last for life in self.lives), default=0)
-        return max(
-            sum(max(life.size, least) for life in self.lives if life.made <= stage < life.last)
-            for stage in range(-1, last + 1)
-        )
+        return _most(self.lives, least)
+
+    def costly_bytes(self, least: int = 1) -> int:
+        """The same of costly values alone, which stay also where rows are read again."""
+        return _most([life for life in self.lives if life.costly], least)
+
+
+def _most(lives: Iterable[Life], least: int) -> int:
+    """Bytes that live at once between two stages, at most."""
+    found = tuple(lives)
+    last = max((life.last for life in found), default=0)
+    return max(
+        sum(max(life.size, least) for life in found if life.made <= stage < life.last)
+        for stage in range(-1, last + 1)
+    )
 
 
 def choices(
@@ -162,7 +173,8 @@ def _lives(fusion: Fusion, first: set[int]) -> tuple[Life, ...]:
         runs.update({id(out): _run(operation, uses, depths) for out in operation.outputs})
         if id(output) in rows and (len(uses) > 1 or (uses and id(output) in first)):
             made = -1 if id(output) in first else min(uses)
-            found.append(Life(output.dtype.size, made, max(uses)))
+            costly = isinstance(operation, Pointwise) and operation.op in COSTLY
+            found.append(Life(output.dtype.size, made, max(uses), costly))
     return tuple(reversed(found))
 
 

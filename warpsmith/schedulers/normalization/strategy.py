@@ -146,4 +146,5 @@ def _streamed(asked: Asked, problem: Problem) -> Streamed:
         loaded=sum(cached.memory.dtype.size for cached in loads),
         summed=0,
         residents=choices(asked.fusion, asked.caches, turns=True),
+        widened=len(loads),
     )
