@@ -146,17 +146,8 @@ def fastest(
             stages = _stages(rows, each, groups, blocks_per_sm, form, joined=joined, ahead=0)
             if stages < 2 or form.registers > room or (form.reread and each > 1):
                 continue
-            shape = Shape(
-                unroll=unroll,
-                block_x=block_x,
-                groups=groups,
-                blocks_per_sm=blocks_per_sm,
-                stages=stages,
-                again=form.again,
-                reread=form.reread,
-                weights_in_shared=form.weights_in_shared,
-                joined=joined,
-                kept_unroll=each,
+            shape = form.shape(
+                unroll, block_x, groups, blocks_per_sm, stages, joined=joined, kept_unroll=each
             )
             found = time(shape)
             if best is None or found < best[0]:
@@ -191,20 +182,7 @@ def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
         for form, joined in product(_forms(rows, unroll, 1), joins):
             stages = _stages(rows, 1, groups, each, form, joined=joined, ahead=1)
             if stages > 1 and form.registers <= room:
-                yield (
-                    form,
-                    Shape(
-                        unroll=unroll,
-                        block_x=block_x,
-                        groups=groups,
-                        blocks_per_sm=each,
-                        stages=stages,
-                        again=form.again,
-                        reread=form.reread,
-                        weights_in_shared=form.weights_in_shared,
-                        joined=joined,
-                    ),
-                )
+                yield form, form.shape(unroll, block_x, groups, each, stages, joined=joined)
 
 
 def registers_at_launch(compute: int, blocks: int) -> int:
@@ -243,6 +221,31 @@ class _Form:
     again: bool
     registers: int
     kept: int
+
+    def shape(
+        self,
+        unroll: int,
+        block_x: int,
+        groups: int,
+        blocks_per_sm: int,
+        stages: int,
+        *,
+        joined: bool,
+        kept_unroll: int = 1,
+    ) -> Shape:
+        """Of threads and slots that keep their rows in this form."""
+        return Shape(
+            unroll=unroll,
+            block_x=block_x,
+            groups=groups,
+            blocks_per_sm=blocks_per_sm,
+            stages=stages,
+            again=self.again,
+            reread=self.reread,
+            weights_in_shared=self.weights_in_shared,
+            joined=joined,
+            kept_unroll=kept_unroll,
+        )
 
 
 def _forms(rows: Streamed, unroll: int, kept: int) -> Iterator[_Form]:

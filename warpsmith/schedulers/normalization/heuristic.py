@@ -127,14 +127,14 @@ def choose(
     caches: tuple[Cached, ...],
     residents: tuple[Choice, ...],
     problem: Problem,
+    model: Model,
 ) -> InnerPersistentParams:
-    """What is predicted to take the least time, for any number of rows.
+    """What the model predicts to take the least time, for any number of rows.
 
     A new row count changes how rows are cached, where it makes few bytes many.
     """
     found = candidates(fusion, domains, caches, residents, problem)
     assert found, "misfit was not asked"
-    model = Model(fusion, domains, caches, residents, problem)
     fastest = min(found, key=model.waves)
     streaming = past_l1(caches, problem)
     return replace(fastest, streaming=streaming, lasting=not streaming)
@@ -158,12 +158,17 @@ def candidates(
         return [params for found in each for params in found]
 
     vector = rows.run.vector(problem)
-    if rows.in_pieces or vector * max(sizes, default=4) < VECTOR_BYTES:
+    if _is_narrow(rows, sizes, vector):
         return _in_fewest(ways(vector, cluster) for cluster in CLUSTERS)
     found = [params for cluster in CLUSTERS for params in ways(vector, cluster)]
     if vector > NARROW_VECTOR and all(params.block_x > MOST_THREADS for params in found):
         return ways(NARROW_VECTOR, CLUSTERS[-1]) or found
     return found
+
+
+def _is_narrow(rows: Rows, sizes: list[int], vector: int) -> bool:
+    """Whether accesses have fewer than VECTOR_BYTES, or rows lie in pieces."""
+    return rows.in_pieces or vector * max(sizes, default=4) < VECTOR_BYTES
 
 
 def _in_fewest(ways: Iterable[list[InnerPersistentParams]]) -> list[InnerPersistentParams]:
@@ -205,7 +210,7 @@ def _spread(
         passing=choice.passing,
         in_pieces=rows.in_pieces,
         inputs=len(sizes),
-        narrow=rows.in_pieces or vector * max(sizes, default=4) < VECTOR_BYTES,
+        narrow=_is_narrow(rows, sizes, vector),
         costly=choice.costly > 0 and not choice.again,
         fewest=BLOCK_THREADS if cluster > 1 else 32,
     )
@@ -257,6 +262,11 @@ class _Row:
     costly: bool
     fewest: int
 
+    @property
+    def widens(self) -> bool:
+        """Whether the compiler keeps some elements widened for costly operations."""
+        return self.costly and self.size < 4
+
     def registers(self, threads: int, unroll: int) -> int:
         """Of a thread: what stays, a vector of floats being computed, and the rest."""
         several = PREDICATE_REGISTERS if _rows_of_block(threads) > 1 else 0
@@ -265,7 +275,7 @@ class _Row:
             if self.inputs > 1 and threads * unroll != self.vectors:
                 stay += stay // 2
             stay += math.ceil(unroll * (PLACE_REGISTERS if self.vector > 1 else SINGLE_REGISTERS))
-        if self.costly and self.size < 4:
+        if self.widens:
             stay += math.ceil(WIDENED_REGISTERS * unroll * self.vector)
         work = 2 * self.vector + -(-self.vector * self.passing // 4)
         return stay + work + FIXED_REGISTERS + several
@@ -279,7 +289,7 @@ class _Row:
     def fits(self, threads: int, unroll: int) -> bool:
         exact = threads * unroll == self.vectors
         deepest = MOST_ELEMENTS if exact or self.narrow else MOST_MASKED
-        if self.costly and self.size < 4:
+        if self.widens:
             deepest = min(deepest, MOST_WIDENED)
         most = MOST_NARROW_REGISTERS if self.narrow else MOST_REGISTERS
         return (

@@ -55,8 +55,7 @@ def _unfit(asked: Asked, problem: Problem, least: int = 16) -> str:
         return "all is one row"
     if rows.in_pieces:
         return "rows lie in several pieces"
-    full = full_size(asked.fusion, asked.domains, asked.caches)
-    loads = [c for c in asked.caches if c.load and id(c.register) in full]
+    loads = _row_loads(asked)
     if not loads:
         return "no input has an element for each one of the rows"
     return unfit_for_copies(loads, length_of(asked.fusion, problem), problem, least)
@@ -84,7 +83,7 @@ def candidates(
         roles = _by_role(asked, model, problem)
         if roles is not None:
             return (roles,)
-    waves = heuristic.choose(*given)
+    waves = heuristic.choose(*given, model)
     found = ((waves, model.waves(waves)),)
     if problem.warp_specialize != "auto" or problem.rings == "never":
         return found
@@ -137,9 +136,14 @@ def blocks(asked: Asked, params: InnerPersistentParams, problem: Problem) -> int
     return max(1, min(wanted, -(-kept // (params.block_y * params.kept_unroll))))
 
 
-def _streamed(asked: Asked, problem: Problem) -> Streamed:
+def _row_loads(asked: Asked) -> list[Cached]:
+    """The inputs that have an element for each one of the rows."""
     full = full_size(asked.fusion, asked.domains, asked.caches)
-    loads = [c for c in asked.caches if c.load and id(c.register) in full]
+    return [c for c in asked.caches if c.load and id(c.register) in full]
+
+
+def _streamed(asked: Asked, problem: Problem) -> Streamed:
+    loads = _row_loads(asked)
     return Streamed(
         length=length_of(asked.fusion, problem),
         vector=rows_of(asked.fusion, asked.domains, asked.caches).run.vector(problem),
