@@ -19,6 +19,7 @@ from tests.schedulers.test_inner_outer import (
 )
 from warpsmith import knobs
 from warpsmith.lower.passes import exchange_parts
+from warpsmith.runtime import arrays
 from warpsmith.schedulers.inner_outer import heuristic, rows
 
 
@@ -86,7 +87,7 @@ def test_no_rows_sum_to_zero(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("program", "dtype", "columns", "blocks"),
     [
-        (rms_norm_backward, "bfloat16", 16384, 1),
+        (rms_norm_backward, "bfloat16", 8192, 1),
         (rms_norm_backward, "bfloat16", 24576, 2),
         (layer_norm_backward, "bfloat16", 32768, 2),
         (layer_norm_backward, "bfloat16", 262144, 16),
@@ -102,6 +103,15 @@ def test_as_few_blocks_as_hold_a_row_and_nothing_spills(
     assert f"cluster={blocks}" in first
     assert "no ring" not in first
     assert compiled.n_spills == 0
+
+
+def test_a_long_row_that_one_block_could_have_goes_to_two_where_that_is_faster() -> None:
+    """LayerNorm of 8192 rows of 16384 takes 204 microseconds in two, and 217 in one."""
+    rows, columns = 8192, 16384
+    kind = arrays.NUMPY_DTYPES["bfloat16"]
+    x, dy, weight = (np.zeros(shape, kind) for shape in ((rows, columns), (rows, columns), columns))
+    mean, scale = np.zeros((2, rows, 1), np.float32)
+    assert "cluster=2" in explained(layer_norm_backward, (x, dy, weight, mean, scale))
 
 
 def test_clusters_that_run_at_once_go_round_the_rows() -> None:

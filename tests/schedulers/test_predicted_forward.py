@@ -10,7 +10,8 @@ from statistics import mean, median, quantiles
 
 import pytest
 
-from warpsmith.schedulers.normalization.predict import ROWS_PER_SM, Shape, Work, predicted_us
+from warpsmith.schedulers.normalization.model import Shape, Work, predicted_us
+from warpsmith.schedulers.normalization.predict import ROWS_PER_SM
 
 DATA = Path(__file__).parents[2] / "docs/lessons/data/norm-forward-params.json"
 SM_COUNT = 132
@@ -78,6 +79,7 @@ def _timing(row: dict[str, object]) -> Timing:
         stages=STAGES.get(problem, 3),
         operations=operations,
         costly=costly,
+        lasting=False,
     )
     shape = Shape(
         threads=int(str(row["threads"])),

@@ -99,8 +99,8 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> Any:
     chosen = specialized.fastest
 
     def force(**changes: object) -> None:
-        def fastest(rows: Any, *given: Any) -> Any:
-            return replace(chosen(rows, *given), **changes)
+        def fastest(rows: Any, *given: Any, **named: Any) -> Any:
+            return replace(chosen(rows, *given, **named), **changes)
 
         monkeypatch.setattr(specialized, "fastest", fastest)
 

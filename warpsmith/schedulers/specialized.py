@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -125,13 +125,27 @@ def shape_of(rows: Streamed) -> Shape | None:
 
 
 def fastest(
-    rows: Streamed, time: Callable[[Shape], float], most_kept: int = MOST_KEPT
+    rows: Streamed,
+    time: Callable[[Shape], float],
+    *,
+    most_kept: int = MOST_KEPT,
+    rings_bytes: Sequence[int] = (RING_BYTES,),
 ) -> Shape | None:
     """That which takes the least time by a model, in microseconds, of those whose registers are not
     scarce; where there is none, that with most warps at work.
+
+    `rings_bytes` are what a multiprocessor's slots may hold.
     """
-    best: tuple[float, Shape] | None = None
-    kept = range(1, most_kept + 1)
+    found = [
+        shape
+        for ring_bytes in rings_bytes
+        for shape in _unhurried(rows, range(1, most_kept + 1), ring_bytes)
+    ]
+    return min(found, key=time) if found else shape_of(rows)
+
+
+def _unhurried(rows: Streamed, kept: Iterable[int], ring_bytes: int) -> Iterator[Shape]:
+    """Shapes whose registers are not scarce."""
     blocks = range(1, MOST_BLOCKS_PER_SM + 1)
     for (block_x, unroll), each, groups, blocks_per_sm in product(
         _threads(rows), kept, FEW_GROUPS, blocks
@@ -143,17 +157,15 @@ def fastest(
         if each > 1 and joined and rows.summed > ONE_SUM:
             continue  # ptxas keeps both rows through the joining, and spills
         for form in _forms(rows, unroll, each):
-            stages = _stages(rows, each, groups, blocks_per_sm, form, joined=joined, ahead=0)
-            if stages < 2 or form.registers > room or (form.reread and each > 1):
+            slot = each * rows.length * rows.loaded
+            wanted = max(2, -(-ring_bytes // (blocks_per_sm * slot)))
+            stages = _stages(rows, each, groups, blocks_per_sm, form, joined=joined, wanted=wanted)
+            if stages < 2 * groups or form.registers > room or (form.reread and each > 1):
                 continue
-            shape = form.shape(
+            yield form.shape(
                 unroll, block_x, groups, blocks_per_sm, stages, joined=joined, kept_unroll=each
             )
-            found = time(shape)
-            if best is None or found < best[0]:
-                best = found, shape
             break  # later forms have more instructions
-    return shape_of(rows) if best is None else best[1]
 
 
 def _merit(rows: Streamed, shape: Shape, form: _Form) -> tuple[float, ...]:
@@ -180,7 +192,8 @@ def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
         exact = block_x * unroll * rows.vector == rows.length
         room = registers_left(groups * block_x, each) - (0 if exact else PREDICATE_REGISTERS)
         for form, joined in product(_forms(rows, unroll, 1), joins):
-            stages = _stages(rows, 1, groups, each, form, joined=joined, ahead=1)
+            wanted = 1 + -(-RING_BYTES // (each * rows.length * rows.loaded))
+            stages = _stages(rows, 1, groups, each, form, joined=joined, wanted=wanted)
             if stages > 1 and form.registers <= room:
                 yield form, form.shape(unroll, block_x, groups, each, stages, joined=joined)
 
@@ -272,18 +285,16 @@ def _forms(rows: Streamed, unroll: int, kept: int) -> Iterator[_Form]:
 
 
 def _stages(
-    rows: Streamed, kept: int, groups: int, blocks: int, form: _Form, *, joined: bool, ahead: int
+    rows: Streamed, kept: int, groups: int, blocks: int, form: _Form, *, joined: bool, wanted: int
 ) -> int:
-    """Slots of a block: a multiple of the groups, enough to have memory busy, as many as fit.
+    """Slots of a block: a multiple of the groups, as many as are wanted or fit.
 
-    Each holds `kept` rows, and `ahead` are there besides those of RING_BYTES. Sums are joined in
-    shared memory.
+    Each holds `kept` rows. Sums are joined in shared memory.
     """
     slot = kept * rows.length * rows.loaded
     sums = rows.summed * groups if joined else 0
     room = SHARED_PER_SM // blocks - SHARED_FIXED - rows.length * (form.kept + sums)
-    wanted = min(MOST_STAGES, max(2, ahead + -(-RING_BYTES // (blocks * slot))))
-    return min(-(-wanted // groups), room // slot // groups) * groups
+    return min(-(-min(MOST_STAGES, wanted) // groups), room // slot // groups) * groups
 
 
 def _threads(rows: Streamed) -> Iterator[tuple[int, int]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from operator import itemgetter
 
-from warpsmith.schedulers.inner_outer.predict import predicted
+from warpsmith.schedulers.inner_outer.predict import predictor
 from warpsmith.schedulers.inner_outer.rows import (
     InnerOuterParams,
     Rows,
@@ -24,8 +23,12 @@ from warpsmith.schedulers.multiprocessor import (
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
 
-MOST_REGISTERS = 272
+MOST_REGISTERS = 280
 """Registers that a thread may need by this count: with that many, kernels still fit in 255."""
+
+MOST_LOADING_REGISTERS = 272
+"""The same where threads load rows themselves; where a thread has fewer than 255, as much in
+proportion."""
 
 FIXED_REGISTERS = 30
 """Registers for addresses, predicates, results of reductions and the loop over rows."""
@@ -51,9 +54,13 @@ ENOUGH_BYTES = 49152
 ENOUGH_WARPS = 16
 """Warps of a multiprocessor from which on more of them hide no more."""
 
-RING_BYTES = 65536
-"""Bytes of rows that a multiprocessor's rings are to hold. With more on their way memory is slower:
-the median of 40 kernels with three to five slots of 32 KB took 1.6 % longer than with two."""
+RINGS_BYTES = (65536, 131072)
+"""Bytes of rows that a multiprocessor's rings are to hold: the less where there are few rows, the
+more where there are many, mostly."""
+
+SPREAD_BYTES = 65536
+"""A row of so many bytes may go to two blocks though one could have it: slots are smaller then, and
+half as many sums are left. Four blocks were slower at all sizes."""
 
 _SIDES = tuple(1 << power for power in range(9))
 
@@ -107,11 +114,12 @@ def _no_tiles(rows: Rows, problem: Problem, cluster: int) -> str:
     return unfit_for_tiles(rows, problem, least, cluster)
 
 
-def _slots(rows: Rows, length: int, at_once: int, blocks: int, sums: int) -> int:
-    """Slots of a block's ring, for its part of so many rows: enough, or as many as fit."""
+def _slots(rows: Rows, length: int, at_once: int, blocks: int, sums: int) -> tuple[int, ...]:
+    """Slots that a block's ring may have, for its part of so many rows; none if not even two."""
     slot = at_once * length * rows.loaded
-    room = SHARED_PER_SM // blocks - SHARED_FIXED - sums
-    return min(max(2, -(-RING_BYTES // (blocks * slot))), room // slot)
+    room = (SHARED_PER_SM // blocks - SHARED_FIXED - sums) // slot
+    wanted = {max(2, round(size / (blocks * slot))) for size in RINGS_BYTES}
+    return tuple(sorted({min(slots, room) for slots in wanted})) if room >= 2 else ()
 
 
 def _shared_sums(rows: Rows, elements: int, block_y: int) -> int:
@@ -120,28 +128,34 @@ def _shared_sums(rows: Rows, elements: int, block_y: int) -> int:
 
 
 def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
-    """A row in as few blocks as can keep it, loaded ahead if it can be."""
+    """A row in as few blocks as can keep it, loaded ahead if it can be; a long row in two blocks
+    where one can have it, if that is predicted to take less time.
+    """
     for cluster in CLUSTERS:
-        found = None
-        if not _no_tiles(rows, problem, cluster):
-            found = _loaded_ahead(rows, residents, problem, cluster)
-        found = found or _spread(rows, residents, problem, cluster)
-        if found is not None:
-            return found
+        found = loaded_ahead(rows, residents, problem, cluster)
+        if found and cluster == 1 and length_of(rows, problem) * rows.loaded >= SPREAD_BYTES:
+            found += loaded_ahead(rows, residents, problem, 2)
+        if found:
+            return min(found, key=predictor(rows, problem))
+        kept = _spread(rows, residents, problem, cluster)
+        if kept is not None:
+            return kept
     return None
 
 
-def _loaded_ahead(
+def loaded_ahead(
     rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int
-) -> InnerOuterParams | None:
-    """The way that is predicted to take the least time."""
+) -> list[InnerOuterParams]:
+    """The ways in which so many blocks have a row that is loaded ahead; none where they cannot, or
+    where rows are not to be.
+    """
     vector = rows.run.vector(problem)
     length, rest = divmod(length_of(rows, problem), cluster)
-    if rest or length % vector:
-        return None
+    if rest or length % vector or _no_tiles(rows, problem, cluster):
+        return []
     shapes = [(x, u) for x, u in _shapes(length // vector) if x * u * vector == length]
     for choice in residents:
-        found: list[tuple[float, InnerOuterParams]] = []
+        found: list[InnerOuterParams] = []
         for (block_x, unroll), side, kept in product(shapes, _SIDES, range(1, MOST_KEPT + 1)):
             threads = block_x * side
             if threads > (SIDE_THREADS if side > 1 else MOST_BLOCK_THREADS) or threads % 128:
@@ -151,36 +165,37 @@ def _loaded_ahead(
             if not row.fits:
                 continue
             for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
-                sums = _shared_sums(rows, length, side)
-                slots = _slots(rows, length, side * kept, blocks, sums)
-                if row.registers > registers_of(blocks * threads) or slots < 2:
+                if row.registers > registers_of(blocks * threads):
                     break
-                params = InnerOuterParams(
-                    vector=vector,
-                    unroll=unroll,
-                    block_x=block_x,
-                    block_y=side,
-                    blocks_per_sm=blocks,
-                    whole=True,
-                    late=choice.late,
-                    again=choice.again,
-                    vectorized=rows.run.vectorized(problem, vector),
-                    ring=slots,
-                    kept_unroll=kept,
-                    cluster=cluster,
+                sums = _shared_sums(rows, length, side)
+                found += (
+                    InnerOuterParams(
+                        vector=vector,
+                        unroll=unroll,
+                        block_x=block_x,
+                        block_y=side,
+                        blocks_per_sm=blocks,
+                        whole=True,
+                        late=choice.late,
+                        again=choice.again,
+                        vectorized=rows.run.vectorized(problem, vector),
+                        ring=slots,
+                        kept_unroll=kept,
+                        cluster=cluster,
+                    )
+                    for slots in _slots(rows, length, side * kept, blocks, sums)
                 )
-                found.append((predicted(rows, params, problem), params))
         if found:  # what comes later loads or computes again
-            return min(found, key=itemgetter(0))[1]
-    return None
+            return found
+    return []
 
 
 def registers_of(threads: int) -> int:
     """Registers that a thread may need by this module's count where a multiprocessor holds so many
     threads: it hands them out 8 a thread.
     """
-    each = min(255, REGISTERS_PER_SM // threads // 8 * 8)
-    return each * MOST_REGISTERS // 255
+    each = REGISTERS_PER_SM // threads // 8 * 8
+    return MOST_REGISTERS if each > 255 else each * MOST_LOADING_REGISTERS // 255
 
 
 def _spread(
@@ -201,7 +216,9 @@ def _spread(
             covered = block_x * unroll * vector
             room = SHARED_PER_SM - blocks_per_sm * SHARED_FIXED
             sums = blocks_per_sm * _shared_sums(rows, covered, block_y)
-            if not row.fits or not blocks_per_sm or sums > room:
+            if not row.fits or row.registers > MOST_LOADING_REGISTERS or not blocks_per_sm:
+                continue
+            if sums > room:
                 continue
             warps = blocks_per_sm * block_x * block_y // 32
             resident = blocks_per_sm * block_y * length * rows.loaded

@@ -84,6 +84,7 @@ class Rows:
         full: the copies that have an element for each one of the rows.
         loaded, stored: bytes of inputs and results of full size, for each element of a row.
         summed: bytes of running sums, for each column.
+        averaged: sums of each row.
         operations: on each element of a row.
     """
 
@@ -93,6 +94,7 @@ class Rows:
     loaded: int
     stored: int
     summed: int
+    averaged: int
     operations: int
 
 
@@ -117,6 +119,7 @@ def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> R
         loaded=sum(cached.memory.dtype.size for cached in full if cached.load),
         stored=sum(cached.memory.dtype.size for cached in full if not cached.load),
         summed=sum(tensor.dtype.size for tensor in partial_sums(fusion)),
+        averaged=len(row_sums(fusion)),
         operations=sum(
             isinstance(operation, Pointwise | Reduction | Welford)
             and _groups(domains, operation.outputs[0].root) == whole

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from warpsmith.schedulers import specialized
-from warpsmith.schedulers.inner_outer.predict import predicted
+from warpsmith.schedulers.inner_outer.heuristic import RINGS_BYTES
+from warpsmith.schedulers.inner_outer.predict import predictor
 from warpsmith.schedulers.inner_outer.rows import (
     InnerOuterParams,
     Rows,
@@ -27,8 +28,11 @@ def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> Inner
     streamed = _streamed(rows, residents, problem)
     if unfit_for_tiles(rows, problem) or streamed.length == 0:
         return None
+    time = predictor(rows, problem)
     found = specialized.fastest(
-        streamed, lambda shape: predicted(rows, _params(rows, shape, problem), problem)
+        streamed,
+        lambda shape: time(_params(rows, shape, problem)),
+        rings_bytes=RINGS_BYTES,
     )
     return None if found is None else _params(rows, found, problem)
 

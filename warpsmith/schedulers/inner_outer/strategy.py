@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from warpsmith.schedulers.caching import past_l1
 from warpsmith.schedulers.inner_outer import heuristic, specialized
-from warpsmith.schedulers.inner_outer.predict import predicted
+from warpsmith.schedulers.inner_outer.predict import predictor
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, unfit_for_tiles
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
@@ -26,7 +26,7 @@ def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
 def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams:
     """The parameters of a call that is no misfit."""
     found = candidates(rows, residents, problem)
-    fastest = min(found, key=lambda params: predicted(rows, params, problem))
+    fastest = min(found, key=predictor(rows, problem))
     return replace(fastest, lasting=not past_l1(rows.full, problem))
 
 

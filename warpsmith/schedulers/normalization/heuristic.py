@@ -10,7 +10,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.multiprocessor import MOST_BLOCK_THREADS, blocks_of_registers
-from warpsmith.schedulers.normalization.predict import Model
+from warpsmith.schedulers.normalization.predict import Predictor
 from warpsmith.schedulers.normalization.resident import Choice, full_size
 from warpsmith.schedulers.normalization.rows import (
     InnerPersistentParams,
@@ -127,7 +127,7 @@ def choose(
     caches: tuple[Cached, ...],
     residents: tuple[Choice, ...],
     problem: Problem,
-    model: Model,
+    predictor: Predictor,
 ) -> InnerPersistentParams:
     """What the model predicts to take the least time, for any number of rows.
 
@@ -135,7 +135,7 @@ def choose(
     """
     found = candidates(fusion, domains, caches, residents, problem)
     assert found, "misfit was not asked"
-    fastest = min(found, key=model.waves)
+    fastest = min(found, key=predictor.waves)
     streaming = past_l1(caches, problem)
     return replace(fastest, streaming=streaming, lasting=not streaming)
 

@@ -14,7 +14,7 @@ from warpsmith.schedulers import specialized
 from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import unfit_for_copies
 from warpsmith.schedulers.normalization import heuristic
-from warpsmith.schedulers.normalization.predict import Model
+from warpsmith.schedulers.normalization.predict import Predictor
 from warpsmith.schedulers.normalization.resident import Choice, choices, full_size
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, length_of, rows_of
 from warpsmith.schedulers.problem import Problem
@@ -78,30 +78,32 @@ def candidates(
     `hopeless`, none is looked for where the model has it behind waves whatever its shape.
     """
     given = asked.fusion, asked.domains, asked.caches, asked.residents, problem
-    model = Model(*given)
+    predictor = Predictor(*given)
     if problem.warp_specialize is True:
-        roles = _by_role(asked, model, problem)
+        roles = _by_role(asked, predictor, problem)
         if roles is not None:
             return (roles,)
-    waves = heuristic.choose(*given, model)
-    found = ((waves, model.waves(waves)),)
+    waves = heuristic.choose(*given, predictor)
+    found = ((waves, predictor.waves(waves)),)
     if problem.warp_specialize != "auto" or problem.rings == "never":
         return found
-    if not hopeless and found[0][1] <= model.least_by_role():
+    if not hopeless and found[0][1] <= predictor.least_by_role():
         return found
-    roles = _by_role(asked, model, problem)
+    roles = _by_role(asked, predictor, problem)
     return found if roles is None else (*found, roles)
 
 
 def _by_role(
-    asked: Asked, model: Model, problem: Problem
+    asked: Asked, predictor: Predictor, problem: Problem
 ) -> tuple[InnerPersistentParams, float] | None:
     """The fastest way to have rows loaded by a role; None where none can load them."""
     streamed = _streamed(asked, problem)
     least = 16 if problem.warp_specialize is True else ROLE_ROW_BYTES
     if _unfit(asked, problem, least) or streamed.length == 0:
         return None
-    found = specialized.fastest(streamed, lambda shape: model.role(shape, streamed.vector), 1)
+    found = specialized.fastest(
+        streamed, lambda shape: predictor.role(shape, streamed.vector), most_kept=1
+    )
     if found is None:
         return None
     rows = rows_of(asked.fusion, asked.domains, asked.caches)
@@ -125,7 +127,7 @@ def _by_role(
         weights_in_shared=found.weights_in_shared,
         lasting=not past_l1(asked.caches, problem),
     )
-    return params, model.role(found, streamed.vector)
+    return params, predictor.role(found, streamed.vector)
 
 
 def blocks(asked: Asked, params: InnerPersistentParams, problem: Problem) -> int:

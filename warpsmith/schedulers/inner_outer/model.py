@@ -1,0 +1,150 @@
+"""How long rows beside sums of columns take on an H200: a model of one multiprocessor.
+
+The constants are those of the smallest error over the norms backward in `timings.json`.
+docs/lessons/norms.md tells how.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from warpsmith.schedulers import timed
+from warpsmith.schedulers.multiprocessor import ISSUED_PER_US, together
+
+START_US = 7.14
+"""Both kernels' launch, the first rows' way and the last sums': what no size changes."""
+
+BYTES_PER_US = 4.15e6
+LASTING_BYTES_PER_US = 4.33e6
+"""Of rows, read and written; and where what is read is the last that leaves the L2."""
+
+SEVERAL_SHARE = 0.004
+SIDE_SHARE = 0.014
+"""Of the time of rows, where a turn has several of them: one behind the other, or side by side."""
+
+FEW_BYTES = 65536
+CROWD_US = 0.585
+"""For the square of the FEW_BYTES of a multiprocessor's rings beyond the first, where rows are few:
+all of it is on its way before the first row is there."""
+
+ENOUGH_BYTES = 131072
+CROWDING = 0.034
+"""Of the time of rows, for each ENOUGH_BYTES of its rings beyond the first, where they are many."""
+
+PARTIAL_BYTES_PER_US = 2.15e6
+"""Of the sums of blocks, which are written and read again, mostly from the L2."""
+
+FIRST_BYTES_PER_US = 0.12e6
+"""Of the rows that a multiprocessor waits for before it has anything to do."""
+
+TURN_INSTRUCTIONS = 60
+SUM_INSTRUCTIONS = 66
+"""Of a warp in each turn: waits and addresses, and for each sum that it has its part in."""
+
+INSTRUCTIONS = 0.986
+"""For each operation on an element."""
+
+TURN_US = 0.524
+SUM_US = 0.076
+"""A turn of one block, and each sum in it: what nothing of its own hides."""
+
+OPERATION_US = 0.0006
+"""For each operation that a thread does in a turn."""
+
+ROLE_US = 0.57
+ROLE_SHARE = 0.11
+"""A role's start, and of a turn's waits what it saves."""
+
+HALVING_US = 0.95
+"""For each time that a block's sums of rows side by side are halved."""
+
+CLUSTER_US = 0.71
+"""The blocks of a cluster exchange what they sum of a row, once a turn."""
+
+SHARPNESS = 5.16
+"""Of the maximum of what limits a multiprocessor: the longest is not all, if others come near."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work(timed.Work):
+    """What is to be done.
+
+    Attributes:
+        summed: bytes of running sums for each column.
+        averaged: sums of each row.
+    """
+
+    summed: int
+    averaged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Who does it.
+
+    Attributes:
+        threads: of a row, or of a block's part of it.
+        elements: of a row in one thread.
+        side: rows that a block has side by side.
+        kept: rows of a thread in one turn.
+        slots: of a block's ring, each with the rows of a turn.
+        blocks_per_sm: blocks that a multiprocessor holds.
+        cluster: blocks that share a row.
+        role: a role loads them, and rows side by side are groups that take turns.
+        apart: each of these leaves sums of its own.
+        reread: rows are read from their slot again for each stage.
+    """
+
+    threads: int
+    elements: int
+    side: int
+    kept: int
+    slots: int
+    blocks_per_sm: int
+    cluster: int = 1
+    role: bool = False
+    apart: bool = False
+    reread: bool = False
+
+
+def predicted_us(work: Work, shape: Shape, sm_count: int) -> float:
+    """Microseconds of both kernels, from the first one's launch to the last one's end."""
+    at_once = shape.side * shape.kept
+    teams = max(1, shape.blocks_per_sm * sm_count // shape.cluster)
+    teams = min(teams, max(1, -(-work.rows // at_once)))
+    turns = -(-work.rows // (teams * at_once))
+    first = shape.blocks_per_sm * at_once * work.length / shape.cluster * work.loaded
+    ring = shape.slots * first / (shape.side if shape.role else 1)
+    warps = teams * shape.cluster / sm_count * shape.side * shape.threads / 32
+    sums, done = shape.kept * work.averaged, shape.kept * shape.elements * work.operations
+    instructions = TURN_INSTRUCTIONS + SUM_INSTRUCTIONS * sums + INSTRUCTIONS * done
+    waits = TURN_US + SUM_US * sums + OPERATION_US * done
+    waits += CLUSTER_US if shape.cluster > 1 else 0.0
+    waits *= 1 - ROLE_SHARE if shape.role else 1.0
+    body = together(
+        SHARPNESS,
+        _memory(work, shape, ring),
+        turns * warps * instructions / ISSUED_PER_US,
+        turns * waits,
+    )
+    left = teams * (shape.side if shape.apart else 1) * work.length * work.summed
+    halvings = 0.0 if shape.apart else math.log2(shape.side)
+    crowd = 0.0 if work.lasting else max(0.0, ring / FEW_BYTES - 1) ** 2
+    return (
+        START_US
+        + (ROLE_US if shape.role else 0.0)
+        + body
+        + first / FIRST_BYTES_PER_US
+        + CROWD_US * crowd
+        + 2 * left / PARTIAL_BYTES_PER_US
+        + HALVING_US * halvings
+    )
+
+
+def _memory(work: Work, shape: Shape, ring: float) -> float:
+    """Microseconds that the rows take on their ways from and to memory."""
+    share = (SEVERAL_SHARE if shape.kept > 1 else 0.0) + (SIDE_SHARE if shape.side > 1 else 0.0)
+    share += CROWDING * max(0.0, ring / ENOUGH_BYTES - 1) if work.lasting else 0.0
+    rate = LASTING_BYTES_PER_US if work.lasting else BYTES_PER_US
+    return work.rows * work.length * (work.loaded + work.stored) / rate * (1 + share)

@@ -1,0 +1,123 @@
+"""What kernels of rows took, and by how much a model is to be corrected where they did.
+
+A scheduler's `timings.json` has medians of CUDA events on one H200, with the L2 flushed. Its model
+is right within some percent; two good shapes often differ by less than that. So at lengths of rows
+that were timed, what the model says of a shape is corrected.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from importlib import resources
+from typing import Any, Generic, TypeVar
+
+NEAR_OPERATIONS = 1.25
+"""Rows of so many times the operations, or fewer, are alike."""
+
+UNTIMED = 1.05
+"""Of what a model says of a shape, where others were timed and this one was not: those that it
+takes for the fastest mostly are slower than it says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What is to be done with rows.
+
+    Attributes:
+        rows, length: of the tensors.
+        loaded, stored: bytes of an element of a row.
+        operations: for each element of a row, in all stages.
+        lasting: what is read is the last that leaves the L2.
+    """
+
+    rows: int
+    length: int
+    loaded: int
+    stored: int
+    operations: int
+    lasting: bool
+
+
+WorkT = TypeVar("WorkT", bound=Work)
+ShapeT = TypeVar("ShapeT")
+
+
+@dataclass(frozen=True, slots=True)
+class Timing(Generic[WorkT, ShapeT]):
+    """What was done, who did it, and how many microseconds it took."""
+
+    work: WorkT
+    shape: ShapeT
+    us: float
+
+
+def timings(
+    package: str, work: type[WorkT], shape: type[ShapeT], length: int | None = None
+) -> Iterator[Timing[WorkT, ShapeT]]:
+    """Those in a package's `timings.json`, of rows of a length or of all."""
+    names, rows = _content(package)
+    at = names.index("length")
+    for row in rows:
+        if length is None or row[at] == length:
+            values = dict(zip(names, row, strict=True))
+            yield Timing(_of(work, values), _of(shape, values), values["us"])
+
+
+def ratios(
+    timed: Iterable[Timing[WorkT, ShapeT]],
+    works: Sequence[WorkT],
+    predicted: Callable[[WorkT, ShapeT], float],
+    *,
+    near_rows: float = math.inf,
+) -> Mapping[ShapeT, float]:
+    """What was measured over what is predicted, for each shape that was timed at one of the works,
+    or at one with another number of rows: that which comes nearest, `near_rows` times as many or
+    fewer.
+    """
+    alike = [timing for timing in timed if any(_alike(timing.work, work) for work in works)]
+
+    def distance(rows: int) -> float:
+        return abs(math.log(rows / max(1, works[0].rows)))
+
+    nearest = min({timing.work.rows for timing in alike}, key=distance, default=None)
+    if nearest is None or distance(nearest) > math.log(near_rows):
+        return {}
+    return {
+        timing.shape: timing.us / predicted(timing.work, timing.shape)
+        for timing in alike
+        if timing.work.rows == nearest
+    }
+
+
+def correction(found: Mapping[ShapeT, float], shape: ShapeT) -> float:
+    """By how much what the model says of a shape is to be multiplied."""
+    return found.get(shape, UNTIMED) if found else 1.0
+
+
+@cache
+def _content(package: str) -> tuple[list[str], list[list[Any]]]:
+    content = json.loads(resources.files(package).joinpath("timings.json").read_text())
+    return content["columns"], content["rows"]
+
+
+_Part = TypeVar("_Part")
+
+
+def _of(kind: type[_Part], values: Mapping[str, Any]) -> _Part:
+    """A part of a row; truths are 0 and 1 there."""
+    made = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        value = values[field.name]
+        made[field.name] = bool(value) if field.type == "bool" else value
+    return kind(**made)
+
+
+def _alike(timed: WorkT, work: WorkT) -> bool:
+    """Whether both are the same but for the number of rows, and about as many operations."""
+    few, many = sorted((timed.operations, work.operations))
+    same = replace(timed, rows=work.rows, operations=work.operations) == work
+    return same and many <= NEAR_OPERATIONS * few
