@@ -13,8 +13,8 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.timed import correction, ratios, timings
 
 ROW_CLASSES = ((4, 1), (24, 12), (math.inf, 62))
-"""Rows of a multiprocessor up to which parameters are chosen for so many of them: calls with other
-row counts take the same kernels, of which there are three."""
+"""Rows of a multiprocessor up to which parameters are chosen for so many of them. Calls with other
+row counts take the same kernels, of which there are four: few bytes become many at one of them."""
 
 NEAR_ROWS = 8.0
 """Timings of so many times the rows, or fewer, say something of others."""
