@@ -113,7 +113,8 @@ def sized() -> list[Any]:
 
 @pytest.mark.parametrize("problem", sized())
 def test_hardly_anything_spills(problem: Problem) -> None:
-    """Seven registers, stored and loaded once, are 28 bytes: one backward of 14x14."""
+    """Ten registers, stored and loaded once, are 40 bytes: one backward of 14x14, whose loads have
+    the L2's policy in two registers."""
     torch = pytest.importorskip("torch")
 
     kinds = {"bfloat16": torch.bfloat16, "float": torch.float32}
@@ -122,4 +123,4 @@ def test_hardly_anything_spills(problem: Problem) -> None:
         for place, shape in enumerate(problem.shapes)
     ]
     made = warpsmith.fuse(problem.fused).lower(*inputs).compile()
-    assert max(kernel.n_spills for kernel in made.kernels) <= 28
+    assert max(kernel.n_spills for kernel in made.kernels) <= 40
