@@ -136,15 +136,11 @@ def fastest(
 
     `rings_bytes` are what a multiprocessor's slots may hold.
     """
-    found = [
-        shape
-        for ring_bytes in rings_bytes
-        for shape in _unhurried(rows, range(1, most_kept + 1), ring_bytes)
-    ]
+    found = list(_unhurried(rows, range(1, most_kept + 1), rings_bytes))
     return min(found, key=time) if found else shape_of(rows)
 
 
-def _unhurried(rows: Streamed, kept: Iterable[int], ring_bytes: int) -> Iterator[Shape]:
+def _unhurried(rows: Streamed, kept: Iterable[int], rings_bytes: Sequence[int]) -> Iterator[Shape]:
     """Shapes whose registers are not scarce."""
     blocks = range(1, MOST_BLOCKS_PER_SM + 1)
     for (block_x, unroll), each, groups, blocks_per_sm in product(
@@ -156,16 +152,22 @@ def _unhurried(rows: Streamed, kept: Iterable[int], ring_bytes: int) -> Iterator
         joined = rows.summed > 0 and groups > 1
         if each > 1 and joined and rows.summed > ONE_SUM:
             continue  # ptxas keeps both rows through the joining, and spills
+        slots = blocks_per_sm * each * rows.length * rows.loaded
+        wanted = {max(2, -(-ring_bytes // slots)) for ring_bytes in rings_bytes}
         for form in _forms(rows, unroll, each):
-            slot = each * rows.length * rows.loaded
-            wanted = max(2, -(-ring_bytes // (blocks_per_sm * slot)))
-            stages = _stages(rows, each, groups, blocks_per_sm, form, joined=joined, wanted=wanted)
-            if stages < 2 * groups or form.registers > room or (form.reread and each > 1):
+            if form.registers > room or (form.reread and each > 1):
                 continue
-            yield form.shape(
-                unroll, block_x, groups, blocks_per_sm, stages, joined=joined, kept_unroll=each
-            )
-            break  # later forms have more instructions
+            depths = {
+                _stages(rows, each, groups, blocks_per_sm, form, joined=joined, wanted=most)
+                for most in wanted
+            }
+            enough = sorted(stages for stages in depths if stages >= 2 * groups)
+            for stages in enough:
+                yield form.shape(
+                    unroll, block_x, groups, blocks_per_sm, stages, joined=joined, kept_unroll=each
+                )
+            if enough:
+                break  # later forms have more instructions
 
 
 def _merit(rows: Streamed, shape: Shape, form: _Form) -> tuple[float, ...]:

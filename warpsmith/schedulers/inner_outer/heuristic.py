@@ -153,6 +153,7 @@ def loaded_ahead(
     length, rest = divmod(length_of(rows, problem), cluster)
     if rest or length % vector or _no_tiles(rows, problem, cluster):
         return []
+    vectorized = rows.run.vectorized(problem, vector)
     shapes = [(x, u) for x, u in _shapes(length // vector) if x * u * vector == length]
     for choice in residents:
         found: list[InnerOuterParams] = []
@@ -178,7 +179,7 @@ def loaded_ahead(
                         whole=True,
                         late=choice.late,
                         again=choice.again,
-                        vectorized=rows.run.vectorized(problem, vector),
+                        vectorized=vectorized,
                         ring=slots,
                         kept_unroll=kept,
                         cluster=cluster,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from warpsmith.schedulers import specialized
 from warpsmith.schedulers.inner_outer.heuristic import RINGS_BYTES
 from warpsmith.schedulers.inner_outer.predict import predictor
@@ -28,36 +30,38 @@ def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> Inner
     streamed = _streamed(rows, residents, problem)
     if unfit_for_tiles(rows, problem) or streamed.length == 0:
         return None
-    time = predictor(rows, problem)
-    found = specialized.fastest(
-        streamed,
-        lambda shape: time(_params(rows, shape, problem)),
-        rings_bytes=RINGS_BYTES,
-    )
-    return None if found is None else _params(rows, found, problem)
+    time, made = predictor(rows, problem), _maker(rows, problem)
+    found = specialized.fastest(streamed, lambda shape: time(made(shape)), rings_bytes=RINGS_BYTES)
+    return None if found is None else made(found)
 
 
-def _params(rows: Rows, shape: Shape, problem: Problem) -> InnerOuterParams:
+def _maker(rows: Rows, problem: Problem) -> Callable[[Shape], InnerOuterParams]:
+    """From a shape to the parameters of a call."""
     vector, length = rows.run.vector(problem), length_of(rows, problem)
-    whole = shape.block_x * shape.unroll * vector == length
-    return InnerOuterParams(
-        vector=vector,
-        unroll=shape.unroll,
-        block_x=shape.block_x,
-        block_y=shape.groups,
-        blocks_per_sm=shape.blocks_per_sm,
-        whole=whole,
-        row=0 if whole else length,
-        late=False,
-        again=shape.again,
-        vectorized=rows.run.vectorized(problem, vector),
-        ring=shape.stages,
-        warp_specialize=True,
-        kept_unroll=shape.kept_unroll,
-        reread=shape.reread,
-        weights_in_shared=shape.weights_in_shared,
-        joined=shape.joined,
-    )
+    vectorized = rows.run.vectorized(problem, vector)
+
+    def made(shape: Shape) -> InnerOuterParams:
+        whole = shape.block_x * shape.unroll * vector == length
+        return InnerOuterParams(
+            vector=vector,
+            unroll=shape.unroll,
+            block_x=shape.block_x,
+            block_y=shape.groups,
+            blocks_per_sm=shape.blocks_per_sm,
+            whole=whole,
+            row=0 if whole else length,
+            late=False,
+            again=shape.again,
+            vectorized=vectorized,
+            ring=shape.stages,
+            warp_specialize=True,
+            kept_unroll=shape.kept_unroll,
+            reread=shape.reread,
+            weights_in_shared=shape.weights_in_shared,
+            joined=shape.joined,
+        )
+
+    return made
 
 
 def _streamed(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> Streamed:
