@@ -168,8 +168,9 @@ class Candidate:
         if self.scheduler == "inner_outer":
             rows = self._rows()
             found = rows_and_columns_strategy.candidates(rows, self.residents, problem)
+            predict = rows_and_columns_predict.predictor(rows, problem)
             return tuple(
-                (_strategy(params), rows_and_columns_predict.predicted(rows, params, problem))
+                (_strategy(params), predict(params))
                 for params in found
                 if params.ring  # of threads that load for themselves the model knows nothing
             )

@@ -154,7 +154,11 @@ def loaded_ahead(
     if rest or length % vector or _no_tiles(rows, problem, cluster):
         return []
     vectorized = rows.run.vectorized(problem, vector)
-    shapes = [(x, u) for x, u in _shapes(length // vector) if x * u * vector == length]
+    shapes = [
+        (block_x, unroll)
+        for block_x, unroll in _shapes(length // vector)
+        if block_x * unroll * vector == length and unroll * vector <= MOST_ELEMENTS
+    ]
     for choice in residents:
         found: list[InnerOuterParams] = []
         for (block_x, unroll), side, kept in product(shapes, _SIDES, range(1, MOST_KEPT + 1)):
@@ -163,8 +167,6 @@ def loaded_ahead(
                 continue
             size = choice.bytes_per_element(max(1, 4 // vector)) + (kept - 1) * rows.loaded
             row = _Row(vector, unroll, size + rows.summed, choice.passing)
-            if not row.fits:
-                continue
             for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
                 if row.registers > registers_of(blocks * threads):
                     break
@@ -217,9 +219,7 @@ def _spread(
             covered = block_x * unroll * vector
             room = SHARED_PER_SM - blocks_per_sm * SHARED_FIXED
             sums = blocks_per_sm * _shared_sums(rows, covered, block_y)
-            if not row.fits or row.registers > MOST_LOADING_REGISTERS or not blocks_per_sm:
-                continue
-            if sums > room:
+            if not row.fits or not blocks_per_sm or sums > room:
                 continue
             warps = blocks_per_sm * block_x * block_y // 32
             resident = blocks_per_sm * block_y * length * rows.loaded
@@ -277,7 +277,9 @@ class _Row:
 
     @property
     def fits(self) -> bool:
-        return self.registers <= MOST_REGISTERS and self.unroll * self.vector <= MOST_ELEMENTS
+        """Whether a thread that loads the row itself can keep it."""
+        few = self.unroll * self.vector <= MOST_ELEMENTS
+        return few and self.registers <= MOST_LOADING_REGISTERS
 
     def blocks_per_sm(self, threads: int) -> int:
         """Blocks that a multiprocessor has registers for."""

@@ -22,13 +22,10 @@ NEAR_ROWS = 8.0
 _WORKS_KEPT = 64
 
 
-def predicted(rows: Rows, params: InnerOuterParams, problem: Problem) -> float:
-    """Microseconds of both kernels."""
-    return predictor(rows, problem)(params)
-
-
 def predictor(rows: Rows, problem: Problem) -> Callable[[InnerOuterParams], float]:
-    """From parameters to microseconds, with as many rows as the class of the call's count has."""
+    """From parameters to microseconds of both kernels, with as many rows as the class of the call's
+    count has.
+    """
     work, sm_count = work_of(rows, problem), problem.target.sm_count
     found = learned(work, sm_count)
 

@@ -4,8 +4,8 @@ The constants are those of the smallest error, and of the least time lost by cho
 over timings of norms and softmaxes on one H200, with the L2 flushed (2026-11-21; bfloat16 and
 float, rows of 1000 to 262144 elements): 1562 in waves and 554 with a role that loads, those that
 took at most 1.3 times as long as the fastest. Half of them are predicted within 2.5 %, nine of ten
-within 10 %. What is chosen takes 1.2 % longer than the fastest that was timed, in the mean of 103
-sizes and programs, and 8.5 % at worst.
+within 10 %. What they have for the fastest takes 1.2 % longer than it, in the mean of 103 sizes and
+programs, and 8.5 % at worst.
 docs/lessons/norms.md tells how, and data/norm-forward-params.json has the timings.
 """
 

@@ -38,16 +38,17 @@ class Predictor:
         rows = [c for c in caches if id(c.register) in full]
         self._sm_count = problem.target.sm_count
         self._length = length_of(fusion, problem)
+        cuts, lasting = max(stages(fusion).values(), default=0), not past_l1(caches, problem)
         self._work = {
             (choice.late, choice.again): Work(
                 rows=ROWS_PER_SM * self._sm_count,
                 length=self._length,
                 loaded=sum(c.memory.dtype.size for c in rows if c.load),
                 stored=sum(c.memory.dtype.size for c in rows if not c.load),
-                stages=1 + max(stages(fusion).values(), default=0),
+                stages=1 + cuts,
                 operations=choice.operations,
                 costly=choice.costly,
-                lasting=not past_l1(caches, problem),
+                lasting=lasting,
             )
             for choice in residents
         }
