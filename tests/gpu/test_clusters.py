@@ -15,6 +15,8 @@ from tests.support.apart import apart  # noqa: E402
 from tests.support.cluster_kernels import WAYS, RowSum  # noqa: E402
 from tests.support.cluster_launches import launch_often  # noqa: E402
 from tests.support.cluster_roles import RoleSum  # noqa: E402
+from warpsmith.runtime.clusters import SIZES, clusters_at_once  # noqa: E402
+from warpsmith.runtime.driver import device_properties  # noqa: E402
 
 LAUNCHES = 1000
 TIMEOUT = 120.0
@@ -47,3 +49,12 @@ def test_clusters_that_must_be_asked_for(way):
 def test_roles(blocks):
     case = RoleSum(blocks, clusters=MANY)
     assert apart(launch_often, case, LAUNCHES, timeout=TIMEOUT) == 0
+
+
+def test_clusters_at_once():
+    """Blocks that have all of a multiprocessor's shared memory: no more of them than of these."""
+    found = clusters_at_once(0)
+    assert tuple(blocks for blocks, _ in found) == SIZES
+    multiprocessors = device_properties(0).sm_count
+    for blocks, count in found:
+        assert 0.75 * multiprocessors <= blocks * count <= multiprocessors

@@ -20,6 +20,7 @@ from warpsmith.knobs import Knobs
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.runtime import arrays, driver
 from warpsmith.runtime.arguments import ArgumentBuffer
+from warpsmith.runtime.clusters import clusters_at_once
 from warpsmith.runtime.memory import DeviceMemory
 from warpsmith.runtime.stream import current_stream
 from warpsmith.schedulers.problem import Problem, Target
@@ -202,7 +203,11 @@ def _target(knobs: Knobs) -> Target:
     if knobs.device in ("sim", "reference") or driver.device_count() == 0:
         return Target()
     properties = driver.device_properties(0)
-    return Target(sm_count=properties.sm_count, threads_per_sm=properties.max_threads_per_sm)
+    return Target(
+        sm_count=properties.sm_count,
+        threads_per_sm=properties.max_threads_per_sm,
+        clusters=clusters_at_once(0),
+    )
 
 
 def _place(binding: Binding, knobs: Knobs) -> int | Literal["sim", "reference"]:

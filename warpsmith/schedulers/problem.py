@@ -13,10 +13,24 @@ from warpsmith.ir.tensor import TensorView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The device facts that schedules depend on; the defaults are one H200's."""
+    """The device facts that schedules depend on; the defaults are one H200's.
+
+    Attributes:
+        clusters: (blocks, clusters of so many that run at once where a multiprocessor has one
+            block). They lie within groups of multiprocessors, so some of these are left over.
+    """
 
     sm_count: int = 132
     threads_per_sm: int = 2048
+    clusters: tuple[tuple[int, int], ...] = ((2, 66), (4, 30), (8, 15), (16, 7))
+
+    def teams(self, blocks: int) -> int:
+        """Clusters of so many blocks that run at once where a multiprocessor has one block; 0 where
+        the device runs none.
+        """
+        if blocks == 1:
+            return self.sm_count
+        return next((count for most, count in self.clusters if most >= blocks), 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,7 +131,7 @@ def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerO
     """A row in as few blocks as can keep it, loaded ahead if it can be; a long row in two blocks
     where one can have it, if that is predicted to take less time.
     """
-    for cluster in CLUSTERS:
+    for cluster in filter(problem.target.teams, CLUSTERS):
         found = loaded_ahead(rows, residents, problem, cluster)
         if found and cluster == 1 and length_of(rows, problem) * rows.loaded >= SPREAD_BYTES:
             found += loaded_ahead(rows, residents, problem, 2)

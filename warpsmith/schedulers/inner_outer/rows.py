@@ -18,10 +18,6 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.can import reductions
 from warpsmith.schedulers.reduction.heuristic import memory_ordered
 
-CLUSTERED_SMS = 128
-"""Multiprocessors of an H200 on which clusters of four blocks and more run: they come in groups of
-16 and 18, and a cluster lies in one group."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerOuterParams:
@@ -155,12 +151,9 @@ def length_of(rows: Rows, problem: Problem) -> int:
 
 def blocks(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
     """Blocks, or clusters, that go round the rows: all that run at once, unless there are fewer
-    rows.
+    rows. One more would begin when all others have ended, and take as long again.
     """
     kept = row_count(rows, problem)
-    multiprocessors = problem.target.sm_count
-    if params.cluster > 2:
-        multiprocessors = min(multiprocessors, CLUSTERED_SMS)
-    wanted = max(1, params.blocks_per_sm * multiprocessors // params.cluster)
+    wanted = params.blocks_per_sm * problem.target.teams(params.cluster)
     count = max(1, min(wanted, -(-kept // (params.block_y * params.kept_unroll))))
     return count * params.block_y if params.apart else count

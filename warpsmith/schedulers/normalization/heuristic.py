@@ -157,12 +157,13 @@ def candidates(
         each = (_spread(rows, sizes, c, length, vector, cluster, problem) for c in residents)
         return [params for found in each for params in found]
 
+    clusters = tuple(filter(problem.target.teams, CLUSTERS))
     vector = rows.run.vector(problem)
     if _is_narrow(rows, sizes, vector):
-        return _in_fewest(ways(vector, cluster) for cluster in CLUSTERS)
-    found = [params for cluster in CLUSTERS for params in ways(vector, cluster)]
+        return _in_fewest(ways(vector, cluster) for cluster in clusters)
+    found = [params for cluster in clusters for params in ways(vector, cluster)]
     if vector > NARROW_VECTOR and all(params.block_x > MOST_THREADS for params in found):
-        return ways(NARROW_VECTOR, CLUSTERS[-1]) or found
+        return ways(NARROW_VECTOR, clusters[-1]) or found
     return found
 
 

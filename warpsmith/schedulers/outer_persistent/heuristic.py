@@ -182,7 +182,7 @@ class _Found:
 def _best(columns: Columns, residents: tuple[Choice, ...], problem: Problem) -> _Found | None:
     """The fastest shape of one block, or of more where they gain enough by it."""
     best: _Found | None = None
-    for cluster in CLUSTERS:
+    for cluster in filter(problem.target.teams, CLUSTERS):
         found = _fastest(columns, residents, problem, cluster)
         if found is not None and (best is None or found.merit[0] < CLUSTER_GAIN * best.merit[0]):
             best = found

@@ -1,0 +1,59 @@
+"""How many clusters of a size run at once on a device.
+
+A cluster's blocks lie in one of the chip's groups of multiprocessors. How many of a group are
+switched off differs between two chips of one kind, so no table says it; the driver does.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from warpsmith.knobs import current
+from warpsmith.runtime.cache import CubinCache
+from warpsmith.runtime.driver import check, device_properties, in_context, initialized
+from warpsmith.runtime.source import Source
+
+SIZES = (2, 4, 8, 16)
+"""Blocks of a cluster; more than 8 are not for every device."""
+
+_THREADS = 128
+_PROBE = 'extern "C" __global__ void cluster_probe() {}\n'
+
+
+@cache
+def clusters_at_once(ordinal: int) -> tuple[tuple[int, int], ...]:
+    """(blocks, clusters of so many that device `ordinal` runs at once), for each of `SIZES`.
+
+    Where a multiprocessor has room for one block only, as those have that use its shared memory
+    up; 0 for sizes that the device does not run. Raises DeviceError where there is no such device.
+    """
+    driver, properties = initialized(), device_properties(ordinal)
+    major, minor = properties.compute_capability
+    probe = Source(text=_PROBE, entry="cluster_probe", arch=f"sm_{major}{minor}")
+    binary = CubinCache(current().cache_dir).get_or_compile(probe)
+    room = properties.shared_bytes_per_block_optin
+    kinds = driver.CUfunction_attribute
+    with in_context(ordinal):
+        module = check(driver.cuModuleLoadData(binary.cubin))
+        function = check(driver.cuModuleGetFunction(module, probe.entry.encode()))
+        for kind, value in (
+            (kinds.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
+            (kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, room),
+        ):
+            check(driver.cuFuncSetAttribute(function, kind, value))
+        found = []
+        for blocks in SIZES:
+            shape = driver.CUlaunchAttribute()
+            shape.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            shape.value.clusterDim.x = shape.value.clusterDim.y = 1
+            shape.value.clusterDim.z = blocks
+            config = driver.CUlaunchConfig()
+            config.gridDimX = config.gridDimY = 1
+            config.gridDimZ = blocks * properties.sm_count
+            config.blockDimX, config.blockDimY, config.blockDimZ = _THREADS, 1, 1
+            config.sharedMemBytes = room
+            config.attrs, config.numAttrs = [shape], 1
+            status, count = driver.cuOccupancyMaxActiveClusters(function, config)
+            found.append((blocks, int(count) if status == 0 else 0))
+        check(driver.cuModuleUnload(module))
+    return tuple(found)
