@@ -35,7 +35,7 @@ accesses: 1024 threads of a multiprocessor then have 64 KB in flight, twice what
 memory of an H200."""
 
 MOST_THREADS = 512
-"""Threads of a row of narrow accesses, unless its registers need more."""
+"""Threads of a row in pieces, unless its registers need more."""
 
 MOST_REGISTERS = 160
 """Registers that a thread may need by this count."""
@@ -62,6 +62,9 @@ spill two registers at most (NVRTC 13.0; tests/schedulers/test_persistent_regist
 PREDICATE_REGISTERS = 8
 """More of them in blocks of several rows, which may run past the last one."""
 
+NARROW_REGISTERS = 10
+"""More of them where accesses are narrow."""
+
 WIDENED_REGISTERS = 0.25
 """More of them for each element, where costly operations are done on elements narrower than a
 register: the compiler keeps some of them widened."""
@@ -78,6 +81,18 @@ CLUSTER_BYTES = 49152
 
 VECTOR_BYTES = 16
 """Of an access, from which on loads saturate memory with few of them on their way."""
+
+ASKED_BYTES = 76800
+"""Of rows that a multiprocessor best asks for at once with narrower accesses, where what a warp asks
+for counts as LINE_BYTES or more. This and the losses below choose shapes that take 1.02 times as long
+as the fastest of 228 that were timed, 1.12 times at worst (docs/lessons/data/narrow-rows.json)."""
+
+CROWD_LOSS = 0.3
+"""More of the time for each halving and each doubling of these bytes."""
+
+AGAIN_LOSS, SPARE_LOSS = 0.1, 1.0
+"""More of the time where costly values are computed again, and of the threads' elements those that
+no row has."""
 
 ROOMY_ELEMENTS = 32
 """Elements of a row in one thread of a cluster up to which nothing spills, where two blocks share a
@@ -160,7 +175,10 @@ def candidates(
     clusters = tuple(filter(problem.target.teams, CLUSTERS))
     vector = rows.run.vector(problem)
     if _is_narrow(rows, sizes, vector):
-        return _in_fewest(ways(vector, cluster) for cluster in clusters)
+        kept = _in_fewest(ways(vector, cluster) for cluster in clusters)
+        if rows.in_pieces or not kept:
+            return kept
+        return [min(kept, key=lambda params: narrow_loss(params, sizes, length))]
     found = [params for cluster in clusters for params in ways(vector, cluster)]
     if vector > NARROW_VECTOR and all(params.block_x > MOST_THREADS for params in found):
         return ways(NARROW_VECTOR, clusters[-1]) or found
@@ -170,6 +188,16 @@ def candidates(
 def _is_narrow(rows: Rows, sizes: list[int], vector: int) -> bool:
     """Whether accesses have fewer than VECTOR_BYTES, or rows lie in pieces."""
     return rows.in_pieces or vector * max(sizes, default=4) < VECTOR_BYTES
+
+
+def narrow_loss(params: InnerPersistentParams, sizes: list[int], length: int) -> float:
+    """How much longer rows take than in the best shape, if their accesses are narrow."""
+    line = sum(max(LINE_BYTES, 32 * params.vector * size) for size in sizes)
+    accesses = params.blocks_per_sm * params.block_y * params.kept_unroll * params.unroll
+    doublings = math.log2(max(1, accesses * params.block_x * line) / 32 / ASKED_BYTES)
+    held = params.cluster * params.block_x * params.unroll * params.vector
+    again = AGAIN_LOSS if params.again else 0.0
+    return (1 + CROWD_LOSS * abs(doublings)) * (1 + again) * (1 + SPARE_LOSS * (held / length - 1))
 
 
 def _in_fewest(ways: Iterable[list[InnerPersistentParams]]) -> list[InnerPersistentParams]:
@@ -270,7 +298,8 @@ class _Row:
 
     def registers(self, threads: int, unroll: int) -> int:
         """Of a thread: what stays, a vector of floats being computed, and the rest."""
-        several = PREDICATE_REGISTERS if _rows_of_block(threads) > 1 else 0
+        more = PREDICATE_REGISTERS if _rows_of_block(threads) > 1 else 0
+        more += NARROW_REGISTERS if self.narrow and not self.in_pieces else 0
         stay = -(-unroll * self.vector * self.size // 4)
         if self.in_pieces:
             if self.inputs > 1 and threads * unroll != self.vectors:
@@ -279,7 +308,7 @@ class _Row:
         if self.widens:
             stay += math.ceil(WIDENED_REGISTERS * unroll * self.vector)
         work = 2 * self.vector + -(-self.vector * self.passing // 4)
-        return stay + work + FIXED_REGISTERS + several
+        return stay + work + FIXED_REGISTERS + more
 
     def blocks_per_sm(self, threads: int, unroll: int) -> int:
         """Blocks that a multiprocessor has registers and threads for."""
@@ -309,7 +338,7 @@ def _blocks(row: _Row, accesses: int, line: int) -> Iterator[tuple[int, int]]:
     """(threads of a row, accesses of each) that have the registers.
 
     Short rows take the lanes of a warp, or as few of them as read a `line` of vectors at once. Long
-    ones take whole warps. With narrow accesses a thread has about `accesses`.
+    ones take whole warps. Where they lie in pieces a thread has about `accesses`.
     """
     if row.vectors <= SHORT_VECTORS:
         lanes = 1
@@ -320,13 +349,12 @@ def _blocks(row: _Row, accesses: int, line: int) -> Iterator[tuple[int, int]]:
         unroll = -(-row.vectors // lanes)
         if row.fits(lanes, unroll):
             yield lanes, unroll
-    if not row.narrow:
-        yield from _wide(row)
-    elif row.vectors > SHORT_VECTORS:
-        yield from _narrow(row, accesses)
+    if row.narrow and row.vectors <= SHORT_VECTORS:
+        return
+    yield from _in_pieces(row, accesses) if row.in_pieces else _all_warps(row)
 
 
-def _wide(row: _Row) -> Iterator[tuple[int, int]]:
+def _all_warps(row: _Row) -> Iterator[tuple[int, int]]:
     """Every number of warps that leaves few threads without work."""
     for unroll in range(1, MOST_ELEMENTS // row.vector + 1):
         threads = _threads(row, unroll)
@@ -339,7 +367,7 @@ def _wide(row: _Row) -> Iterator[tuple[int, int]]:
             yield threads, unroll
 
 
-def _narrow(row: _Row, accesses: int) -> Iterator[tuple[int, int]]:
+def _in_pieces(row: _Row, accesses: int) -> Iterator[tuple[int, int]]:
     """That which leaves the fewest threads without work."""
     near = (accesses, accesses - 1, accesses + 1, accesses + 2, 2 * accesses)
     far = range(4, MOST_ELEMENTS + 1, 4)
