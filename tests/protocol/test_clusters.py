@@ -104,11 +104,11 @@ def test_a_start_is_announced_and_awaited() -> None:
         ),
         (
             (AnnounceStart(), REACHED, AwaitStart()),
-            "is not awaited before a barrier is, or another block is reached",
+            "is not awaited before a barrier is used, or another block is reached",
         ),
         (
             (AnnounceStart(), If(integers.less(sums.X, 1), (sums.WAIT,)), AwaitStart()),
-            "is not awaited before a barrier is, or another block is reached",
+            "is not awaited before a barrier is used, or another block is reached",
         ),
         (
             (AnnounceStart(), If(integers.TRUE, (AwaitStart(),), uniform=True)),

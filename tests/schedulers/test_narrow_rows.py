@@ -52,26 +52,34 @@ def test_what_is_chosen_is_nearly_the_fastest() -> None:
     cases = defaultdict(list)
     for timing in timings():
         cases[timing["program"], timing["dtype"], timing["length"]].append(timing)
-    assert len(cases) == 24
+    compared = {case: timed for case, timed in cases.items() if len(timed) > 1}
+    assert len(compared) == 18
     found = {
         case: min(timed, key=loss)["us"] / min(each["us"] for each in timed)
-        for case, timed in cases.items()
+        for case, timed in compared.items()
     }
-    assert math.prod(found.values()) ** (1 / len(found)) < 1.04
-    assert max(found.values()) < 1.15, found
+    assert math.prod(found.values()) ** (1 / len(found)) < 1.05
+    assert max(found.values()) < 1.14, found
 
 
 def test_as_many_bytes_at_once_as_are_best_lose_nothing() -> None:
     timing = {
-        **dict(program="softmax", dtype="float", vector=1, late=0, again=0),
-        **dict(threads=150, accesses=32, blocks_per_sm=4),
+        "program": "softmax",
+        "dtype": "float",
+        "vector": 1,
+        "threads": 130,
+        "accesses": 32,
+        "blocks_per_sm": 4,
+        "late": 0,
+        "again": 0,
     }
-    assert 150 * 32 * 4 * 4 == ASKED_BYTES
-    exact = {**timing, "length": 150 * 32}
+    assert ASKED_BYTES == 130 * 32 * 4 * 4
+    exact = {**timing, "length": 130 * 32}
     assert loss(exact) == 1
-    assert loss({**exact, "blocks_per_sm": 2}) == loss({**exact, "blocks_per_sm": 8}) > 1.2
+    assert loss({**exact, "blocks_per_sm": 2}) > 1.2
+    assert loss({**exact, "blocks_per_sm": 8}) > 1.2
     assert loss({**exact, "again": 1}) > 1
-    assert loss({**exact, "length": 150 * 31}) > 1
+    assert loss({**exact, "length": 130 * 31}) > 1
 
 
 @pytest.mark.parametrize("columns", [700, 1001, 4097])

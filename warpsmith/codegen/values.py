@@ -92,6 +92,9 @@ class ValueText:
         if expr.op == "philox_word":
             self.pieces.add("philox")
             return f"ws_philox_word({', '.join(map(self, expr.args))})"
+        if expr.op == "exp_near":
+            self.pieces.add("exp_near")
+            return f"ws_exp_near({self(first)})"
         if expr.op == "one_plus_tanh":
             self.pieces.add("tanh")
             return f"ws_one_plus_tanh({self(first)})"

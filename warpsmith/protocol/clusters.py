@@ -21,8 +21,8 @@ from warpsmith.kernel.clusters import (
     StoreAsync,
     SynchronizeCluster,
 )
-from warpsmith.kernel.nodes import Kernel, Statement
-from warpsmith.kernel.rings import Await, InitBarriers
+from warpsmith.kernel.nodes import If, Kernel, Statement
+from warpsmith.kernel.rings import ELECTED, Await, InitBarriers
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import barriers, children, walk
 from warpsmith.protocol.accesses import accesses
@@ -30,7 +30,8 @@ from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.rules import Break, Broken, Rule
 
 EARLY = (Await, *REMOTE)
-"""What no block does before it knows that all have started."""
+"""What no block does before it knows that all have started; nor do its threads use a barrier that
+another one of them initialized."""
 
 
 def check_clusters(kernel: Kernel) -> None:
@@ -65,8 +66,9 @@ def _check_start(kernel: Kernel) -> None:
     """One barrier serves all meetings: each arrival is followed by its own wait.
 
     That barriers were initialized is known behind the wait, and nothing else is. So nothing else
-    is done before the start is announced, and nobody waits for a barrier, or reaches into another
-    block, until it was awaited; then it is the same to the block as if it met at the announcement.
+    is done before the start is announced, and nobody waits for a barrier, uses one that it has not
+    initialized itself, or reaches into another block, until it was awaited; then it is the same to
+    the block as if it met at the announcement.
     """
     announced, begun = False, True
     for statement in kernel.body:
@@ -84,11 +86,21 @@ def _check_start(kernel: Kernel) -> None:
                 announced = not announced
             case _ if announced and any(isinstance(s, MEETINGS) for s in (statement, *inside)):
                 _unpaired("is not awaited before blocks meet")
-            case _ if announced and any(isinstance(s, EARLY) for s in (statement, *inside)):
-                _unpaired("is not awaited before a barrier is, or another block is reached")
+            case _ if announced and _is_early(statement):
+                _unpaired("is not awaited before a barrier is used, or another block is reached")
         begun = begun and not any(_uses_shared(s) for s in walk((statement,)))
     if announced:
         _unpaired("is never awaited")
+
+
+def _is_early(statement: Statement, *, elected: bool = False) -> bool:
+    """Whether it is among what waits for the start; the elected thread initialized barriers."""
+    elected |= isinstance(statement, If) and statement.condition == ELECTED
+    return (
+        isinstance(statement, EARLY)
+        or (bool(barriers(statement)) and not elected)
+        or any(_is_early(inner, elected=elected) for inner in children(statement))
+    )
 
 
 def _uses_shared(statement: Statement) -> bool:

@@ -6,6 +6,9 @@ Rules:
                  -1, which the left side loses.
   ROUNDED_QUOTIENT  a quotient of floats that only 16-bit copies are made of is computed within 2
                  ulp: the exact one takes twice the instructions, for bits that are rounded away.
+  ROUNDED_EXPONENTIAL  likewise exp of floats beside a reduction, as in a softmax, in 2 instructions
+                 and not 8: its relative error grows by 2^-23 for each unit of |x|, about what the
+                 rounding of x itself makes of it; results below the normal numbers are 0.
   PERMUTED_OPERAND  a matrix product reads an operand that is only permuted as it lies before,
                  under other axes: `x @ transpose(w)` reads `w`. Where that is its other operand,
                  it reads a copy, since an operation knows its operands' axes by tensor. A cast
@@ -14,8 +17,19 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise, Value
+from warpsmith.ir.exprs import (
+    Matmul,
+    Move,
+    Operation,
+    Pointwise,
+    Reduction,
+    Value,
+    Welford,
+    tensor_inputs,
+)
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const
 from warpsmith.ir.tensor import TensorView
@@ -24,6 +38,8 @@ from warpsmith.ops.promotion import fresh_axes
 
 def rewrite(fusion: Fusion) -> None:
     """Apply the rules in place; give it a copy."""
+    reduces = any(isinstance(op, Reduction | Welford) for op in fusion.operations)
+    precise = _precise(fusion) if reduces else set()
     for operation in list(fusion.operations):
         inner = _one_plus_tanh(fusion, operation)
         if inner is not None:
@@ -35,6 +51,9 @@ def rewrite(fusion: Fusion) -> None:
             assert isinstance(operation, Pointwise)
             better = Pointwise("divide_full", operation.inputs, operation.output)
             fusion.replace(operation, better)
+        elif reduces and _is_rounded_exponential(operation, precise):
+            assert isinstance(operation, Pointwise)
+            fusion.replace(operation, Pointwise("exp_near", operation.inputs, operation.output))
         elif isinstance(operation, Matmul):
             _read_unpermuted(fusion, operation)
 
@@ -65,6 +84,25 @@ def _is_rounded_quotient(fusion: Fusion, operation: Operation) -> bool:
         isinstance(use, Pointwise) and use.op == "cast" and use.output.dtype.is_half for use in uses
     )
     return quotient.dtype is DataType.Float and bool(uses) and rounded and not quotient.is_output
+
+
+def _precise(fusion: Fusion) -> set[int]:
+    """Identities of the tensors that some result of more than 16 bits is made of."""
+    found = {id(t) for t in fusion.tensors if t.is_output and not t.dtype.is_half}
+    for operation in reversed(fusion.operations):
+        if any(id(output) in found for output in operation.outputs):
+            found.update(map(id, tensor_inputs(operation)))
+    return found
+
+
+def _is_rounded_exponential(operation: Operation, precise: Collection[int]) -> bool:
+    """Whether it is one of floats, and all that is left of it has 16 bits."""
+    return (
+        isinstance(operation, Pointwise)
+        and operation.op == "exp"
+        and operation.output.dtype is DataType.Float
+        and id(operation.output) not in precise
+    )
 
 
 def _is_one(value: Value) -> bool:

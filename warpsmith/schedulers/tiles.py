@@ -46,13 +46,16 @@ def divide_rows(
         parallelize(tile, 0, ParallelType.grid_x)
 
 
-def divide_weights(fusion: Fusion, tiles: Iterable[TensorView], whole: int) -> None:
-    """What all rows share, which one copy each moves before the first turn."""
+def divide_weights(
+    fusion: Fusion, tiles: Iterable[TensorView], whole: int, cluster: int = 1, *, specialize: bool
+) -> None:
+    """What all rows share, of which one copy each moves what a block has: `whole` elements."""
     for tile in tiles:
         for _ in tile.loop[1:]:
             merge(tile, 0)
-        _as_one_copy(fusion, tile, whole)
-        set_role(tile, LOAD)
+        _as_one_copy(fusion, tile, whole, cluster)
+        if specialize:
+            set_role(tile, LOAD)
 
 
 def _as_one_copy(fusion: Fusion, tile: TensorView, whole: int, cluster: int = 1) -> None:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from warpsmith.schedulers import inner_outer
 from warpsmith.schedulers.inner_outer.model import Shape, Work, predicted_us
+from warpsmith.schedulers.problem import Target
 from warpsmith.schedulers.timed import Timing, timings
 from warpsmith.tools.drawing import WIDTH, framed, legend, text
 
-SM_COUNT = 132
+TARGET = Target()
 
 HEIGHT, LEFT, TOP, BOTTOM = 620, 60, 80, 560
-LEAST, MOST = 10.0, 500.0
+LEAST, MOST = 10.0, 700.0
 """Microseconds at both ends of both axes."""
 
 
@@ -55,7 +56,7 @@ def _dot(timing: Timing[Work, Shape]) -> str:
 
 
 def _predicted(timing: Timing[Work, Shape]) -> float:
-    return predicted_us(timing.work, timing.shape, SM_COUNT)
+    return predicted_us(timing.work, timing.shape, TARGET)
 
 
 def _x(us: float) -> float:

@@ -33,6 +33,15 @@ __device__ __forceinline__ float ws_divide_full(float a, float b) {
 }
 """
 
+_EXP_NEAR = """
+// e to the power x, within 2 ulp and one more for each unit of |x|; 0 below the normal numbers.
+__device__ __forceinline__ float ws_exp_near(float x) {
+    float e;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(x * 1.44269504f));
+    return e;
+}
+"""
+
 _SILU = """
 __device__ __forceinline__ float ws_silu(float x) { return ws_divide_full(x, 1.0f + expf(-x)); }
 __device__ __forceinline__ double ws_silu(double x) { return x / (1.0 + exp(-x)); }
@@ -171,6 +180,7 @@ __device__ __forceinline__ T ws_gcd(T x, T y) {
 MATH = (
     Piece(name="minimum_maximum", text=_MINIMUM_MAXIMUM),
     Piece(name="divide_full", text=_DIVIDE_FULL),
+    Piece(name="exp_near", text=_EXP_NEAR),
     Piece(name="tanh", text=_TANH),
     Piece(name="divide", text=_DIVIDE),
     Piece(name="silu", needs=("divide_full",), text=_SILU),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
 from warpsmith.kernel.nodes import Synchronize
 from warpsmith.kernel.rings import InitBarriers
+from warpsmith.kernel.traversal import barriers
 from warpsmith.lower.ordering.edges import Hazard, of_cluster
 from warpsmith.lower.ordering.guards import Guard
 from warpsmith.lower.ordering.scopes import Scope, Site
@@ -39,17 +40,41 @@ def _between(first: Node, second: Node, guard: Guard, what: str) -> Node:
 def meet_around(scope: Scope, own: Sequence[Site]) -> None:
     """Let blocks know before the first access of another one's memory that it has started, and
     meet behind the last one, for it has to run until then.
+
+    Where barriers are made ready, all threads would meet at once. They announce that their block
+    has started instead, and wait for the others before they use a barrier: what they load to
+    registers is on its way by then.
     """
     remote = [site.node for site in own if site.touch.remote]
     if not remote:
         return
     start, end = _first(scope.root), scope.root.last(_OVER)[0]
+    ready = _ready(start)
     if all(_met(straight(start, node)) is not None for node in remote):
         start.remove()
-    elif not _joined(start, remote):
-        _announced(start, remote)
+    elif ready is None or not _announced(start, [*remote, *_waiting(ready)], ready):
+        _ = _joined(start, remote) or _announced(start, remote)
     if all(any(of_cluster(n.statement) for n in straight(node, end)) for node in remote):
         end.remove()
+
+
+def _ready(start: Node) -> Node | None:
+    """The meeting behind which barriers may be used, which is that of the start, too."""
+    before, behind = start.siblings[: start.place], start.siblings[start.place + 1 :]
+    begun = bool(before) and isinstance(before[-1].statement, InitBarriers)
+    meets = bool(behind) and isinstance(behind[0].statement, Synchronize)
+    return behind[0] if begun and meets else None
+
+
+def _waiting(ready: Node) -> list[Node]:
+    """Uses of barriers further down, but for those by the thread that initialized them."""
+    return [
+        node
+        for after in ready.siblings[ready.place + 1 :]
+        for node in after.walk()
+        if node.statement is not None and barriers(node.statement)
+        if not any(each.elects for each in node.up())
+    ]
 
 
 def _first(root: Node) -> Node:
@@ -74,11 +99,17 @@ def _joined(start: Node, remote: Sequence[Node]) -> bool:
     return False
 
 
-def _announced(start: Node, remote: Sequence[Node]) -> None:
-    """Let blocks go on once they have started, and wait before the first of these accesses."""
+def _announced(start: Node, uses: Sequence[Node], ready: Node | None = None) -> bool:
+    """Let blocks go on once they have started, and wait before the first of these uses, in place
+    of the meeting where barriers are `ready`; returns whether there is something in between.
+    """
     assert start.parent is not None
-    tops = [inside(access, start.parent) for access in remote]
+    tops = [inside(use, start.parent) for use in uses]
     first = min(tops, key=lambda node: node.place)
-    if first.place > start.place + 1:
-        start.statement = AnnounceStart()
-        first.before(AwaitStart())
+    if first.place <= (ready or start).place + 1:
+        return False
+    start.statement = AnnounceStart()
+    first.before(AwaitStart())
+    if ready is not None:
+        ready.remove()
+    return True

@@ -71,7 +71,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     _divide_rows(first, rows, params)
     elements = params.row or params.unroll * params.block_x * params.vector
     divide_rows(fusion, tiles, first, elements, params.cluster)
-    divide_weights(fusion, kept, elements)
+    divide_weights(fusion, kept, elements, specialize=True)
     _divide_row(fusion, first, SIDE + 1 + _several(params), rows, params)
     for column in columns:
         _divide_columns(fusion, column, domains, rows, params)

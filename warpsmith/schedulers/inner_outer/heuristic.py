@@ -58,9 +58,9 @@ RINGS_BYTES = (65536, 131072)
 """Bytes of rows that a multiprocessor's rings are to hold: the less where there are few rows, the
 more where there are many, mostly."""
 
-SPREAD_BYTES = 65536
-"""A row of so many bytes may go to two blocks though one could have it: slots are smaller then, and
-half as many sums are left. Four blocks were slower at all sizes."""
+SPREAD = ((65536, 2), (131072, 8))
+"""Bytes of a row from which on it may have so many blocks though fewer could keep it: slots are
+smaller then, and fewer sums are left."""
 
 _SIDES = tuple(1 << power for power in range(9))
 
@@ -128,14 +128,18 @@ def _shared_sums(rows: Rows, elements: int, block_y: int) -> int:
 
 
 def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
-    """A row in as few blocks as can keep it, loaded ahead if it can be; a long row in two blocks
-    where one can have it, if that is predicted to take less time.
+    """A row in as few blocks as can keep it, loaded ahead if it can be; a long row in more blocks
+    where that is predicted to take less time.
     """
-    for cluster in filter(problem.target.teams, CLUSTERS):
+    clusters = tuple(filter(problem.target.teams, CLUSTERS))
+    row_bytes = length_of(rows, problem) * rows.loaded
+    widest = max((blocks for least, blocks in SPREAD if row_bytes >= least), default=1)
+    for cluster in clusters:
         found = loaded_ahead(rows, residents, problem, cluster)
-        if found and cluster == 1 and length_of(rows, problem) * rows.loaded >= SPREAD_BYTES:
-            found += loaded_ahead(rows, residents, problem, 2)
         if found:
+            for wider in clusters:
+                if cluster < wider <= widest:
+                    found += loaded_ahead(rows, residents, problem, wider)
             return min(found, key=predictor(rows, problem))
         kept = _spread(rows, residents, problem, cluster)
         if kept is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from warpsmith.schedulers import timed
 from warpsmith.schedulers.multiprocessor import ISSUED_PER_US, together
+from warpsmith.schedulers.problem import Target
 
 START_US = 7.14
 """Both kernels' launch, the first rows' way and the last sums': what no size changes."""
@@ -62,6 +63,10 @@ HALVING_US = 0.95
 CLUSTER_US = 0.71
 """The blocks of a cluster exchange what they sum of a row, once a turn."""
 
+WIDER_SHARE = 0.04
+"""Of the time of rows, for each doubling of a cluster's blocks beyond two: such shapes differ by up
+to 40 %, which nothing here explains."""
+
 SHARPNESS = 5.16
 """Of the maximum of what limits a multiprocessor: the longest is not all, if others come near."""
 
@@ -108,15 +113,15 @@ class Shape:
     reread: bool = False
 
 
-def predicted_us(work: Work, shape: Shape, sm_count: int) -> float:
+def predicted_us(work: Work, shape: Shape, target: Target) -> float:
     """Microseconds of both kernels, from the first one's launch to the last one's end."""
     at_once = shape.side * shape.kept
-    teams = max(1, shape.blocks_per_sm * sm_count // shape.cluster)
+    teams = max(1, shape.blocks_per_sm * target.teams(shape.cluster))
     teams = min(teams, max(1, -(-work.rows // at_once)))
     turns = -(-work.rows // (teams * at_once))
     first = shape.blocks_per_sm * at_once * work.length / shape.cluster * work.loaded
     ring = shape.slots * first / (shape.side if shape.role else 1)
-    warps = teams * shape.cluster / sm_count * shape.side * shape.threads / 32
+    warps = teams * shape.cluster / target.sm_count * shape.side * shape.threads / 32
     sums, done = shape.kept * work.averaged, shape.kept * shape.elements * work.operations
     instructions = TURN_INSTRUCTIONS + SUM_INSTRUCTIONS * sums + INSTRUCTIONS * done
     waits = TURN_US + SUM_US * sums + OPERATION_US * done
@@ -146,5 +151,6 @@ def _memory(work: Work, shape: Shape, ring: float) -> float:
     """Microseconds that the rows take on their ways from and to memory."""
     share = (SEVERAL_SHARE if shape.kept > 1 else 0.0) + (SIDE_SHARE if shape.side > 1 else 0.0)
     share += CROWDING * max(0.0, ring / ENOUGH_BYTES - 1) if work.lasting else 0.0
+    share += WIDER_SHARE * max(0.0, math.log2(shape.cluster / 2))
     rate = LASTING_BYTES_PER_US if work.lasting else BYTES_PER_US
     return work.rows * work.length * (work.loaded + work.stored) / rate * (1 + share)

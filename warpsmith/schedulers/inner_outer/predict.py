@@ -9,7 +9,7 @@ from functools import lru_cache
 from warpsmith.schedulers.caching import past_l1
 from warpsmith.schedulers.inner_outer.model import Shape, Work, predicted_us
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, length_of, row_count
-from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.problem import Problem, Target
 from warpsmith.schedulers.timed import correction, ratios, timings
 
 ROW_CLASSES = ((4, 1), (24, 12), (math.inf, 62))
@@ -26,23 +26,23 @@ def predictor(rows: Rows, problem: Problem) -> Callable[[InnerOuterParams], floa
     """From parameters to microseconds of both kernels, with as many rows as the class of the call's
     count has.
     """
-    work, sm_count = work_of(rows, problem), problem.target.sm_count
-    found = learned(work, sm_count)
+    work, target = work_of(rows, problem), problem.target
+    found = learned(work, target)
 
     def predict(params: InnerOuterParams) -> float:
         shape = shape_of(params)
-        return predicted_us(work, shape, sm_count) * correction(found, shape)
+        return predicted_us(work, shape, target) * correction(found, shape)
 
     return predict
 
 
 @lru_cache(maxsize=_WORKS_KEPT)
-def learned(work: Work, sm_count: int) -> Mapping[Shape, float]:
+def learned(work: Work, target: Target) -> Mapping[Shape, float]:
     """What was measured over what is predicted, for shapes that were timed at such work."""
     return ratios(
         timings(__package__, Work, Shape, work.length),
         (work,),
-        lambda work, shape: predicted_us(work, shape, sm_count),
+        lambda work, shape: predicted_us(work, shape, target),
         near_rows=NEAR_ROWS,
     )
 

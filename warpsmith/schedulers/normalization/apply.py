@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Operation, tensor_inputs
 from warpsmith.ir.fusion import Fusion
@@ -12,9 +14,10 @@ from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import merge, parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.normalization.resident import compute_again, full_size
+from warpsmith.schedulers.normalization.resident import compute_again, full_size, shared_loads
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, rows_of
 from warpsmith.schedulers.reduction.can import reductions
+from warpsmith.schedulers.tiles import copies_of, divide_weights, through_shared
 
 ROW_LOOPS = (
     ParallelType.serial,
@@ -32,10 +35,15 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
 
     The first unrolled loop is there for several rows a thread, the cluster's for rows of several
     blocks. The serial loop is one iteration, which holds all that a block has of a row. Loads come
-    before everything else, a loop nest each. Each reduction is done within a thread, lane by lane
-    of its vectors, then over the lanes, then across the block and the cluster, whose every thread
-    gets the result.
+    before everything else, a loop nest each; what all rows share may be brought to shared memory
+    before them, by the TMA unit, and is read from there where it is used. Each reduction is done
+    within a thread, lane by lane of its vectors, then over the lanes, then across the block and the
+    cluster, whose every thread gets the result.
     """
+    tiles: tuple[TensorView, ...] = ()
+    if params.weights_in_shared:
+        shared = shared_loads(fusion, caches)
+        tiles = through_shared(c for c in caches if c.load and id(c.register) in shared)
     compute_again(fusion, again=params.again)
     domains = DomainMap(fusion)
     rows = rows_of(fusion, domains, caches)
@@ -43,30 +51,43 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     order = {domains.group(axis): place for place, axis in enumerate(rows.axes)}
     fusion.divisors |= {(rows.run.extent, params.vector)}
     fusion.blocks_per_sm = params.blocks_per_sm
-    load_first(fusion, caches, full, late=params.late)
+    load_first(fusion, caches, full, tiles, late=params.late)
     first, *others = reductions(fusion)
     keeps = order_loops(first, domains, order)
     _divide(fusion, first, keeps, len(rows.run.axes) - rows.run.start, params)
-    transform_like(first)
+    part = params.unroll * params.block_x * params.vector
+    divide_weights(fusion, tiles, part, params.cluster, specialize=False)
+    apart = {id(first), *map(id, tiles)}
+    alike = [tensor for tensor in fusion.computed if id(tensor) not in apart]
+    transform_like(first, alike)
     outer, row = _parallelize(first, keeps, params)
-    parallelize_like(first)
+    parallelize_like(first, selected_tensors=alike)
     for tensor in (first, *others):
         _factor(tensor, row)
     whole = {id(c.register) for c in caches if id(c.register) in full or not params.late}
     streaming = full if params.streaming else set()
-    spread(fusion, caches, params.vectorized, first, outer, streaming, whole)
+    spread(fusion, caches, params.vectorized, first, outer, streaming, whole, tiles)
     for cached in caches:
         cached.register.lasting = params.lasting and id(cached.register) in full
 
 
-def load_first(fusion: Fusion, caches: tuple[Cached, ...], full: set[int], *, late: bool) -> None:
-    """Bring the copies of inputs to the front: whole rows first, what all rows share after them."""
+def load_first(
+    fusion: Fusion,
+    caches: tuple[Cached, ...],
+    full: set[int],
+    tiles: Sequence[TensorView] = (),
+    *,
+    late: bool,
+) -> None:
+    """Bring the copies of inputs to the front: tiles in shared memory first, then whole rows, and
+    what all rows share after them.
+    """
     loads = [c for c in caches if c.load and not (late and id(c.register) not in full)]
     ordered = sorted(loads, key=lambda c: id(c.register) not in full)
     front: dict[int, Operation] = {}
-    for cached in ordered:
-        assert cached.register.definition is not None
-        front[id(cached.register.definition)] = cached.register.definition
+    for copy in (*tiles, *(cached.register for cached in ordered)):
+        assert copy.definition is not None
+        front[id(copy.definition)] = copy.definition
     rest = [operation for operation in fusion.operations if id(operation) not in front]
     fusion.operations = [*front.values(), *rest]
 
@@ -151,17 +172,19 @@ def spread(
     outer: int,
     streaming: set[int],
     whole: set[int],
+    tiles: Sequence[TensorView] = (),
 ) -> None:
     """Bind vectors, and inline: reductions across the block take all rows of a thread together, and
     the loads among `whole` are done before their first use.
 
     Everything shares the `outer` loops around a thread's rows; the rest then goes as deep as it
-    can. The loads in `streaming` leave no copy in L1.
+    can. The loads in `streaming` leave no copy in L1, and `tiles` are filled by one copy each.
     """
-    early: dict[int, TensorView] = {}
+    early = {id(tile): tile for tile in tiles}
     for cached in caches:
         if cached.name in vectorized:
-            parallelize(cached.copy, -1, ParallelType.vectorize)
+            for copy in copies_of(fusion, cached, tiles):
+                parallelize(copy, -1, ParallelType.vectorize)
         if cached.load:
             cached.register.streaming = id(cached.register) in streaming
         if cached.load and id(cached.register) in whole:

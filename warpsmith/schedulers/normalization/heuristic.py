@@ -9,9 +9,15 @@ from dataclasses import dataclass, replace
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers.caching import Cached, past_l1
-from warpsmith.schedulers.multiprocessor import MOST_BLOCK_THREADS, blocks_of_registers
+from warpsmith.schedulers.layout import unfit_for_copies
+from warpsmith.schedulers.multiprocessor import (
+    MOST_BLOCK_THREADS,
+    SHARED_FIXED,
+    SHARED_PER_SM,
+    blocks_of_registers,
+)
 from warpsmith.schedulers.normalization.predict import Predictor
-from warpsmith.schedulers.normalization.resident import Choice, full_size
+from warpsmith.schedulers.normalization.resident import Choice, full_size, shared_loads
 from warpsmith.schedulers.normalization.rows import (
     InnerPersistentParams,
     Rows,
@@ -82,17 +88,17 @@ CLUSTER_BYTES = 49152
 VECTOR_BYTES = 16
 """Of an access, from which on loads saturate memory with few of them on their way."""
 
-ASKED_BYTES = 76800
-"""Of rows that a multiprocessor best asks for at once with narrower accesses, where what a warp asks
-for counts as LINE_BYTES or more. This and the losses below choose shapes that take 1.02 times as long
-as the fastest of 228 that were timed, 1.12 times at worst (docs/lessons/data/narrow-rows.json)."""
+ASKED_BYTES = 66560
+"""Of rows that a multiprocessor best asks for at once with narrower accesses, where what a warp
+asks for counts as LINE_BYTES or more."""
 
-CROWD_LOSS = 0.3
+FEW_LOSS, MANY_LOSS = 0.5, 0.3
 """More of the time for each halving and each doubling of these bytes."""
 
 AGAIN_LOSS, SPARE_LOSS = 0.1, 1.0
 """More of the time where costly values are computed again, and of the threads' elements those that
-no row has."""
+no row has. With these losses what is chosen takes 1.05 times as long as the fastest that was timed,
+1.13 times at worst (docs/lessons/data/narrow-rows.json)."""
 
 ROOMY_ELEMENTS = 32
 """Elements of a row in one thread of a cluster up to which nothing spills, where two blocks share a
@@ -167,9 +173,13 @@ def candidates(
     full = full_size(fusion, domains, caches)
     length = length_of(fusion, problem)
     sizes = [c.memory.dtype.size for c in caches if c.load and id(c.register) in full]
+    shared = shared_loads(fusion, caches)
+    weights = tuple(c for c in caches if c.load and id(c.register) in shared)
 
     def ways(vector: int, cluster: int) -> list[InnerPersistentParams]:
-        each = (_spread(rows, sizes, c, length, vector, cluster, problem) for c in residents)
+        each = (
+            _spread(rows, sizes, weights, c, length, vector, cluster, problem) for c in residents
+        )
         return [params for found in each for params in found]
 
     clusters = tuple(filter(problem.target.teams, CLUSTERS))
@@ -196,8 +206,9 @@ def narrow_loss(params: InnerPersistentParams, sizes: list[int], length: int) ->
     accesses = params.blocks_per_sm * params.block_y * params.kept_unroll * params.unroll
     doublings = math.log2(max(1, accesses * params.block_x * line) / 32 / ASKED_BYTES)
     held = params.cluster * params.block_x * params.unroll * params.vector
+    crowd = MANY_LOSS * doublings if doublings > 0 else -FEW_LOSS * doublings
     again = AGAIN_LOSS if params.again else 0.0
-    return (1 + CROWD_LOSS * abs(doublings)) * (1 + again) * (1 + SPARE_LOSS * (held / length - 1))
+    return (1 + crowd) * (1 + again) * (1 + SPARE_LOSS * (held / length - 1))
 
 
 def _in_fewest(ways: Iterable[list[InnerPersistentParams]]) -> list[InnerPersistentParams]:
@@ -221,13 +232,17 @@ def _is_roomy(params: InnerPersistentParams) -> bool:
 def _spread(
     rows: Rows,
     sizes: list[int],
+    weights: tuple[Cached, ...],
     choice: Choice,
     length: int,
     vector: int,
     cluster: int,
     problem: Problem,
 ) -> Iterator[InnerPersistentParams]:
-    """The shapes of blocks of which so many have a row."""
+    """The shapes of blocks of which so many have a row.
+
+    In a cluster, what is loaded late waits in shared memory instead, if it can.
+    """
     vectors = -(-length // vector)
     few = vectors <= cluster * SHORT_VECTORS or length * sum(sizes) < CLUSTER_BYTES
     if cluster > 1 and few:
@@ -240,7 +255,7 @@ def _spread(
         in_pieces=rows.in_pieces,
         inputs=len(sizes),
         narrow=_is_narrow(rows, sizes, vector),
-        costly=choice.costly > 0 and not choice.again,
+        costly=choice.kept > 0 and not choice.again,
         fewest=BLOCK_THREADS if cluster > 1 else 32,
     )
     loaded, widest = sum(sizes), max(sizes, default=4)
@@ -254,20 +269,39 @@ def _spread(
         blocks = row.blocks_per_sm(block_x, kept_unroll * unroll + results)
         if cluster > 1 and vector < NARROW_VECTOR:
             blocks = min(blocks, max(2, NARROW_THREADS // block_x))
-        if blocks:
-            yield InnerPersistentParams(
-                vector=vector,
-                unroll=unroll,
-                kept_unroll=kept_unroll,
-                cluster=cluster,
-                block_x=block_x,
-                block_y=_rows_of_block(block_x),
-                blocks_per_sm=blocks,
-                whole=vectors == cluster * block_x * unroll,
-                late=choice.late,
-                again=choice.again,
-                vectorized=rows.run.vectorized(problem, vector),
-            )
+        whole = vectors == cluster * block_x * unroll
+        if not blocks:
+            continue
+        params = InnerPersistentParams(
+            vector=vector,
+            unroll=unroll,
+            kept_unroll=kept_unroll,
+            cluster=cluster,
+            block_x=block_x,
+            block_y=_rows_of_block(block_x),
+            blocks_per_sm=blocks,
+            whole=whole,
+            late=choice.late,
+            again=choice.again,
+            vectorized=rows.run.vectorized(problem, vector),
+        )
+        in_shared = cluster > 1 and choice.late and whole and problem.rings != "never"
+        if in_shared and not unfit_for_copies(weights, length // cluster, problem):
+            yield from _with_weights_in_shared(params, row, length // cluster * choice.passing)
+        else:
+            yield params
+
+
+def _with_weights_in_shared(
+    params: InnerPersistentParams, row: _Row, weights: int
+) -> Iterator[InnerPersistentParams]:
+    """With one row of a thread and two, of which each block has so many bytes of weights."""
+    room = SHARED_PER_SM // (weights + SHARED_FIXED)
+    for kept in (1, 2):
+        few = kept * params.unroll * params.vector <= MOST_ELEMENTS
+        blocks = min(room, row.blocks_per_sm(params.block_x, kept * params.unroll))
+        if few and blocks:
+            yield replace(params, kept_unroll=kept, blocks_per_sm=blocks, weights_in_shared=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

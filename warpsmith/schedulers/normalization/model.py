@@ -105,6 +105,7 @@ class Shape:
         masked: threads have not exactly a row.
         role: a role loads rows for groups that go round them.
         reread: they read them from shared memory in each stage.
+        shared: what all rows share waits in shared memory.
     """
 
     threads: int
@@ -116,6 +117,7 @@ class Shape:
     masked: bool = False
     role: bool = False
     reread: bool = False
+    shared: bool = False
 
 
 def predicted_us(work: Work, shape: Shape, sm_count: int) -> float:

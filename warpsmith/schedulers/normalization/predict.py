@@ -61,9 +61,10 @@ class Predictor:
             elements=params.kept_unroll * params.unroll * params.vector,
             at_once=params.blocks_per_sm * params.block_y * params.kept_unroll,
             cluster=params.cluster,
-            late=params.late,
+            late=params.late and not params.weights_in_shared,
             again=params.again,
             masked=not params.whole,
+            shared=params.weights_in_shared,
         )
         return self._us(self._work[params.late, params.again], shape)
 

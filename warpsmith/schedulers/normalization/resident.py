@@ -35,7 +35,11 @@ from warpsmith.schedulers.reduction.can import reductions
 COSTLY = frozenset(
     {op.name for op in TRANSCENDENTAL} | {"div", "truediv", "pow", "divide_full", "philox"}
 )
-"""Operations of ten instructions and more, which are computed again only to save registers."""
+"""Operations of ten instructions and more."""
+
+NOT_REPEATED = COSTLY | {"exp_near"}
+"""Those that are computed again only to save registers: these, and one that takes few instructions,
+but of a unit that is slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ class Choice:
         passing: bytes of the late inputs' elements, of which there is a vector each.
         operations: for each element of a row, in all stages.
         costly: how many of them take ten instructions or more.
+        kept: how many are computed again only to save registers.
     """
 
     late: bool
@@ -70,6 +75,7 @@ class Choice:
     passing: int
     operations: int
     costly: int
+    kept: int
 
     def bytes_per_element(self, least: int = 1) -> int:
         """Register bytes that each element of a row takes between the stages where it takes most.
@@ -151,15 +157,17 @@ def compute_again(fusion: Fusion, *, again: bool, there: Collection[int] = ()) -
                     fusion.replace(use, replace_tensor(use, output, twin))
 
 
-def _counts(fusion: Fusion) -> tuple[int, int]:
-    """Operations on each element of a row, and the costly ones among them."""
+def _counts(fusion: Fusion) -> tuple[int, int, int]:
+    """Operations on each element of a row; costly ones among them, and those not to be repeated."""
     rows = walks_rows(fusion)
     done = [
         operation
         for operation in fusion.operations
         if isinstance(operation, Reduction | Welford) or id(operation.outputs[0]) in rows
     ]
-    return len(done), sum(isinstance(op, Pointwise) and op.op in COSTLY for op in done)
+    names = [operation.op for operation in done if isinstance(operation, Pointwise)]
+    costly, kept = (sum(name in kind for name in names) for kind in (COSTLY, NOT_REPEATED))
+    return len(done), costly, kept
 
 
 def _lives(fusion: Fusion, first: set[int]) -> tuple[Life, ...]:
@@ -173,7 +181,7 @@ def _lives(fusion: Fusion, first: set[int]) -> tuple[Life, ...]:
         runs.update({id(out): _run(operation, uses, depths) for out in operation.outputs})
         if id(output) in rows and (len(uses) > 1 or (uses and id(output) in first)):
             made = -1 if id(output) in first else min(uses)
-            costly = isinstance(operation, Pointwise) and operation.op in COSTLY
+            costly = isinstance(operation, Pointwise) and operation.op in NOT_REPEATED
             found.append(Life(output.dtype.size, made, max(uses), costly))
     return tuple(reversed(found))
 
@@ -214,7 +222,7 @@ class _Origins:
         if id(tensor) not in self._rows:
             return {}
         definition = tensor.definition
-        if isinstance(definition, Pointwise) and definition.op in COSTLY and not self._again:
+        if isinstance(definition, Pointwise) and definition.op in NOT_REPEATED and not self._again:
             return {id(tensor): tensor}
         sources = () if definition is None else tensor_inputs(definition)
         before: dict[int, TensorView] = {}

@@ -59,7 +59,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     fusion.blocks_per_sm = params.blocks_per_sm
     first, *others = reductions(fusion)
     row = _divide(fusion, domains, rows, first, tiles, params)
-    divide_weights(fusion, kept, _elements(params))
+    divide_weights(fusion, kept, _elements(params), specialize=True)
     apart = {*map(id, tiles), *map(id, kept)}
     alike = [t for t in fusion.computed if id(t) not in apart and t is not first]
     transform_like(first, alike)
