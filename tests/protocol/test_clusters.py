@@ -15,6 +15,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.scalar import Const
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, StoreRemote, SynchronizeCluster
 from warpsmith.kernel.nodes import If, Kernel, Statement, Store
+from warpsmith.kernel.rings import Release
 from warpsmith.kernel.roles import Branch
 from warpsmith.protocol import check
 
@@ -108,6 +109,10 @@ def test_a_start_is_announced_and_awaited() -> None:
         ),
         (
             (AnnounceStart(), If(integers.less(sums.X, 1), (sums.WAIT,)), AwaitStart()),
+            "is not awaited before a barrier is used, or another block is reached",
+        ),
+        (
+            (AnnounceStart(), Release(sums.ARRIVED, integers.ZERO), AwaitStart()),
             "is not awaited before a barrier is used, or another block is reached",
         ),
         (

@@ -31,6 +31,7 @@ from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.runtime import arrays
 from warpsmith.schedulers.normalization import heuristic, strategy
+from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
 
@@ -50,11 +51,11 @@ def two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("build", "dtype", "columns", "blocks"),
     [
-        (layer_norm, BF16, 32768, 1),
-        (layer_norm, BF16, 131072, 2),
+        (layer_norm, BF16, 32768, 2),
+        (layer_norm, BF16, 131072, 8),
         (layer_norm, BF16, 1048576, 16),
-        (softmax, BF16, 262144, 16),
-        (softmax, BF16, 32768, 2),
+        (softmax, BF16, 262144, 8),
+        (softmax, BF16, 32768, 4),
         (softmax, FLOAT, 65536, 4),
         (layer_norm, FLOAT, 524288, 16),
         (rms_norm, FLOAT, 65537, 8),
@@ -68,7 +69,8 @@ def test_how_many_blocks_have_a_row(
     covered = params.cluster * params.block_x * params.unroll * params.vector
     assert covered >= columns
     assert params.whole == (covered == columns)
-    assert params.kept_unroll == params.block_y == 1
+    assert params.block_y == 1
+    assert params.kept_unroll == 1 or params.weights_in_shared
 
 
 def test_rows_that_no_cluster_holds_are_cut() -> None:
@@ -104,6 +106,70 @@ def test_hardly_anything_spills(
 ) -> None:
     """Ten floats of a norm of floats, one time each, are 40 bytes; all others spill less."""
     assert compiled(build, dtype, columns, tmp_path).n_spills <= 40
+
+
+# --- weights that wait in shared memory -----------------------------------------------------------
+
+
+def with_weights_in_shared(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the first such way in two blocks, with so many rows of a thread."""
+
+    def choose(asked: strategy.Asked, problem: Problem) -> tuple[InnerPersistentParams, int]:
+        given = asked.fusion, asked.domains, asked.caches, asked.residents, problem
+        found = heuristic.candidates(*given)
+        ways = [p for p in found if p.weights_in_shared and p.kept_unroll == kept]
+        return ways[0], 0
+
+    monkeypatch.setattr(strategy, "choose", choose)
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_in_shared_memory(
+    dtype: str, kept: int, two_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of three rows has no other beside it."""
+    with_weights_in_shared(kept, monkeypatch)
+    kind = arrays.NUMPY_DTYPES["bfloat16"] if dtype == "bfloat16" else np.dtype(dtype)
+    x = (np.random.default_rng(6).standard_normal((3, 4096)) + 1).astype(kind)
+    weight, bias = x[0], x[1]
+    fused = warpsmith.fuse(normalized)
+    compiled = fused.lower(x, weight, bias).compile()
+    assert "weights_in_shared=True" in compiled.explain()
+    with knobs.scope(device="sim"):
+        found = np.asarray(fused(x, weight, bias)[0]).astype(np.float64)
+    a, w, b = (t.astype(np.float64) for t in (x, weight, bias))
+    expected = (a - a.mean(-1, keepdims=True)) / np.sqrt(a.var(-1, keepdims=True) + 1e-5) * w + b
+    step = 2.0**-8 if dtype == "bfloat16" else 1e-4
+    np.testing.assert_allclose(found, expected, rtol=step, atol=1e-4)
+    found_clean = warpsmith.verify(fused, [x, weight, bias], schedules=4)
+    assert found_clean.verdict == "clean", found_clean
+
+
+def test_blocks_load_before_all_of_their_cluster_have_started(
+    two_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_weights_in_shared(1, monkeypatch)
+    x = np.ones((3, 4096), arrays.NUMPY_DTYPES["bfloat16"])
+    compiled = warpsmith.fuse(normalized).lower(x, x[0], x[1]).compile()
+    (kernel,) = compiled.kernels
+    body = str(kernel.asm["cuda"]).split("__launch_bounds__")[1]
+    order = ("barriers_ready", "cluster_started", "bulk_load", "ws_load<", "cluster_await_start")
+    places = [body.index(f"ws_{name.removeprefix('ws_')}") for name in order]
+    assert places == sorted(places)
+    assert places[-1] < body.index("ws_cluster_wait(") < body.index("ws_barrier_wait(")
+    assert "ws_cluster_meet" not in body
+
+
+@pytest.mark.parametrize("rings", ["never", "auto"])
+def test_weights_that_the_tma_unit_may_not_bring_are_loaded_by_threads(
+    rings: str, two_blocks: None
+) -> None:
+    x = np.ones((3, 131072), arrays.NUMPY_DTYPES["bfloat16"])
+    weight = np.ones(131073, x.dtype)[1:] if rings == "auto" else x[0]
+    with knobs.scope(rings=rings):
+        words = warpsmith.fuse(normalized).lower(x, weight, x[1]).compile().explain()
+    assert "weights_in_shared=True" not in words
 
 
 # --- results -----------------------------------------------------------------------------------
