@@ -18,7 +18,6 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.can import reductions
 from warpsmith.schedulers.reduction.heuristic import memory_ordered
 
-
 MOST_ADDED = 1024
 """Rows that a thread adds to a running sum, whose error grows with the root of their number: with
 3800 of a million rows it was twice that of PyTorch's sums."""

@@ -68,7 +68,7 @@ spill two registers at most (NVRTC 13.0; tests/schedulers/test_persistent_regist
 PREDICATE_REGISTERS = 8
 """More of them in blocks of several rows, which may run past the last one."""
 
-NARROW_REGISTERS = 10
+NARROW_REGISTERS = 6
 """More of them where accesses are narrow."""
 
 WIDENED_REGISTERS = 0.25
@@ -95,10 +95,14 @@ asks for counts as LINE_BYTES or more."""
 FEW_LOSS, MANY_LOSS = 0.5, 0.3
 """More of the time for each halving and each doubling of these bytes."""
 
-AGAIN_LOSS, SPARE_LOSS = 0.1, 1.0
-"""More of the time where costly values are computed again, and of the threads' elements those that
-no row has. With these losses what is chosen takes 1.05 times as long as the fastest that was timed,
-1.13 times at worst (docs/lessons/data/narrow-rows.json)."""
+ENOUGH_WARPS, WARPS_LOSS = 40, 0.1
+"""Warps of a multiprocessor, and more of the time for each halving of them."""
+
+LATE_LOSS, AGAIN_LOSS, SPARE_LOSS = 0.02, 0.1, 1.0
+"""More of the time where what all rows share is loaded where it is used, and where costly values
+are computed again; and of the threads' elements those that no row has. With these losses what is
+chosen takes 1.03 times as long as the fastest that was timed, 1.1 times at worst
+(docs/lessons/data/narrow-rows.json)."""
 
 ROOMY_ELEMENTS = 32
 """Elements of a row in one thread of a cluster up to which nothing spills, where two blocks share a
@@ -205,10 +209,13 @@ def narrow_loss(params: InnerPersistentParams, sizes: list[int], length: int) ->
     line = sum(max(LINE_BYTES, 32 * params.vector * size) for size in sizes)
     accesses = params.blocks_per_sm * params.block_y * params.kept_unroll * params.unroll
     doublings = math.log2(max(1, accesses * params.block_x * line) / 32 / ASKED_BYTES)
+    warps = params.blocks_per_sm * params.block_y * params.block_x / 32
+    lacking = WARPS_LOSS * max(0.0, math.log2(ENOUGH_WARPS / warps))
     held = params.cluster * params.block_x * params.unroll * params.vector
     crowd = MANY_LOSS * doublings if doublings > 0 else -FEW_LOSS * doublings
-    again = AGAIN_LOSS if params.again else 0.0
-    return (1 + crowd) * (1 + again) * (1 + SPARE_LOSS * (held / length - 1))
+    ways = (AGAIN_LOSS if params.again else 0.0) + (LATE_LOSS if params.late else 0.0)
+    spare = SPARE_LOSS * (held / length - 1)
+    return (1 + crowd) * (1 + lacking) * (1 + ways) * (1 + spare)
 
 
 def _in_fewest(ways: Iterable[list[InnerPersistentParams]]) -> list[InnerPersistentParams]:
