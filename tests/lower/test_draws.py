@@ -96,7 +96,7 @@ def test_what_is_dropped_depends_on_the_place_alone(program: Any, shape: tuple[i
 @pytest.mark.parametrize("program", [forward, backward])
 @pytest.mark.parametrize(
     ("shape", "specialize", "words"),
-    [((7, 2048), True, "warp_specialize=True"), ((2, 65536), "auto", "cluster=8")],
+    [((7, 2048), True, "warp_specialize=True"), ((2, 65536), "auto", "blocks run at once")],
     ids=["roles", "clusters"],
 )
 def test_other_strategies_drop_the_same(

@@ -172,6 +172,24 @@ def test_weights_that_the_tma_unit_may_not_bring_are_loaded_by_threads(
     assert "weights_in_shared=True" not in words
 
 
+@pytest.mark.parametrize(
+    ("shape", "weights"),
+    [((3, 16384), (1, 16384)), ((2, 3, 16384), (3, 16384)), ((2, 3, 16384), (1, 1, 16384))],
+)
+def test_weights_that_are_not_one_row_are_loaded_by_threads(
+    shape: tuple[int, ...], weights: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(8)
+    x, w, b = (rng.standard_normal(s).astype(np.float32) for s in (shape, weights, shape[-1:]))
+    fused = warpsmith.fuse(normalized)
+    assert "weights_in_shared=True" not in fused.lower(x, w, b).compile().explain()
+    with knobs.scope(device="sim"):
+        found = np.asarray(fused(x, w, b)[0]).astype(np.float64)
+    a = x.astype(np.float64)
+    mean, variance = a.mean(-1, keepdims=True), a.var(-1, keepdims=True)
+    np.testing.assert_allclose(found, (a - mean) / np.sqrt(variance + 1e-5) * w + b, 1e-4, 1e-4)
+
+
 # --- results -----------------------------------------------------------------------------------
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -67,45 +69,99 @@ def exponentials(p: Program) -> list[str]:
     return [name for name in names if name.startswith("exp")]
 
 
-def exponential_and_sum(p: Program) -> tuple[TensorView, TensorView]:
-    """An exponential, and its sum along rows."""
-    e = p.op("exp", p.input(FLOAT, (None, None)))
-    return e, p.reduce("sum", e, (1,))
+def softened(p: Program, dims: tuple[int, ...] = (1,)) -> tuple[TensorView, TensorView]:
+    """`exp(x - max(x))`, and its sum along the rows, both with all dimensions."""
+    x = p.input(FLOAT, (None, None))
+    along = [dim in dims for dim in range(2)]
+    e = p.op("exp", p.op("sub", x, p.broadcast(p.reduce("max", x, dims), along)))
+    return e, p.broadcast(p.reduce("sum", e, (1,)), (False, True))
 
 
-def test_an_exponential_whose_sum_is_rounded_to_16_bits_need_not_be_exact() -> None:
+def test_a_softmax_that_is_rounded_to_16_bits_needs_no_exact_exponential() -> None:
     p = Program()
-    e, total = exponential_and_sum(p)
-    p.output(p.cast(e, HALF), p.cast(p.op("log", total), DataType.BFloat16))
+    e, total = softened(p)
+    p.output(p.cast(p.op("div", e, total), HALF))
+    assert exponentials(p) == ["exp_near"]
+
+
+def test_nor_does_the_logarithm_of_its_sum() -> None:
+    p = Program()
+    e, total = softened(p)
+    p.output(p.cast(p.op("mul", e, 2.0), HALF), p.cast(p.op("log", total), HALF))
     assert exponentials(p) == ["exp_near"]
 
 
 def test_one_of_which_a_float_result_is_made_stays_exact() -> None:
     p = Program()
-    e, total = exponential_and_sum(p)
+    e, total = softened(p)
     p.output(p.cast(e, HALF), p.op("log", total))
     assert exponentials(p) == ["exp"]
 
 
-def test_one_beside_no_reduction_stays_exact() -> None:
+@pytest.mark.parametrize("op", ["log", "reciprocal", "sqrt"])
+def test_one_that_is_more_than_scaled_stays_exact(op: str) -> None:
+    """What is smaller than a normal number would become 0, and this infinite."""
     p = Program()
-    p.output(p.cast(p.op("exp", p.input(FLOAT, (None,))), HALF))
+    e, total = softened(p)
+    p.output(p.cast(p.op(op, p.op("div", e, total)), HALF))
+    assert exponentials(p) == ["exp"]
+
+
+def test_one_that_something_is_divided_by_stays_exact() -> None:
+    p = Program()
+    e, total = softened(p)
+    p.output(p.cast(p.op("div", total, e), HALF))
+    assert exponentials(p) == ["exp"]
+
+
+def test_one_whose_sum_may_be_small_stays_exact() -> None:
+    """The maximum of a column is taken from it, and rows are summed."""
+    p = Program()
+    _, total = softened(p, (0,))
+    p.output(p.cast(p.op("log", total), HALF))
+    assert exponentials(p) == ["exp"]
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_one_of_something_else_than_differences_to_the_largest_stays_exact(shifted: bool) -> None:
+    p = Program()
+    x, y = p.input(FLOAT, (None, None)), p.input(FLOAT, (None, None))
+    most = p.broadcast(p.reduce("max", y, (1,)), (False, True))
+    e = p.op("exp", p.op("sub", x, most) if shifted else x)
+    p.output(p.cast(p.reduce("sum", e, (1,)), HALF))
     assert exponentials(p) == ["exp"]
 
 
 def test_rounded_exponentials_are_right_wherever_they_are_normal() -> None:
-    special = [0.0, -0.0, 1e-30, -1e-30, 88.7, 89.0, -87.3, -1e30, 3e38, np.inf, -np.inf, np.nan]
-    x = np.array([*special, *np.linspace(-87, 88, 500)], np.float32)
+    special = [0.0, -0.0, -1e-30, -87.3, -1e30, -3e38, -np.inf]
+    x = np.array([[*special, *np.linspace(-87, 0, 500)]], np.float32)
 
     @warpsmith.fuse
-    def exponential(x: object) -> object:
-        e = ops.exp(x)
-        return ops.cast(e, DataType.BFloat16), ops.cast(ops.sum(e, [0]), DataType.BFloat16)
+    def softmax(x: Any) -> Any:
+        e = ops.exp(x - ops.max(x, [1], keepdim=True))
+        return ops.cast(e, DataType.BFloat16), ops.cast(ops.sum(e, [1]), DataType.BFloat16)
 
     with knobs.scope(device="sim"):
-        found = arrays.to_numpy(exponential(x)[0]).astype(np.float64)
-        assert "ws_exp_near" in exponential.lower(x).compile().kernels[0].asm["cuda"]
-    with np.errstate(all="ignore"):
-        exact = np.exp(x.astype(np.float64)).astype(np.float32)
-    expected = exact.astype(arrays.NUMPY_DTYPES["bfloat16"]).astype(np.float64)
-    np.testing.assert_allclose(found, expected, rtol=2.0**-7, atol=1.2e-38, equal_nan=True)
+        found = [arrays.to_numpy(result).astype(np.float64) for result in softmax(x)]
+        assert "ws_exp_near" in softmax.lower(x).compile().kernels[0].asm["cuda"]
+    exact = np.exp(x.astype(np.float64))
+    np.testing.assert_allclose(found[0], exact, rtol=2.0**-7, atol=1.2e-38)
+    np.testing.assert_allclose(found[1], exact.sum(1), rtol=2.0**-7)
+
+
+@pytest.mark.parametrize("x", [-95.0, -88.0])
+def test_small_exponentials_that_more_is_made_of_do_not_vanish(x: float) -> None:
+    @warpsmith.fuse
+    def made(x: Any) -> Any:
+        e = ops.exp(x.to(FLOAT))
+        likely = ops.exp(x.to(FLOAT) - ops.max(x.to(FLOAT), [1], keepdim=True))
+        results = ops.log(ops.sum(e, [1])), ops.log(e), ops.log(likely)
+        return tuple(ops.cast(result, DataType.BFloat16) for result in results)
+
+    given = np.array([[x, x, 0.0 * x], [x, x, x]], arrays.NUMPY_DTYPES["bfloat16"])
+    with knobs.scope(device="sim"):
+        total, same, likely = (arrays.to_numpy(r).astype(np.float64) for r in made(given))
+    wide = given.astype(np.float64)
+    np.testing.assert_allclose(total, np.log(np.exp(wide).sum(1)), rtol=2.0**-7, atol=1e-6)
+    np.testing.assert_allclose(same, wide, rtol=2.0**-7)
+    np.testing.assert_allclose(likely, wide - wide.max(1, keepdims=True), rtol=2.0**-7)

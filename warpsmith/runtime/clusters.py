@@ -7,6 +7,7 @@ switched off differs between two chips of one kind, so no table says it; the dri
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from warpsmith.knobs import current
 from warpsmith.runtime.cache import CubinCache
@@ -35,25 +36,31 @@ def clusters_at_once(ordinal: int) -> tuple[tuple[int, int], ...]:
     kinds = driver.CUfunction_attribute
     with in_context(ordinal):
         module = check(driver.cuModuleLoadData(binary.cubin))
-        function = check(driver.cuModuleGetFunction(module, probe.entry.encode()))
-        for kind, value in (
-            (kinds.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
-            (kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, room),
-        ):
-            check(driver.cuFuncSetAttribute(function, kind, value))
-        found = []
-        for blocks in SIZES:
-            shape = driver.CUlaunchAttribute()
-            shape.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-            shape.value.clusterDim.x = shape.value.clusterDim.y = 1
-            shape.value.clusterDim.z = blocks
-            config = driver.CUlaunchConfig()
-            config.gridDimX = config.gridDimY = 1
-            config.gridDimZ = blocks * properties.sm_count
-            config.blockDimX, config.blockDimY, config.blockDimZ = _THREADS, 1, 1
-            config.sharedMemBytes = room
-            config.attrs, config.numAttrs = [shape], 1
-            status, count = driver.cuOccupancyMaxActiveClusters(function, config)
-            found.append((blocks, int(count) if status == 0 else 0))
-        check(driver.cuModuleUnload(module))
-    return tuple(found)
+        try:
+            function = check(driver.cuModuleGetFunction(module, probe.entry.encode()))
+            for kind, value in (
+                (kinds.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
+                (kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, room),
+            ):
+                check(driver.cuFuncSetAttribute(function, kind, value))
+            return tuple(
+                (blocks, _at_once(driver, function, blocks, properties.sm_count, room))
+                for blocks in SIZES
+            )
+        finally:
+            check(driver.cuModuleUnload(module))
+
+
+def _at_once(driver: Any, function: Any, blocks: int, sm_count: int, room: int) -> int:
+    """Clusters of a function's blocks, each with so much shared memory, that run at once."""
+    shape = driver.CUlaunchAttribute()
+    shape.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    shape.value.clusterDim.x = shape.value.clusterDim.y = 1
+    shape.value.clusterDim.z = blocks
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = 1, 1, blocks * sm_count
+    config.blockDimX, config.blockDimY, config.blockDimZ = _THREADS, 1, 1
+    config.sharedMemBytes = room
+    config.attrs, config.numAttrs = [shape], 1
+    status, count = driver.cuOccupancyMaxActiveClusters(function, config)
+    return int(count) if status == 0 else 0

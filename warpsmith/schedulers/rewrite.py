@@ -6,9 +6,10 @@ Rules:
                  -1, which the left side loses.
   ROUNDED_QUOTIENT  a quotient of floats that only 16-bit copies are made of is computed within 2
                  ulp: the exact one takes twice the instructions, for bits that are rounded away.
-  ROUNDED_EXPONENTIAL  likewise exp of floats beside a reduction, as in a softmax, in 2 instructions
-                 and not 8: its relative error grows by 2^-23 for each unit of |x|, about what the
-                 rounding of x itself makes of it; results below the normal numbers are 0.
+  ROUNDED_EXPONENTIAL  likewise exp(x - max(x)) of floats, as in a softmax, in 2 instructions in
+                 place of 8: its relative error grows by 2^-23 for each unit of the argument, about
+                 what the rounding of that makes of it. What is smaller than a normal number becomes
+                 0, so it may only be summed and scaled: a logarithm of it would be infinite.
   PERMUTED_OPERAND  a matrix product reads an operand that is only permuted as it lies before,
                  under other axes: `x @ transpose(w)` reads `w`. Where that is its other operand,
                  it reads a copy, since an operation knows its operands' axes by tensor. A cast
@@ -27,7 +28,6 @@ from warpsmith.ir.exprs import (
     Pointwise,
     Reduction,
     Value,
-    Welford,
     tensor_inputs,
 )
 from warpsmith.ir.fusion import Fusion
@@ -38,8 +38,7 @@ from warpsmith.ops.promotion import fresh_axes
 
 def rewrite(fusion: Fusion) -> None:
     """Apply the rules in place; give it a copy."""
-    reduces = any(isinstance(op, Reduction | Welford) for op in fusion.operations)
-    precise = _precise(fusion) if reduces else set()
+    precise = _precise(fusion)
     for operation in list(fusion.operations):
         inner = _one_plus_tanh(fusion, operation)
         if inner is not None:
@@ -51,7 +50,7 @@ def rewrite(fusion: Fusion) -> None:
             assert isinstance(operation, Pointwise)
             better = Pointwise("divide_full", operation.inputs, operation.output)
             fusion.replace(operation, better)
-        elif reduces and _is_rounded_exponential(operation, precise):
+        elif _is_rounded_exponential(fusion, operation, precise):
             assert isinstance(operation, Pointwise)
             fusion.replace(operation, Pointwise("exp_near", operation.inputs, operation.output))
         elif isinstance(operation, Matmul):
@@ -95,14 +94,54 @@ def _precise(fusion: Fusion) -> set[int]:
     return found
 
 
-def _is_rounded_exponential(operation: Operation, precise: Collection[int]) -> bool:
-    """Whether it is one of floats, and all that is left of it has 16 bits."""
-    return (
-        isinstance(operation, Pointwise)
-        and operation.op == "exp"
-        and operation.output.dtype is DataType.Float
-        and id(operation.output) not in precise
-    )
+def _is_rounded_exponential(fusion: Fusion, operation: Operation, precise: Collection[int]) -> bool:
+    """Whether it is one of floats, at most 1, and all that is left of it has 16 bits and no more
+    than its size."""
+    if not (isinstance(operation, Pointwise) and operation.op == "exp"):
+        return False
+    largest = _largest_taken_from(operation.inputs[0])
+    rounded = operation.output.dtype is DataType.Float and id(operation.output) not in precise
+    return rounded and largest is not None and _only_scaled(fusion, operation.output, largest)
+
+
+def _largest_taken_from(value: Value) -> Reduction | None:
+    """The maximum of `x`, where the value is `x` less that."""
+    definition = value.definition if isinstance(value, TensorView) else None
+    if not (isinstance(definition, Pointwise) and definition.op == "sub"):
+        return None
+    source, most = definition.inputs
+    move = most.definition if isinstance(most, TensorView) else None
+    if not (isinstance(move, Move) and isinstance(move.source.definition, Reduction)):
+        return None
+    reduction = move.source.definition
+    kept = iter(range(len(move.origin)))
+    back = tuple(None if a.is_reduction else next(kept) for a in reduction.output.logical)
+    same = reduction.op == "max" and reduction.source is source and move.origin == back
+    return reduction if same else None
+
+
+def _only_scaled(fusion: Fusion, tensor: TensorView, largest: Reduction) -> bool:
+    """Whether nothing but sums and multiples is made of exponentials, and of these.
+
+    Their sum along the dimensions of the maximum is 1 or more, and may be used in any way.
+    """
+    gone = [axis.is_reduction for axis in largest.output.logical]
+    pending = [tensor]
+    while pending:
+        value = pending.pop()
+        for use in fusion.uses(value):
+            match use:
+                case Reduction(op="sum", output=output):
+                    along = [axis.is_reduction for axis in output.logical]
+                    if value is not tensor or along != gone:
+                        pending.append(output)
+                case Move() | Pointwise(op="mul" | "cast" | "set" | "neg"):
+                    pending += use.outputs
+                case Pointwise(op="div" | "truediv", inputs=(_, other)) if other is not value:
+                    pending += use.outputs
+                case _:
+                    return False
+    return True
 
 
 def _is_one(value: Value) -> bool:

@@ -270,7 +270,7 @@ def _forms(rows: Streamed, unroll: int, kept: int) -> Iterator[_Form]:
     first = next(choice for choice in rows.residents if not choice.late)
     weights = max((choice.passing for choice in rows.residents), default=0)
     stay = first.bytes_per_element(max(1, 4 // rows.vector))
-    costly = first.costly_bytes(max(1, 4 // rows.vector))
+    costly = first.kept_bytes(max(1, 4 // rows.vector))
     for order, (reread, shared) in enumerate(((False, False), (True, False), (True, True))):
         if shared and not weights:
             return

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
 from warpsmith.kernel.nodes import Synchronize
-from warpsmith.kernel.rings import InitBarriers
+from warpsmith.kernel.rings import Await, InitBarriers
 from warpsmith.kernel.traversal import barriers
 from warpsmith.lower.ordering.edges import Hazard, of_cluster
 from warpsmith.lower.ordering.guards import Guard
@@ -67,13 +67,15 @@ def _ready(start: Node) -> Node | None:
 
 
 def _waiting(ready: Node) -> list[Node]:
-    """Uses of barriers further down, but for those by the thread that initialized them."""
+    """Waits for barriers further down, and other uses but for those by the thread that initialized
+    them.
+    """
     return [
         node
         for after in ready.siblings[ready.place + 1 :]
         for node in after.walk()
         if node.statement is not None and barriers(node.statement)
-        if not any(each.elects for each in node.up())
+        if isinstance(node.statement, Await) or not any(each.elects for each in node.up())
     ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from warpsmith.ir.domains import MemoryType
+from warpsmith.kernel.clusters import AnnounceStart
 from warpsmith.kernel.nodes import For, Statement, Synchronize
 from warpsmith.kernel.orders import Order
 from warpsmith.kernel.products import AwaitProducts
@@ -81,7 +82,8 @@ def starts(
     result = list(body)
     found: list[Order] = []
     for place, (statement, following) in enumerate(pairwise(body)):
-        if isinstance(statement, InitBarriers) and isinstance(following, Synchronize):
+        started = isinstance(following, AnnounceStart)
+        if isinstance(statement, InitBarriers) and (started or isinstance(following, Synchronize)):
             result[place] = replace(statement, number=last + 1)
             result[place + 1] = replace(following, number=last + 2)
             names = ", ".join(barrier.name for barrier, _ in statement.arrivals)
@@ -92,7 +94,8 @@ def starts(
                     first="block: one thread initializes (generic)",
                     second="all: arrivals, waits, and bytes of the TMA unit",
                     carried="straight on",
-                    mechanism="fence of the initialization + barrier of the block",
+                    mechanism="fence of the initialization + "
+                    + ("start of the cluster's blocks" if started else "barrier of the block"),
                     why="other threads and the TMA unit use it",
                     statements=(last + 1, last + 2),
                 )

@@ -80,9 +80,10 @@ def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
     if length == 0:
         return "its rows are empty"
     if _best(rows, residents, problem) is None:
+        most = max(filter(problem.target.teams, CLUSTERS))
         return (
             f"rows of {length} elements and the sums of their columns do not fit in the registers "
-            f"of {CLUSTERS[-1]} blocks"
+            f"of {most} blocks"
         )
     return ""
 

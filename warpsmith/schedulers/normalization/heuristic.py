@@ -68,8 +68,8 @@ spill two registers at most (NVRTC 13.0; tests/schedulers/test_persistent_regist
 PREDICATE_REGISTERS = 8
 """More of them in blocks of several rows, which may run past the last one."""
 
-NARROW_REGISTERS = 6
-"""More of them where accesses are narrow."""
+NARROW_REGISTERS, CLUSTER_REGISTERS = 6, 6
+"""More of them where accesses are narrow, and where they are in a cluster's blocks."""
 
 WIDENED_REGISTERS = 0.25
 """More of them for each element, where costly operations are done on elements narrower than a
@@ -142,7 +142,8 @@ def misfit(
     if length == 0:
         return "its rows are empty"
     if not candidates(fusion, domains, caches, residents, problem):
-        return f"rows of {length} elements do not fit in the registers of {CLUSTERS[-1]} blocks"
+        most = max(filter(problem.target.teams, CLUSTERS))
+        return f"rows of {length} elements do not fit in the registers of {most} blocks"
     return ""
 
 
@@ -179,10 +180,12 @@ def candidates(
     sizes = [c.memory.dtype.size for c in caches if c.load and id(c.register) in full]
     shared = shared_loads(fusion, caches)
     weights = tuple(c for c in caches if c.load and id(c.register) in shared)
+    fit = problem.rings != "never" and all(_is_row(c, rows, domains) for c in weights)
 
     def ways(vector: int, cluster: int) -> list[InnerPersistentParams]:
         each = (
-            _spread(rows, sizes, weights, c, length, vector, cluster, problem) for c in residents
+            _spread(rows, sizes, weights if fit else (), c, length, vector, cluster, problem)
+            for c in residents
         )
         return [params for found in each for params in found]
 
@@ -197,6 +200,14 @@ def candidates(
     if vector > NARROW_VECTOR and all(params.block_x > MOST_THREADS for params in found):
         return ways(NARROW_VECTOR, clusters[-1]) or found
     return found
+
+
+def _is_row(cached: Cached, rows: Rows, domains: DomainMap) -> bool:
+    """Whether the tensor is one row, as it lies: all dimensions that are reduced, and no other."""
+    axes = [cached.copy.shape_axes[dimension] for dimension in cached.memory.memory_order()]
+    groups = [domains.group(axis) for axis in axes]
+    run = [domains.group(axis) for axis in rows.axes if axis.is_reduction]
+    return groups == run and not any(axis.is_broadcast for axis in axes)
 
 
 def _is_narrow(rows: Rows, sizes: list[int], vector: int) -> bool:
@@ -248,7 +259,7 @@ def _spread(
 ) -> Iterator[InnerPersistentParams]:
     """The shapes of blocks of which so many have a row.
 
-    In a cluster, what is loaded late waits in shared memory instead, if it can.
+    In a cluster, `weights`, if any, may wait in shared memory where they are not in registers.
     """
     vectors = -(-length // vector)
     few = vectors <= cluster * SHORT_VECTORS or length * sum(sizes) < CLUSTER_BYTES
@@ -263,7 +274,7 @@ def _spread(
         inputs=len(sizes),
         narrow=_is_narrow(rows, sizes, vector),
         costly=choice.kept > 0 and not choice.again,
-        fewest=BLOCK_THREADS if cluster > 1 else 32,
+        clustered=cluster > 1,
     )
     loaded, widest = sum(sizes), max(sizes, default=4)
     accesses = max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded)))
@@ -292,11 +303,10 @@ def _spread(
             again=choice.again,
             vectorized=rows.run.vectorized(problem, vector),
         )
-        in_shared = cluster > 1 and choice.late and whole and problem.rings != "never"
+        yield params
+        in_shared = cluster > 1 and choice.late and whole and weights
         if in_shared and not unfit_for_copies(weights, length // cluster, problem):
             yield from _with_weights_in_shared(params, row, length // cluster * choice.passing)
-        else:
-            yield params
 
 
 def _with_weights_in_shared(
@@ -319,7 +329,7 @@ class _Row:
     of each vector takes divisions, and stays in registers from its load to its store; and under
     predicates, the compiler keeps widened values of several `inputs`, too. Accesses are `narrow`
     where they have not VECTOR_BYTES, and some operations `costly` that are not done again.
-    Long ones take the `fewest` threads or more.
+    Blocks of a cluster have parts that are `clustered`.
     """
 
     vectors: int
@@ -330,7 +340,12 @@ class _Row:
     inputs: int
     narrow: bool
     costly: bool
-    fewest: int
+    clustered: bool
+
+    @property
+    def fewest(self) -> int:
+        """Threads that it takes at least, where it is long."""
+        return BLOCK_THREADS if self.clustered else 32
 
     @property
     def widens(self) -> bool:
@@ -340,7 +355,8 @@ class _Row:
     def registers(self, threads: int, unroll: int) -> int:
         """Of a thread: what stays, a vector of floats being computed, and the rest."""
         more = PREDICATE_REGISTERS if _rows_of_block(threads) > 1 else 0
-        more += NARROW_REGISTERS if self.narrow and not self.in_pieces else 0
+        if self.narrow and not self.in_pieces:
+            more += NARROW_REGISTERS + (CLUSTER_REGISTERS if self.clustered else 0)
         stay = -(-unroll * self.vector * self.size // 4)
         if self.in_pieces:
             if self.inputs > 1 and threads * unroll != self.vectors:

@@ -46,13 +46,14 @@ but of a unit that is slow."""
 class Life:
     """From which stage to which one a tensor that walks rows is in registers, `size` bytes each.
 
-    What is loaded before anything else is made in stage -1.
+    What is loaded before anything else is made in stage -1. What is `kept` is computed again only
+    to save registers.
     """
 
     size: int
     made: int
     last: int
-    costly: bool = False
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,9 @@ class Choice:
         """
         return _most(self.lives, least)
 
-    def costly_bytes(self, least: int = 1) -> int:
-        """The same of costly values alone, which stay also where rows are read again."""
-        return _most([life for life in self.lives if life.costly], least)
+    def kept_bytes(self, least: int = 1) -> int:
+        """The same of values that are kept alone, which stay also where rows are read again."""
+        return _most([life for life in self.lives if life.kept], least)
 
 
 def _most(lives: Iterable[Life], least: int) -> int:
@@ -181,8 +182,8 @@ def _lives(fusion: Fusion, first: set[int]) -> tuple[Life, ...]:
         runs.update({id(out): _run(operation, uses, depths) for out in operation.outputs})
         if id(output) in rows and (len(uses) > 1 or (uses and id(output) in first)):
             made = -1 if id(output) in first else min(uses)
-            costly = isinstance(operation, Pointwise) and operation.op in NOT_REPEATED
-            found.append(Life(output.dtype.size, made, max(uses), costly))
+            kept = isinstance(operation, Pointwise) and operation.op in NOT_REPEATED
+            found.append(Life(output.dtype.size, made, max(uses), kept))
     return tuple(reversed(found))
 
 
