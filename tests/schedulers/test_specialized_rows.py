@@ -114,3 +114,14 @@ def test_float_rows_and_a_residual(forced: Any) -> None:
         strict=True,
     ):
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
+
+
+@pytest.mark.parametrize("dims", [1, 2])
+def test_weights_wait_in_shared_memory_where_one_copy_brings_them(dims: int) -> None:
+    """LayerNorm of 12288 bfloat16 has no registers for them beside its sums."""
+    x, dy, weight, mean, scale = Case((3, 12288), "bfloat16").inputs(layer_norm_backward)
+    weight = weight.reshape((1,) * (dims - 1) + weight.shape[-1:])
+    fused = warpsmith.fuse(layer_norm_backward, warp_specialize=True)
+    words = fused.lower(x, dy, weight, mean, scale).compile().explain().split("kernel 1")[0]
+    assert "warp_specialize=True" in words
+    assert ("weights_in_shared=True" in words) == (dims == 1)

@@ -119,6 +119,15 @@ def _extends(
     return place > 0 and where[place - 1] == start - 1 and _contiguous(cached, place - 1)
 
 
+def is_one_row(cached: Cached, domains: DomainMap, axes: Sequence[IterDomain]) -> bool:
+    """Whether the tensor has the dimensions `axes` as they lie, and no other: then one copy may
+    bring it, or a part of it.
+    """
+    own = [cached.copy.shape_axes[dimension] for dimension in cached.memory.memory_order()]
+    alike = [domains.group(a) for a in own] == [domains.group(a) for a in axes]
+    return alike and not any(axis.is_broadcast for axis in own)
+
+
 def unfit_for_copies(
     loads: Iterable[Cached], length: int, problem: Problem, least: int = 16
 ) -> str:

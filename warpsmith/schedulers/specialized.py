@@ -69,6 +69,7 @@ class Streamed:
         summed: bytes of running sums that a thread has, for each of its elements.
         residents: the ways to keep a row, where blocks go round rows.
         widened: inputs of full size of which compilers keep wide values, where a thread has many.
+        weights_fit: what all rows share is a row each, which one copy brings to shared memory.
     """
 
     length: int
@@ -77,6 +78,7 @@ class Streamed:
     summed: int
     residents: tuple[Choice, ...]
     widened: int = 1
+    weights_fit: bool = True
 
     @property
     def vectors(self) -> int:
@@ -272,7 +274,7 @@ def _forms(rows: Streamed, unroll: int, kept: int) -> Iterator[_Form]:
     stay = first.bytes_per_element(max(1, 4 // rows.vector))
     costly = first.kept_bytes(max(1, 4 // rows.vector))
     for order, (reread, shared) in enumerate(((False, False), (True, False), (True, True))):
-        if shared and not weights:
+        if shared and not (weights and rows.weights_fit):
             return
         in_slots = kept * rows.loaded if reread else 0
         held = stay + (kept - 1) * rows.loaded - in_slots - (weights if shared else 0)

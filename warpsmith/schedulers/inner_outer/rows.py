@@ -13,7 +13,12 @@ from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_outer.columns import partial_sums
-from warpsmith.schedulers.layout import InnerRun, find_inner_run, unfit_for_copies
+from warpsmith.schedulers.layout import (
+    InnerRun,
+    find_inner_run,
+    is_one_row,
+    unfit_for_copies,
+)
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.can import reductions
 from warpsmith.schedulers.reduction.heuristic import memory_ordered
@@ -86,6 +91,7 @@ class Rows:
         summed: bytes of running sums, for each column.
         averaged: sums of each row.
         operations: on each element of a row.
+        weights_fit: what all rows share is a row each, which one copy brings to shared memory.
     """
 
     axes: tuple[IterDomain, ...]
@@ -96,6 +102,7 @@ class Rows:
     summed: int
     averaged: int
     operations: int
+    weights_fit: bool
 
 
 def row_sums(fusion: Fusion) -> tuple[TensorView, ...]:
@@ -112,6 +119,9 @@ def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> R
         start -= 1
     whole = _groups(domains, axes)
     full = tuple(c for c in caches if _groups(domains, c.copy.shape_axes) == whole)
+    run = _groups(domains, axes[start:])
+    weights = [c for c in caches if c.load and c not in full]
+    weights = [c for c in weights if _groups(domains, c.copy.shape_axes) & run]
     return Rows(
         axes=axes,
         run=find_inner_run(domains, axes[start:], caches),
@@ -125,6 +135,7 @@ def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> R
             and _groups(domains, operation.outputs[0].root) == whole
             for operation in fusion.operations
         ),
+        weights_fit=all(is_one_row(c, domains, axes[start:]) for c in weights),
     )
 
 

@@ -71,4 +71,5 @@ def _streamed(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> St
         loaded=rows.loaded,
         summed=rows.summed,
         residents=residents,
+        weights_fit=rows.weights_fit,
     )

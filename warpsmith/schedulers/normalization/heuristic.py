@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers.caching import Cached, past_l1
-from warpsmith.schedulers.layout import unfit_for_copies
+from warpsmith.schedulers.layout import is_one_row, unfit_for_copies
 from warpsmith.schedulers.multiprocessor import (
     MOST_BLOCK_THREADS,
     SHARED_FIXED,
@@ -180,7 +180,8 @@ def candidates(
     sizes = [c.memory.dtype.size for c in caches if c.load and id(c.register) in full]
     shared = shared_loads(fusion, caches)
     weights = tuple(c for c in caches if c.load and id(c.register) in shared)
-    fit = problem.rings != "never" and all(_is_row(c, rows, domains) for c in weights)
+    run = [axis for axis in rows.axes if axis.is_reduction]
+    fit = problem.rings != "never" and all(is_one_row(c, domains, run) for c in weights)
 
     def ways(vector: int, cluster: int) -> list[InnerPersistentParams]:
         each = (
@@ -200,14 +201,6 @@ def candidates(
     if vector > NARROW_VECTOR and all(params.block_x > MOST_THREADS for params in found):
         return ways(NARROW_VECTOR, clusters[-1]) or found
     return found
-
-
-def _is_row(cached: Cached, rows: Rows, domains: DomainMap) -> bool:
-    """Whether the tensor is one row, as it lies: all dimensions that are reduced, and no other."""
-    axes = [cached.copy.shape_axes[dimension] for dimension in cached.memory.memory_order()]
-    groups = [domains.group(axis) for axis in axes]
-    run = [domains.group(axis) for axis in rows.axes if axis.is_reduction]
-    return groups == run and not any(axis.is_broadcast for axis in axes)
 
 
 def _is_narrow(rows: Rows, sizes: list[int], vector: int) -> bool:

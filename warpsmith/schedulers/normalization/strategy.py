@@ -12,10 +12,15 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers import specialized
 from warpsmith.schedulers.caching import Cached, past_l1
-from warpsmith.schedulers.layout import unfit_for_copies
+from warpsmith.schedulers.layout import is_one_row, unfit_for_copies
 from warpsmith.schedulers.normalization import heuristic
 from warpsmith.schedulers.normalization.predict import Predictor
-from warpsmith.schedulers.normalization.resident import Choice, choices, full_size
+from warpsmith.schedulers.normalization.resident import (
+    Choice,
+    choices,
+    full_size,
+    shared_loads,
+)
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, length_of, rows_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.specialized import Streamed
@@ -145,12 +150,19 @@ def _row_loads(asked: Asked) -> list[Cached]:
 
 
 def _streamed(asked: Asked, problem: Problem) -> Streamed:
-    loads = _row_loads(asked)
+    loads, shared = _row_loads(asked), shared_loads(asked.fusion, asked.caches)
+    rows = rows_of(asked.fusion, asked.domains, asked.caches)
+    run = [axis for axis in rows.axes if axis.is_reduction]
     return Streamed(
         length=length_of(asked.fusion, problem),
-        vector=rows_of(asked.fusion, asked.domains, asked.caches).run.vector(problem),
+        vector=rows.run.vector(problem),
         loaded=sum(cached.memory.dtype.size for cached in loads),
         summed=0,
         residents=choices(asked.fusion, asked.caches, turns=True),
         widened=len(loads),
+        weights_fit=all(
+            is_one_row(c, asked.domains, run)
+            for c in asked.caches
+            if c.load and id(c.register) in shared
+        ),
     )
