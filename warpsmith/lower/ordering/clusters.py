@@ -52,8 +52,11 @@ def meet_around(scope: Scope, own: Sequence[Site]) -> None:
     ready = _ready(start)
     if all(_met(straight(start, node)) is not None for node in remote):
         start.remove()
-    elif ready is None or not _announced(start, [*remote, *_waiting(ready)], ready):
-        _ = _joined(start, remote) or _announced(start, remote)
+    elif not (
+        (ready is not None and _announced(start, [*remote, *_waiting(ready)], ready))
+        or _joined(start, remote)
+    ):
+        _announced(start, remote)
     if all(any(of_cluster(n.statement) for n in straight(node, end)) for node in remote):
         end.remove()
 

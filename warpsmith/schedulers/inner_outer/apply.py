@@ -17,7 +17,11 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_outer.columns import BLOCKS, partial_sums, rows_alone
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, row_sums, rows_of
 from warpsmith.schedulers.normalization.apply import merge_all
-from warpsmith.schedulers.normalization.resident import compute_again, shared_loads
+from warpsmith.schedulers.normalization.resident import (
+    compute_again,
+    shared_loads,
+    weights_of,
+)
 from warpsmith.schedulers.tiles import (
     copies_of,
     divide_rows,
@@ -131,8 +135,7 @@ def _tiles(
     rows = [c for c in rows_of(fusion, DomainMap(fusion), caches).full if c.load]
     with rows_alone(fusion, columns):
         sums = set(map(id, columns))
-        shared = shared_loads(fusion, tuple(c for c in caches if id(c.register) not in sums))
-    weights = [c for c in caches if c.load and id(c.register) in shared]
+        weights = weights_of(fusion, tuple(c for c in caches if id(c.register) not in sums))
     return (
         through_shared(rows) if params.ring else (),
         through_shared(weights) if params.weights_in_shared else (),

@@ -14,7 +14,7 @@ from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import merge, parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.normalization.resident import compute_again, full_size, shared_loads
+from warpsmith.schedulers.normalization.resident import compute_again, full_size, weights_of
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, rows_of
 from warpsmith.schedulers.reduction.can import reductions
 from warpsmith.schedulers.tiles import copies_of, divide_weights, through_shared
@@ -40,10 +40,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     within a thread, lane by lane of its vectors, then over the lanes, then across the block and the
     cluster, whose every thread gets the result.
     """
-    tiles: tuple[TensorView, ...] = ()
-    if params.weights_in_shared:
-        shared = shared_loads(fusion, caches)
-        tiles = through_shared(c for c in caches if c.load and id(c.register) in shared)
+    tiles = through_shared(weights_of(fusion, caches)) if params.weights_in_shared else ()
     compute_again(fusion, again=params.again)
     domains = DomainMap(fusion)
     rows = rows_of(fusion, domains, caches)

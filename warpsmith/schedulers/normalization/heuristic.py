@@ -17,7 +17,7 @@ from warpsmith.schedulers.multiprocessor import (
     blocks_of_registers,
 )
 from warpsmith.schedulers.normalization.predict import Predictor
-from warpsmith.schedulers.normalization.resident import Choice, full_size, shared_loads
+from warpsmith.schedulers.normalization.resident import Choice, full_size, weights_of
 from warpsmith.schedulers.normalization.rows import (
     InnerPersistentParams,
     Rows,
@@ -178,14 +178,16 @@ def candidates(
     full = full_size(fusion, domains, caches)
     length = length_of(fusion, problem)
     sizes = [c.memory.dtype.size for c in caches if c.load and id(c.register) in full]
-    shared = shared_loads(fusion, caches)
-    weights = tuple(c for c in caches if c.load and id(c.register) in shared)
+    weights = weights_of(fusion, caches)
     run = [axis for axis in rows.axes if axis.is_reduction]
     fit = problem.rings != "never" and all(is_one_row(c, domains, run) for c in weights)
 
     def ways(vector: int, cluster: int) -> list[InnerPersistentParams]:
+        in_shared = (
+            cluster > 1 and fit and not unfit_for_copies(weights, length // cluster, problem)
+        )
         each = (
-            _spread(rows, sizes, weights if fit else (), c, length, vector, cluster, problem)
+            _spread(rows, sizes, c, length, vector, cluster, problem, in_shared=in_shared)
             for c in residents
         )
         return [params for found in each for params in found]
@@ -243,16 +245,17 @@ def _is_roomy(params: InnerPersistentParams) -> bool:
 def _spread(
     rows: Rows,
     sizes: list[int],
-    weights: tuple[Cached, ...],
     choice: Choice,
     length: int,
     vector: int,
     cluster: int,
     problem: Problem,
+    *,
+    in_shared: bool,
 ) -> Iterator[InnerPersistentParams]:
     """The shapes of blocks of which so many have a row.
 
-    In a cluster, `weights`, if any, may wait in shared memory where they are not in registers.
+    What all rows share may wait `in_shared` memory where it is not in registers.
     """
     vectors = -(-length // vector)
     few = vectors <= cluster * SHORT_VECTORS or length * sum(sizes) < CLUSTER_BYTES
@@ -297,8 +300,7 @@ def _spread(
             vectorized=rows.run.vectorized(problem, vector),
         )
         yield params
-        in_shared = cluster > 1 and choice.late and whole and weights
-        if in_shared and not unfit_for_copies(weights, length // cluster, problem):
+        if in_shared and choice.late and whole:
             yield from _with_weights_in_shared(params, row, length // cluster * choice.passing)
 
 

@@ -135,6 +135,12 @@ def shared_loads(fusion: Fusion, caches: tuple[Cached, ...]) -> set[int]:
     return {id(c.register) for c in caches if c.load} & rows - full
 
 
+def weights_of(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]:
+    """The inputs that all rows share."""
+    shared = shared_loads(fusion, caches)
+    return tuple(c for c in caches if c.load and id(c.register) in shared)
+
+
 def compute_again(fusion: Fusion, *, again: bool, there: Collection[int] = ()) -> None:
     """Give later stages their own copies of what is cheaper to compute again than to keep.
 

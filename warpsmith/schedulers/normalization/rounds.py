@@ -15,7 +15,7 @@ from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.normalization.apply import merge_all
-from warpsmith.schedulers.normalization.resident import compute_again, full_size, shared_loads
+from warpsmith.schedulers.normalization.resident import compute_again, full_size, weights_of
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, Rows, rows_of
 from warpsmith.schedulers.reduction.can import reductions
 from warpsmith.schedulers.tiles import (
@@ -45,9 +45,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     registers or shared memory; what a row has one of is loaded a turn ahead.
     """
     full = full_size(fusion, DomainMap(fusion), caches)
-    shared = shared_loads(fusion, caches)
+    weights = weights_of(fusion, caches)
+    shared = {id(cached.register) for cached in weights}
     tiles = through_shared(c for c in caches if c.load and id(c.register) in full)
-    weights = [c for c in caches if c.load and id(c.register) in shared]
     kept = through_shared(weights) if params.weights_in_shared else ()
     there = set(map(id, kept)) or set(shared)
     there |= set(map(id, tiles)) if params.reread else set()

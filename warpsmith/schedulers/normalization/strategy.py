@@ -19,7 +19,7 @@ from warpsmith.schedulers.normalization.resident import (
     Choice,
     choices,
     full_size,
-    shared_loads,
+    weights_of,
 )
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, length_of, rows_of
 from warpsmith.schedulers.problem import Problem
@@ -150,7 +150,7 @@ def _row_loads(asked: Asked) -> list[Cached]:
 
 
 def _streamed(asked: Asked, problem: Problem) -> Streamed:
-    loads, shared = _row_loads(asked), shared_loads(asked.fusion, asked.caches)
+    loads, weights = _row_loads(asked), weights_of(asked.fusion, asked.caches)
     rows = rows_of(asked.fusion, asked.domains, asked.caches)
     run = [axis for axis in rows.axes if axis.is_reduction]
     return Streamed(
@@ -160,9 +160,5 @@ def _streamed(asked: Asked, problem: Problem) -> Streamed:
         summed=0,
         residents=choices(asked.fusion, asked.caches, turns=True),
         widened=len(loads),
-        weights_fit=all(
-            is_one_row(c, asked.domains, run)
-            for c in asked.caches
-            if c.load and id(c.register) in shared
-        ),
+        weights_fit=all(is_one_row(c, asked.domains, run) for c in weights),
     )

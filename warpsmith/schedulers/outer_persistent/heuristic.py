@@ -140,7 +140,8 @@ def misfit(columns: Columns, residents: tuple[Choice, ...], problem: Problem) ->
     columns_of_length = f"columns of {work.length} elements"
     found = _best(columns, residents, problem)
     if found is None:
-        return f"{columns_of_length} do not fit in the registers of {CLUSTERS[-1]} blocks"
+        most = max(filter(problem.target.teams, CLUSTERS))
+        return f"{columns_of_length} do not fit in the registers of {most} blocks"
     if found.shape.cluster > 1 and found.merit[0] > time_apart_us(work):
         return f"{columns_of_length} fill {found.shape.cluster} blocks, and two kernels are faster"
     return ""
