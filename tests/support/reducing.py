@@ -87,11 +87,17 @@ def reduce_across(
 ) -> tuple[Cells, Cell]:
     """Values of all threads after a reduction, and whether each has the final one.
 
+    Where it is for the first threads alone, the others hold nothing that may be used.
+
     Threads of blocks that do not arrive last hold nothing that may be used.
     """
     kept = [axis for axis in BLOCK_TYPES if axis not in reduce.block_axes]
     keys = [lanes.block_of, *(lanes.places[axis.name] for axis in kept)]
     cells = _within(reduce.op, cells, _groups(keys)) if reduce.block_axes else cells
+    if reduce.first:
+        at_zero = [lanes.places[axis.name] == 0 for axis in reduce.block_axes]
+        first = np.logical_and.reduce(at_zero)
+        cells = tuple(Cell(cell.data, cell.defined & first) for cell in cells)
     if not reduce.grid_axes:
         return cells, Cell(np.ones(lanes.count, np.bool_), np.ones(lanes.count, np.bool_))
     others = [axis for axis in GRID_TYPES if axis not in reduce.grid_axes]

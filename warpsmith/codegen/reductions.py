@@ -165,8 +165,9 @@ class ReductionText:
             operation = REDUCERS[reduce.op]
             lines.append(f"ws_warp_reduce<{operation}>({name}, 31, 0xffffffffu, {lane});")
         elif reduce.block_axes:
-            fresh = "" if reduce.fresh is None else ", true"
-            lines.append(f"ws_block_reduce<{template}{fresh}>({name}, {scratch}, {who});")
+            flags = (reduce.fresh is not None, reduce.first)
+            said = "".join(f", {str(flag).lower()}" for flag in flags) if any(flags) else ""
+            lines.append(f"ws_block_reduce<{template}{said}>({name}, {scratch}, {who});")
         if reduce.last is not None:
             lines.append(self._across_blocks(reduce, team, template, name, kind, scratch, who))
         lines += each_lane(reduce.elements, unpacked)

@@ -70,6 +70,13 @@ def convert(expr: Expr, dtype: DataType) -> Expr:
     return Const(number, dtype)
 
 
+def reciprocal(expr: Expr) -> Expr:
+    """One over a float; a constant's here and now."""
+    if isinstance(expr, Const) and expr.value:
+        return Const(1 / float(expr.value), expr.dtype)
+    return Apply("reciprocal", (expr,), expr.dtype)
+
+
 def operator(op: str, *operands: Expr | float) -> Expr:
     """`op` as Python's operators on scalars mean it: `floordiv` rounds down, `truediv` is exact."""
     if op == "floordiv":

@@ -210,6 +210,7 @@ class Reduce(Statement):
     among those of one segment does; `last` is then true in it alone.
 
     Attributes:
+        first: only the threads at 0 along `block_axes` get the result.
         lanes: the lanes of each warp alone combine their values, which takes no scratch. The block
             is whole warps along x.
         blocks: of a cluster, which combine what each has reduced, too, until `exchange_parts`.
@@ -229,6 +230,7 @@ class Reduce(Statement):
     last: Symbol | None = None
     workspace: Buffer | None = None
     semaphore: Buffer | None = None
+    first: bool = False
     lanes: bool = False
     blocks: int = 1
     fresh: Expr | None = None

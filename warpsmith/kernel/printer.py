@@ -121,8 +121,9 @@ def _simple(statement: Statement) -> str:
         case Reduce(op=op, buffers=buffers, elements=elements, block_axes=block, grid_axes=grid):
             over = ["lanes"] if statement.lanes else [axis.name for axis in (*block, *grid)]
             over += [f"{statement.blocks} blocks"] if statement.blocks > 1 else []
-            axes = ", ".join(over)
-            return f"reduce {op} {', '.join(b.name for b in buffers)} x{elements} over {axes}"
+            whom = ", for the first" if statement.first else ""
+            names = ", ".join(buffer.name for buffer in buffers)
+            return f"reduce {op} {names} x{elements} over {', '.join(over)}{whom}"
         case Synchronize(why=why):
             return f"synchronize  ({why})"
         case Comment(text=text):

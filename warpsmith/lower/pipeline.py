@@ -27,6 +27,7 @@ from warpsmith.lower.passes.exchange_parts import exchange_parts
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.join_reductions import join_reductions
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
+from warpsmith.lower.passes.narrow_results import narrow_results
 from warpsmith.lower.passes.order import meets_apart, order, sync_inside_branch
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.spare_meetings import spare_meetings
@@ -61,6 +62,7 @@ STAGES = (
     Stage("order", order, "every access and every slot has its place, which nothing changes later"),
     Stage("overlay_shared", overlay_shared, "after barriers, some of which it adds"),
     Stage("spare_meetings", spare_meetings, "no statement changes loops any more, but for copies"),
+    Stage("narrow_results", narrow_results, "every statement that uses a result has its condition"),
     Stage("split_full_passes", split_full_passes, "after barriers, which no copied loop may hold"),
     Stage("batch_welford", batch_welford, "where splitting left steps without predicates"),
     Stage("multiply_divisions", multiply_divisions, "before hoisting, which names the quotients"),

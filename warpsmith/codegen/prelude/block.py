@@ -75,13 +75,43 @@ struct ws_whole_block {
     __device__ __forceinline__ void meet() const { __syncthreads(); }
     __device__ __forceinline__ bool meet_any(bool mine) const { return __syncthreads_or(mine); }
 };
+// The values of one of `places` threads, as it puts them into shared memory and another takes them
+// from there: words go in fours.
+template <class T> struct alignas(16) ws_four { T v[4]; };
+template <int N, class T>
+__device__ __forceinline__ void ws_put(T* scratch, const T (&values)[N], int place, int places) {
+    if constexpr (N % 4 == 0 && sizeof(T) == 4) {
+        #pragma unroll
+        for (int n = 0; n < N; n += 4)
+            ((ws_four<T>*)scratch)[n / 4 * places + place] =
+                {{values[n], values[n + 1], values[n + 2], values[n + 3]}};
+    } else {
+        #pragma unroll
+        for (int n = 0; n < N; ++n) scratch[n * places + place] = values[n];
+    }
+}
+template <int N, class T>
+__device__ __forceinline__ void ws_take(const T* scratch, T (&values)[N], int place, int places) {
+    if constexpr (N % 4 == 0 && sizeof(T) == 4) {
+        #pragma unroll
+        for (int n = 0; n < N; n += 4) {
+            const ws_four<T> four = ((const ws_four<T>*)scratch)[n / 4 * places + place];
+            #pragma unroll
+            for (int k = 0; k < 4; ++k) values[n + k] = four.v[k];
+        }
+    } else {
+        #pragma unroll
+        for (int n = 0; n < N; ++n) values[n] = scratch[n * places + place];
+    }
+}
 // Combines the values of all threads of the team that agree on the axes that are not reduced;
-// every thread gets the result. All threads of the team must call it. The order of combining is
-// fixed. `scratch` has block_reduce_scratch(...) elements; the team's next call may have the same
-// ones without a barrier between, and any other use of them needs a barrier. `Fresh`: no thread of
-// the team reads them any more, and the next call has others.
-template <class Op, int N, bool RX, bool RY, bool RZ, bool Fresh = false, class T,
-          class Team = ws_whole_block>
+// every thread gets the result, or with `First` those at 0 along the axes that are. All threads of
+// the team must call it. The order of combining is fixed. `scratch` has block_reduce_scratch(...)
+// elements, from a multiple of 16 bytes on; the team's next call may have the same ones without a
+// barrier between, and any other use of them needs a barrier. `Fresh`: no thread of the team reads
+// them any more, and the next call has others.
+template <class Op, int N, bool RX, bool RY, bool RZ, bool Fresh = false, bool First = false,
+          class T, class Team = ws_whole_block>
 __device__ __forceinline__ void ws_block_reduce(
     T (&values)[N], T* scratch, int bx, int by, int bz, Team team = {}) {
     const int tx = team.tx(), ty = team.ty(), tz = team.tz();
@@ -105,6 +135,20 @@ __device__ __forceinline__ void ws_block_reduce(
     const bool leads = (lane & bits) == 0;
 
     if (!Fresh) team.meet();  // a previous call may still be reading scratch
+    if (First && bits != 31 && parts <= 8) {  // who gets the result combines all parts by itself
+        if (leads && part > 0) ws_put(scratch, values, part * kept + key, parts * kept);
+        team.meet();
+        if (leads && part == 0) {
+            #pragma unroll
+            for (int p = 1; p < parts; ++p) {
+                T other[N];
+                ws_take(scratch, other, p * kept + key, parts * kept);
+                #pragma unroll
+                for (int n = 0; n < N; ++n) values[n] = Op::combine(values[n], other[n]);
+            }
+        }
+        return;
+    }
     if (leads) {
         #pragma unroll
         for (int n = 0; n < N; ++n) scratch[(n * parts + part) * kept + key] = values[n];
