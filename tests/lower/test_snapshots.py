@@ -107,7 +107,7 @@ def test_kernel_text_of_a_sum() -> None:
           shared T2_scratch: float[2]
           T2: float[1] local
           T2[0] = T0[add(mul(grid_x, 64), block_x)]
-          reduce sum T2 x1 over block_x
+          reduce sum T2 x1 over block_x, for the first
           if eq(block_x, 0):
             T1[grid_x] = T2[0]
         """)

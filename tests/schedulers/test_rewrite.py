@@ -9,7 +9,7 @@ import pytest
 
 import warpsmith
 from tests.support.program import Program
-from warpsmith import FusionDefinition, knobs, ops
+from warpsmith import knobs, ops
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.tensor import TensorView
@@ -61,61 +61,6 @@ def test_rounded_quotients_of_extremes_are_right() -> None:
         exact = (a.astype(np.float64) / b.astype(np.float64)).astype(np.float32)
     expected = exact.astype(arrays.NUMPY_DTYPES["bfloat16"]).astype(np.float64)
     np.testing.assert_allclose(found, expected, rtol=2.0**-7, atol=1.2e-38, equal_nan=True)
-
-
-def over(p: Program, total: TensorView, count: TensorView | float) -> list[str]:
-    """What becomes of `total / count`."""
-    p.output(p.op("div", total, count))
-    return quotients(p)
-
-
-@pytest.mark.parametrize("columns", [-1, 512])
-def test_a_mean_multiplies_by_the_reciprocal_of_the_count(columns: int) -> None:
-    with FusionDefinition() as fd:
-        x = fd.define_tensor([-1, columns], True, FLOAT)
-        fd.add_output(fd.ops.mean(x, [1], keepdim=True))
-    rewrite(fd.fusion)
-    assert [op.op for op in fd.fusion.operations if isinstance(op, Pointwise)] == ["mul"]
-
-
-def test_other_quotients_stay_exact() -> None:
-    p = Program()
-    assert over(p, p.reduce("sum", p.input(FLOAT, (None, None)), (1,)), 3.0) == []
-    p = Program()
-    assert over(p, p.input(FLOAT, (None, None)), 3.0) == ["div"]
-    p = Program()
-    assert over(p, p.reduce("max", p.input(FLOAT, (None, None)), (1,)), 3.0) == ["div"]
-    p = Program()
-    x = p.input(FLOAT, (None, None))
-    assert over(p, p.reduce("sum", x, (1,)), p.reduce("max", x, (1,))) == ["div"]
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("columns", [1, 3, 64, 1000])
-def test_means_are_right_whatever_their_elements(dtype: type, columns: int) -> None:
-    x = np.random.default_rng(columns).standard_normal((6, columns)).astype(dtype)
-    x[1, 0], x[2, 0], x[3] = np.inf, np.nan, np.finfo(dtype).max / 2 / columns
-    x[4] = np.finfo(dtype).smallest_subnormal
-
-    @warpsmith.fuse
-    def means(x: object) -> object:
-        return ops.mean(x, [1])
-
-    with knobs.scope(device="sim"):
-        found = np.asarray(means(x))
-    expected = x.astype(np.longdouble).mean(1)
-    tiny = np.finfo(dtype).smallest_subnormal
-    np.testing.assert_allclose(found, expected, 1e3 * np.finfo(dtype).eps, tiny)
-
-
-def test_the_mean_of_nothing_is_no_number() -> None:
-    @warpsmith.fuse
-    def means(x: object) -> object:
-        return ops.mean(x, [1])
-
-    with knobs.scope(device="sim"):
-        found = np.asarray(means(np.zeros((3, 0), np.float32)))
-    assert np.isnan(found).all()
 
 
 def exponentials(p: Program) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
 from warpsmith.engine.proofs import prove
@@ -80,22 +81,19 @@ class PlannedSegment:
         compiled = self.kernels.get(key)
         if compiled is not None:
             return compiled
-        fusion, kind = self.segment.fusion, "manual"
-        notes: tuple[str, ...] = ()
-        if self.candidate is not None and params is not None:
-            fusion, kind = self.candidate.scheduled(params), self.candidate.scheduler
-            notes = (repr(params),)
-        compiled = compile_fusion(
-            fusion,
-            kind,
-            index_type,
-            knobs,
-            notes=notes,
+        compile_ = partial(
+            compile_fusion,
+            index_type=index_type,
+            knobs=knobs,
             granules=dict(granules),
             values=values if knobs.verify == "protocol" else None,
             follows=self.follows,
             followed=self.followed,
         )
+        if self.candidate is None or params is None:
+            compiled = compile_(self.segment.fusion, "manual")
+        else:
+            compiled = _fewest_spills(self.candidate, params, compile_)
         if knobs.verify == "protocol":
             self._proved[_launch_key(compiled, values)] = compiled.shortened
         self.kernels[key] = compiled
@@ -147,6 +145,20 @@ def _launch_key(
     compiled: CompiledKernel, values: Mapping[str, int]
 ) -> tuple[str, tuple[tuple[str, int], ...]]:
     return compiled.name, tuple(sorted(values.items()))
+
+
+def _fewest_spills(
+    candidate: Candidate, params: Params, compile_: Callable[..., CompiledKernel]
+) -> CompiledKernel:
+    """The kernel of these parameters: one that spills divides where another would multiply, if that
+    spills less.
+    """
+    kind, notes = candidate.scheduler, (repr(params),)
+    compiled = compile_(candidate.scheduled(params), kind, notes=notes)
+    if compiled.n_spills and candidate.multiplies(params):
+        divides = compile_(candidate.scheduled(params, quotients=True), kind, notes=notes)
+        compiled = min(compiled, divides, key=lambda kernel: kernel.n_spills)
+    return compiled
 
 
 def _granules(

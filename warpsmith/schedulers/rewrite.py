@@ -10,9 +10,6 @@ Rules:
                  place of 8: its relative error grows by 2^-23 for each unit of the argument, about
                  what the rounding of that makes of it. What is smaller than a normal number becomes
                  0, so it may only be summed and scaled: a logarithm of it would be infinite.
-  SUM_OVER_COUNT  a sum of floats over a number that all elements share, as in a mean, is multiplied
-                 by the reciprocal of that, as PyTorch's kernels do: one rounding more, where
-                 the sum has many. All threads of a row wait for the quotient: 130 cycles of each.
   PERMUTED_OPERAND  a matrix product reads an operand that is only permuted as it lies before,
                  under other axes: `x @ transpose(w)` reads `w`. Where that is its other operand,
                  it reads a copy, since an operation knows its operands' axes by tensor. A cast
@@ -23,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from warpsmith.ir import arithmetic
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import (
     Matmul,
@@ -32,11 +28,10 @@ from warpsmith.ir.exprs import (
     Pointwise,
     Reduction,
     Value,
-    Welford,
     tensor_inputs,
 )
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.scalar import Apply, Const, Expr
+from warpsmith.ir.scalar import Apply, Const
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
 
@@ -51,10 +46,6 @@ def rewrite(fusion: Fusion) -> None:
             better = Pointwise("one_plus_tanh", inner.inputs, operation.output)
             fusion.replace(operation, better)
             fusion.operations.remove(inner)
-        elif (factor := _over_count(operation)) is not None:
-            assert isinstance(operation, Pointwise)
-            product = Pointwise("mul", (operation.inputs[0], factor), operation.output)
-            fusion.replace(operation, product)
         elif _is_rounded_quotient(fusion, operation):
             assert isinstance(operation, Pointwise)
             better = Pointwise("divide_full", operation.inputs, operation.output)
@@ -81,21 +72,6 @@ def _one_plus_tanh(fusion: Fusion, operation: Operation) -> Pointwise | None:
         if tanh.dtype is DataType.Float and not needed:
             return inner
     return None
-
-
-def _over_count(operation: Operation) -> Expr | None:
-    """The reciprocal of what it divides a sum by, where that is one number."""
-    if not (isinstance(operation, Pointwise) and operation.op in ("div", "truediv")):
-        return None
-    total, count = operation.inputs
-    while isinstance(total, TensorView) and isinstance(total.definition, Move):
-        total = total.definition.source
-    definition = total.definition if isinstance(total, TensorView) else None
-    sums = isinstance(definition, Welford) or (
-        isinstance(definition, Reduction) and definition.op == "sum"
-    )
-    divides = sums and isinstance(count, Expr) and operation.output.dtype.is_float
-    return arithmetic.reciprocal(count) if divides else None
 
 
 def _is_rounded_quotient(fusion: Fusion, operation: Operation) -> bool:

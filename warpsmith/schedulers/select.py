@@ -19,6 +19,7 @@ from warpsmith.schedulers import (
     reduction,
 )
 from warpsmith.schedulers.caching import Cached, add_caches
+from warpsmith.schedulers.counts import divides_sums, multiply_by_reciprocals
 from warpsmith.schedulers.inner_outer import apply as rows_and_columns_apply
 from warpsmith.schedulers.inner_outer import can as rows_and_columns_can
 from warpsmith.schedulers.inner_outer import predict as rows_and_columns_predict
@@ -191,9 +192,15 @@ class Candidate:
             return rows_and_columns_strategy.no_ring(self._rows(), self.residents, problem)
         return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
 
-    def scheduled(self, params: Params) -> Fusion:
-        """A copy of the fusion with the schedule laid on it."""
+    def multiplies(self, params: Params) -> bool:
+        """Whether `scheduled` multiplies where the fusion divides."""
+        return not _has_role(params) and divides_sums(self.fusion)
+
+    def scheduled(self, params: Params, *, quotients: bool = False) -> Fusion:
+        """A copy of the fusion with the schedule laid on it; `quotients` stay as they are."""
         fusion, caches = copy.deepcopy((self.fusion, self.caches))
+        if not (quotients or _has_role(params)):
+            multiply_by_reciprocals(fusion)
         if isinstance(params, PointwiseParams):
             pointwise_apply.apply(fusion, caches, params)
         elif isinstance(params, MatmulParams):
@@ -209,6 +216,12 @@ class Candidate:
         else:
             reduction_apply.apply(fusion, caches, params)
         return fusion
+
+
+def _has_role(params: Params) -> bool:
+    """Whether a role of its own loads rows."""
+    by_rows = InnerPersistentParams | InnerOuterParams
+    return isinstance(params, by_rows) and params.warp_specialize
 
 
 def _strategy(params: InnerPersistentParams | InnerOuterParams) -> str:

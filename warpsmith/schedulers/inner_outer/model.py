@@ -13,7 +13,7 @@ from warpsmith.schedulers import timed
 from warpsmith.schedulers.multiprocessor import ISSUED_PER_US, together
 from warpsmith.schedulers.problem import Target
 
-START_US = 7.14
+START_US = 6.97
 """Both kernels' launch, the first rows' way and the last sums': what no size changes."""
 
 BYTES_PER_US = 4.15e6
@@ -21,7 +21,7 @@ LASTING_BYTES_PER_US = 4.33e6
 """Of rows, read and written; and where what is read is the last that leaves the L2."""
 
 SEVERAL_SHARE = 0.004
-SIDE_SHARE = 0.014
+SIDE_SHARE = 0.006
 """Of the time of rows, where a turn has several of them: one behind the other, or side by side."""
 
 FEW_BYTES = 65536
@@ -33,7 +33,7 @@ ENOUGH_BYTES = 131072
 CROWDING = 0.034
 """Of the time of rows, for each ENOUGH_BYTES of its rings beyond the first, where they are many."""
 
-PARTIAL_BYTES_PER_US = 2.15e6
+PARTIAL_BYTES_PER_US = 2.43e6
 """Of the sums of blocks, which are written and read again, mostly from the L2."""
 
 FIRST_BYTES_PER_US = 0.12e6
@@ -43,21 +43,21 @@ TURN_INSTRUCTIONS = 60
 SUM_INSTRUCTIONS = 66
 """Of a warp in each turn: waits and addresses, and for each sum that it has its part in."""
 
-INSTRUCTIONS = 0.986
+INSTRUCTIONS = 0.936
 """For each operation on an element."""
 
-TURN_US = 0.524
-SUM_US = 0.076
+TURN_US = 0.604
+SUM_US = 0.028
 """A turn of one block, and each sum in it: what nothing of its own hides."""
 
-OPERATION_US = 0.0006
+OPERATION_US = 0.00055
 """For each operation that a thread does in a turn."""
 
 ROLE_US = 0.57
 ROLE_SHARE = 0.11
 """A role's start, and of a turn's waits what it saves."""
 
-HALVING_US = 0.95
+HALVING_US = 0.76
 """For each time that a block's sums of rows side by side are halved."""
 
 CLUSTER_US = 0.71

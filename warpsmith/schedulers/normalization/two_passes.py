@@ -33,7 +33,6 @@ def _two_passes(fusion: Fusion, welford: Welford) -> list[Operation]:
     axes = welford.mean.logical
     reduced = [axis.is_reduction for axis in axes]
     count = integers.mul(*(axis.extent for axis in axes if axis.is_reduction))
-    factor = arithmetic.reciprocal(arithmetic.convert(count, dtype))
 
     def like(tensor: TensorView) -> TensorView:
         return fusion.tensor(dtype, tuple(IterDomain(a.extent, a.kind) for a in tensor.shape_axes))
@@ -54,7 +53,7 @@ def _two_passes(fusion: Fusion, welford: Welford) -> list[Operation]:
     _without_reductions(welford.mean, flat)
     made: list[Operation] = [
         Reduction("sum", source, total),
-        Pointwise("mul", (total, factor), welford.mean),
+        Pointwise("div", (total, arithmetic.convert(count, dtype)), welford.mean),
         Move("broadcast", welford.mean, wide, origin),
         Pointwise("sub", (source, wide), distance),
         Pointwise("mul", (distance, distance), square),

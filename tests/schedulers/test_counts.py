@@ -1,0 +1,105 @@
+"""Sums over a number that all elements share, and what kernels compute in place of the quotient."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import warpsmith
+from bench.norm_backward import layer_norm_bwd
+from tests.support.program import Program
+from warpsmith import FusionDefinition, knobs, ops
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Pointwise
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.counts import multiply_by_reciprocals
+
+FLOAT = DataType.Float
+
+
+def over(p: Program, total: TensorView, count: TensorView | float) -> list[str]:
+    """What becomes of `total / count`."""
+    p.output(p.op("div", total, count))
+    return pointwise(p.fusion)
+
+
+def pointwise(fusion: Fusion) -> list[str]:
+    multiply_by_reciprocals(fusion)
+    return [op.op for op in fusion.operations if isinstance(op, Pointwise)]
+
+
+@pytest.mark.parametrize("columns", [-1, 512])
+def test_a_mean_multiplies_by_the_reciprocal_of_the_count(columns: int) -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, columns], True, FLOAT)
+        fd.add_output(fd.ops.mean(x, [1], keepdim=True))
+    assert pointwise(fd.fusion) == ["mul"]
+
+
+def test_other_quotients_stay_exact() -> None:
+    p = Program()
+    assert over(p, p.reduce("sum", p.input(FLOAT, (None, None)), (1,)), 3.0) == ["mul"]
+    p = Program()
+    assert over(p, p.input(FLOAT, (None, None)), 3.0) == ["div"]
+    p = Program()
+    assert over(p, p.reduce("max", p.input(FLOAT, (None, None)), (1,)), 3.0) == ["div"]
+    p = Program()
+    x = p.input(FLOAT, (None, None))
+    assert over(p, p.reduce("sum", x, (1,)), p.reduce("max", x, (1,))) == ["div"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [1, 3, 64, 1000])
+def test_means_are_right_whatever_their_elements(dtype: type, columns: int) -> None:
+    x = np.random.default_rng(columns).standard_normal((6, columns)).astype(dtype)
+    x[1, 0], x[2, 0], x[3] = np.inf, np.nan, np.finfo(dtype).max / 2 / columns
+    x[4] = np.finfo(dtype).smallest_subnormal
+
+    @warpsmith.fuse
+    def means(x: object) -> object:
+        return ops.mean(x, [1])
+
+    with knobs.scope(device="sim"):
+        found = np.asarray(means(x))
+    expected = x.astype(np.longdouble).mean(1)
+    tiny = np.finfo(dtype).smallest_subnormal
+    np.testing.assert_allclose(found, expected, 1e3 * np.finfo(dtype).eps, tiny)
+
+
+def test_the_mean_of_nothing_is_no_number() -> None:
+    @warpsmith.fuse
+    def means(x: object) -> object:
+        return ops.mean(x, [1])
+
+    with knobs.scope(device="sim"):
+        found = np.asarray(means(np.zeros((3, 0), np.float32)))
+    assert np.isnan(found).all()
+
+
+@pytest.mark.parametrize("roles", [True, False])
+def test_roles_keep_the_quotient(roles: bool) -> None:
+    """Without its call, ptxas keeps what they count in uniform registers, and is slower."""
+
+    def centered(x: object) -> object:
+        wide = ops.cast(x, FLOAT)
+        return ops.sub(wide, ops.mean(wide, [1], keepdim=True)), ops.sum(wide, [0])
+
+    x = np.zeros((4096, 4096), np.float32)
+    kernel = warpsmith.fuse(centered, warp_specialize=roles).lower(x).compile().kernels[0]
+    text = kernel.cuda[kernel.cuda.index("__global__") :]
+    assert "/ ((float)(" in text
+    assert ("(1.0f / ((float)(" in text) is not roles
+
+
+@pytest.mark.parametrize(("columns", "quotient"), [(4096, False), (7168, True)])
+def test_a_kernel_that_would_spill_keeps_it_too(columns: int, quotient: bool) -> None:
+    """56 elements of a row in each of 256 threads need all registers."""
+    problem = layer_norm_bwd(8192, columns, "bfloat16")
+    kinds = {"bfloat16": torch.bfloat16, "float": torch.float32}
+    shapes = zip(problem.shapes, problem.dtypes, strict=True)
+    inputs = [torch.empty(shape, dtype=kinds[dtype]) for shape, dtype in shapes]
+    kernel = warpsmith.fuse(problem.fused).lower(*inputs).compile().kernels[0]
+    assert kernel.n_spills == 0
+    assert ("(1.0f / ((float)(" in kernel.cuda) is not quotient
