@@ -13,7 +13,7 @@ from warpsmith.schedulers import timed
 from warpsmith.schedulers.multiprocessor import ISSUED_PER_US, together
 from warpsmith.schedulers.problem import Target
 
-START_US = 6.97
+START_US = 6.99
 """Both kernels' launch, the first rows' way and the last sums': what no size changes."""
 
 BYTES_PER_US = 4.15e6
@@ -25,39 +25,38 @@ SIDE_SHARE = 0.006
 """Of the time of rows, where a turn has several of them: one behind the other, or side by side."""
 
 FEW_BYTES = 65536
-CROWD_US = 0.585
+CROWD_US = 0.718
 """For the square of the FEW_BYTES of a multiprocessor's rings beyond the first, where rows are few:
 all of it is on its way before the first row is there."""
 
 ENOUGH_BYTES = 131072
-CROWDING = 0.034
+CROWDING = 0.04
 """Of the time of rows, for each ENOUGH_BYTES of its rings beyond the first, where they are many."""
 
-PARTIAL_BYTES_PER_US = 2.43e6
+PARTIAL_BYTES_PER_US = 2.53e6
 """Of the sums of blocks, which are written and read again, mostly from the L2."""
 
-FIRST_BYTES_PER_US = 0.12e6
+FIRST_BYTES_PER_US = 0.128e6
 """Of the rows that a multiprocessor waits for before it has anything to do."""
 
 TURN_INSTRUCTIONS = 60
 SUM_INSTRUCTIONS = 66
 """Of a warp in each turn: waits and addresses, and for each sum that it has its part in."""
 
-INSTRUCTIONS = 0.936
+INSTRUCTIONS = 0.992
 """For each operation on an element."""
 
-TURN_US = 0.604
-SUM_US = 0.028
+TURN_US = 0.56
+SUM_US = 0.021
 """A turn of one block, and each sum in it: what nothing of its own hides."""
 
-OPERATION_US = 0.00055
+OPERATION_US = 0.0007
 """For each operation that a thread does in a turn."""
 
-ROLE_US = 0.57
-ROLE_SHARE = 0.11
-"""A role's start, and of a turn's waits what it saves."""
+ROLE_US = 0.8
+"""A role's start."""
 
-HALVING_US = 0.76
+HALVING_US = 0.83
 """For each time that a block's sums of rows side by side are halved."""
 
 CLUSTER_US = 0.71
@@ -126,7 +125,6 @@ def predicted_us(work: Work, shape: Shape, target: Target) -> float:
     instructions = TURN_INSTRUCTIONS + SUM_INSTRUCTIONS * sums + INSTRUCTIONS * done
     waits = TURN_US + SUM_US * sums + OPERATION_US * done
     waits += CLUSTER_US if shape.cluster > 1 else 0.0
-    waits *= 1 - ROLE_SHARE if shape.role else 1.0
     body = together(
         SHARPNESS,
         _memory(work, shape, ring),
