@@ -50,42 +50,46 @@ def test_other_quotients_stay_exact() -> None:
     assert over(p, p.reduce("sum", x, (1,)), p.reduce("max", x, (1,))) == ["div"]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("columns", [1, 3, 64, 1000])
-def test_means_are_right_whatever_their_elements(dtype: type, columns: int) -> None:
+def centered(x: object) -> object:
+    """Means of rows, rows less these, and sums of columns: blocks go round rows."""
+    average = ops.mean(x, [1], keepdim=True)
+    return average, ops.sub(x, average), ops.sum(x, [0])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "reciprocal"), [(np.float32, "(1.0f / "), (np.float64, "(1.0 / ")]
+)
+@pytest.mark.parametrize("columns", [3, 64, 1000])
+def test_means_are_right_whatever_their_elements(
+    dtype: type, reciprocal: str, columns: int
+) -> None:
     x = np.random.default_rng(columns).standard_normal((6, columns)).astype(dtype)
     x[1, 0], x[2, 0], x[3] = np.inf, np.nan, np.finfo(dtype).max / 2 / columns
     x[4] = np.finfo(dtype).smallest_subnormal
-
-    @warpsmith.fuse
-    def means(x: object) -> object:
-        return ops.mean(x, [1])
-
+    assert reciprocal in warpsmith.fuse(centered).lower(x).compile().kernels[0].cuda
     with knobs.scope(device="sim"):
-        found = np.asarray(means(x))
-    expected = x.astype(np.longdouble).mean(1)
+        found = np.asarray(warpsmith.fuse(centered)(x)[0])
+    expected = x.astype(np.longdouble).mean(1, keepdims=True)
     tiny = np.finfo(dtype).smallest_subnormal
     np.testing.assert_allclose(found, expected, 1e3 * np.finfo(dtype).eps, tiny)
 
 
 def test_the_mean_of_nothing_is_no_number() -> None:
-    @warpsmith.fuse
-    def means(x: object) -> object:
-        return ops.mean(x, [1])
-
     with knobs.scope(device="sim"):
-        found = np.asarray(means(np.zeros((3, 0), np.float32)))
+        found = np.asarray(warpsmith.fuse(centered)(np.zeros((3, 0), np.float32))[0])
     assert np.isnan(found).all()
+
+
+def test_rows_alone_keep_the_quotient() -> None:
+    """Other blocks run while one waits for it."""
+    x = np.zeros((4096, 4096), np.float32)
+    fused = warpsmith.fuse(lambda x: ops.sub(x, ops.mean(x, [1], keepdim=True)))
+    assert "(1.0f / " not in fused.lower(x).compile().kernels[0].cuda
 
 
 @pytest.mark.parametrize("roles", [True, False])
 def test_roles_keep_the_quotient(roles: bool) -> None:
     """Without its call, ptxas keeps what they count in uniform registers, and is slower."""
-
-    def centered(x: object) -> object:
-        wide = ops.cast(x, FLOAT)
-        return ops.sub(wide, ops.mean(wide, [1], keepdim=True)), ops.sum(wide, [0])
-
     x = np.zeros((4096, 4096), np.float32)
     kernel = warpsmith.fuse(centered, warp_specialize=roles).lower(x).compile().kernels[0]
     text = kernel.cuda[kernel.cuda.index("__global__") :]

@@ -14,9 +14,9 @@ QUOTIENTS = ("div", "truediv", "divide_full")
 def multiply_by_reciprocals(fusion: Fusion) -> None:
     """Multiply sums of floats by the reciprocal of what they are divided by, in place.
 
-    PyTorch's kernels do the same: that is one rounding more, where the sum has many. The quotient
-    takes some 130 cycles, for which all threads of a row wait, and the reciprocal is there before
-    the first row.
+    PyTorch's kernels do the same: that is one rounding more, where the sum has many. A quotient
+    takes some 130 cycles. Where a block goes round rows, all its threads wait for that in each of
+    their turns; the reciprocal is there before the first row.
 
     It is not for roles. A quotient's rare cases are a call, and without a call in its loop ptxas
     keeps what a role counts in uniform registers: LayerNorm backward, 32768 x 4096, takes 217

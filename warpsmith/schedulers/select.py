@@ -194,12 +194,13 @@ class Candidate:
 
     def multiplies(self, params: Params) -> bool:
         """Whether `scheduled` multiplies where the fusion divides."""
-        return not _has_role(params) and divides_sums(self.fusion)
+        turns = isinstance(params, InnerOuterParams) and not params.warp_specialize
+        return turns and divides_sums(self.fusion)
 
     def scheduled(self, params: Params, *, quotients: bool = False) -> Fusion:
         """A copy of the fusion with the schedule laid on it; `quotients` stay as they are."""
         fusion, caches = copy.deepcopy((self.fusion, self.caches))
-        if not (quotients or _has_role(params)):
+        if self.multiplies(params) and not quotients:
             multiply_by_reciprocals(fusion)
         if isinstance(params, PointwiseParams):
             pointwise_apply.apply(fusion, caches, params)
@@ -216,12 +217,6 @@ class Candidate:
         else:
             reduction_apply.apply(fusion, caches, params)
         return fusion
-
-
-def _has_role(params: Params) -> bool:
-    """Whether a role of its own loads rows."""
-    by_rows = InnerPersistentParams | InnerOuterParams
-    return isinstance(params, by_rows) and params.warp_specialize
 
 
 def _strategy(params: InnerPersistentParams | InnerOuterParams) -> str:
