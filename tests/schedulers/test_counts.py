@@ -56,19 +56,17 @@ def centered(x: object) -> object:
     return average, ops.sub(x, average), ops.sum(x, [0])
 
 
-@pytest.mark.parametrize(
-    ("dtype", "reciprocal"), [(np.float32, "(1.0f / "), (np.float64, "(1.0 / ")]
-)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("columns", [3, 64, 1000])
-def test_means_are_right_whatever_their_elements(
-    dtype: type, reciprocal: str, columns: int
-) -> None:
+def test_means_are_right_whatever_their_elements(dtype: type, columns: int) -> None:
     x = np.random.default_rng(columns).standard_normal((6, columns)).astype(dtype)
     x[1, 0], x[2, 0], x[3] = np.inf, np.nan, np.finfo(dtype).max / 2 / columns
     x[4] = np.finfo(dtype).smallest_subnormal
-    assert reciprocal in warpsmith.fuse(centered).lower(x).compile().kernels[0].cuda
+    fused = warpsmith.fuse(centered, warp_specialize=False)
+    one = "1.0f" if dtype is np.float32 else "1.0"
+    assert f"({one} / " in fused.lower(x).compile().kernels[0].cuda
     with knobs.scope(device="sim"):
-        found = np.asarray(warpsmith.fuse(centered)(x)[0])
+        found = np.asarray(fused(x)[0])
     expected = x.astype(np.longdouble).mean(1, keepdims=True)
     tiny = np.finfo(dtype).smallest_subnormal
     np.testing.assert_allclose(found, expected, 1e3 * np.finfo(dtype).eps, tiny)
