@@ -42,7 +42,6 @@ from warpsmith.kernel.nodes import (
     Comment,
     CopyVector,
     Declare,
-    Element,
     For,
     If,
     Kernel,
@@ -310,11 +309,7 @@ class _Printer:
             case If(condition=condition, body=body):
                 self._block(f"if ({value(condition)})", body, team)
             case Store(buffer=buffer, index=index, value=expr):
-                stored = value(expr)
-                if self._is_local(buffer) and isinstance(expr, Element) and expr.buffer == buffer:
-                    value.pieces.add("moved")
-                    stored = f"ws_moved({stored})"
-                self._line(f"{value.place(buffer, index)} = {stored};")
+                self._line(f"{value.place(buffer, index)} = {value(expr)};")
             case CopyVector():
                 self._copy(statement)
             case Accumulate() | WelfordStep() | WelfordMerge() | Reduce():

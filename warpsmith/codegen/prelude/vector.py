@@ -79,21 +79,6 @@ __device__ __forceinline__ void ws_store(T* to, const ws_vec<T, N>& from) {
 """
 
 
-_MOVED = """
-// A value of a slot in registers, on its way to the next slot. What all lanes of a warp load from
-// one address ptxas would keep in a uniform register, and wait for the load where it fills that:
-// at once, and not a turn later.
-template <class T>
-__device__ __forceinline__ T ws_moved(T value) {
-    union { T moved; unsigned word; unsigned long long words; };
-    moved = value;
-    if constexpr (sizeof(T) == 4) asm volatile("mov.b32 %0, %0;" : "+r"(word));
-    if constexpr (sizeof(T) == 8) asm volatile("mov.b64 %0, %0;" : "+l"(words));
-    return moved;
-}
-"""
-
-
 def _word(byte_count: int) -> str:
     """The registers of one access, and its instructions."""
     count = max(byte_count // 4, 1)
@@ -166,5 +151,4 @@ VECTOR = (
         name="vector",
         text=_VECTOR + "\n".join(_word(size) for size in (1, 2, 4, 8, 16)) + _FUNCTIONS,
     ),
-    Piece(name="moved", text=_MOVED),
 )
