@@ -171,6 +171,16 @@ def test_reduction_over_a_block() -> None:
     assert run(*reduction(grid=False))[[0, 8]].tolist() == [28, 92]
 
 
+def test_threads_other_than_the_first_have_no_result_where_it_is_theirs() -> None:
+    *body, reduce, final = reduction(grid=False)
+    assert isinstance(reduce, Reduce)
+    assert isinstance(final, If)
+    narrow = replace(reduce, first=True)
+    assert run(*body, narrow, final)[[0, 8]].tolist() == [28, 92]
+    with pytest.raises(Fault, match="gets a value that was never computed"):
+        run(*body, narrow, *final.body)
+
+
 def test_reduction_over_the_grid_is_whole_in_one_block() -> None:
     result = run(*reduction(grid=True))
     assert sorted(result[[0, 8]].tolist()) == [0, 120]
