@@ -14,6 +14,9 @@ SHARED_PER_SM = 227 * 1024
 SHARED_FIXED = 3072
 """Bytes of shared memory of a block that goes round rows, besides their slots and what it sums."""
 
+CLUSTERS = (1, 2, 4, 8, 16)
+"""Blocks over which a row, or columns, may be spread; more than 8 are not portable."""
+
 ISSUED_PER_US = 4 * 1755
 """Instructions of the four schedulers, at the H200's clock."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +23,10 @@ class Target:
     sm_count: int = 132
     threads_per_sm: int = 2048
     clusters: tuple[tuple[int, int], ...] = ((2, 66), (4, 30), (8, 15), (16, 7))
+
+    def runs(self, clusters: Iterable[int]) -> tuple[int, ...]:
+        """Those sizes of clusters, in blocks, that the device runs."""
+        return tuple(filter(self.teams, clusters))
 
     def teams(self, blocks: int) -> int:
         """Clusters of so many blocks that run at once where a multiprocessor has one block; 0 where

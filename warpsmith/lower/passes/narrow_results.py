@@ -47,7 +47,7 @@ def _narrowed(body: tuple[Statement, ...], block: Extents) -> tuple[Statement, .
     for place, statement in enumerate(body):
         if isinstance(statement, Branch):
             statement = replace(statement, body=_narrowed(statement.body, statement.role.block))
-        elif isinstance(statement, Reduce) and _can_be(statement):
+        elif isinstance(statement, Reduce) and _within_block(statement):
             axes = _at_zero(statement, block)
             needed = _needed_by_others(body[place + 1 :], axes)
             first = bool(axes) and needed.isdisjoint(buffer.name for buffer in statement.buffers)
@@ -56,7 +56,8 @@ def _narrowed(body: tuple[Statement, ...], block: Extents) -> tuple[Statement, .
     return tuple(result)
 
 
-def _can_be(reduce: Reduce) -> bool:
+def _within_block(reduce: Reduce) -> bool:
+    """Whether it combines threads of one block alone, and more than the lanes of a warp."""
     return not (reduce.grid_axes or reduce.lanes) and reduce.blocks == 1
 
 

@@ -14,6 +14,7 @@ from warpsmith.schedulers.inner_outer.rows import (
     unfit_for_tiles,
 )
 from warpsmith.schedulers.multiprocessor import (
+    CLUSTERS,
     MOST_BLOCK_THREADS,
     REGISTERS_PER_SM,
     SHARED_FIXED,
@@ -67,9 +68,6 @@ _SIDES = tuple(1 << power for power in range(9))
 RING_ROW_BYTES = 1024
 """Rows of fewer bytes are loaded by the threads: one thread asks for each of them apart."""
 
-CLUSTERS = (1, 2, 4, 8, 16)
-"""Blocks over which a row may be spread."""
-
 MOST_ELEMENTS = 64
 """Elements of a row in one thread: all loops over them are unrolled."""
 
@@ -80,7 +78,7 @@ def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
     if length == 0:
         return "its rows are empty"
     if _best(rows, residents, problem) is None:
-        most = max(filter(problem.target.teams, CLUSTERS))
+        most = problem.target.runs(CLUSTERS)[-1]
         return (
             f"rows of {length} elements and the sums of their columns do not fit in the registers "
             f"of {most} blocks"
@@ -132,7 +130,7 @@ def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerO
     """A row in as few blocks as can keep it, loaded ahead if it can be; a long row in more blocks
     where that is predicted to take less time.
     """
-    clusters = tuple(filter(problem.target.teams, CLUSTERS))
+    clusters = problem.target.runs(CLUSTERS)
     row_bytes = length_of(rows, problem) * rows.loaded
     widest = max((blocks for least, blocks in SPREAD if row_bytes >= least), default=1)
     for cluster in clusters:

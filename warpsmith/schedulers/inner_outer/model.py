@@ -56,8 +56,8 @@ OPERATION_US = 0.0007
 ROLE_US = 0.8
 """A role's start."""
 
-HALVING_US = 0.83
-"""For each time that a block's sums of rows side by side are halved."""
+DOUBLING_US = 0.83
+"""For each doubling of the rows side by side whose sums a block adds at its end."""
 
 CLUSTER_US = 0.71
 """The blocks of a cluster exchange what they sum of a row, once a turn."""
@@ -132,7 +132,7 @@ def predicted_us(work: Work, shape: Shape, target: Target) -> float:
         turns * waits,
     )
     left = teams * (shape.side if shape.apart else 1) * work.length * work.summed
-    halvings = 0.0 if shape.apart else math.log2(shape.side)
+    doublings = 0.0 if shape.apart else math.log2(shape.side)
     crowd = 0.0 if work.lasting else max(0.0, ring / FEW_BYTES - 1) ** 2
     return (
         START_US
@@ -141,7 +141,7 @@ def predicted_us(work: Work, shape: Shape, target: Target) -> float:
         + first / FIRST_BYTES_PER_US
         + CROWD_US * crowd
         + 2 * left / PARTIAL_BYTES_PER_US
-        + HALVING_US * halvings
+        + DOUBLING_US * doublings
     )
 
 

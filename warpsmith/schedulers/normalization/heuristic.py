@@ -11,6 +11,7 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import is_one_row, unfit_for_copies
 from warpsmith.schedulers.multiprocessor import (
+    CLUSTERS,
     MOST_BLOCK_THREADS,
     SHARED_FIXED,
     SHARED_PER_SM,
@@ -79,9 +80,6 @@ PLACE_REGISTERS, SINGLE_REGISTERS = 1.5, 2
 """Registers for the place of an access in a row of several pieces: vectors, and single elements
 (found with NVRTC 13.0 as those above; test_channels_outer.py)."""
 
-CLUSTERS = (1, 2, 4, 8, 16)
-"""Blocks over which a row may be spread."""
-
 CLUSTER_BYTES = 49152
 """Of a row, from which on clusters may be better than one block."""
 
@@ -142,7 +140,7 @@ def misfit(
     if length == 0:
         return "its rows are empty"
     if not candidates(fusion, domains, caches, residents, problem):
-        most = max(filter(problem.target.teams, CLUSTERS))
+        most = problem.target.runs(CLUSTERS)[-1]
         return f"rows of {length} elements do not fit in the registers of {most} blocks"
     return ""
 
@@ -192,7 +190,7 @@ def candidates(
         )
         return [params for found in each for params in found]
 
-    clusters = tuple(filter(problem.target.teams, CLUSTERS))
+    clusters = problem.target.runs(CLUSTERS)
     vector = rows.run.vector(problem)
     if _is_narrow(rows, sizes, vector):
         kept = _in_fewest(ways(vector, cluster) for cluster in clusters)

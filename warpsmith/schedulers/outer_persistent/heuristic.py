@@ -15,6 +15,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
+from warpsmith.schedulers.multiprocessor import CLUSTERS
 from warpsmith.schedulers.normalization.can import walks_rows
 from warpsmith.schedulers.normalization.resident import Choice, full_size
 from warpsmith.schedulers.outer_persistent.shapes import (
@@ -32,9 +33,6 @@ from warpsmith.schedulers.reduction.heuristic import memory_ordered
 
 MOST_REGISTERS = 232
 """Registers that a thread may need by the count of `shapes`, which errs by some twenty."""
-
-CLUSTERS = (1, 2, 4, 8, 16)
-"""Blocks over which columns may be spread."""
 
 CLUSTER_GAIN = 0.9
 """Blocks exchange what they reduce where that makes the predicted time shorter than this share."""
@@ -140,7 +138,7 @@ def misfit(columns: Columns, residents: tuple[Choice, ...], problem: Problem) ->
     columns_of_length = f"columns of {work.length} elements"
     found = _best(columns, residents, problem)
     if found is None:
-        most = max(filter(problem.target.teams, CLUSTERS))
+        most = problem.target.runs(CLUSTERS)[-1]
         return f"{columns_of_length} do not fit in the registers of {most} blocks"
     if found.shape.cluster > 1 and found.merit[0] > time_apart_us(work):
         return f"{columns_of_length} fill {found.shape.cluster} blocks, and two kernels are faster"
@@ -183,7 +181,7 @@ class _Found:
 def _best(columns: Columns, residents: tuple[Choice, ...], problem: Problem) -> _Found | None:
     """The fastest shape of one block, or of more where they gain enough by it."""
     best: _Found | None = None
-    for cluster in filter(problem.target.teams, CLUSTERS):
+    for cluster in problem.target.runs(CLUSTERS):
         found = _fastest(columns, residents, problem, cluster)
         if found is not None and (best is None or found.merit[0] < CLUSTER_GAIN * best.merit[0]):
             best = found
