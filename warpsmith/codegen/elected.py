@@ -23,6 +23,7 @@ from warpsmith.kernel.rings import (
     ELECTED,
     Arrive,
     Await,
+    AwaitClock,
     AwaitCopies,
     Commit,
     Expect,
@@ -52,7 +53,7 @@ class ByLane(Statement):
 
 
 _PARENTS = For | If
-_TOGETHER = Comment | Let | Await | FenceProxy | Commit | AwaitCopies
+_TOGETHER = Comment | Let | Await | AwaitClock | FenceProxy | Commit | AwaitCopies
 _ONCE = Expect | Arrive | TileCopy
 
 

@@ -14,6 +14,7 @@ from warpsmith.kernel.rings import (
     Advance,
     Arrive,
     Await,
+    AwaitClock,
     AwaitCopies,
     Begin,
     Commit,
@@ -24,6 +25,7 @@ from warpsmith.kernel.rings import (
     InvalidateBarriers,
     Jump,
     Release,
+    StartClock,
     TileCopy,
 )
 from warpsmith.kernel.tiles import TensorMap
@@ -68,6 +70,12 @@ class RingText:
                 return [f"ws_barrier_wait({waited}, {site.number}, {value(slot)}, {limit}ull);"]
             case Await(barrier=barrier, slot=slot, parity=parity):
                 return [f"ws_barrier_wait({self._barrier(barrier, slot)}, {value(parity)});"]
+            case StartClock():
+                value.pieces.add("clock")
+                return ["const unsigned long long ws_began = ws_nanoseconds();"]
+            case AwaitClock(times=times, nanoseconds=nanoseconds):
+                value.pieces.add("clock")
+                return [f"ws_await_clock(ws_began, {value(times)}, {nanoseconds});"]
             case Release(barrier=barrier, slot=slot):
                 thread = together(team, statement).release
                 return [f"ws_barrier_release({self._barrier(barrier, slot)}{thread});"]

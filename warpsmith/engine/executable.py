@@ -207,6 +207,7 @@ def _target(knobs: Knobs) -> Target:
         sm_count=properties.sm_count,
         threads_per_sm=properties.max_threads_per_sm,
         clusters=clusters_at_once(0),
+        memory_bytes_per_us=properties.memory_bytes_per_us,
     )
 
 

@@ -8,6 +8,7 @@ from warpsmith.kernel.rings import (
     Advance,
     Arrive,
     Await,
+    AwaitClock,
     AwaitCopies,
     Begin,
     Commit,
@@ -17,6 +18,7 @@ from warpsmith.kernel.rings import (
     InvalidateBarriers,
     Jump,
     Release,
+    StartClock,
     TileCopy,
 )
 from warpsmith.kernel.roles import Skip
@@ -46,6 +48,10 @@ def ring_text(statement: Statement) -> str:
         case Await(barrier=b, slot=slot, parity=parity, of_cluster=of_cluster):
             whose = " of the cluster" if of_cluster else ""
             return f"await {b.name}[{slot!r}] parity {parity!r}{whose}"
+        case StartClock():
+            return "start the clock"
+        case AwaitClock(times=times, nanoseconds=nanoseconds):
+            return f"await {times!r} times {nanoseconds} ns on the clock"
         case Release(barrier=b, slot=slot):
             return f"release {b.name}[{slot!r}]"
         case Arrive(barrier=b, slot=slot):

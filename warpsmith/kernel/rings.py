@@ -29,6 +29,7 @@ class Slots:
         prefetch: iterations that fills are ahead of uses.
         elements: of one slot.
         ring: buffers of one loop with equal slots share barriers if this is equal.
+        interval: nanoseconds from one fill to the next at least; 0 where slots alone say when.
         where: the line of Python that asked for the slots, as `model.py:12`; empty if unknown.
     """
 
@@ -36,6 +37,7 @@ class Slots:
     prefetch: int
     elements: int
     ring: str = ""
+    interval: int = 0
     where: str = field(default="", compare=False)
 
 
@@ -250,6 +252,22 @@ class Await(Statement):
     slot: Expr
     parity: Expr
     of_cluster: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StartClock(Statement):
+    """Each thread notes the time, from which `AwaitClock` counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitClock(Statement):
+    """Wait until `times` times so many nanoseconds are over since `StartClock`.
+
+    It orders nothing, and always ends. No time at all is over at once.
+    """
+
+    times: Expr
+    nanoseconds: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from warpsmith.kernel.rings import (
     Advance,
     Arrive,
     Await,
+    AwaitClock,
     Begin,
     Drain,
     Expect,
@@ -88,6 +89,8 @@ def expressions(statement: Statement) -> tuple[Expr, ...]:
             return (slot, amount)
         case Await(slot=slot, parity=parity):
             return (slot, parity)
+        case AwaitClock(times=times):
+            return (times,)
         case Release(slot=slot) | Arrive(slot=slot) | Begin(slot=slot):
             return (slot,)
         case Jump(by=by):
@@ -161,6 +164,8 @@ def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statem
             return replace(statement, slot=new(statement.slot), bytes=new(statement.bytes))
         case Await():
             return replace(statement, slot=new(statement.slot), parity=new(statement.parity))
+        case AwaitClock():
+            return replace(statement, times=new(statement.times))
         case Release() | Arrive() | Begin():
             return replace(statement, slot=new(statement.slot))
         case Jump():

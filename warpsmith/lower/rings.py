@@ -93,6 +93,7 @@ class Rings:
             prefetch=options.prefetch if options else 0,
             elements=-(-elements // step) * step if options else elements,
             ring=options.ring if options else "",
+            interval=options.interval if options else 0,
             where=options.where if options else "",
         )
 

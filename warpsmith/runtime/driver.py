@@ -17,7 +17,9 @@ _NO_DEVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceProperties:
-    """What a device offers. Shared memory and L2 in bytes, registers of 32 bits."""
+    """What a device offers. Shared memory and L2 in bytes, registers of 32 bits; what its memory
+    moves by its clock and the width of its bus, in bytes a microsecond.
+    """
 
     name: str
     compute_capability: tuple[int, int]
@@ -27,6 +29,7 @@ class DeviceProperties:
     registers_per_sm: int
     max_threads_per_sm: int
     l2_bytes: int
+    memory_bytes_per_us: int
 
 
 def check(result: tuple[Any, ...]) -> Any:
@@ -115,6 +118,11 @@ def device_properties(ordinal: int) -> DeviceProperties:
         registers_per_sm=attribute("MAX_REGISTERS_PER_MULTIPROCESSOR"),
         max_threads_per_sm=attribute("MAX_THREADS_PER_MULTIPROCESSOR"),
         l2_bytes=attribute("L2_CACHE_SIZE"),
+        # Two transfers a cycle: kilohertz times bits, to bytes a microsecond.
+        memory_bytes_per_us=2
+        * attribute("MEMORY_CLOCK_RATE")
+        * attribute("GLOBAL_MEMORY_BUS_WIDTH")
+        // 8000,
     )
 
 

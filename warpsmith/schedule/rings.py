@@ -20,6 +20,7 @@ def circular_buffer(
     ring: str = "",
     role: str = "",
     stage_slice_position: int | None = None,
+    interval: int = 0,
 ) -> TensorView:
     """Keep several iterations of a tensor in memory, so that its copy runs ahead of its readers.
 
@@ -40,11 +41,14 @@ def circular_buffer(
             slots are free, whatever the prefetch.
         stage_slice_position: with roles, how many of the tensor's loops stand outside a slot: a
             slot is what the loops from there on walk. By default those inside the turning loop.
+        interval: nanoseconds from one load to the next at least, counted from the kernel's start:
+            blocks that do not run ahead of each other read memory in its order. Not with roles,
+            and for loads by the TMA unit only.
 
     Raises:
-        ScheduleError: WS0280 to WS0284, and WS0240 to WS0244 for roles and slices. Lowering
-            refuses what only the finished schedule shows: no loop that could turn the slots, or
-            more shared memory than a block has.
+        ScheduleError: WS0280 to WS0284, and WS0238 and WS0240 to WS0244 for roles and slices.
+            Lowering refuses what only the finished schedule shows: no loop that could turn the
+            slots, or more shared memory than a block has.
     """
     _check_place(tensor)
     _check_stages(tensor, number_of_stages)
@@ -52,10 +56,17 @@ def circular_buffer(
     if not role and not tensor.role:
         _check_copy(tensor)
     check_slice(tensor, stage_slice_position)
+    if interval and (role or tensor.role):
+        raise ScheduleError(
+            f"the role `{role or tensor.role}` fills the slots of {tensor.name}, and roles run ahead "
+            "as far as slots are free, whatever the interval",
+            code="WS0238",
+            remedy=f"let the threads that read {tensor.name} fill its slots, or leave the interval out",
+        )
     if role:
         set_role(tensor, role)
     tensor.buffering = CircularBuffer(
-        number_of_stages, prefetch, ring, stage_slice_position, caller_line()
+        number_of_stages, prefetch, ring, stage_slice_position, interval, caller_line()
     )
     return tensor
 

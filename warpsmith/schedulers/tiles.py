@@ -69,12 +69,16 @@ def _as_one_copy(fusion: Fusion, tile: TensorView, whole: int, cluster: int = 1)
     parallelize(tile, -1, ParallelType.tma)
 
 
-def fill_ahead(tile: TensorView, stages: int, side: int, *, specialize: bool) -> None:
-    """Give a tile its slots. Specialized, a slot is what one group has in a turn."""
+def fill_ahead(
+    tile: TensorView, stages: int, side: int, *, specialize: bool, interval: int = 0
+) -> None:
+    """Give a tile its slots. Specialized, a slot is what one group has in a turn; else one is not
+    filled before so many nanoseconds are over for each that was.
+    """
     if specialize:
         circular_buffer(tile, stages, role=LOAD, stage_slice_position=side + 1)
     else:
-        circular_buffer(tile, stages)
+        circular_buffer(tile, stages, interval=interval)
 
 
 def loads_first(

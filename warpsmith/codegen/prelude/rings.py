@@ -83,6 +83,19 @@ __device__ __forceinline__ void ws_barrier_release(long long* barrier) {
 }
 """
 
+_CLOCK = """
+__device__ __forceinline__ unsigned long long ws_nanoseconds() {
+    unsigned long long time;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time) :: "memory");
+    return time;
+}
+// Until `times` times so many nanoseconds are over since the clock `began`.
+__device__ __forceinline__ void ws_await_clock(
+    unsigned long long began, long long times, long long nanoseconds) {
+    while ((long long)(ws_nanoseconds() - began) < times * nanoseconds) {}
+}
+"""
+
 _WATCHDOG = """
 // What the first wait that is given up tells the host, in memory of the host.
 struct ws_watchdog_record {
@@ -91,11 +104,6 @@ struct ws_watchdog_record {
 };
 __device__ ws_watchdog_record* ws_watchdog;
 __device__ unsigned ws_watchdog_claimed;
-__device__ __forceinline__ unsigned long long ws_nanoseconds() {
-    unsigned long long time;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time) :: "memory");
-    return time;
-}
 // Ends the launch, with a record where the host asked for one; only the first call does anything.
 __device__ __forceinline__ void ws_hang(
     int site, int slot, int parity, unsigned long long waited) {
@@ -236,7 +244,8 @@ RINGS = (
     Piece(name="address", needs=(), text=_ADDRESS),
     Piece(name="elect", needs=("address",), text=_ELECT),
     Piece(name="barrier", needs=("address",), text=_BARRIER),
-    Piece(name="watchdog", needs=("barrier",), text=_WATCHDOG),
+    Piece(name="clock", needs=(), text=_CLOCK),
+    Piece(name="watchdog", needs=("barrier", "clock"), text=_WATCHDOG),
     Piece(name="cp_async", needs=("address",), text=_CP_ASYNC),
     Piece(name="bulk", needs=("address",), text=_BULK),
     Piece(name="bulk_groups", needs=(), text=_BULK_GROUPS),

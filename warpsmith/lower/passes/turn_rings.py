@@ -12,6 +12,7 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, For, If, Kernel, Statement, Synchronize
 from warpsmith.kernel.rings import (
+    AwaitClock,
     Begin,
     Cursor,
     Drain,
@@ -19,6 +20,7 @@ from warpsmith.kernel.rings import (
     InitBarriers,
     Ring,
     Slots,
+    StartClock,
 )
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import replace_symbols, walk
@@ -76,6 +78,8 @@ def turn_rings(kernel: Kernel) -> Kernel:
     counts = [*(s.arrivals for s in ready[:1] if isinstance(s, InitBarriers)), turner.barriers]
     if any(counts):
         start = [InitBarriers(tuple(c for each in counts for c in each)), Synchronize(_READY)]
+    if any(isinstance(s, AwaitClock) for s in walk(body)):
+        start.append(StartClock())
     shared = (*kernel.shared, *(barrier for barrier, _ in turner.barriers))
     rings = (*kernel.rings, *turner.rings)
     return replace(kernel, body=(*start, *body[len(ready) :]), shared=shared, rings=rings)
@@ -215,7 +219,8 @@ class _Turner:
         """The start of an iteration: fills of this or a later one."""
         result: list[Statement] = []
         for ring, fills in loads:
-            result += _later(loop, ring.slots.prefetch, ring.fill(fills))
+            fill = ring.fill(fills, loop.symbol)
+            result += _later(loop, ring.slots.prefetch, fill)
         for copy in (ring for ring in copies if not ring.slots.prefetch):
             result += copy.fill(loop.symbol)
         for copy in (ring for ring in copies if ring.slots.prefetch):
@@ -325,6 +330,7 @@ def _together(
             slots.stages,
             slots.prefetch,
             slots.ring,
+            slots.interval,
             buffer.memory is MemoryType.local,
             loads_by_tma(fills[name]),
         )

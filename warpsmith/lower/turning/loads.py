@@ -14,6 +14,7 @@ from warpsmith.kernel.rings import (
     ELECTED,
     Advance,
     Await,
+    AwaitClock,
     Cursor,
     Expect,
     Release,
@@ -57,10 +58,14 @@ class LoadRing:
     def cursors(self) -> tuple[Cursor, ...]:
         return (self._fill, self._use) if self.empty else ()
 
-    def fill(self, fills: Statements, *, fresh: bool = False) -> list[Statement]:
+    def fill(
+        self, fills: Statements, index: Expr | None = None, *, fresh: bool = False
+    ) -> list[Statement]:
         """One thread waits for the slot, says how many bytes will come, and asks for them.
 
         Args:
+            index: of the iteration for which it is filled, where that may have its time: those of
+                the prologue are filled at once.
             fresh: the slot has never been used, and needs no wait.
         """
         slot, phase = _place(self._fill, self.empty)
@@ -68,6 +73,9 @@ class LoadRing:
         asked: list[Statement] = []
         if self.empty and not fresh:
             asked.append(Await(self.empty, slot, integers.sub(1, phase)))
+        if self.slots.interval and index is not None:
+            times = integers.sub(index, self.slots.prefetch)
+            asked.append(AwaitClock(times, self.slots.interval))
         asked += armed(copies, self.full, slot)
         advance = [Advance(self._fill)] if self.empty else []
         return [If(ELECTED, tuple(asked)), *advance]

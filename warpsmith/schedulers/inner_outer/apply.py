@@ -122,7 +122,13 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     for tile in tiles:
         tile.lasting = params.lasting
         tile.compute_at = SIDE
-        fill_ahead(tile, params.ring, SIDE, specialize=params.warp_specialize)
+        fill_ahead(
+            tile,
+            params.ring,
+            SIDE,
+            specialize=params.warp_specialize,
+            interval=params.interval,
+        )
 
 
 def _tiles(

@@ -12,9 +12,10 @@ from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, length
 from warpsmith.schedulers.problem import Problem, Target
 from warpsmith.schedulers.timed import correction, ratios, timings
 
-ROW_CLASSES = ((4, 1), (24, 12), (math.inf, 62))
+ROW_CLASSES = ((4, 1.0), (24, 12.0), (math.inf, 62.06))
 """Rows of a multiprocessor up to which parameters are chosen for so many of them. Calls with other
-row counts take the same kernels, of which there are four: few bytes become many at one of them."""
+row counts take the same kernels, of which there are four: few bytes become many at one of them.
+The last are 8192 rows of an H200, as most timings have."""
 
 NEAR_ROWS = 8.0
 """Timings of so many times the rows, or fewer, say something of others."""
@@ -53,7 +54,7 @@ def work_of(rows: Rows, problem: Problem) -> Work:
     each = row_count(rows, problem) / sm_count
     count = next(count for most, count in ROW_CLASSES if each <= most)
     return Work(
-        rows=count * sm_count,
+        rows=round(count * sm_count),
         length=length_of(rows, problem),
         loaded=rows.loaded,
         stored=rows.stored,

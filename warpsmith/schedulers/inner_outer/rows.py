@@ -28,6 +28,15 @@ MOST_ADDED = 1024
 3800 of a million rows it was twice that of PyTorch's sums."""
 
 
+PACE = 0.9
+"""Of what the memory moves by its clock: as much as the fastest kernels get. Blocks that ask for
+more drift apart, and then the memory moves less (docs/lessons/norms.md)."""
+
+PACED_BYTES, MOST_PACED_SUMS = 100_000_000, 1
+"""Bytes of a tensor of full size, and sums of a row, from which on and up to which that counts:
+with two sums, a turn computes for as long as the memory takes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerOuterParams:
     """A schedule whose rows stay in registers while blocks go round them and sum the columns.
@@ -52,6 +61,8 @@ class InnerOuterParams:
         row: elements of a row, of which all are copied at once, where threads have not exactly
             these; else 0.
         lasting: what loads of rows bring into the L2 is the last to go.
+        interval: nanoseconds from one turn's loads to the next one's at least, so that no block runs
+            ahead of the others; 0 where slots alone say when.
     """
 
     vector: int
@@ -72,6 +83,7 @@ class InnerOuterParams:
     joined: bool = False
     row: int = 0
     lasting: bool = False
+    interval: int = 0
 
     @property
     def apart(self) -> bool:
@@ -162,6 +174,19 @@ def row_count(rows: Rows, problem: Problem) -> int:
 def length_of(rows: Rows, problem: Problem) -> int:
     """Elements of a row."""
     return math.prod(problem.size(axis.extent) for axis in rows.axes if axis.is_reduction)
+
+
+def interval_of(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
+    """Nanoseconds that the memory takes for a turn's rows of all blocks at `PACE`; 0 where blocks
+    are not to be held back: few bytes, roles, and turns that compute as long as the memory takes.
+    """
+    row = length_of(rows, problem) * (rows.loaded + rows.stored)
+    free = not params.ring or params.warp_specialize or rows.averaged > MOST_PACED_SUMS
+    if free or row_count(rows, problem) * row < PACED_BYTES * len(rows.full):
+        return 0
+    at_once = params.blocks_per_sm * problem.target.teams(params.cluster)
+    turn = at_once * params.block_y * params.kept_unroll * row
+    return round(1000 * turn / (PACE * problem.target.memory_bytes_per_us))
 
 
 def blocks(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from warpsmith.schedulers.caching import past_l1
 from warpsmith.schedulers.inner_outer import heuristic, specialized
 from warpsmith.schedulers.inner_outer.predict import predictor
-from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, unfit_for_tiles
+from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, interval_of, unfit_for_tiles
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
 
@@ -27,7 +27,11 @@ def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> Inner
     """The parameters of a call that is no misfit."""
     found = candidates(rows, residents, problem)
     fastest = min(found, key=predictor(rows, problem))
-    return replace(fastest, lasting=not past_l1(rows.full, problem))
+    return replace(
+        fastest,
+        lasting=not past_l1(rows.full, problem),
+        interval=interval_of(rows, fastest, problem),
+    )
 
 
 def candidates(

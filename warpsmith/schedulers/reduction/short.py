@@ -11,16 +11,19 @@ from dataclasses import dataclass
 
 from warpsmith.schedulers.problem import Problem
 
-SHORT = (32, 64, 144, 288, 512)
-"""Lengths of columns up to which one block each is laid out. 144 and 288 are for one and for two
-partial sums of every multiprocessor of an H200, which has 132."""
+SHORT = (32, 72, 144, 288, 512)
+"""Lengths of columns up to which one block each is laid out. 72, 144 and 288 are for a partial sum
+of every two multiprocessors of an H200, which has 132, for one and for two of each."""
 
 MOST_ROWS, MOST_LOADS = 9, 18
 """Rows of a thread, and loads of 16 bytes of all inputs that it has in flight: 72 registers."""
 
 WIDEST, MOST_THREADS = 32, 512
-"""Threads of a block along the columns, and in all. More columns than such a block a multiprocessor
-takes are many enough to keep all of them loading, in any order."""
+"""Threads of a block along the columns, and in all."""
+
+MOST_BYTES = 32 << 20
+"""Of all inputs, where columns are more than such a block a multiprocessor takes: as much as the L2
+is likely to have still. More than that keeps all of them loading, in any order."""
 
 SECTOR, REQUEST = 32, 64
 """Bytes that memory is read by, and of a row that a multiprocessor gets from L2 in one cycle."""
@@ -54,7 +57,7 @@ def short_block(
     each = max(1, min(MOST_ROWS, MOST_LOADS // len(loads)))
     block_y = _power_of_two_above(-(-length // each))
     widest = min(WIDEST, MOST_THREADS // block_y)
-    if vectors > widest * sms:
+    if vectors > widest * sms and rows * columns * sum(loads) > MOST_BYTES:
         return None
     block_x = _lanes(vectors, vector * max(loads), sms, widest)
     block_y = max(block_y, 32 // block_x)
