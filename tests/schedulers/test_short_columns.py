@@ -21,7 +21,13 @@ from warpsmith.knobs import Knobs
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
-from warpsmith.schedulers.reduction.short import MOST_THREADS, SHORT, ShortBlock, short_block
+from warpsmith.schedulers.reduction.short import (
+    MOST_THREADS,
+    SHORT,
+    WIDEST,
+    ShortBlock,
+    short_block,
+)
 from warpsmith.schedulers.segment import Segment
 from warpsmith.schedulers.select import Candidate, select
 
@@ -66,6 +72,10 @@ def chosen(candidate: Candidate, rows: int, columns: int, inputs: int = 1) -> Re
         (132, 8192, 16, 128),
         (264, 8192, 16, 128),
         (132, 16384, 32, 128),
+        (132, 24576, 16, 384),
+        (66, 16384, 32, 128),
+        (66, 24576, 16, 384),
+        (66, 32768, 32, 256),
     ],
 )
 def test_partial_sums_of_a_norm(
@@ -74,7 +84,7 @@ def test_partial_sums_of_a_norm(
     found = block(rows, columns, loads=(4,) * inputs)
     assert (found.vector, found.block_x, found.unroll) == (4, lanes, 9)
     assert -(-columns // (4 * lanes)) == blocks
-    assert found.block_y == (32 if rows > 144 else 16)
+    assert found.block_y == (32 if rows > 144 else 16 if rows > 72 else 8)
 
 
 @pytest.mark.parametrize("loads", [(2,), (4,), (8,), (4, 4), (2, 2, 4), (4,) * 20])
@@ -93,13 +103,14 @@ def test_a_block_has_its_columns_whole(columns: int, loads: tuple[int, ...]) -> 
         # where a block's row is more than two requests.
         widest = MOST_THREADS // found.block_y * found.vector
         assert found.block_x * found.vector >= min(32 // max(loads), columns, widest)
-        if found.block_x * found.vector * max(loads) > 128:
+        at_once = SMS * min(widest, WIDEST * found.vector)
+        if found.block_x * found.vector * max(loads) > 128 and columns <= at_once:
             assert -(-columns // (found.block_x * found.vector)) <= SMS
 
 
 @pytest.mark.parametrize(
     ("rows", "columns", "loads"),
-    [(513, 64, (4,)), (64, 1 << 20, (2,)), (288, 16384, (4,)), (1 << 20, 64, (2,)), (10, 10, ())],
+    [(513, 64, (4,)), (64, 1 << 20, (2,)), (288, 32768, (4,)), (1 << 20, 64, (2,)), (10, 10, ())],
 )
 def test_long_and_many_columns_are_left_to_others(
     rows: int, columns: int, loads: tuple[int, ...]

@@ -95,6 +95,7 @@ class Schedule:
         ring: str = "",
         role: str = "",
         stage_slice_position: int | None = None,
+        interval: int = 0,
     ) -> None:
         """Load a tensor through slots, ahead of its readers: the stages less one by default."""
         rings.circular_buffer(
@@ -104,6 +105,7 @@ class Schedule:
             ring=ring,
             role=role,
             stage_slice_position=stage_slice_position,
+            interval=interval,
         )
 
     def set_role(self, tv: TensorView, role: str) -> None:

@@ -128,12 +128,14 @@ class Tensor(Operators, TensorView):
         ring: str = "",
         role: str = "",
         stage_slice_position: int | None = None,
+        interval: int = 0,
     ) -> None:
         """Load the tensor through `stages` slots, `prefetch` iterations ahead of its readers.
 
         By default `stages - 1` ahead; negative values count from `stages`. Tensors of one loop
         whose stages, prefetch and `ring` are equal share their barriers. With a `role`, warps of
-        their own fill the slots; a slot is what the loops from `stage_slice_position` on walk.
+        their own fill the slots; a slot is what the loops from `stage_slice_position` on walk. With
+        an `interval`, so many nanoseconds lie between two loads at least.
         """
         rings.circular_buffer(
             self,
@@ -142,6 +144,7 @@ class Tensor(Operators, TensorView):
             ring=ring,
             role=role,
             stage_slice_position=stage_slice_position,
+            interval=interval,
         )
 
     def split_fragments(self, axis: int = -2) -> None:

@@ -42,8 +42,8 @@ def circular_buffer(
         stage_slice_position: with roles, how many of the tensor's loops stand outside a slot: a
             slot is what the loops from there on walk. By default those inside the turning loop.
         interval: nanoseconds from one load to the next at least, counted from the kernel's start:
-            blocks that do not run ahead of each other read memory in its order. Not with roles,
-            and for loads by the TMA unit only.
+            blocks that do not run ahead of each other read memory in its order. For loads by the
+            TMA unit that no role asks for.
 
     Raises:
         ScheduleError: WS0280 to WS0284, and WS0238 and WS0240 to WS0244 for roles and slices.
@@ -56,13 +56,7 @@ def circular_buffer(
     if not role and not tensor.role:
         _check_copy(tensor)
     check_slice(tensor, stage_slice_position)
-    if interval and (role or tensor.role):
-        raise ScheduleError(
-            f"the role `{role or tensor.role}` fills the slots of {tensor.name}, and roles run ahead "
-            "as far as slots are free, whatever the interval",
-            code="WS0238",
-            remedy=f"let the threads that read {tensor.name} fill its slots, or leave the interval out",
-        )
+    _check_interval(tensor, interval, role or tensor.role)
     if role:
         set_role(tensor, role)
     tensor.buffering = CircularBuffer(
@@ -111,6 +105,25 @@ def _prefetch(tensor: TensorView, stages: int, distance: int | None) -> int:
             remedy=f"use 0 to {stages - 1}, or {-stages} to -1 to count from {stages}",
         )
     return distance + stages if distance < 0 else distance
+
+
+def _check_interval(tensor: TensorView, interval: object, role: str) -> None:
+    """A number of nanoseconds, where the block's own threads ask the TMA unit for each slot."""
+    if not _is_integer(interval) or not 0 <= interval < 2**31:  # type: ignore[operator]
+        problem = f"{interval!r} is no interval: a number of nanoseconds from 0 to {2**31 - 1}"
+    elif interval and role:
+        problem = f"the role `{role}` fills the slots, and runs ahead as far as some are free"
+    elif interval and not tensor.copied_by.is_tma:
+        problem = (
+            f"`{tensor.copied_by.value}` fills the slots, and only the TMA unit keeps an interval"
+        )
+    else:
+        return
+    raise ScheduleError(
+        f"{tensor.name} cannot have this interval: {problem}",
+        code="WS0238",
+        remedy="leave the interval out; or load by `bulk` or `tma`, without a role",
+    )
 
 
 def _is_integer(value: object) -> bool:

@@ -59,7 +59,7 @@ RINGS_BYTES = (65536, 98304, 131072)
 """Bytes of rows that a multiprocessor's rings are to hold: the less where there are few rows, the
 more where there are many, mostly."""
 
-SPREAD = ((65536, 4), (131072, 8))
+SPREAD = ((65536, 2), (131072, 8))
 """Bytes of a row from which on it may have so many blocks though fewer could keep it: slots are
 smaller then, and fewer sums are left."""
 

@@ -10,7 +10,12 @@ from dataclasses import replace
 from warpsmith.schedulers.caching import past_l1
 from warpsmith.schedulers.inner_outer import heuristic, specialized
 from warpsmith.schedulers.inner_outer.predict import predictor
-from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, interval_of, unfit_for_tiles
+from warpsmith.schedulers.inner_outer.rows import (
+    InnerOuterParams,
+    Rows,
+    interval_of,
+    unfit_for_tiles,
+)
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
 

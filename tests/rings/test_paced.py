@@ -1,0 +1,132 @@
+"""Rings whose fills keep an interval: where the clock is asked, and what it does not order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.protocol.edits import edited, instead
+from tests.support.ring_loads import Kind, Ring
+from tests.support.ring_maps import outer_loop, single_dim_1, vector_reads
+from tests.support.tiling import kernel_of, run_clean, text_of
+from warpsmith import FusionDefinition, sim
+from warpsmith.codegen.prelude import prelude_text
+from warpsmith.errors import ProtocolError, ScheduleError
+from warpsmith.kernel.printer import kernel_text
+from warpsmith.kernel.rings import Await, AwaitClock, StartClock
+from warpsmith.kernel.traversal import walk
+from warpsmith.protocol import check
+from warpsmith.protocol.sizes import symbols_of
+from warpsmith.runtime.nvrtc import compile_source
+from warpsmith.runtime.source import Source
+
+INTERVAL = 700
+TMA = (Kind.bulk, Kind.tma)
+Schedule = Callable[[Ring], FusionDefinition]
+
+
+def paced(schedule: Schedule, ring: Ring, interval: int = INTERVAL) -> FusionDefinition:
+    """The schedule with an interval for what it loads through slots."""
+    fd = schedule(ring)
+    for tensor in fd.fusion.tensors:
+        if tensor.buffering is not None:
+            tensor.buffering = replace(tensor.buffering, interval=interval)
+    return fd
+
+
+@pytest.mark.parametrize("kind", TMA)
+@pytest.mark.parametrize("schedule", [single_dim_1, outer_loop, vector_reads])
+def test_fills_of_the_loop_wait_for_their_time_and_the_first_ones_do_not(
+    schedule: Schedule, kind: Kind
+) -> None:
+    fd = paced(schedule, Ring(kind, 4, 3))
+    kernel = kernel_of(fd)
+    waits = [s for s in walk(kernel.body) if isinstance(s, AwaitClock)]
+    assert {wait.nanoseconds for wait in waits} == {INTERVAL}
+    assert sum(isinstance(s, StartClock) for s in walk(kernel.body)) == 1
+    code = text_of(fd)
+    lines = [line.strip() for line in code.splitlines() if "ws_await_clock" in line]
+    assert len(lines) == len(waits)
+    loop = lines[0].split(", ")[1]  # the filled iteration less those that are ahead of it
+    assert lines[0] == f"ws_await_clock(ws_began, {loop}, {INTERVAL});"
+    assert f"for (int {loop} = 0" in code
+    assert code.index("ws_began =") < code.index(f"for (int {loop}p = 0") < code.index(lines[0])
+    text = kernel_text(kernel)
+    assert f"await {loop} times {INTERVAL} ns on the clock" in text
+    assert text.index("start the clock") < text.index(" ns on the clock")
+
+
+@pytest.mark.parametrize("kind", TMA)
+def test_without_an_interval_nobody_asks_the_clock(kind: Kind) -> None:
+    assert text_of(paced(single_dim_1, Ring(kind, 4, 3), 0)) == text_of(
+        single_dim_1(Ring(kind, 4, 3))
+    )
+    assert "clock" not in text_of(single_dim_1(Ring(kind, 4, 3)))
+
+
+@pytest.mark.parametrize("kind", TMA)
+@pytest.mark.parametrize("stages", [2, 5])
+@pytest.mark.parametrize("size", [1, 96, 1000])
+def test_results_and_order_are_those_of_other_rings(kind: Kind, stages: int, size: int) -> None:
+    x = np.random.default_rng(size).standard_normal(size).astype(np.float32)
+    (found,) = run_clean(paced(single_dim_1, Ring(kind, stages, stages - 1), 50), [x])
+    np.testing.assert_array_equal(found, 2 * x)
+
+
+def test_the_clock_takes_the_place_of_no_wait() -> None:
+    """A slot may be in use however late it is."""
+    kernel = kernel_of(paced(vector_reads, Ring(Kind.bulk, 3, 2)))
+    sizes = dict.fromkeys(symbols_of(kernel), 3000)
+    check(kernel, sizes)
+    clock = next(s for s in walk(kernel.body) if isinstance(s, AwaitClock))
+    broken = edited(kernel, instead(Await, lambda _: clock, barrier="ring0_empty"))
+    with pytest.raises(ProtocolError, match="WS0903"):
+        check(broken, sizes)
+
+
+@pytest.mark.parametrize(("times", "nanoseconds"), [(0, 9), (-3, 9), (4, 300), (1, 5000)])
+def test_so_much_time_is_over_behind_a_wait(times: int, nanoseconds: int) -> None:
+    text = (
+        prelude_text(["clock"])
+        + f"""
+extern "C" __global__ void k(long long* out) {{
+    const unsigned long long began = ws_nanoseconds();
+    ws_await_clock(began, {times}, {nanoseconds});
+    if (threadIdx.x == 0) out[0] = ws_nanoseconds() - began;
+}}
+"""
+    )
+    ptx = compile_source(Source(text=text, entry="k")).ptx
+    spec = {
+        "grid": [1],
+        "block": [32],
+        "buffers": {"out": {"dtype": "int64", "shape": [1], "init": "zeros"}},
+        "params": [{"ptr": "out"}],
+        "outputs": ["out"],
+    }
+    report = sim.run(ptx, spec, schedules=1)
+    assert report.verdict == "clean", str(report)
+    waited = int(report.arrays["out"][0])
+    assert max(0, times) * nanoseconds <= waited <= max(0, times) * nanoseconds + 500
+
+
+def test_intervals_that_cannot_be_are_refused() -> None:
+    def refused(kind: Kind, words: str, **options: object) -> None:
+        fd = FusionDefinition()
+        with fd:
+            x = fd.define_tensor([-1], True)
+            fd.add_output(x * 2.0)
+        load = x.cache_after(op_type=kind.op_type)
+        with pytest.raises(ScheduleError, match="WS0238") as refusal:
+            load.circular_buffer(3, **options)  # type: ignore[arg-type]
+        assert words in str(refusal.value)
+        assert load.buffering is None
+
+    refused(Kind.bulk, "-1 is no interval", interval=-1)
+    refused(Kind.bulk, "2147483648 is no interval", interval=2**31)
+    refused(Kind.bulk, "1.5 is no interval", interval=1.5)
+    refused(Kind.bulk, "the role `load` fills the slots", interval=9, role="load")
+    refused(Kind.cp_async, "`cp.async` fills the slots", interval=9)
