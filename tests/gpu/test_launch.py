@@ -20,6 +20,7 @@ from warpsmith.runtime.memory import DeviceMemory
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Source
 from warpsmith.runtime.stream import current_stream
+from warpsmith.testing import do_bench
 
 ADD = """
 extern "C" __global__ void __launch_bounds__(256)
@@ -73,6 +74,15 @@ def test_device_properties(record_property: Record) -> None:
     assert properties.l2_bytes == expected.L2_cache_size
     assert properties.shared_bytes_per_block_optin == expected.shared_memory_per_block_optin
     record_property("gpu", properties.name)
+
+
+def test_memory_moves_what_its_clock_and_bus_say() -> None:
+    """Some tenths of it are lost, and nothing is gained."""
+    x = torch.empty(1 << 29, dtype=torch.int8, device="cuda")
+    y = torch.empty_like(x)
+    took = do_bench(lambda: y.copy_(x))
+    moved = 2 * x.numel() / (1e3 * took)
+    assert 0.7 < moved / device_properties(0).memory_bytes_per_us < 1.0
 
 
 @pytest.mark.parametrize("n", [1, 255, 257, 1_000_003])

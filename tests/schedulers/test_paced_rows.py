@@ -15,6 +15,7 @@ from tests.schedulers.test_inner_outer import (
 )
 from tests.schedulers.test_lasting_rows import loads
 from warpsmith import knobs
+from warpsmith.engine import executable
 from warpsmith.schedulers.inner_outer import rows as inner_outer_rows
 from warpsmith.schedulers.inner_outer.rows import PACE
 from warpsmith.schedulers.problem import Target
@@ -61,6 +62,12 @@ def test_who_is_not_held_back() -> None:
 def rms_norm_backward_by_role(x: Any, weight: Any, other: Any) -> Any:
     """One sum a row and one a column, of one matrix."""
     return rms_norm_backward(x, x, weight, 2.0)
+
+
+def test_memory_of_unknown_speed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = Target(memory_bytes_per_us=0)
+    monkeypatch.setattr(executable, "_target", lambda _: unknown)
+    assert interval(given(rms_norm_backward, (8192, 8192))) == 0
 
 
 def test_paced_rows_are_right(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,6 +153,13 @@ def test_mistakes_are_one_line_and_status_2(program: Path, arguments: list[str],
     assert result.stderr.startswith("error: [WS0")
 
 
+def test_suites_may_be_named_with_hyphens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.measure.gpu_name", lambda: "none")
+    result = call("bench", "norm-fwd", "norm-bwd", "softmax")
+    assert result.exit_code == 2, result.output
+    assert "suite norm_fwd needs a GPU" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "place"), [("x = 1\ny = 1 / 0\n", ":2 raised Zero"), ("def f(:\n", ":1 raised Syntax")]
 )

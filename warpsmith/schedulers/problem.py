@@ -18,7 +18,8 @@ class Target:
     Attributes:
         clusters: (blocks, clusters of so many that run at once where a multiprocessor has one
             block). They lie within groups of multiprocessors, so some of these are left over.
-        memory_bytes_per_us: by the clock and the bus of its memory; kernels reach some 90 % of it.
+        memory_bytes_per_us: by the clock and the bus of its memory, of which kernels reach some
+            90 %; 0 if unknown.
     """
 
     sm_count: int = 132

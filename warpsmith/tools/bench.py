@@ -21,14 +21,15 @@ def run_bench(
     sizes: str,
     limit_s: float | None,
 ) -> None:
-    """Run suites and print their tables.
+    """Run suites, whose names may have hyphens (`norm-fwd`), and print their tables.
 
     Raises ArgumentError and DeviceError for what cannot be run.
     """
     shapes = parse_sizes(sizes)
     runner = bench_module("run")
     choice = runner.Choice(quick=quick, sizes=shapes, limit_s=limit_s)
-    runner.run(suites, json_path, peers, choice=choice)
+    names = [suite.replace("-", "_") for suite in suites]
+    runner.run(names, json_path, peers, choice=choice)
 
 
 def bench_module(name: str) -> ModuleType:

@@ -51,7 +51,13 @@ def demo(
 
 @app.command()
 def bench(
-    suites: Annotated[list[str], typer.Argument(help="pointwise, reduction, compile, host, sim.")],
+    suites: Annotated[
+        list[str],
+        typer.Argument(
+            help="pointwise, reduction, norm-fwd, norm-bwd, softmax, batch-norm, matmul, rings, "
+            "roles, strategies, compile, host, protocol, sim."
+        ),
+    ],
     json: Annotated[
         Path | None, typer.Option(help="Keep the rows in this file, or in this directory.")
     ] = None,
