@@ -22,6 +22,7 @@ from warpsmith.protocol import check
 from warpsmith.protocol.sizes import symbols_of
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Source
+from warpsmith.schedule.roles import set_role
 
 INTERVAL = 700
 TMA = (Kind.bulk, Kind.tma)
@@ -113,20 +114,27 @@ extern "C" __global__ void k(long long* out) {{
     assert max(0, times) * nanoseconds <= waited <= max(0, times) * nanoseconds + 500
 
 
-def test_intervals_that_cannot_be_are_refused() -> None:
-    def refused(kind: Kind, words: str, **options: object) -> None:
-        fd = FusionDefinition()
-        with fd:
-            x = fd.define_tensor([-1], True)
-            fd.add_output(x * 2.0)
-        load = x.cache_after(op_type=kind.op_type)
-        with pytest.raises(ScheduleError, match="WS0238") as refusal:
-            load.circular_buffer(3, **options)  # type: ignore[arg-type]
-        assert words in str(refusal.value)
-        assert load.buffering is None
+@pytest.mark.parametrize("interval", [-1, 2**31, 1.5, True])
+def test_what_is_no_number_of_nanoseconds_is_refused(interval: object) -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], True)
+        fd.add_output(x * 2.0)
+    load = x.cache_after(op_type=Kind.bulk.op_type)
+    with pytest.raises(ScheduleError, match=f"WS0238.*interval {interval!r} of T"):
+        load.circular_buffer(3, interval=interval)  # type: ignore[arg-type]
+    assert load.buffering is None
 
-    refused(Kind.bulk, "-1 is no interval", interval=-1)
-    refused(Kind.bulk, "2147483648 is no interval", interval=2**31)
-    refused(Kind.bulk, "1.5 is no interval", interval=1.5)
-    refused(Kind.bulk, "the role `load` fills the slots", interval=9, role="load")
-    refused(Kind.cp_async, "`cp.async` fills the slots", interval=9)
+
+@pytest.mark.parametrize("kind", [Kind.registers, Kind.shared, Kind.cp_async])
+def test_threads_keep_no_interval(kind: Kind) -> None:
+    with pytest.raises(ScheduleError, match="WS0238"):
+        kernel_of(paced(single_dim_1, Ring(kind, 4, 3)))
+
+
+def test_roles_keep_no_interval() -> None:
+    """Even one that is given its role later."""
+    fd = paced(single_dim_1, Ring(Kind.bulk, 4, 3))
+    (load,) = (t for t in fd.fusion.tensors if t.buffering is not None)
+    set_role(load, "load")
+    with pytest.raises(ScheduleError, match="WS0238.*the role `load`"):
+        kernel_of(fd)

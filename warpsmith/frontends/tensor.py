@@ -135,7 +135,7 @@ class Tensor(Operators, TensorView):
         By default `stages - 1` ahead; negative values count from `stages`. Tensors of one loop
         whose stages, prefetch and `ring` are equal share their barriers. With a `role`, warps of
         their own fill the slots; a slot is what the loops from `stage_slice_position` on walk. With
-        an `interval`, so many nanoseconds lie between two loads at least.
+        an `interval` in nanoseconds, no load begins before as many are over as were before it.
         """
         rings.circular_buffer(
             self,

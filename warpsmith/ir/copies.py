@@ -57,7 +57,8 @@ class CircularBuffer:
         prefetch: iterations that loads are ahead of their use, 0 to stages - 1.
         ring: tensors of one loop with equal stages and prefetch share barriers if this is equal.
         slice_position: loops of the tensor that stand outside a slot; None lets its inlining say.
-        interval: nanoseconds from one load to the next at least; 0 where slots alone say when.
+        interval: nanoseconds for each load, none of which begins before its time; 0 where slots
+            alone say when.
         where: the line of Python that asked for the slots, as `model.py:12`; empty if unknown.
     """
 

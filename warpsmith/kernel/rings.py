@@ -29,7 +29,8 @@ class Slots:
         prefetch: iterations that fills are ahead of uses.
         elements: of one slot.
         ring: buffers of one loop with equal slots share barriers if this is equal.
-        interval: nanoseconds from one fill to the next at least; 0 where slots alone say when.
+        interval: nanoseconds for each fill, none of which begins before its time; 0 where slots
+            alone say when.
         where: the line of Python that asked for the slots, as `model.py:12`; empty if unknown.
     """
 

@@ -145,6 +145,8 @@ class Rings:
                 code="WS0292",
                 remedy=f"call {tensor.name}.set_memory_type(MemoryType.shared)",
             )
+        if tensor.buffering and tensor.buffering.interval:
+            self._check_interval(tensor)
         if not self.is_drained(tensor):
             self._check_source(tensor)
             return
@@ -165,6 +167,19 @@ class Rings:
                 code="WS0294",
                 remedy=f"put a copy of its own between: {tensor.name}.cache_after()",
             )
+
+    def _check_interval(self, tensor: TensorView) -> None:
+        """Refuse an interval where no thread of the readers asks the TMA unit for each slot."""
+        carrier = tensor.copied_by
+        if carrier.is_tma and not self.crosses(tensor) and not self.is_drained(tensor):
+            return
+        who = f"the role `{tensor.role}`" if self.crosses(tensor) else f"`{carrier.value}`"
+        raise ScheduleError(
+            f"{tensor.name} has an interval for its loads, and {who} fills its slots as soon as "
+            "they are free",
+            code="WS0238",
+            remedy="load by `bulk` or `tma` without a role, or leave the interval out",
+        )
 
     def _check_source(self, tensor: TensorView) -> None:
         """Refuse to fill slots ahead from what the same iteration only makes."""

@@ -41,14 +41,15 @@ def circular_buffer(
             slots are free, whatever the prefetch.
         stage_slice_position: with roles, how many of the tensor's loops stand outside a slot: a
             slot is what the loops from there on walk. By default those inside the turning loop.
-        interval: nanoseconds from one load to the next at least, counted from the kernel's start:
-            blocks that do not run ahead of each other read memory in its order. For loads by the
-            TMA unit that no role asks for.
+        interval: nanoseconds for each load: the first ones, which run ahead, begin at once, and
+            the n-th behind them not before n intervals are over since the kernel's start. Blocks
+            that do not run ahead of each other read memory in its order. For loads by the TMA unit
+            that no role asks for.
 
     Raises:
         ScheduleError: WS0280 to WS0284, and WS0238 and WS0240 to WS0244 for roles and slices.
             Lowering refuses what only the finished schedule shows: no loop that could turn the
-            slots, or more shared memory than a block has.
+            slots, more shared memory than a block has, or an interval that nobody keeps.
     """
     _check_place(tensor)
     _check_stages(tensor, number_of_stages)
@@ -56,7 +57,7 @@ def circular_buffer(
     if not role and not tensor.role:
         _check_copy(tensor)
     check_slice(tensor, stage_slice_position)
-    _check_interval(tensor, interval, role or tensor.role)
+    _check_interval(tensor, interval)
     if role:
         set_role(tensor, role)
     tensor.buffering = CircularBuffer(
@@ -107,23 +108,13 @@ def _prefetch(tensor: TensorView, stages: int, distance: int | None) -> int:
     return distance + stages if distance < 0 else distance
 
 
-def _check_interval(tensor: TensorView, interval: object, role: str) -> None:
-    """A number of nanoseconds, where the block's own threads ask the TMA unit for each slot."""
+def _check_interval(tensor: TensorView, interval: object) -> None:
     if not _is_integer(interval) or not 0 <= interval < 2**31:  # type: ignore[operator]
-        problem = f"{interval!r} is no interval: a number of nanoseconds from 0 to {2**31 - 1}"
-    elif interval and role:
-        problem = f"the role `{role}` fills the slots, and runs ahead as far as some are free"
-    elif interval and not tensor.copied_by.is_tma:
-        problem = (
-            f"`{tensor.copied_by.value}` fills the slots, and only the TMA unit keeps an interval"
+        raise ScheduleError(
+            f"interval {interval!r} of {tensor.name}: it is a number of nanoseconds",
+            code="WS0238",
+            remedy=f"use 0 to {2**31 - 1}, or leave the interval out",
         )
-    else:
-        return
-    raise ScheduleError(
-        f"{tensor.name} cannot have this interval: {problem}",
-        code="WS0238",
-        remedy="leave the interval out; or load by `bulk` or `tma`, without a role",
-    )
 
 
 def _is_integer(value: object) -> bool:

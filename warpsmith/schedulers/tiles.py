@@ -72,8 +72,8 @@ def _as_one_copy(fusion: Fusion, tile: TensorView, whole: int, cluster: int = 1)
 def fill_ahead(
     tile: TensorView, stages: int, side: int, *, specialize: bool, interval: int = 0
 ) -> None:
-    """Give a tile its slots. Specialized, a slot is what one group has in a turn; else one is not
-    filled before so many nanoseconds are over for each that was.
+    """Give a tile its slots. Specialized, a slot is what one group has in a turn; else a fill does
+    not begin before so many nanoseconds are over for each that came before it.
     """
     if specialize:
         circular_buffer(tile, stages, role=LOAD, stage_slice_position=side + 1)

@@ -61,8 +61,8 @@ class InnerOuterParams:
         row: elements of a row, of which all are copied at once, where threads have not exactly
             these; else 0.
         lasting: what loads of rows bring into the L2 is the last to go.
-        interval: nanoseconds from one turn's loads to the next one's at least, so that no block
-            runs ahead of the others; 0 where slots alone say when.
+        interval: nanoseconds for each turn, whose loads do not begin before its time, so that no
+            block runs ahead of the others; 0 where slots alone say when.
     """
 
     vector: int
