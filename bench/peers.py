@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import Any, Literal
 
-from bench import rings, roles, strategies
+from bench import pace, rings, roles, strategies
 from bench.problem import Builder, Problem, Tensors
 
 Peers = Literal["auto", "none", "fast"]
@@ -39,6 +39,8 @@ def contenders(problem: Problem, peers: Peers) -> dict[str, Builder]:
     """Implementations of a problem by name, warpsmith first."""
     if problem.suite == rings.SUITE:
         return rings.choices(problem)
+    if problem.suite == pace.SUITE:
+        return pace.choices(problem)
     if problem.suite == roles.SUITE:
         return roles.choices(problem)
     if problem.suite == strategies.SUITE:

@@ -11,7 +11,7 @@ from bench.row import Row, read_rows
 from bench.run import SUITES
 from bench.table import by_size, geomean, speedup, tables
 
-OWN = ("rings", "roles", "strategies")
+OWN = ("rings", "pace", "roles", "strategies")
 """Suites that compare schedules of warpsmith with each other."""
 PEERS = ("warpsmith", "torch_compile", "nvfuser", "torch")
 START, END = "<!-- benchmarks: written by `python -m bench.readme` -->", "<!-- end -->"

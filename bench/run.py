@@ -13,6 +13,7 @@ from bench import (
     matmul,
     norm_backward,
     norms,
+    pace,
     pointwise,
     reduction,
     rings,
@@ -38,6 +39,7 @@ SUITES = (
     "batch_norm",
     "matmul",
     "rings",
+    "pace",
     "roles",
     "strategies",
     "compile",
@@ -57,6 +59,7 @@ _PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "batch_norm": batch_norm.problems,
     "matmul": matmul.problems,
     "rings": rings.problems,
+    "pace": pace.problems,
     "roles": roles.problems,
     "strategies": strategies.problems,
 }

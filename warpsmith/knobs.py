@@ -156,6 +156,14 @@ class Knobs:
         "that is faster, wherever it can be, or nowhere.",
         "`auto`",
     )
+    pace: bool = _knob(
+        _switch,
+        "switch",
+        True,
+        "Let no block that goes round many bytes of rows ask for more of them before the memory "
+        "could have served all blocks so far: blocks that run ahead of each other slow it down.",
+        "on",
+    )
     early_launch: bool = _knob(
         _switch,
         "switch",
@@ -277,13 +285,13 @@ def within(knobs: Knobs) -> Iterator[None]:
         _SCOPED.reset(token)
 
 
-def scoped_plan() -> tuple[Device, Rings, Specialize, bool, Verify, int | None] | None:
+def scoped_plan() -> tuple[Device, Rings, Specialize, bool, bool, Verify, int | None] | None:
     """What a scope asks for that calls are planned by, None outside; cheap, for every call."""
     scoped = _SCOPED.get()
     if scoped is None:
         return None
     first = scoped.device, scoped.rings, scoped.warp_specialize
-    return *first, scoped.early_launch, scoped.verify, scoped.wait_limit
+    return *first, scoped.pace, scoped.early_launch, scoped.verify, scoped.wait_limit
 
 
 @contextmanager

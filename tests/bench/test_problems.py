@@ -14,6 +14,7 @@ from bench import (
     matmul,
     norm_backward,
     norms,
+    pace,
     pointwise,
     reduction,
     residual_backward,
@@ -136,3 +137,14 @@ def test_who_takes_part() -> None:
 def test_versions_name_what_takes_part() -> None:
     found = dict(versions())
     assert {"warpsmith", "torch", "nvrtc"} <= set(found)
+
+
+def test_suite_pace_has_what_is_paced_with_and_without() -> None:
+    problems = list(pace.problems(quick=False))
+    names = {"rms_norm_bwd", "residual_rms_norm_bwd", "dropout_residual_rms_norm_bwd"}
+    assert {problem.name for problem in problems} == names
+    found = {(p.shape, p.dtype) for p in problems}
+    assert ((8192, 8192), "bfloat16") in found
+    assert ((8192, 4096), "float") in found
+    assert ((8192, 5120), "bfloat16") not in found
+    assert all(list(contenders(problem, "auto")) == ["warpsmith", "free"] for problem in problems)

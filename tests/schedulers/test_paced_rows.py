@@ -64,6 +64,15 @@ def rms_norm_backward_by_role(x: Any, weight: Any, other: Any) -> Any:
     return rms_norm_backward(x, x, weight, 2.0)
 
 
+def test_the_knob_lets_them_go() -> None:
+    with knobs.scope(pace=False):
+        assert interval(given(rms_norm_backward, (8192, 8192))) == 0
+        free = knobs.scoped_plan()
+    with knobs.scope(pace=True):
+        assert interval(given(rms_norm_backward, (8192, 8192))) > 0
+        assert knobs.scoped_plan() != free
+
+
 def test_memory_of_unknown_speed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = Target(memory_bytes_per_us=0)
     monkeypatch.setattr(executable, "_target", lambda _: unknown)

@@ -113,6 +113,7 @@ def problem_of(
         target=target,
         rings=knobs.rings,
         warp_specialize=knobs.warp_specialize,
+        pace=knobs.pace,
     )
 
 

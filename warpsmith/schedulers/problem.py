@@ -51,6 +51,7 @@ class Problem:
         target: the device.
         rings: whether loads run ahead through shared memory: `auto`, `prefer` or `never`.
         warp_specialize: whether a role of its own loads what kernels of rows compute.
+        pace: whether blocks that go round many bytes of rows keep to the memory's pace.
     """
 
     values: Mapping[str, int]
@@ -58,6 +59,7 @@ class Problem:
     target: Target = Target()
     rings: str = "auto"
     warp_specialize: bool | Literal["auto"] = "auto"
+    pace: bool = True
 
     def size(self, expr: Expr) -> int:
         return evaluate(expr, dict(self.values))

@@ -55,7 +55,7 @@ def bench(
         list[str],
         typer.Argument(
             help="pointwise, reduction, norm-fwd, norm-bwd, softmax, batch-norm, matmul, rings, "
-            "roles, strategies, compile, host, protocol, sim."
+            "pace, roles, strategies, compile, host, protocol, sim."
         ),
     ],
     json: Annotated[
