@@ -50,6 +50,20 @@ def test_right_and_the_same_again(make, shape, dtype, rings):
         assert torch.equal(got, twice)
 
 
+@pytest.mark.parametrize("shape", [(8192, 8192), (32768, 4096), (8192, 16384)], ids=str)
+def test_blocks_that_keep_to_a_pace_leave_the_same_bits(shape):
+    problem = norm_backward.rms_norm_bwd(*shape, "bfloat16")
+    inputs = problem.draw()
+    call = warpsmith.fuse(problem.fused)
+    with knobs.scope(pace=True):
+        assert "ws_await_clock" in str(call.lower(*inputs).compile().kernels[0].asm["cuda"])
+        paced = outputs_of(call(*inputs))
+    with knobs.scope(pace=False):
+        assert "ws_await_clock" not in str(call.lower(*inputs).compile().kernels[0].asm["cuda"])
+        free = outputs_of(call(*inputs))
+    assert all(torch.equal(a, b) for a, b in zip(paced, free, strict=True))
+
+
 @pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
 def test_row_counts_change_and_a_graph_replays(make):
     call = warpsmith.fuse(make(8, 4096, "bfloat16").fused)
