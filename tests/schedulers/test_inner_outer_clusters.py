@@ -106,13 +106,19 @@ def test_blocks_that_have_a_row_and_spill_nothing(
     assert compiled.n_spills == 0
 
 
-def test_a_long_row_that_one_block_could_have_goes_to_two_where_that_is_faster() -> None:
-    """LayerNorm of 8192 rows of 16384 takes 204 microseconds in two, and 217 in one."""
-    rows, columns = 8192, 16384
+@pytest.mark.parametrize(("columns", "blocks"), [(16384, 4), (16896, 2)])
+def test_a_long_row_that_one_block_could_have_goes_to_several_where_that_is_faster(
+    columns: int, blocks: int
+) -> None:
+    """LayerNorm of 8192 rows of 16384 takes 204 microseconds in four, 206 in two, and 217 in one.
+    Of rows that were not timed, four are not considered.
+    """
+    rows = 8192
     kind = arrays.NUMPY_DTYPES["bfloat16"]
     x, dy, weight = (np.zeros(shape, kind) for shape in ((rows, columns), (rows, columns), columns))
     mean, scale = np.zeros((2, rows, 1), np.float32)
-    assert "cluster=2" in explained(layer_norm_backward, (x, dy, weight, mean, scale))
+    found = explained(layer_norm_backward, (x, dy, weight, mean, scale))
+    assert f"cluster={blocks}" in found
 
 
 def test_clusters_that_run_at_once_go_round_the_rows() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from warpsmith.schedulers.inner_outer.predict import predictor
+from warpsmith.schedulers.inner_outer.predict import predictor, shape_of, timed_shapes
 from warpsmith.schedulers.inner_outer.rows import (
     InnerOuterParams,
     Rows,
@@ -61,7 +61,7 @@ more where there are many, mostly."""
 
 SPREAD = ((65536, 2), (131072, 8))
 """Bytes of a row from which on it may have so many blocks though fewer could keep it: slots are
-smaller then, and fewer sums are left."""
+smaller then, and fewer sums are left. Shapes that were timed at a row's length may have more."""
 
 _SIDES = tuple(1 << power for power in range(9))
 
@@ -133,12 +133,13 @@ def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerO
     clusters = problem.target.runs(CLUSTERS)
     row_bytes = length_of(rows, problem) * rows.loaded
     widest = max((blocks for least, blocks in SPREAD if row_bytes >= least), default=1)
+    known = timed_shapes(rows, problem)
     for cluster in clusters:
         found = loaded_ahead(rows, residents, problem, cluster)
         if found:
-            for wider in clusters:
-                if cluster < wider <= widest:
-                    found += loaded_ahead(rows, residents, problem, wider)
+            for wider in (blocks for blocks in clusters if blocks > cluster):
+                more = loaded_ahead(rows, residents, problem, wider) if widest > 1 else []
+                found += (p for p in more if wider <= widest or shape_of(p) in known)
             return min(found, key=predictor(rows, problem))
         kept = _spread(rows, residents, problem, cluster)
         if kept is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import lru_cache
 
 from warpsmith.schedulers.caching import past_l1
@@ -35,6 +35,11 @@ def predictor(rows: Rows, problem: Problem) -> Callable[[InnerOuterParams], floa
         return predicted_us(work, shape, target) * correction(found, shape)
 
     return predict
+
+
+def timed_shapes(rows: Rows, problem: Problem) -> Container[Shape]:
+    """Those that were timed at such rows as a call's."""
+    return learned(work_of(rows, problem), problem.target)
 
 
 @lru_cache(maxsize=_WORKS_KEPT)
