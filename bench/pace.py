@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from bench import norm_backward
-from bench.problem import ITEM_BYTES, Builder, Problem, Tensors
+from bench.problem import ITEM_BYTES, Builder, Problem, planned
 from warpsmith.schedulers.inner_outer.rows import PACED_BYTES
 
 SUITE = "pace"
@@ -24,18 +23,4 @@ def problems(*, quick: bool) -> Iterator[Problem]:
 
 def choices(problem: Problem) -> dict[str, Builder]:
     """As chosen, and blocks that ask for rows as soon as slots are free."""
-    return {name: _built(problem, pace) for name, pace in (("warpsmith", True), ("free", False))}
-
-
-def _built(problem: Problem, pace: bool) -> Builder:
-    def build(inputs: Tensors) -> Callable[[], Any]:
-        import warpsmith
-        from warpsmith import knobs
-        from warpsmith.engine.executable import Executable
-
-        with knobs.scope(pace=pace):
-            lowered = warpsmith.fuse(problem.fused).lower(*inputs)
-            ready = Executable(lowered.fusion).prepared(inputs)
-        return lambda: ready(inputs)
-
-    return build
+    return {"warpsmith": planned(problem, pace=True), "free": planned(problem, pace=False)}

@@ -14,6 +14,14 @@ from bench.problem import Builder, Problem, Tensors
 Peers = Literal["auto", "none", "fast"]
 """All that are installed, warpsmith alone, or those that need no compile (PyTorch eager)."""
 
+OWN: dict[str, Callable[[Problem], dict[str, Builder]]] = {
+    rings.SUITE: rings.choices,
+    pace.SUITE: pace.choices,
+    roles.SUITE: roles.choices,
+    strategies.SUITE: strategies.choices,
+}
+"""Suites that compare schedules of warpsmith with each other, and who takes part in them."""
+
 _MODULES = {
     "nvfuser": "nvfuser_direct",
     "liger": "liger_kernel",
@@ -37,14 +45,8 @@ def installed(name: str) -> bool:
 
 def contenders(problem: Problem, peers: Peers) -> dict[str, Builder]:
     """Implementations of a problem by name, warpsmith first."""
-    if problem.suite == rings.SUITE:
-        return rings.choices(problem)
-    if problem.suite == pace.SUITE:
-        return pace.choices(problem)
-    if problem.suite == roles.SUITE:
-        return roles.choices(problem)
-    if problem.suite == strategies.SUITE:
-        return strategies.choices(problem)
+    if problem.suite in OWN:
+        return OWN[problem.suite](problem)
     chosen: dict[str, Builder] = {"warpsmith": _warpsmith(problem)}
     if peers == "none":
         return chosen

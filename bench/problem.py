@@ -86,6 +86,22 @@ class Problem:
         return tuple("float" if place in self.in_float else self.dtype for place in places)
 
 
+def planned(problem: Problem, **knobs: object) -> Builder:
+    """What warpsmith chooses for a problem under some knobs, planned once for all calls."""
+
+    def build(inputs: Tensors) -> Callable[[], Any]:
+        import warpsmith
+        from warpsmith.engine.executable import Executable
+        from warpsmith.knobs import scope
+
+        with scope(**knobs):
+            lowered = warpsmith.fuse(problem.fused).lower(*inputs)
+            ready = Executable(lowered.fusion).prepared(inputs)
+        return lambda: ready(inputs)
+
+    return build
+
+
 def torch_dtype(dtype: str) -> Any:
     """PyTorch's name of a dtype of this benchmark."""
     import torch

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.peers import OWN
 from bench.row import Row, read_rows
 from bench.run import SUITES
 from bench.table import by_size, geomean, speedup, tables
 
-OWN = ("rings", "pace", "roles", "strategies")
-"""Suites that compare schedules of warpsmith with each other."""
 PEERS = ("warpsmith", "torch_compile", "nvfuser", "torch")
 START, END = "<!-- benchmarks: written by `python -m bench.readme` -->", "<!-- end -->"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from bench import pointwise, reduction
-from bench.problem import Builder, Problem, Tensors
+from bench.problem import Builder, Problem, planned
 
 SUITE = "rings"
 
@@ -26,18 +25,4 @@ def problems(*, quick: bool) -> Iterator[Problem]:
 def choices(problem: Problem) -> dict[str, Builder]:
     """The automatic choice, a ring wherever one can be, and none."""
     knobs = {"warpsmith": "auto", "ring": "prefer", "no_ring": "never"}
-    return {name: _scheduled(problem, rings) for name, rings in knobs.items()}
-
-
-def _scheduled(problem: Problem, rings: str) -> Builder:
-    def build(inputs: Tensors) -> Callable[[], Any]:
-        import warpsmith
-        from warpsmith import knobs
-        from warpsmith.engine.executable import Executable
-
-        with knobs.scope(rings=rings):
-            lowered = warpsmith.fuse(problem.fused).lower(*inputs)
-            ready = Executable(lowered.fusion).prepared(inputs)
-        return lambda: ready(inputs)
-
-    return build
+    return {name: planned(problem, rings=rings) for name, rings in knobs.items()}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench import pointwise
-from bench.problem import Builder, Problem, Tensors
+from bench.problem import Builder, Problem, Tensors, planned
 
 SUITE = "roles"
 SMS = 132
@@ -62,19 +62,7 @@ def problems(*, quick: bool) -> Iterator[Problem]:
 def choices(problem: Problem) -> dict[str, Builder]:
     """A builder for each schedule, and for the automatic one."""
     chosen = {schedule.name: _builder(schedule) for schedule in SCHEDULES}
-    return {"warpsmith": _automatic(problem), **chosen}
-
-
-def _automatic(problem: Problem) -> Builder:
-    def build(inputs: Tensors) -> Callable[[], Any]:
-        import warpsmith
-        from warpsmith.engine.executable import Executable
-
-        fusion = warpsmith.fuse(problem.fused).lower(*inputs).fusion
-        ready = Executable(fusion).prepared(inputs)
-        return lambda: ready(inputs)
-
-    return build
+    return {"warpsmith": planned(problem), **chosen}
 
 
 def _builder(schedule: Streaming) -> Builder:

@@ -13,14 +13,14 @@ from tests.schedulers.test_inner_outer import (
     layer_norm_backward,
     rms_norm_backward,
 )
-from tests.schedulers.test_lasting_rows import loads
 from warpsmith import knobs
 from warpsmith.engine import executable
+from warpsmith.runtime import arrays
 from warpsmith.schedulers.inner_outer import rows as inner_outer_rows
 from warpsmith.schedulers.inner_outer.rows import PACE
 from warpsmith.schedulers.problem import Target
 
-CALL = r"ws_await_clock(ws_began, "
+CALL = "ws_await_clock(ws_began, "
 
 
 def interval(text: str) -> int:
@@ -30,18 +30,14 @@ def interval(text: str) -> int:
     return int(text.split(CALL)[1].split(");")[0].split(", ")[1])
 
 
-def given(program: Any, shape: tuple[int, int]) -> str:
-    """The CUDA of the kernels for bfloat16 of that shape, without such arrays."""
+def given(program: Any, shape: tuple[int, int], *, by_role: bool = False) -> str:
+    """The CUDA of the kernels for bfloat16 of that shape."""
     rows, columns = shape
-    few = Case((2, 8), "bfloat16")
-    shapes = {0: shape, 1: shape, 2: (columns,), 3: (rows, 1), 4: (rows, 1)}
-    made = []
-    for place, array in enumerate(few.inputs(program)):
-        one = np.zeros(1, array.dtype)
-        wanted = shapes[place]
-        strides = [one.itemsize * int(np.prod(wanted[d + 1 :])) for d in range(len(wanted))]
-        made.append(np.lib.stride_tricks.as_strided(one, wanted, strides))
-    kernels = warpsmith.fuse(program, warp_specialize=False).lower(*made).compile().kernels
+    kind = arrays.NUMPY_DTYPES["bfloat16"]
+    x, dy, weight = (np.zeros(of, kind) for of in (shape, shape, columns))
+    saved = np.zeros((2 if program is layer_norm_backward else 1, rows, 1), np.float32)
+    fused = warpsmith.fuse(program, warp_specialize=by_role)
+    kernels = fused.lower(x, dy, weight, *saved).compile().kernels
     return "".join(str(kernel.asm["cuda"]).split('extern "C"')[-1] for kernel in kernels)
 
 
@@ -56,12 +52,7 @@ def test_who_is_not_held_back() -> None:
     assert interval(given(rms_norm_backward, (8192, 5120))) == 0  # few bytes
     assert interval(given(layer_norm_backward, (8192, 8192))) == 0  # two sums a row
     assert interval(given(rms_norm_backward, (8192, 8192))) > 0
-    assert CALL not in loads(rms_norm_backward_by_role, 8192, 8192, warp_specialize=True)
-
-
-def rms_norm_backward_by_role(x: Any, weight: Any, other: Any) -> Any:
-    """One sum a row and one a column, of one matrix."""
-    return rms_norm_backward(x, x, weight, 2.0)
+    assert interval(given(rms_norm_backward, (8192, 8192), by_role=True)) == 0
 
 
 def test_the_knob_lets_them_go() -> None:

@@ -219,8 +219,7 @@ class _Turner:
         """The start of an iteration: fills of this or a later one."""
         result: list[Statement] = []
         for ring, fills in loads:
-            fill = ring.fill(fills, loop.symbol)
-            result += _later(loop, ring.slots.prefetch, fill)
+            result += _later(loop, ring.slots.prefetch, ring.fill(fills, loop.symbol))
         for copy in (ring for ring in copies if not ring.slots.prefetch):
             result += copy.fill(loop.symbol)
         for copy in (ring for ring in copies if ring.slots.prefetch):

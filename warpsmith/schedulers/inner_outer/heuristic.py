@@ -133,13 +133,16 @@ def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerO
     clusters = problem.target.runs(CLUSTERS)
     row_bytes = length_of(rows, problem) * rows.loaded
     widest = max((blocks for least, blocks in SPREAD if row_bytes >= least), default=1)
-    known = timed_shapes(rows, problem)
     for cluster in clusters:
         found = loaded_ahead(rows, residents, problem, cluster)
         if found:
+            timed = timed_shapes(rows, problem) if widest > 1 else {}
             for wider in (blocks for blocks in clusters if blocks > cluster):
-                more = loaded_ahead(rows, residents, problem, wider) if widest > 1 else []
-                found += (p for p in more if wider <= widest or shape_of(p) in known)
+                if wider <= widest:
+                    found += loaded_ahead(rows, residents, problem, wider)
+                elif any(shape.cluster == wider for shape in timed):
+                    more = loaded_ahead(rows, residents, problem, wider)
+                    found += (params for params in more if shape_of(params) in timed)
             return min(found, key=predictor(rows, problem))
         kept = _spread(rows, residents, problem, cluster)
         if kept is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 
 from warpsmith.schedulers.caching import past_l1
@@ -37,7 +37,7 @@ def predictor(rows: Rows, problem: Problem) -> Callable[[InnerOuterParams], floa
     return predict
 
 
-def timed_shapes(rows: Rows, problem: Problem) -> Container[Shape]:
+def timed_shapes(rows: Rows, problem: Problem) -> Collection[Shape]:
     """Those that were timed at such rows as a call's."""
     return learned(work_of(rows, problem), problem.target)
 
