@@ -1,11 +1,13 @@
 """Each kernel that is chosen for the sizes of the norms' tables, on the simulator with few rows.
 
-A norm's parameters do not depend on the number of rows but for few rows and few bytes, which are
-taken for many here, so these are the kernels that docs/benchmarks.md times.
+A norm's parameters depend on the number of rows only by its class and by whether bytes are many.
+Both are set here to those of the table's size, so these are the kernels that docs/benchmarks.md
+times.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -17,16 +19,21 @@ from bench.problem import Problem, outputs_of
 from warpsmith import knobs
 from warpsmith.schedulers import caching
 from warpsmith.schedulers.inner_outer import predict, rows
+from warpsmith.schedulers.problem import Target
 from warpsmith.testing import relative_error
 
 LARGEST_ERROR = {"bfloat16": 2.0**-7, "float": 2e-6}
-COLUMNS = (1024, 2048, 4096, 5120, 8192, 12288, 16384, 24576, 32768)
+FEW_ROWS = 2048
+"""Rows of a size whose bytes are few."""
+
 QUICK = {
-    *(("layer_norm", "bfloat16", columns) for columns in (1024, 8192, 16384)),
-    *(("softmax", "bfloat16", columns) for columns in (5120, 32768)),
-    ("rms_norm", "float", 24576),
-    ("layer_norm_bwd", "bfloat16", 4096),
-    ("rms_norm_bwd", "bfloat16", 8192),
+    *(("layer_norm", "bfloat16", (8192, columns)) for columns in (1024, 8192, 16384)),
+    ("softmax", "bfloat16", (8192, 5120)),
+    ("softmax", "bfloat16", (4096, 32768)),
+    ("rms_norm", "float", (8192, 24576)),
+    ("layer_norm_bwd", "bfloat16", (8192, 4096)),
+    ("rms_norm_bwd", "bfloat16", (8192, 8192)),
+    ("rms_norm_bwd", "bfloat16", (2048, 4096)),
 }
 """Those that are run by default; the others are marked slow."""
 
@@ -36,6 +43,7 @@ BACKWARD = (
     norm_backward.layer_norm_bwd,
     norm_backward.rms_norm_bwd,
     residual_backward.residual_bwd,
+    residual_backward.dropped_residual_bwd,
 )
 
 
@@ -43,20 +51,25 @@ def cases() -> list[Any]:
     found = []
     for make in (*FORWARD, *BACKWARD):
         for dtype in ("bfloat16", "float"):
-            for columns in COLUMNS:
-                problem = make(3, columns, dtype)
-                quick = (problem.name, dtype, columns) in QUICK
+            for size in norms.SIZES:
+                problem = make(3, size[1], dtype)
+                quick = (problem.name, dtype, size) in QUICK
                 marks = () if quick else pytest.mark.slow
-                found.append(pytest.param(problem, id=problem.title, marks=marks))
+                name = f"{problem.name}-{'x'.join(map(str, size))}-{dtype}"
+                found.append(pytest.param(problem, size[0], id=name, marks=marks))
     return found
 
 
-@pytest.mark.parametrize("problem", cases())
-def test_clean_and_right(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As kernels of many rows and bytes, which most sizes of the tables take."""
-    monkeypatch.setattr(caching, "STREAMING_BYTES", 0)
-    monkeypatch.setattr(predict, "ROW_CLASSES", predict.ROW_CLASSES[-1:])
-    monkeypatch.setattr(rows, "PACED_BYTES", 0)
+@pytest.mark.parametrize(("problem", "rows_timed"), cases())
+def test_clean_and_right(
+    problem: Problem, rows_timed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    each = rows_timed / Target().sm_count
+    class_ = next(count for most, count in predict.ROW_CLASSES if each <= most)
+    monkeypatch.setattr(predict, "ROW_CLASSES", ((math.inf, class_),))
+    if rows_timed != FEW_ROWS:
+        monkeypatch.setattr(caching, "STREAMING_BYTES", 0)
+        monkeypatch.setattr(rows, "PACED_BYTES", 0)
     torch.manual_seed(0)
     inputs = problem.draw("cpu")
     expected = outputs_of(problem.eager(*(x.double() for x in inputs)))

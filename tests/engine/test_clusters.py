@@ -62,6 +62,7 @@ def test_whole_clusters_are_simulated(tmp_path: Path) -> None:
         grid=(8, 1, 1),
         block=(64, 1, 1),
         shared_bytes=evaluate(shared, {}),
+        reserved_bytes=evaluate(shared, {}),
         pointers=("X", "Y"),
         maps=(),
         scalars=(),

@@ -12,7 +12,10 @@ import warpsmith  # noqa: E402
 from bench import norm_backward  # noqa: E402
 from bench.problem import outputs_of  # noqa: E402
 from warpsmith import knobs, ops  # noqa: E402
+from warpsmith.engine.executable import Executable  # noqa: E402
 from warpsmith.ir.dtypes import DataType  # noqa: E402
+from warpsmith.runtime.driver import check  # noqa: E402
+from warpsmith.runtime.launch import LoadedKernel  # noqa: E402
 from warpsmith.testing import relative_error  # noqa: E402
 
 PROBLEMS = (norm_backward.layer_norm_bwd, norm_backward.rms_norm_bwd)
@@ -197,3 +200,16 @@ def test_host_arrays():
         found = warpsmith.fuse(across_blocks)(x.numpy())
     (wanted,) = in_order(warpsmith.fuse(across_blocks), x.cuda())
     assert torch.equal(torch.as_tensor(found), wanted.cpu())
+
+
+def test_a_multiprocessor_takes_its_share_of_the_second_kernel_only():
+    problem = norm_backward.layer_norm_bwd(8192, 2048, "bfloat16")
+    inputs = problem.draw()
+    fused = warpsmith.fuse(problem.fused).lower(*inputs)
+    launch = Executable(fused.fusion).plan_for(inputs).launches[1]
+    kernel = LoadedKernel(launch.compiled.binary, launch.compiled.name, 0, early=True)
+    kernel._allow_shared_bytes(launch.reserved_bytes)
+    held = kernel._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
+    threads = launch.block[0] * launch.block[1] * launch.block[2]
+    assert check(held(kernel._function, threads, launch.shared_bytes)) > 1
+    assert check(held(kernel._function, threads, launch.reserved_bytes)) == 1

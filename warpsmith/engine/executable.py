@@ -288,7 +288,7 @@ class _Loaded:
         for name, constant in zip(launch.scalars, launch.constants, strict=True):
             values.append(scalars[name] if constant is None else constant)
         self.arguments.set(tuple(values))
-        self.kernel.launch(launch.grid, launch.block, launch.shared_bytes, stream, self.arguments)
+        self.kernel.launch(launch.grid, launch.block, launch.reserved_bytes, stream, self.arguments)
 
 
 class _OnDevice:

@@ -64,6 +64,10 @@ def _segment(
         )
     if launch.early:
         lines.append("  starts      while the kernel before it ends, and waits for it")
+    if launch.reserved_bytes > launch.shared_bytes:
+        lines.append(
+            f"  spreads     as each block asks for {launch.reserved_bytes} bytes of shared memory"
+        )
     lines.append(
         f"  resources   {compiled.n_regs} registers, {compiled.n_spills} bytes spilled, "
         f"{compiled.kernel.index_type.value} indices"

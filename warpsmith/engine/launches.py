@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.plan import PlannedSegment, agreed, index_type_for
+from warpsmith.engine.spread import reserved_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
@@ -65,6 +66,8 @@ class Launch:
         constants: values of scalar arguments, None where a user's scalar comes with each call.
         scalars: names of the scalar arguments.
         formats: a letter an argument, for an `ArgumentBuffer`.
+        shared_bytes: shared memory that a block uses.
+        reserved_bytes: what it asks for, no less: more where blocks spread (`engine/spread.py`).
         early: it starts while the launch before it, which is of the same call, still runs.
     """
 
@@ -73,6 +76,7 @@ class Launch:
     grid: Extent
     block: Extent
     shared_bytes: int
+    reserved_bytes: int
     pointers: tuple[str, ...]
     maps: tuple[TiledMap, ...]
     scalars: tuple[str, ...]
@@ -226,12 +230,16 @@ def _launch(
     constants = tuple(
         None if symbol.name in given else numbers[symbol.name] for symbol in kernel.scalars
     )
+    shared_bytes = reserved = evaluate(compiled.shared, numbers)
+    if kernel.early and kernel.launch.cluster_blocks == 1:
+        reserved = reserved_bytes(shared_bytes, _product(grid), problem.target.sm_count)
     return Launch(
         compiled=compiled,
         params=params,
         grid=(grid[0], grid[1], grid[2]),
         block=(block[0], block[1], block[2]),
-        shared_bytes=evaluate(compiled.shared, numbers),
+        shared_bytes=shared_bytes,
+        reserved_bytes=reserved,
         pointers=tuple(b.name for b in kernel.parameters if b.memory is MemoryType.global_),
         maps=tiled_maps(kernel, numbers),
         scalars=tuple(symbol.name for symbol in kernel.scalars),

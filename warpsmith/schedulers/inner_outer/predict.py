@@ -12,10 +12,10 @@ from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, length
 from warpsmith.schedulers.problem import Problem, Target
 from warpsmith.schedulers.timed import correction, ratios, timings
 
-ROW_CLASSES = ((4, 1.0), (24, 12.0), (math.inf, 62.06))
+ROW_CLASSES = ((4, 1.0), (24, 12.0), (124, 62.06), (math.inf, 248.24))
 """Rows of a multiprocessor up to which parameters are chosen for so many of them. Calls with other
-row counts take the same kernels, of which there are four: few bytes become many at one of them.
-The last are 8192 rows of an H200, as most timings have."""
+row counts take the same kernels, of which there are five: few bytes become many at one of them.
+The last two are 8192 and 32768 rows of an H200, as most timings have."""
 
 NEAR_ROWS = 8.0
 """Timings of so many times the rows, or fewer, say something of others."""

@@ -1,0 +1,88 @@
+"""Blocks of a kernel that starts early ask for so much memory that no multiprocessor takes many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from warpsmith import knobs, ops
+from warpsmith.engine.executable import Executable, _Loaded
+from warpsmith.engine.launches import Launch
+from warpsmith.engine.spread import MOST_SHARE, SM_SHARED, TAKEN, reserved_bytes
+from warpsmith.lower.capacity import SHARED_LIMIT
+
+
+def fitting(bytes_: int) -> int:
+    """Blocks of so much shared memory that a multiprocessor holds (CUDA programming guide)."""
+    return SM_SHARED // (-(-(bytes_ + TAKEN) // 128) * 128)
+
+
+@pytest.mark.parametrize("sm_count", [132, 148, 7])
+@pytest.mark.parametrize("share", range(1, MOST_SHARE + 1))
+def test_a_multiprocessor_holds_its_share_and_no_more(share: int, sm_count: int) -> None:
+    for blocks in ((share - 1) * sm_count + 1, share * sm_count):
+        asked = reserved_bytes(256, blocks, sm_count)
+        assert asked <= SHARED_LIMIT
+        assert fitting(asked) == share
+
+
+def test_what_a_block_uses_is_the_least() -> None:
+    assert reserved_bytes(200_000, 100, 132) == 200_000
+    assert reserved_bytes(100_000, 300, 132) == 100_000
+
+
+def test_more_blocks_than_that_fill_all_multiprocessors_anyway() -> None:
+    assert reserved_bytes(256, MOST_SHARE * 132 + 1, 132) == 256
+
+
+def gradients(x: Any, dy: Any, scale: Any) -> Any:
+    """Rows beside sums of columns: the second kernel adds what the blocks of the first left."""
+    normal = x * scale
+    dx = (dy - normal * ops.mean(dy * normal, [-1], keepdim=True)) * scale
+    return dx, ops.sum(dy * normal, [0])
+
+
+def launches(early: bool) -> tuple[Launch, ...]:
+    rng = np.random.default_rng(0)
+    shapes = ((264, 512), (264, 512), (264, 1))
+    inputs = [rng.standard_normal(shape).astype("f4") for shape in shapes]
+    fused = warpsmith.fuse(gradients).lower(*inputs)
+    chosen = knobs.current().replace(early_launch=early)
+    return Executable(fused.fusion).plan_for(inputs, chosen).launches
+
+
+def test_only_early_kernels_spread() -> None:
+    first, second = launches(early=True)
+    assert first.reserved_bytes == first.shared_bytes
+    assert second.early
+    assert fitting(second.shared_bytes) > 1
+    assert fitting(second.reserved_bytes) == 1
+    for launch in launches(early=False):
+        assert launch.reserved_bytes == launch.shared_bytes
+
+
+def test_the_driver_is_asked_for_what_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    class Recorder:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def launch(self, grid: Any, block: Any, shared_bytes: int, *_: object) -> None:
+            asked.append(shared_bytes)
+
+    monkeypatch.setattr("warpsmith.engine.executable.ready_to_launch", Recorder)
+    both = launches(early=True)
+    for launch in both:
+        addresses = dict.fromkeys(launch.pointers, 0) | {each.tensor: 0 for each in launch.maps}
+        _Loaded(launch, 0).start(addresses, {}, 0)
+    assert asked == [launch.reserved_bytes for launch in both]
+
+
+def test_explain_says_so() -> None:
+    x = np.zeros((264, 512), "f4")
+    scale = np.zeros((264, 1), "f4")
+    said = warpsmith.fuse(gradients).lower(x, x, scale).compile().explain()
+    assert said.count("spreads     as each block asks for 115840 bytes of shared memory") == 1
