@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.compile_probe import PROBLEMS
 from bench.measure import Setting, one_line, significant
-from bench.peers import installed
+from bench.peers import chosen, installed
 from bench.row import Row
 
 _ROOT = Path(__file__).parents[1]
@@ -34,8 +34,9 @@ def measure_compile(setting: Setting, *, quick: bool) -> list[Row]:
     times = _QUICK_TIMES if quick else _TIMES
     rows: list[Row] = []
     impls = ["warpsmith"]
-    if setting.peers == "auto" and setting.gpu != "none":
-        impls += ["torch_compile", *(["nvfuser"] if installed("nvfuser") else [])]
+    if setting.gpu != "none":
+        able = ("torch_compile", *(["nvfuser"] if installed("nvfuser") else []))
+        impls += [name for name in able if name in chosen(setting.peers)]
     for impl in impls:
         for name in PROBLEMS:
             try:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.measure import Setting, one_line, significant
-from bench.peers import installed
+from bench.peers import chosen, installed
 from bench.row import Row
 from warpsmith.testing import relative_error
 
@@ -47,15 +47,15 @@ def measure_host(setting: Setting) -> list[Row]:
 
 
 def _builders(setting: Setting) -> dict[str, _Builder]:
-    chosen: dict[str, _Builder] = {"warpsmith": _fused, "warpsmith_execute": _executed}
-    if setting.peers == "none":
-        return chosen
-    chosen["torch_add"] = _eager
-    if setting.peers == "auto":
-        chosen["torch_compile_add"] = _torch_compiled
-        if installed("nvfuser"):
-            chosen["nvfuser_execute"] = _nvfuser
-    return chosen
+    able = {"torch": ("torch_add", _eager), "torch_compile": ("torch_compile_add", _torch_compiled)}
+    if installed("nvfuser"):
+        able["nvfuser"] = ("nvfuser_execute", _nvfuser)
+    named = chosen(setting.peers)
+    return {
+        "warpsmith": _fused,
+        "warpsmith_execute": _executed,
+        **dict(entry for name, entry in able.items() if name in named),
+    }
 
 
 def _medians(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.ceilings import PREFIX, ceilings_of, multiplying_us
-from bench.peers import Peers, contenders, versions
+from bench.peers import contenders, versions
 from bench.problem import Builder, Problem, Tensors, outputs_of
 from bench.row import Row
 from warpsmith.testing import do_bench_interleaved, relative_error
@@ -36,7 +36,7 @@ class Setting:
     `warmup_ms` and `rep_ms` are for each implementation of each problem.
     """
 
-    peers: Peers = "auto"
+    peers: str = "auto"
     warmup_ms: float = 10.0
     rep_ms: float = 60.0
     gpu: str
@@ -44,7 +44,7 @@ class Setting:
     date: str
 
 
-def setting_here(peers: Peers, *, quick: bool) -> Setting:
+def setting_here(peers: str, *, quick: bool) -> Setting:
     """The setting of this machine and day."""
     return Setting(
         peers=peers,

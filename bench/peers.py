@@ -6,12 +6,13 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from importlib import metadata
-from typing import Any, Literal
+from typing import Any
 
 from bench import pace, rings, roles, strategies
 from bench.problem import Builder, Problem, Tensors
+from warpsmith.errors import ArgumentError
 
-Peers = Literal["auto", "none", "fast"]
+CHOICES = ("auto", "none", "fast")
 """All that are installed, warpsmith alone, or those that need no compile (PyTorch eager)."""
 
 OWN: dict[str, Callable[[Problem], dict[str, Builder]]] = {
@@ -43,23 +44,36 @@ def installed(name: str) -> bool:
     return importlib.util.find_spec(_MODULES[name]) is not None
 
 
-def contenders(problem: Problem, peers: Peers) -> dict[str, Builder]:
-    """Implementations of a problem by name, warpsmith first."""
+def chosen(peers: str) -> tuple[str, ...]:
+    """Names of the peers that a choice means: one of `CHOICES`, or names with commas between.
+
+    Raises ArgumentError for a name that no peer has.
+    """
+    known = ("torch", "torch_compile", *_MODULES)
+    named = {"auto": known, "none": (), "fast": known[:1]}.get(peers, tuple(peers.split(",")))
+    for name in named:
+        if name not in known:
+            raise ArgumentError(
+                f"peers={peers!r} is not known",
+                code="WS0341",
+                remedy=f"use {', '.join(CHOICES)}, or some of {','.join(known)}",
+            )
+    return named
+
+
+def contenders(problem: Problem, peers: str) -> dict[str, Builder]:
+    """Implementations of a problem by name, warpsmith first: those of a choice of peers that can do
+    it and are installed.
+    """
     if problem.suite in OWN:
         return OWN[problem.suite](problem)
-    chosen: dict[str, Builder] = {"warpsmith": _warpsmith(problem)}
-    if peers == "none":
-        return chosen
-    chosen["torch"] = _torch(problem)
-    if peers == "fast":
-        return chosen
-    chosen["torch_compile"] = _torch_compile(problem)
+    able: dict[str, Builder] = {"torch": _torch(problem), "torch_compile": _torch_compile(problem)}
     if installed("nvfuser"):
-        chosen["nvfuser"] = _nvfuser(problem)
-    for name, builder in problem.builders.items():
-        if installed(name):
-            chosen[name] = builder
-    return chosen
+        able["nvfuser"] = _nvfuser(problem)
+    able |= {name: builder for name, builder in problem.builders.items() if installed(name)}
+    named = chosen(peers)
+    taking_part = {name: builder for name, builder in able.items() if name in named}
+    return {"warpsmith": _warpsmith(problem), **taking_part}
 
 
 def versions() -> tuple[tuple[str, str], ...]:

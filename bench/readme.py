@@ -13,6 +13,9 @@ from bench.run import SUITES
 from bench.table import by_size, geomean, speedup, tables
 
 PEERS = ("warpsmith", "torch_compile", "nvfuser", "torch")
+BESIDE = "quack.json"
+"""Rows of a run of their own, beside the peer that is too large to be brought with all others."""
+
 START, END = "<!-- benchmarks: written by `python -m bench.readme` -->", "<!-- end -->"
 
 
@@ -52,7 +55,10 @@ def results(directory: Path) -> str:
     newest = rows[0]
     versions = ", ".join(f"{name} {version}" for name, version in newest.versions)
     head = f"{newest.gpu}; {versions}; {newest.date}."
-    return "\n\n".join([head, *(table.markdown() for table in tables(rows))])
+    parts = [head, *(table.markdown() for table in tables(rows))]
+    if (beside := directory / BESIDE).exists():
+        parts += ["### Beside Quack", *(table.markdown() for table in tables(read_rows(beside)))]
+    return "\n\n".join(parts)
 
 
 def replaced(text: str, content: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from bench import (
     batch_norm,
+    lengths,
     matmul,
     norm_backward,
     norms,
@@ -21,7 +22,7 @@ from bench import (
     strategies,
 )
 from bench.measure import ContextLost, Setting, measure, setting_here
-from bench.peers import Peers
+from bench.peers import CHOICES, chosen, contenders
 from bench.problem import Problem
 from bench.row import Row, write_rows
 from bench.table import tables
@@ -36,6 +37,8 @@ SUITES = (
     "norm_fwd",
     "norm_bwd",
     "softmax",
+    "odd_rows",
+    "long_rows",
     "batch_norm",
     "matmul",
     "rings",
@@ -49,13 +52,14 @@ SUITES = (
 )
 ANYWHERE = ("compile", "protocol", "sim")
 """Suites that need no GPU."""
-PEERS = ("auto", "none", "fast")
 _PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "pointwise": pointwise.problems,
     "reduction": reduction.problems,
     "norm_fwd": norms.norm_problems,
     "norm_bwd": norm_backward.problems,
     "softmax": norms.softmax_problems,
+    lengths.ODD: lengths.odd_problems,
+    lengths.LONG: lengths.long_problems,
     "batch_norm": batch_norm.problems,
     "matmul": matmul.problems,
     "rings": rings.problems,
@@ -83,7 +87,7 @@ class Choice:
 def run(
     suites: Sequence[str],
     json_path: Path | None = None,
-    peers: Peers = "auto",
+    peers: str = "auto",
     *,
     choice: Choice | None = None,
     console: Console | None = None,
@@ -96,7 +100,8 @@ def run(
     Args:
         suites: of `SUITES`.
         json_path: a file for one list of all rows, or an existing directory for `SUITE.json` each.
-        peers: of `PEERS`.
+        peers: who takes part besides warpsmith, as `bench.peers.chosen` takes it; where peers are
+            named, problems that none of them can do are left out.
         choice: what of the suites.
         console: where progress and tables go; standard output by default.
 
@@ -159,16 +164,18 @@ def _run_problems(
 ) -> None:
     from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    chosen = list(_PROBLEMS[suite](quick=choice.quick))
+    problems = list(_PROBLEMS[suite](quick=choice.quick))
     if choice.sizes:
-        chosen = [problem for problem in chosen if problem.shape in choice.sizes]
+        problems = [problem for problem in problems if problem.shape in choice.sizes]
+    if setting.peers not in CHOICES:  # somebody was named: who can do what counts
+        problems = [p for p in problems if len(contenders(p, setting.peers)) > 1]
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(suite, total=len(chosen))
-        for number, problem in enumerate(chosen):
+        task = progress.add_task(suite, total=len(problems))
+        for number, problem in enumerate(problems):
             spent = time.monotonic() - started
             if choice.limit_s is not None and spent > choice.limit_s:
-                left = len(chosen) - number
+                left = len(problems) - number
                 console.print(f"{suite}: {left} problems left out after {spent:.0f} s")
                 return
             progress.update(task, description=problem.title)
@@ -207,10 +214,7 @@ def _check(suites: Sequence[str], peers: str) -> None:
             raise ArgumentError(
                 f"there is no suite {suite!r}", code="WS0340", remedy=f"use {', '.join(SUITES)}"
             )
-    if peers not in PEERS:
-        raise ArgumentError(
-            f"peers={peers!r} is not known", code="WS0341", remedy=f"use {', '.join(PEERS)}"
-        )
+    chosen(peers)
 
 
 def _check_device(suites: Sequence[str], setting: Setting) -> None:

@@ -11,6 +11,7 @@ import warpsmith
 from bench import (
     ceilings,
     dropout,
+    lengths,
     matmul,
     norm_backward,
     norms,
@@ -84,6 +85,8 @@ def test_bytes_are_those_of_the_inputs_and_the_outputs(problem: Problem) -> None
         norms.norm_problems,
         norms.softmax_problems,
         norm_backward.problems,
+        lengths.odd_problems,
+        lengths.long_problems,
     ],
 )
 def test_problems_are_told_apart_by_name_shape_and_dtype(problems: Any) -> None:
@@ -132,6 +135,8 @@ def test_who_takes_part() -> None:
     assert list(contenders(problem, "fast")) == ["warpsmith", "torch"]
     everyone = list(contenders(problem, "auto"))
     assert everyone[:3] == ["warpsmith", "torch", "torch_compile"]
+    assert list(contenders(problem, "torch_compile")) == ["warpsmith", "torch_compile"]
+    assert list(contenders(problem, "cudnn")) == ["warpsmith"]  # which cannot do it
 
 
 def test_versions_name_what_takes_part() -> None:
@@ -148,3 +153,13 @@ def test_suite_pace_has_what_is_paced_with_and_without() -> None:
     assert ((8192, 4096), "float") in found
     assert ((8192, 5120), "bfloat16") not in found
     assert all(list(contenders(problem, "auto")) == ["warpsmith", "free"] for problem in problems)
+
+
+def test_odd_rows_have_no_whole_vectors_and_long_ones_fit_no_multiprocessor() -> None:
+    odd, long = list(lengths.odd_problems(quick=False)), list(lengths.long_problems(quick=False))
+    assert {problem.suite for problem in (*odd, *long)} == {"odd_rows", "long_rows"}
+    assert {problem.shape[-1] % 8 for problem in odd} == {1, 2, 4}
+    assert min(problem.shape[-1] * 2 for problem in long) > 233472
+    names = {problem.name for problem in norm_backward.problems(quick=True)}
+    for problems in (odd, long):
+        assert {p.name for p in problems} >= names & {"layer_norm_bwd", "rms_norm_bwd"}

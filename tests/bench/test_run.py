@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ def test_no_problem_is_begun_after_the_limit(console: Console) -> None:
     [
         (["pointwize"], "auto", ArgumentError, "no suite 'pointwize'; use pointwise, reduction"),
         (["pointwise"], "all", ArgumentError, "peers='all' is not known; use auto, none, fast"),
+        (["pointwise"], "torch,quick", ArgumentError, "peers='torch,quick' is not known; use auto"),
         (["compile", "host"], "none", DeviceError, "suite host needs a GPU"),
     ],
 )
@@ -106,6 +108,20 @@ def test_what_cannot_run_is_refused_at_once(
     monkeypatch.setattr("bench.measure.gpu_name", lambda: "none")
     with pytest.raises(error, match=text):
         run(suites, None, peers)
+
+
+def test_problems_that_no_named_peer_can_do_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, console: Console
+) -> None:
+    met: list[str] = []
+    monkeypatch.setattr(runner, "measure", lambda problem, _: met.append(problem.name) or [])
+    monkeypatch.setattr(runner, "setting_here", lambda peers, quick: replace(SETTING, peers=peers))
+    monkeypatch.setattr("bench.peers.installed", lambda name: True)
+    run(["norm_bwd"], None, "liger", choice=Choice(quick=True), console=console)
+    assert set(met) == {"layer_norm_bwd", "rms_norm_bwd"}
+    met.clear()
+    run(["norm_bwd"], None, "none", choice=Choice(quick=True), console=console)
+    assert len(set(met)) == 4
 
 
 def test_compile_is_timed_in_processes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,15 +54,19 @@ def bench(
     suites: Annotated[
         list[str],
         typer.Argument(
-            help="pointwise, reduction, norm-fwd, norm-bwd, softmax, batch-norm, matmul, rings, "
-            "pace, roles, strategies, compile, host, protocol, sim."
+            help="pointwise, reduction, norm-fwd, norm-bwd, softmax, odd-rows, long-rows, "
+            "batch-norm, matmul, rings, pace, roles, strategies, compile, host, protocol, sim."
         ),
     ],
     json: Annotated[
         Path | None, typer.Option(help="Keep the rows in this file, or in this directory.")
     ] = None,
     peers: Annotated[
-        str, typer.Option(help="auto: all that are installed; fast: PyTorch eager; none.")
+        str,
+        typer.Option(
+            help="auto: all that are installed; fast: PyTorch eager; none; or names, such as "
+            "nvfuser,quack."
+        ),
     ] = "auto",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes, shorter runs.")] = False,
     sizes: Annotated[

@@ -1,0 +1,45 @@
+"""Norms and softmaxes of rows beyond the tables' sizes: of no whole vectors, and very long ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from bench import norm_backward, norms
+from bench.pointwise import DTYPES
+from bench.problem import Problem
+
+ODD, LONG = "odd_rows", "long_rows"
+"""Suites: rows whose length is no multiple of 8, and rows longer than a multiprocessor holds."""
+
+SIZES = {
+    ODD: ((8192, 4097), (8192, 4100), (8192, 5002), (8192, 12340)),
+    LONG: ((1024, 131072), (512, 262144)),
+}
+"""Rows and columns. The odd ones are multiples of 1, 4, 2 and 4."""
+
+MAKES = (
+    norms.layer_norm,
+    norms.rms_norm,
+    norms.softmax,
+    norms.softmax_bwd,
+    norm_backward.layer_norm_bwd,
+    norm_backward.rms_norm_bwd,
+)
+
+
+def odd_problems(*, quick: bool) -> Iterator[Problem]:
+    """All problems of `odd_rows`, in the order of its tables."""
+    return _problems(ODD, quick=quick)
+
+
+def long_problems(*, quick: bool) -> Iterator[Problem]:
+    """All problems of `long_rows`, in the order of its tables."""
+    return _problems(LONG, quick=quick)
+
+
+def _problems(suite: str, *, quick: bool) -> Iterator[Problem]:
+    for dtype in DTYPES:
+        for make in MAKES:
+            for rows, columns in SIZES[suite][:1] if quick else SIZES[suite]:
+                yield replace(make(rows, columns, dtype), suite=suite)
