@@ -79,7 +79,7 @@ def across_blocks(x):
     """Sums across blocks that are needed again, with counters and partial sums: three kernels."""
     centred = x - ops.sum(x, [0], keepdim=True)
     squares = centred * centred
-    return ops.sum(squares - ops.sum(squares, [0], keepdim=True), [0])
+    return ops.sum(squares - ops.sum(squares, [0, 1], keepdim=True), [0])
 
 
 def exponential_product(x, w):

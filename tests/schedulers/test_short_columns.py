@@ -87,6 +87,12 @@ def test_partial_sums_of_a_norm(
     assert found.block_y == (32 if rows > 144 else 16 if rows > 72 else 8)
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(7, 262144), (15, 131072), (7, 131072)])
+def test_few_sums_of_many_columns_are_for_wide_blocks(rows: int, columns: int) -> None:
+    """Else each of thousands of blocks starts for a few loads."""
+    assert block(rows, columns, loads=(4, 4)).block_x == WIDEST
+
+
 @pytest.mark.parametrize("loads", [(2,), (4,), (8,), (4, 4), (2, 2, 4), (4,) * 20])
 @pytest.mark.parametrize("columns", [1, 7, 64, 999, 4096, 10000, 33792])
 def test_a_block_has_its_columns_whole(columns: int, loads: tuple[int, ...]) -> None:

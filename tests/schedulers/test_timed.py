@@ -101,3 +101,12 @@ def test_what_was_not_timed_counts_more_only_where_something_was() -> None:
     assert correction({}, other) == 1
     assert correction({timed.shape: 0.9}, timed.shape) == 0.9
     assert correction({timed.shape: 0.9}, other) == UNTIMED
+
+
+def test_what_was_not_timed_is_taken_to_be_no_faster_than_the_model_is_wrong() -> None:
+    timed = one()
+    found = {
+        replace(timed.shape, threads=32 * n): ratio for n, ratio in enumerate((1.1, 1.2, 1.9), 1)
+    }
+    other = replace(timed.shape, threads=999)
+    assert correction(found, other) == UNTIMED * 1.2

@@ -19,9 +19,13 @@ from warpsmith.schedule.transforms import merge, parallelize, set_memory_type, s
 from warpsmith.schedulers.caching import Cached
 
 
-def through_shared(loads: Iterable[Cached]) -> tuple[TensorView, ...]:
-    """Put a tile in shared memory between each input and its copy in registers."""
-    tiles = tuple(cache_after(c.memory, [c.register], op_type=LoadStoreOpType.bulk) for c in loads)
+def through_shared(loads: Iterable[Cached], *, by_threads: bool = False) -> tuple[TensorView, ...]:
+    """Put a tile in shared memory between each input and its copy in registers.
+
+    The TMA unit brings it, or `by_threads` those that use it, with `cp.async`.
+    """
+    carrier = LoadStoreOpType.cp_async if by_threads else LoadStoreOpType.bulk
+    tiles = tuple(cache_after(c.memory, [c.register], op_type=carrier) for c in loads)
     for tile in tiles:
         set_memory_type(tile, MemoryType.shared)
     return tiles

@@ -74,15 +74,18 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
         fusion.divisors |= {(Symbol(BLOCKS, low=1), params.block_y)}
     _divide_rows(first, rows, params)
     elements = params.row or params.unroll * params.block_x * params.vector
-    divide_rows(fusion, tiles, first, elements, params.cluster)
+    if not params.by_threads:
+        divide_rows(fusion, tiles, first, elements, params.cluster)
     divide_weights(fusion, kept, elements, specialize=True)
     _divide_row(fusion, first, SIDE + 1 + _several(params), rows, params)
+    if params.by_threads:
+        transform_like(first, tiles)
     for column in columns:
         _divide_columns(fusion, column, domains, rows, params)
     apart = {*map(id, columns), *map(id, tiles), *map(id, kept), *results}
     alike = [t for t in fusion.computed if id(t) not in apart and t is not first]
     transform_like(first, alike)
-    for tensor in (first, *columns):
+    for tensor in (first, *columns, *(tiles if params.by_threads else ())):
         for position, kind in enumerate(loops_of(params)):
             parallelize(tensor, position, kind)
     parallelize_like(first, selected_tensors=alike)
@@ -120,7 +123,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     for tensor in running:
         tensor.compute_at = min(tensor.compute_at, TURN)
     for tile in tiles:
-        tile.lasting = params.lasting
+        if params.by_threads and params.vector > 1:
+            parallelize(tile, -1, ParallelType.vectorize)
+        tile.lasting = params.lasting and not params.by_threads
         tile.compute_at = SIDE
         fill_ahead(
             tile,
@@ -143,7 +148,7 @@ def _tiles(
         sums = set(map(id, columns))
         weights = weights_of(fusion, tuple(c for c in caches if id(c.register) not in sums))
     return (
-        through_shared(rows) if params.ring else (),
+        through_shared(rows, by_threads=params.by_threads) if params.ring else (),
         through_shared(weights) if params.weights_in_shared else (),
     )
 

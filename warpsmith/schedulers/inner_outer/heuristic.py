@@ -66,7 +66,14 @@ smaller then, and fewer sums are left. Shapes that were timed at a row's length 
 _SIDES = tuple(1 << power for power in range(9))
 
 RING_ROW_BYTES = 1024
-"""Rows of fewer bytes are loaded by the threads: one thread asks for each of them apart."""
+"""Rows of fewer bytes are not loaded ahead: one thread asks for each of them apart."""
+
+COPY_BYTES = (8, 16)
+"""Bytes that a thread is to copy to shared memory without waiting for them (`cp.async`): copies of 4
+are slower than loads into registers."""
+
+SPARE = 0.16
+"""Share of a row that threads may have too much of, where they copy it to the ring themselves."""
 
 MOST_ELEMENTS = 64
 """Elements of a row in one thread: all loops over them are unrolled."""
@@ -113,6 +120,23 @@ def _no_tiles(rows: Rows, problem: Problem, cluster: int) -> str:
     return unfit_for_tiles(rows, problem, least, cluster)
 
 
+def _vector_of_copies(rows: Rows, problem: Problem) -> int:
+    """Adjacent elements that threads can copy to shared memory at a time; 0 where they are not to."""
+    least = 16 if problem.rings == "prefer" else RING_ROW_BYTES
+    loads = [cached for cached in rows.full if cached.load]
+    sizes = [cached.memory.dtype.size for cached in loads]
+    short = length_of(rows, problem) * min(sizes, default=0) < least
+    if problem.rings == "never" or rows.run.start or short:
+        return 0
+    vector = rows.run.vector(problem)
+    while vector > 1:
+        vectorized = rows.run.vectorized(problem, vector)
+        if all(cached.name in vectorized for cached in loads):
+            break
+        vector //= 2
+    return vector if all(vector * size in COPY_BYTES for size in sizes) else 0
+
+
 def _slots(rows: Rows, length: int, at_once: int, blocks: int, sums: int) -> tuple[int, ...]:
     """Slots that a block's ring may have, for its part of so many rows; none if not even two."""
     slot = at_once * length * rows.loaded
@@ -154,21 +178,52 @@ def loaded_ahead(
     rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int
 ) -> list[InnerOuterParams]:
     """The ways in which so many blocks have a row that is loaded ahead; none where they cannot, or
-    where rows are not to be.
+    where rows are not to be. The TMA unit brings rows that are exactly threads' vectors, if it can;
+    else the threads copy them.
     """
     vector = rows.run.vector(problem)
     length, rest = divmod(length_of(rows, problem), cluster)
-    if rest or length % vector or _no_tiles(rows, problem, cluster):
+    if rest:
         return []
+    if length % vector == 0 and not _no_tiles(rows, problem, cluster):
+        exact = list(_covering(length, vector, 0))
+        if exact:
+            return _in_ring(rows, residents, problem, cluster, vector, exact, by_threads=False)
+    vector = _vector_of_copies(rows, problem)
+    if not vector or length % vector:
+        return []
+    spare = list(_covering(length, vector, SPARE))
+    return _in_ring(rows, residents, problem, cluster, vector, spare, by_threads=True)
+
+
+def _covering(length: int, vector: int, spare: float) -> Iterator[tuple[int, int]]:
+    """(threads of a row, accesses of each) that cover it and at most that share more."""
+    for block_x, unroll in _shapes(-(-length // vector)):
+        elements = unroll * vector
+        if block_x * elements <= length * (1 + spare) and elements <= MOST_ELEMENTS:
+            yield block_x, unroll
+
+
+def _in_ring(
+    rows: Rows,
+    residents: tuple[Choice, ...],
+    problem: Problem,
+    cluster: int,
+    vector: int,
+    shapes: list[tuple[int, int]],
+    *,
+    by_threads: bool,
+) -> list[InnerOuterParams]:
+    """The ways to load rows ahead with these shapes whose registers and slots fit. Threads that copy
+    rows themselves have one at a time: with two, LayerNorm took 40 % longer.
+    """
+    length = length_of(rows, problem) // cluster
     vectorized = rows.run.vectorized(problem, vector)
-    shapes = [
-        (block_x, unroll)
-        for block_x, unroll in _shapes(length // vector)
-        if block_x * unroll * vector == length and unroll * vector <= MOST_ELEMENTS
-    ]
+    most_kept = 1 if by_threads else MOST_KEPT
     for choice in residents:
         found: list[InnerOuterParams] = []
-        for (block_x, unroll), side, kept in product(shapes, _SIDES, range(1, MOST_KEPT + 1)):
+        for (block_x, unroll), side, kept in product(shapes, _SIDES, range(1, most_kept + 1)):
+            covered = block_x * unroll * vector
             threads = block_x * side
             if threads > (SIDE_THREADS if side > 1 else MOST_BLOCK_THREADS) or threads % 128:
                 continue
@@ -177,7 +232,7 @@ def loaded_ahead(
             for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
                 if row.registers > registers_of(blocks * threads):
                     break
-                sums = _shared_sums(rows, length, side)
+                sums = _shared_sums(rows, covered, side)
                 found += (
                     InnerOuterParams(
                         vector=vector,
@@ -185,15 +240,16 @@ def loaded_ahead(
                         block_x=block_x,
                         block_y=side,
                         blocks_per_sm=blocks,
-                        whole=True,
+                        whole=covered == length,
                         late=choice.late,
                         again=choice.again,
                         vectorized=vectorized,
                         ring=slots,
                         kept_unroll=kept,
                         cluster=cluster,
+                        by_threads=by_threads,
                     )
-                    for slots in _slots(rows, length, side * kept, blocks, sums)
+                    for slots in _slots(rows, covered, side * kept, blocks, sums)
                 )
         if found:  # what comes later loads or computes again
             return found

@@ -63,6 +63,7 @@ class InnerOuterParams:
         lasting: what loads of rows bring into the L2 is the last to go.
         interval: nanoseconds for each turn, whose loads do not begin before its time, so that no
             block runs ahead of the others; 0 where slots alone say when.
+        by_threads: threads load rows into the ring by `cp.async`, not the TMA unit.
     """
 
     vector: int
@@ -84,6 +85,7 @@ class InnerOuterParams:
     row: int = 0
     lasting: bool = False
     interval: int = 0
+    by_threads: bool = False
 
     @property
     def apart(self) -> bool:
@@ -183,7 +185,8 @@ def interval_of(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
     """
     row = length_of(rows, problem) * (rows.loaded + rows.stored)
     bytes_per_us = PACE * problem.target.memory_bytes_per_us
-    free = not params.ring or params.warp_specialize or rows.averaged > MOST_PACED_SUMS
+    by_slots = params.ring and not (params.warp_specialize or params.by_threads)
+    free = not by_slots or rows.averaged > MOST_PACED_SUMS
     few = row_count(rows, problem) * row < PACED_BYTES * len(rows.full)
     if free or few or not (problem.pace and bytes_per_us):
         return 0

@@ -28,6 +28,9 @@ is likely to have still. More than that keeps all of them loading, in any order.
 SECTOR, REQUEST = 32, 64
 """Bytes that memory is read by, and of a row that a multiprocessor gets from L2 in one cycle."""
 
+START = 50
+"""Cycles that a block takes besides, where it is not the only one of its multiprocessor."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortBlock:
@@ -59,14 +62,14 @@ def short_block(
     widest = min(WIDEST, MOST_THREADS // block_y)
     if vectors > widest * sms and rows * columns * sum(loads) > MOST_BYTES:
         return None
-    block_x = _lanes(vectors, vector * max(loads), sms, widest)
+    block_x = _lanes(rows, vectors, vector * max(loads), sms, widest)
     block_y = max(block_y, 32 // block_x)
     unroll = -(-length // block_y)
     return ShortBlock(vector=vector, block_x=block_x, block_y=block_y, unroll=unroll)
 
 
-def _lanes(vectors: int, bytes_: int, sms: int, widest: int) -> int:
-    """Threads along the columns for which the busiest multiprocessor loads least of each row.
+def _lanes(rows: int, vectors: int, bytes_: int, sms: int, widest: int) -> int:
+    """Threads along the columns for which the busiest multiprocessor takes least.
 
     A block loads whole sectors, and is not faster for less than one request a row. Among equals,
     multiprocessors have as few blocks as may be, and as many have one as can.
@@ -75,7 +78,8 @@ def _lanes(vectors: int, bytes_: int, sms: int, widest: int) -> int:
     lanes = [x for x in (1, 2, 4, 8, 16, 32) if x <= most]
     whole = [x for x in lanes if x * bytes_ >= SECTOR] or lanes[-1:]
     turns = {x: -(-vectors // (x * sms)) for x in whole}
-    return min(whole, key=lambda x: (turns[x] * max(REQUEST, x * bytes_), turns[x], x))
+    cycles = {x: turns[x] * (rows * max(REQUEST, x * bytes_) / REQUEST + START) for x in whole}
+    return min(whole, key=lambda x: (cycles[x], turns[x], x))
 
 
 def _power_of_two_above(value: int) -> int:
