@@ -23,7 +23,7 @@ from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import walk
 
 PROGRAMS = (rms_norm_backward, layer_norm_backward)
-COPIED = ((4100, "bfloat16"), (12340, "bfloat16"), (5002, "float32"), (6172, "float32"))
+COPIED = ((4100, "bfloat16"), (12340, "bfloat16"), (5002, "float32"), (7180, "float32"))
 """Rows of 8 and of 16 bytes a thread, of no multiple of 16 bytes or of no whole warps' vectors."""
 
 
@@ -75,7 +75,7 @@ def test_rows_with_room_between_them(columns: int, padding: int) -> None:
     ],
 )
 def test_who_does_not(columns: int, dtype: str) -> None:
-    """Copies of four bytes and less are slower than loads; the TMA unit is faster; rows are short."""
+    """Copies of four bytes are slower than loads, the TMA unit is faster, and rows are short."""
     inputs = Case((3, columns), dtype).inputs(rms_norm_backward)
     assert copies(rms_norm_backward, inputs) == 0
 

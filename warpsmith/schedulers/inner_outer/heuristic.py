@@ -69,8 +69,8 @@ RING_ROW_BYTES = 1024
 """Rows of fewer bytes are not loaded ahead: one thread asks for each of them apart."""
 
 COPY_BYTES = (8, 16)
-"""Bytes that a thread is to copy to shared memory without waiting for them (`cp.async`): copies of 4
-are slower than loads into registers."""
+"""Bytes that a thread is to copy to shared memory without waiting (`cp.async`): copies of 4 are
+slower than loads into registers."""
 
 SPARE = 0.16
 """Share of a row that threads may have too much of, where they copy it to the ring themselves."""
@@ -121,7 +121,7 @@ def _no_tiles(rows: Rows, problem: Problem, cluster: int) -> str:
 
 
 def _vector_of_copies(rows: Rows, problem: Problem) -> int:
-    """Adjacent elements that threads can copy to shared memory at a time; 0 where they are not to."""
+    """Adjacent elements that a thread copies to shared memory at a time; 0 where it is not to."""
     least = 16 if problem.rings == "prefer" else RING_ROW_BYTES
     loads = [cached for cached in rows.full if cached.load]
     sizes = [cached.memory.dtype.size for cached in loads]
@@ -214,8 +214,8 @@ def _in_ring(
     *,
     by_threads: bool,
 ) -> list[InnerOuterParams]:
-    """The ways to load rows ahead with these shapes whose registers and slots fit. Threads that copy
-    rows themselves have one at a time: with two, LayerNorm took 40 % longer.
+    """The ways to load rows ahead with these shapes whose registers and slots fit. Threads that
+    copy rows themselves have one at a time: with two, LayerNorm took 40 % longer.
     """
     length = length_of(rows, problem) // cluster
     vectorized = rows.run.vectorized(problem, vector)
