@@ -23,8 +23,8 @@ from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import walk
 
 PROGRAMS = (rms_norm_backward, layer_norm_backward)
-COPIED = ((4100, "bfloat16"), (12340, "bfloat16"), (5002, "float32"), (7180, "float32"))
-"""Rows of 8 and of 16 bytes a thread, of no multiple of 16 bytes or of no whole warps' vectors."""
+COPIED = ((4100, "bfloat16"), (12340, "bfloat16"), (5002, "float32"), (7182, "float32"))
+"""Rows of 8 bytes a thread, of no multiple of 16."""
 
 
 def compiled(program: Any, inputs: tuple[Any, ...]) -> Any:
@@ -70,12 +70,15 @@ def test_rows_with_room_between_them(columns: int, padding: int) -> None:
         (4097, "bfloat16"),
         (5002, "bfloat16"),
         (4097, "float32"),
+        (12340, "float32"),
         (4096, "bfloat16"),
         (260, "bfloat16"),
     ],
 )
 def test_who_does_not(columns: int, dtype: str) -> None:
-    """Copies of four bytes are slower than loads, the TMA unit is faster, and rows are short."""
+    """Copies of four bytes are slower than loads, the TMA unit is faster, and rows are short; what
+    it could bring but for the threads' vectors is left to roles.
+    """
     inputs = Case((3, columns), dtype).inputs(rms_norm_backward)
     assert copies(rms_norm_backward, inputs) == 0
 

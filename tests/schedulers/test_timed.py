@@ -15,6 +15,7 @@ from warpsmith.schedulers.timed import (
     UNTIMED,
     Timing,
     correction,
+    nearest,
     ratios,
     timings,
 )
@@ -101,6 +102,18 @@ def test_what_was_not_timed_counts_more_only_where_something_was() -> None:
     assert correction({}, other) == 1
     assert correction({timed.shape: 0.9}, timed.shape) == 0.9
     assert correction({timed.shape: 0.9}, other) == UNTIMED
+
+
+def test_timings_of_the_nearest_number_of_rows() -> None:
+    timed = one()
+    others = [
+        replace(timed, work=replace(timed.work, rows=timed.work.rows * n)) for n in (1, 4, 32)
+    ]
+    for asked, found in ((1, 0), (3, 1), (10, 1), (20, 2)):
+        work = replace(timed.work, rows=timed.work.rows * asked)
+        assert nearest(others, (work,)) == (others[found],)
+    far = replace(timed.work, rows=timed.work.rows * 300)
+    assert nearest(others, (far,), near_rows=8.0) == ()
 
 
 def test_what_was_not_timed_is_taken_to_be_no_faster_than_the_model_is_wrong() -> None:

@@ -75,23 +75,28 @@ def ratios(
     *,
     near_rows: float = math.inf,
 ) -> Mapping[ShapeT, float]:
-    """What was measured over what is predicted, for each shape that was timed at one of the works,
-    or at one with another number of rows: that which comes nearest, `near_rows` times as many or
-    fewer.
+    """What was measured over what is predicted, for each shape of the `nearest` timings."""
+    return {
+        timing.shape: timing.us / predicted(timing.work, timing.shape)
+        for timing in nearest(timed, works, near_rows=near_rows)
+    }
+
+
+def nearest(
+    timed: Iterable[Timing[WorkT, ShapeT]], works: Sequence[WorkT], *, near_rows: float = math.inf
+) -> tuple[Timing[WorkT, ShapeT], ...]:
+    """Those of one of the works, or of one with another number of rows: that which comes nearest,
+    `near_rows` times as many or fewer.
     """
     alike = [timing for timing in timed if any(_alike(timing.work, work) for work in works)]
 
     def distance(rows: int) -> float:
         return abs(math.log(rows / max(1, works[0].rows)))
 
-    nearest = min({timing.work.rows for timing in alike}, key=distance, default=None)
-    if nearest is None or distance(nearest) > math.log(near_rows):
-        return {}
-    return {
-        timing.shape: timing.us / predicted(timing.work, timing.shape)
-        for timing in alike
-        if timing.work.rows == nearest
-    }
+    near = min({timing.work.rows for timing in alike}, key=distance, default=None)
+    if near is None or distance(near) > math.log(near_rows):
+        return ()
+    return tuple(timing for timing in alike if timing.work.rows == near)
 
 
 def correction(found: Mapping[ShapeT, float], shape: ShapeT) -> float:

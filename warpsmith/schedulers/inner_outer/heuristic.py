@@ -178,22 +178,18 @@ def loaded_ahead(
     rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int
 ) -> list[InnerOuterParams]:
     """The ways in which so many blocks have a row that is loaded ahead; none where they cannot, or
-    where rows are not to be. The TMA unit brings rows that are exactly threads' vectors, if it can;
-    else the threads copy them.
+    where rows are not to be. The TMA unit brings rows that are exactly the threads' vectors. What
+    it cannot bring, the threads copy.
     """
     vector = rows.run.vector(problem)
     length, rest = divmod(length_of(rows, problem), cluster)
-    if rest:
+    by_threads = bool(_no_tiles(rows, problem, cluster))
+    if by_threads:
+        vector = _vector_of_copies(rows, problem)
+    if rest or not vector or length % vector:
         return []
-    if length % vector == 0 and not _no_tiles(rows, problem, cluster):
-        exact = list(_covering(length, vector, 0))
-        if exact:
-            return _in_ring(rows, residents, problem, cluster, vector, exact, by_threads=False)
-    vector = _vector_of_copies(rows, problem)
-    if not vector or length % vector:
-        return []
-    spare = list(_covering(length, vector, SPARE))
-    return _in_ring(rows, residents, problem, cluster, vector, spare, by_threads=True)
+    shapes = list(_covering(length, vector, SPARE if by_threads else 0))
+    return _in_ring(rows, residents, problem, cluster, vector, shapes, by_threads=by_threads)
 
 
 def _covering(length: int, vector: int, spare: float) -> Iterator[tuple[int, int]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from warpsmith.schedulers.caching import past_l1
 from warpsmith.schedulers.inner_outer.model import Shape, Work, predicted_us
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, length_of, row_count
 from warpsmith.schedulers.problem import Problem, Target
-from warpsmith.schedulers.timed import correction, ratios, timings
+from warpsmith.schedulers.timed import Timing, correction, nearest, ratios, timings
 
 ROW_CLASSES = ((4, 1.0), (24, 12.0), (124, 62.06), (math.inf, 248.24))
 """Rows of a multiprocessor up to which parameters are chosen for so many of them. Calls with other
@@ -25,10 +26,12 @@ _WORKS_KEPT = 64
 
 def predictor(rows: Rows, problem: Problem) -> Callable[[InnerOuterParams], float]:
     """From parameters to microseconds of both kernels, with as many rows as the class of the call's
-    count has.
+    count has; where shapes were timed with about so many, with as many as these had, so that
+    what was measured to be faster is taken for it.
     """
     work, target = work_of(rows, problem), problem.target
     found = learned(work, target)
+    work = next((replace(work, rows=timing.work.rows) for timing in timed_near(work)), work)
 
     def predict(params: InnerOuterParams) -> float:
         shape = shape_of(params)
@@ -45,12 +48,13 @@ def timed_shapes(rows: Rows, problem: Problem) -> Collection[Shape]:
 @lru_cache(maxsize=_WORKS_KEPT)
 def learned(work: Work, target: Target) -> Mapping[Shape, float]:
     """What was measured over what is predicted, for shapes that were timed at such work."""
-    return ratios(
-        timings(__package__, Work, Shape, work.length),
-        (work,),
-        lambda work, shape: predicted_us(work, shape, target),
-        near_rows=NEAR_ROWS,
-    )
+    return ratios(timed_near(work), (work,), lambda work, shape: predicted_us(work, shape, target))
+
+
+@lru_cache(maxsize=_WORKS_KEPT)
+def timed_near(work: Work) -> tuple[Timing[Work, Shape], ...]:
+    """Timings of such work with about so many rows."""
+    return nearest(timings(__package__, Work, Shape, work.length), (work,), near_rows=NEAR_ROWS)
 
 
 def work_of(rows: Rows, problem: Problem) -> Work:
