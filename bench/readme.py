@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench import lengths
 from bench.peers import OWN
 from bench.row import Row, read_rows
 from bench.run import SUITES
@@ -26,8 +27,9 @@ def measured(directory: Path) -> list[Row]:
 
 
 def readme_table(directory: Path) -> str:
-    """Markdown: each problem's share of the ceiling over all sizes and types, by implementation."""
-    rows = [row for row in measured(directory) if row.pct_ceiling and row.suite not in OWN]
+    """Markdown: each problem's share of the ceiling over the usual sizes of both types."""
+    apart = {*OWN, *lengths.SIZES}
+    rows = [row for row in measured(directory) if row.pct_ceiling and row.suite not in apart]
     lines = [
         f"| problem | sizes | {' | '.join(PEERS)} | x best peer |",
         "|---|---|" + "---|" * (len(PEERS) + 1),

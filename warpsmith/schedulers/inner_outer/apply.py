@@ -47,7 +47,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     one turn it does what rows that stay in registers ask for (`normalization/apply.py`). Sums of
     columns have the same loops and reduce K: over the turns in registers that live outside that
     loop, then across block_y. With a ring, the TMA unit brings whole rows to shared memory,
-    `[K grid_x, K serial, K serial, K serial | R bulk]`, some turns ahead.
+    `[K grid_x, K serial, K serial, K serial | R bulk]`, some turns ahead; or each thread copies
+    there what it will read, in the loops of every tensor.
 
     Specialized, a role asks for them, and block_y are groups of warps that take turns: each has a
     slot at a time. Their sums are joined in the end, or each leaves a row of them.
