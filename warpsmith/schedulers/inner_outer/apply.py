@@ -75,18 +75,16 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
         fusion.divisors |= {(Symbol(BLOCKS, low=1), params.block_y)}
     _divide_rows(first, rows, params)
     elements = params.row or params.unroll * params.block_x * params.vector
-    if not params.by_threads:
-        divide_rows(fusion, tiles, first, elements, params.cluster)
+    brought = () if params.by_threads else tiles
+    divide_rows(fusion, brought, first, elements, params.cluster)
     divide_weights(fusion, kept, elements, specialize=True)
     _divide_row(fusion, first, SIDE + 1 + _several(params), rows, params)
-    if params.by_threads:
-        transform_like(first, tiles)
     for column in columns:
         _divide_columns(fusion, column, domains, rows, params)
-    apart = {*map(id, columns), *map(id, tiles), *map(id, kept), *results}
+    apart = {*map(id, columns), *map(id, brought), *map(id, kept), *results}
     alike = [t for t in fusion.computed if id(t) not in apart and t is not first]
     transform_like(first, alike)
-    for tensor in (first, *columns, *(tiles if params.by_threads else ())):
+    for tensor in (first, *columns):
         for position, kind in enumerate(loops_of(params)):
             parallelize(tensor, position, kind)
     parallelize_like(first, selected_tensors=alike)

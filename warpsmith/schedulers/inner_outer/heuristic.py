@@ -116,16 +116,19 @@ def _no_tiles(rows: Rows, problem: Problem, cluster: int) -> str:
     """Why the TMA unit is not to bring rows; empty where it is."""
     if problem.rings == "never":
         return "the knob `rings` says never"
-    least = 16 if problem.rings == "prefer" else RING_ROW_BYTES
-    return unfit_for_tiles(rows, problem, least, cluster)
+    return unfit_for_tiles(rows, problem, _least_bytes(problem), cluster)
+
+
+def _least_bytes(problem: Problem) -> int:
+    """Of a row that is loaded ahead."""
+    return 16 if problem.rings == "prefer" else RING_ROW_BYTES
 
 
 def _vector_of_copies(rows: Rows, problem: Problem) -> int:
     """Adjacent elements that a thread copies to shared memory at a time; 0 where it is not to."""
-    least = 16 if problem.rings == "prefer" else RING_ROW_BYTES
     loads = [cached for cached in rows.full if cached.load]
     sizes = [cached.memory.dtype.size for cached in loads]
-    short = length_of(rows, problem) * min(sizes, default=0) < least
+    short = length_of(rows, problem) * min(sizes, default=0) < _least_bytes(problem)
     if problem.rings == "never" or rows.run.start or short:
         return 0
     vector = rows.run.vector(problem)
