@@ -70,7 +70,8 @@ def test_the_nearest_number_of_rows_counts() -> None:
 
     def found(rows: int, near_rows: float = 1e9) -> dict[Shape, float]:
         work = replace(few.work, rows=rows)
-        return dict(ratios(timed, (work,), lambda work, shape: 2.0, near_rows=near_rows))
+        near = nearest(timed, (work,), near_rows=near_rows)
+        return dict(ratios(near, lambda work, shape: 2.0))
 
     assert found(200) == {shapes[0]: 3.5}
     assert found(5000) == {shapes[0]: 4.5, shapes[1]: 4.0}
@@ -83,9 +84,9 @@ def test_the_nearest_number_of_rows_counts() -> None:
 def test_other_work_is_not_alike(field: str) -> None:
     timed = one()
     other = replace(timed.work, **{field: getattr(timed.work, field) + 1})
-    assert ratios([timed], (other,), lambda work, shape: 2.0) == {}
+    assert nearest([timed], (other,)) == ()
     other = replace(timed.work, lasting=not timed.work.lasting)
-    assert ratios([timed], (other,), lambda work, shape: 2.0) == {}
+    assert nearest([timed], (other,)) == ()
 
 
 def test_about_as_many_operations_are_alike() -> None:
@@ -93,7 +94,7 @@ def test_about_as_many_operations_are_alike() -> None:
     more, fewer = int(100 * NEAR_OPERATIONS), int(100 / NEAR_OPERATIONS)
     for operations, alike in ((more, True), (fewer, True), (more + 2, False), (fewer - 2, False)):
         work = replace(timed.work, operations=operations)
-        assert bool(ratios([timed], (work,), lambda work, shape: 2.0)) is alike
+        assert bool(nearest([timed], (work,))) is alike
 
 
 def test_what_was_not_timed_counts_more_only_where_something_was() -> None:

@@ -69,17 +69,10 @@ def timings(
 
 
 def ratios(
-    timed: Iterable[Timing[WorkT, ShapeT]],
-    works: Sequence[WorkT],
-    predicted: Callable[[WorkT, ShapeT], float],
-    *,
-    near_rows: float = math.inf,
+    timed: Iterable[Timing[WorkT, ShapeT]], predicted: Callable[[WorkT, ShapeT], float]
 ) -> Mapping[ShapeT, float]:
-    """What was measured over what is predicted, for each shape of the `nearest` timings."""
-    return {
-        timing.shape: timing.us / predicted(timing.work, timing.shape)
-        for timing in nearest(timed, works, near_rows=near_rows)
-    }
+    """What was measured over what is predicted, for each shape that was timed."""
+    return {t.shape: t.us / predicted(t.work, t.shape) for t in timed}
 
 
 def nearest(

@@ -48,7 +48,7 @@ def timed_shapes(rows: Rows, problem: Problem) -> Collection[Shape]:
 @lru_cache(maxsize=_WORKS_KEPT)
 def learned(work: Work, target: Target) -> Mapping[Shape, float]:
     """What was measured over what is predicted, for shapes that were timed at such work."""
-    return ratios(timed_near(work), (work,), lambda work, shape: predicted_us(work, shape, target))
+    return ratios(timed_near(work), lambda work, shape: predicted_us(work, shape, target))
 
 
 @lru_cache(maxsize=_WORKS_KEPT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from warpsmith.ir.fusion import Fusion
@@ -14,11 +15,12 @@ from warpsmith.schedulers.normalization.model import Shape, Work, least_by_role,
 from warpsmith.schedulers.normalization.resident import Choice, full_size
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, length_of
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.timed import UNTIMED, correction, ratios, timings
+from warpsmith.schedulers.timed import UNTIMED, Timing, correction, nearest, ratios, timings
 
 ROWS_PER_SM = 62
 """For which shapes are chosen: calls take the same kernel for any number of rows, unless it makes
-few bytes many."""
+few bytes many. Where shapes were timed, it is for as many rows as these had, so that what was
+measured to be faster is taken for it."""
 
 _WORKS_KEPT = 64
 
@@ -39,7 +41,7 @@ class Predictor:
         self._sm_count = problem.target.sm_count
         self._length = length_of(fusion, problem)
         cuts, lasting = max(stages(fusion).values(), default=0), not past_l1(caches, problem)
-        self._work = {
+        work = {
             (choice.late, choice.again): Work(
                 rows=ROWS_PER_SM * self._sm_count,
                 length=self._length,
@@ -52,7 +54,10 @@ class Predictor:
             )
             for choice in residents
         }
-        self._learned = learned(tuple(self._work.values()), self._sm_count)
+        near = timed_near(tuple(work.values()))
+        count = near[0].work.rows if near else ROWS_PER_SM * self._sm_count
+        self._work = {way: replace(each, rows=count) for way, each in work.items()}
+        self._learned = learned(tuple(work.values()), self._sm_count)
 
     def waves(self, params: InnerPersistentParams) -> float:
         """Microseconds of blocks that have a row each, or a part of one."""
@@ -94,8 +99,10 @@ class Predictor:
 @lru_cache(maxsize=_WORKS_KEPT)
 def learned(works: tuple[Work, ...], sm_count: int) -> Mapping[Shape, float]:
     """What was measured over what is predicted, for shapes that were timed at such works."""
-    return ratios(
-        timings(__package__, Work, Shape, works[0].length),
-        works,
-        lambda work, shape: predicted_us(work, shape, sm_count),
-    )
+    return ratios(timed_near(works), lambda work, shape: predicted_us(work, shape, sm_count))
+
+
+@lru_cache(maxsize=_WORKS_KEPT)
+def timed_near(works: tuple[Work, ...]) -> tuple[Timing[Work, Shape], ...]:
+    """Timings of such works, of the number of rows that comes nearest to theirs."""
+    return nearest(timings(__package__, Work, Shape, works[0].length), works)
