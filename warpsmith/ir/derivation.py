@@ -101,6 +101,8 @@ class Derivation:
         radix = self._domains.extent(inner)
         if group == whole:
             return integers.add(integers.mul(self.index(outer), radix), self.index(inner))
+        if isinstance(transform, Split) and self._domains.extent(outer) == integers.ONE:
+            return integers.ZERO if group == outer else self.index(whole)
         if group == outer:
             return integers.floordiv(self.index(whole), radix)
         return integers.mod(self.index(whole), radix)
