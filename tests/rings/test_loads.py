@@ -472,3 +472,32 @@ def test_weights_are_loaded_once_under_one_barrier(carrier: LoadStoreOpType, sta
     assert calls.count("ws_barrier_arrive_expect") == 1
     assert calls.count("ws_barrier_wait") == 1
     assert any(re.search(r"arrive_expect\(ring1_full, 512, elected_lane\);", line) for line in once)
+
+
+# --- tiles that begin between multiples of sixteen bytes, in whole chunks -------------------------
+
+
+def in_chunks(columns: int, tile: int, dtype: DataType = DataType.Float) -> FusionDefinition:
+    fd = loading(Tiling((1, tile)), BULK, stages=2, shape=[-1, columns], dtype=dtype)
+    (loaded,) = (t for t in fd.fusion.tensors if t.copied_by is BULK)
+    loaded.load_chunks()
+    return fd
+
+
+@pytest.mark.parametrize(("columns", "tile"), [(39, 39), (39, 13), (38, 38), rarely(39, 20)])
+def test_chunks_are_brought_where_all_of_the_tensor_has_whole_ones(columns: int, tile: int) -> None:
+    fd = in_chunks(columns, tile)
+    assert not kernel_of(fd).left_to_threads
+    doubled(fd, random_array((20, columns)))
+
+
+@pytest.mark.parametrize("dtype", [DataType.Half, rarely(DataType.Bool)])
+def test_chunks_of_short_elements(dtype: DataType) -> None:
+    doubled(in_chunks(39, 39, dtype), random_array((16, 39), dtype))
+
+
+def test_threads_load_where_the_last_chunk_would_end_behind_the_tensor() -> None:
+    """The same call signature but for the number of rows, and an address that begins no chunk."""
+    fd = in_chunks(39, 39)
+    doubled(fd, random_array((21, 39)))
+    doubled(fd, random_array((20 * 39 + 1,))[1:].reshape(20, 39))

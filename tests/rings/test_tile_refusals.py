@@ -62,6 +62,16 @@ def stepping(carrier: LoadStoreOpType, rows: int, parts: int) -> FusionDefinitio
     return fd
 
 
+def in_chunks(
+    tiling: Tiling, carrier: LoadStoreOpType = BULK, stages: int = 2, **options: object
+) -> FusionDefinition:
+    """A tile that is to come in whole chunks."""
+    fd = loading(tiling, carrier, stages=stages, **options)  # type: ignore[arg-type]
+    (tile,) = (t for t in fd.fusion.tensors if t.copied_by is carrier)
+    tile.load_chunks()
+    return fd
+
+
 def not_to_shared(carrier: LoadStoreOpType) -> FusionDefinition:
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1], True)
@@ -270,6 +280,30 @@ REFUSED: list[tuple[str, Callable[[], FusionDefinition], str, str]] = [
         lambda: stepping(BULK, 64, 16),
         "T2 is copied by bulk, and its tile [16] is not contiguous in memory",
         "bind one loop to tma, or copy by LoadStoreOpType.tma",
+    ),
+    *(
+        (
+            "WS0298",
+            lambda carrier=carrier, stages=stages: in_chunks(  # type: ignore[misc]
+                Tiling((1, 24)), carrier, stages
+            ),
+            "T2 is to be loaded in whole chunks of 16 bytes: only loads by bulk into a circular "
+            "buffer can",
+            "leave `chunks` out",
+        )
+        for carrier, stages in ((TMA, 2), (BULK, 0))
+    ),
+    (
+        "WS0298",
+        lambda: in_chunks(Tiling((1, 24)), contiguity=[False, True]),
+        "T2 is to be loaded in whole chunks of 16 bytes: T0 is not contiguous",
+        "leave `chunks` out",
+    ),
+    (
+        "WS0298",
+        lambda: in_chunks(Tiling((1, 24)), inline=1, shape=[8, 48]),
+        "its slots hold several tiles, of which each would begin elsewhere",
+        "leave `chunks` out",
     ),
     *(
         (

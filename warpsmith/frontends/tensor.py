@@ -120,6 +120,10 @@ class Tensor(Operators, TensorView):
         """Permute 16-byte chunks in shared memory as TMA does: rows of 32, 64, 128 bytes; 0: no."""
         transforms.set_swizzle(self, row_bytes)
 
+    def load_chunks(self, chunks: bool = True) -> None:
+        """Bring all 16-byte chunks that a tile of a `bulk` load lies in: it may begin anywhere."""
+        carriers.load_chunks(self, chunks)
+
     def circular_buffer(
         self,
         stages: int,

@@ -34,6 +34,8 @@ class TensorView:
             cores leave the tensor; None for all other tensors. `allocation` then are the axes of
             one thread's part.
         padding: elements added to the fastest row of that layout.
+        chunks: its copy by `bulk` brings all of the 16-byte chunks that a tile lies in, where tiles
+            neither begin nor end at multiples of 16 bytes.
         lasting: what its load brings into the L2 is the last to go.
         streaming: its load leaves no copy in L1.
         copied_by: what carries the copy that defines it.
@@ -48,6 +50,7 @@ class TensorView:
     __slots__ = (
         "allocation",
         "buffering",
+        "chunks",
         "compute_at",
         "contiguity",
         "copied_by",
@@ -94,6 +97,7 @@ class TensorView:
         self.contiguity = (True,) * rank if contiguity is None else contiguity
         self.memory = MemoryType.local
         self.padding = 0
+        self.chunks = False
         self.lasting = False
         self.streaming = False
         self.copied_by = LoadStoreOpType.set

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.domains import IterDomain, MemoryType
+from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Operation, Reduction, Value, Welford
+from warpsmith.ir.exprs import Matmul, Operation, Reduction, Value, Welford, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Apply, Expr
@@ -21,7 +21,7 @@ from warpsmith.kernel.rings import Slots
 from warpsmith.kernel.tiles import TileNeeds
 from warpsmith.lower.access import Access, layout_of, size_of
 from warpsmith.lower.independence import independent_axes
-from warpsmith.lower.rings import Rings
+from warpsmith.lower.rings import CHUNK_BYTES, Rings
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.threads import Threads
 
@@ -157,7 +157,26 @@ class Places:
         access.check_same_threads(tensor, self.unused[id(tensor)], passes=passes)
         if not access.reads_own(tensor, self.unused[id(tensor)]):
             self.made.exchanged.add(tensor.name)
-        return access.allocated(tensor, self.layouts[id(tensor)])
+        index = access.allocated(tensor, self.layouts[id(tensor)])
+        return integers.add(index, self.head(access, tensor))
+
+    def head(self, access: Access, tensor: TensorView) -> Expr:
+        """Elements of its slot that lie before the tile of a tensor which the loops of `access`
+        reach: 0, unless its copy brings whole chunks.
+        """
+        if not self.rings.has_head(tensor):
+            return integers.ZERO
+        operation = tensor.definition
+        assert operation is not None
+        begins = [
+            integers.ZERO
+            if axis.parallel is ParallelType.tma or self.extent(axis) == integers.ONE
+            else access.axis(axis)
+            for axis in tensor.loop
+        ]
+        start = self.access(operation, begins)
+        (source,) = tensor_inputs(operation)
+        return integers.mod(start.of_input(source), CHUNK_BYTES // tensor.dtype.size)
 
     def swizzled(self, tensor: TensorView, index: Expr) -> Expr:
         """Where an index of the tensor's row-major slot lies once its chunks are permuted.

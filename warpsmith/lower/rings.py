@@ -16,6 +16,9 @@ from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.rings import Slots
 from warpsmith.lower.roles import Roles
 
+CHUNK_BYTES = 16
+"""What the TMA unit moves: addresses and sizes of its copies are multiples of so many bytes."""
+
 
 class Rings:
     """The tensors of a fusion that are filled, or drained, as a ring's slots.
@@ -84,10 +87,19 @@ class Rings:
         """Bytes that addresses of the tensor's tiles are multiples of; 16 lets TMA copy them."""
         return self._granules.get(tensor.name, 16)
 
+    def has_head(self, tensor: TensorView) -> bool:
+        """Whether a slot has elements before its tile: those with which a chunk in memory begins.
+
+        Threads copy none of them.
+        """
+        return tensor.chunks and self.granule(tensor) >= CHUNK_BYTES
+
     def slots(self, tensor: TensorView, elements: int) -> Slots:
         """The slots of a tensor of which one holds so many elements."""
         step = max(1, _alignment(tensor, self.is_drained(tensor)) // tensor.dtype.size)
         options = tensor.buffering
+        if self.has_head(tensor):
+            elements += CHUNK_BYTES // tensor.dtype.size - 1
         return Slots(
             stages=options.stages if options else 1,
             prefetch=options.prefetch if options else 0,

@@ -17,6 +17,7 @@ from warpsmith.kernel.tiles import TileDim, TileNeeds
 from warpsmith.lower.boxes import MAX_RANK, Box, length, without
 from warpsmith.lower.places import Places, constant_of
 from warpsmith.lower.predicates import Predicates
+from warpsmith.lower.rings import CHUNK_BYTES
 
 MAX_BOX = 256
 MAX_STEP = 8
@@ -24,7 +25,7 @@ MAX_STEP = 8
 takes may lie (CUDA driver API)."""
 
 TENSOR_START = 128
-BULK_START = 16
+BULK_START = CHUNK_BYTES
 """Bytes that a copy's place in shared memory is a multiple of, with a tensor map and without (PTX
 ISA, "cp.async.bulk")."""
 
@@ -78,7 +79,55 @@ class TileCopies:
             lasting=output.lasting,
             stores=stores,
         )
+        if output.chunks:
+            self._check_chunks(copy, output, memory)
+        if self._places.rings.has_head(output):
+            return [self._in_chunks(copy, output, memory, self._places.head(start, output))]
         return [self._feasible(copy, output, memory)]
+
+    def _check_chunks(self, copy: TileCopy, output: TensorView, memory: TensorView) -> None:
+        """Refuse to bring chunks of what is no run of memory, or to where others are to lie."""
+        reason = ""
+        if copy.how is not LoadStoreOpType.bulk or copy.stores or output.buffering is None:
+            reason = "only loads by bulk into a circular buffer can"
+        elif False in memory.contiguity:
+            reason = f"{memory.name} is not contiguous"
+        elif any(a.parallel is not ParallelType.tma for a in self._places.layouts[id(output)]):
+            reason = "its slots hold several tiles, of which each would begin elsewhere"
+        if reason:
+            raise ScheduleError(
+                f"{output.name} is to be loaded in whole chunks of {CHUNK_BYTES} bytes: {reason}",
+                code="WS0298",
+                remedy="leave `chunks` out, or let one copy by bulk fill a slot from a contiguous "
+                "input",
+            )
+
+    def _in_chunks(
+        self, copy: TileCopy, output: TensorView, memory: TensorView, head: Expr
+    ) -> TileCopy:
+        """The copy of all chunks that the tile lies in.
+
+        The last one of a tensor's ends where the tensor does: its size is a multiple of a chunk's.
+        """
+        size = memory.dtype.size
+        chunk = CHUNK_BYTES // size
+        total = integers.mul(*(dim.size for dim in copy.dims))
+        row = integers.mul(copy.dims[-1].size, size)
+        needed = (integers.mul(total, size),)
+        self._places.made.needs[output.name] = TileNeeds(output.name, memory.name, needed, row)
+        whole = integers.ceildiv(integers.add(head, copy.inside), chunk)
+        return replace(
+            copy,
+            dims=(
+                TileDim(
+                    box=self._places.slots(output).elements,
+                    first=integers.sub(copy.start, head),
+                    size=total,
+                    stride=integers.ONE,
+                ),
+            ),
+            inside=integers.mul(whole, chunk),
+        )
 
     def _walking(self, output: TensorView, depth: int) -> list[Expr]:
         """Indices of the loops that walk the tile: 0 of those with one iteration, or symbols."""
