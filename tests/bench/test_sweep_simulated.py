@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import warpsmith
-from bench import dropout, norm_backward, norms, residual_backward
+from bench import dropout, lengths, norm_backward, norms, residual_backward
 from bench.problem import Problem, outputs_of
 from warpsmith import knobs
 from warpsmith.schedulers import caching
@@ -26,6 +26,9 @@ LARGEST_ERROR = {"bfloat16": 2.0**-7, "float": 2e-6}
 FEW_ROWS = 2048
 """Rows of a size whose bytes are few."""
 
+ODD_ROWS = 8
+"""Rows simulated of lengths of no multiple of 8: all of them together are one, as in the tables."""
+
 QUICK = {
     *(("layer_norm", "bfloat16", (8192, columns)) for columns in (1024, 8192, 16384)),
     ("softmax", "bfloat16", (8192, 5120)),
@@ -34,6 +37,8 @@ QUICK = {
     ("layer_norm_bwd", "bfloat16", (8192, 4096)),
     ("rms_norm_bwd", "bfloat16", (8192, 8192)),
     ("rms_norm_bwd", "bfloat16", (2048, 4096)),
+    ("layer_norm", "bfloat16", (8192, 5002)),
+    ("rms_norm_bwd", "bfloat16", (8192, 4097)),
 }
 """Those that are run by default; the others are marked slow."""
 
@@ -51,8 +56,9 @@ def cases() -> list[Any]:
     found = []
     for make in (*FORWARD, *BACKWARD):
         for dtype in ("bfloat16", "float"):
-            for size in norms.SIZES:
-                problem = make(3, size[1], dtype)
+            odd = lengths.SIZES[lengths.ODD] if make in lengths.MAKES else ()
+            for size in (*norms.SIZES, *odd):
+                problem = make(ODD_ROWS if size in odd else 3, size[1], dtype)
                 quick = (problem.name, dtype, size) in QUICK
                 marks = () if quick else pytest.mark.slow
                 name = f"{problem.name}-{'x'.join(map(str, size))}-{dtype}"
@@ -87,3 +93,14 @@ def test_dropout_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = dropout.dropped_residual(3, 8192, "bfloat16")
     inputs = problem.draw("cpu")
     assert warpsmith.fuse(problem.fused).lower(*inputs).compile().verify().verdict == "clean"
+
+
+def test_forward_shapes_are_taken_by_the_times_at_the_rows_they_were_timed_with() -> None:
+    """RMSNorm of 4096 floats was timed with 2048 rows where little is moved. For many more rows the
+    model has 128 threads before 352, which were faster.
+    """
+    problem = norms.rms_norm(2048, 4096, "float")
+    inputs = tuple(torch.empty(shape) for shape in problem.shapes)
+    text = warpsmith.fuse(problem.fused).lower(*inputs).compile().explain()
+    assert "unroll=3, kept_unroll=1, cluster=1, block_x=352" in text
+    assert "predicted   waves 20.5 µs" in text

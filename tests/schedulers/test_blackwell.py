@@ -26,13 +26,14 @@ def blackwell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 @pytest.mark.usefixtures("blackwell")
+@pytest.mark.parametrize("shape", [(7, 1024), (8, 1027)])
 @pytest.mark.parametrize("roles", [True, False])
 @pytest.mark.parametrize(
     "program",
     [rms_norm_backward, pytest.param(layer_norm_backward, marks=pytest.mark.slow)],
 )
-def test_norms_backward(program: Any, roles: bool) -> None:
-    case = Case((7, 1024), "bfloat16")
+def test_norms_backward(program: Any, roles: bool, shape: tuple[int, int]) -> None:
+    case = Case(shape, "bfloat16")
     fused = warpsmith.fuse(program, warp_specialize=roles)
     inputs = case.inputs(program)
     kernel = fused.lower(*inputs).compile().kernels[0]

@@ -13,7 +13,7 @@ import pytest
 
 import warpsmith
 from tests.schedulers.test_specialized_norms import softmax
-from warpsmith.schedulers.normalization.heuristic import ASKED_BYTES, narrow_loss
+from warpsmith.schedulers.normalization.narrow import ASKED_BYTES, narrow_loss
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 
 DATA = Path(__file__).parents[2] / "docs" / "lessons" / "data" / "narrow-rows.json"

@@ -17,6 +17,10 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.problem import Problem, widest_vector
 
+SPARE_BYTES = 32
+"""More in a slot than a tile has, where it comes in whole chunks: one of them begins before it, and
+one ends behind it."""
+
 
 @dataclass(frozen=True, slots=True)
 class InnerRun:
@@ -138,10 +142,33 @@ def unfit_for_copies(
         least: bytes of a copy, at least.
     """
     for cached in loads:
-        memory = cached.memory
-        if False in memory.contiguity or not problem.aligned(memory, 16 // memory.dtype.size):
-            return f"{memory.name} is not contiguous, or not aligned to 16 bytes"
-        size = length * memory.dtype.size
+        size = length * cached.memory.dtype.size
+        if not _is_run(cached, problem):
+            return f"{cached.memory.name} is not contiguous, or not aligned to 16 bytes"
         if size % 16 or size < least:
             return f"rows of {size} bytes are too short, or no multiple of 16"
     return ""
+
+
+def unfit_for_chunks(
+    loads: Iterable[Cached], length: int, problem: Problem, least: int = 16
+) -> str:
+    """Why the TMA unit cannot bring the 16-byte chunks that rows of inputs lie in, those of a row
+    in one copy, either; empty where it can. The arguments are those of `unfit_for_copies`.
+    """
+    for cached in loads:
+        memory = cached.memory
+        size = length * memory.dtype.size
+        elements = integers.mul(*(axis.extent for axis in memory.shape_axes))
+        total = problem.size(elements) * memory.dtype.size
+        if not _is_run(cached, problem):
+            return f"{memory.name} is not contiguous, or not aligned to 16 bytes"
+        if total % 16 or size < least:
+            return f"rows of {size} bytes are too short, or all of them no multiple of 16"
+    return ""
+
+
+def _is_run(cached: Cached, problem: Problem) -> bool:
+    """Whether an input's elements follow one another in memory, from a multiple of 16 bytes on."""
+    memory = cached.memory
+    return False not in memory.contiguity and problem.aligned(memory, 16 // memory.dtype.size)

@@ -47,8 +47,8 @@ running sums as well, in the same measurements."""
 MOST_BLOCKS_PER_SM = 2
 GROUPS = range(1, 9)
 FEW_GROUPS = (1, 2, 3, 4)
-ONE_SUM = 4
-"""Bytes of a running sum."""
+ONE_SUM = REGISTER_BYTES = 4
+"""Bytes of a running sum, and of a register."""
 
 MOST_KEPT = 2
 """Rows of a group in one turn: one reduction serves both."""
@@ -70,6 +70,8 @@ class Streamed:
         residents: the ways to keep a row, where blocks go round rows.
         widened: inputs of full size of which compilers keep wide values, where a thread has many.
         weights_fit: what all rows share is a row each, which one copy brings to shared memory.
+        spare: bytes of a slot beside a row's, where rows come in whole chunks of 16 bytes; no slot
+            holds two rows then.
     """
 
     length: int
@@ -79,10 +81,16 @@ class Streamed:
     residents: tuple[Choice, ...]
     widened: int = 1
     weights_fit: bool = True
+    spare: int = 0
 
     @property
     def vectors(self) -> int:
         return self.length // self.vector
+
+    @property
+    def slot(self) -> int:
+        """Bytes of a slot with one row of each input."""
+        return self.length * self.loaded + self.spare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +119,8 @@ def refusal(rows: Streamed) -> str:
         return "its rows are empty"
     if shape_of(rows) is not None:
         return ""
-    if 2 * rows.length * rows.loaded + SHARED_FIXED > SHARED_PER_SM:
-        return f"two slots of {rows.length * rows.loaded} bytes do not fit in shared memory"
+    if 2 * rows.slot + SHARED_FIXED > SHARED_PER_SM:
+        return f"two slots of {rows.slot} bytes do not fit in shared memory"
     return f"rows of {rows.length} elements and their sums would spill"
 
 
@@ -138,6 +146,7 @@ def fastest(
 
     `rings_bytes` are what a multiprocessor's slots may hold.
     """
+    most_kept = 1 if rows.spare else most_kept
     found = list(_unhurried(rows, range(1, most_kept + 1), rings_bytes))
     return min(found, key=time) if found else shape_of(rows)
 
@@ -154,7 +163,7 @@ def _unhurried(rows: Streamed, kept: Iterable[int], rings_bytes: Sequence[int]) 
         joined = rows.summed > 0 and groups > 1
         if each > 1 and joined and rows.summed > ONE_SUM:
             continue  # ptxas keeps both rows through the joining, and spills
-        slots = blocks_per_sm * each * rows.length * rows.loaded
+        slots = blocks_per_sm * each * rows.slot
         wanted = {max(2, -(-ring_bytes // slots)) for ring_bytes in rings_bytes}
         for form in _forms(rows, unroll, each):
             if form.registers > room or (form.reread and each > 1):
@@ -175,7 +184,7 @@ def _unhurried(rows: Streamed, kept: Iterable[int], rings_bytes: Sequence[int]) 
 def _merit(rows: Streamed, shape: Shape, form: _Form) -> tuple[float, ...]:
     groups = shape.groups * shape.blocks_per_sm
     enough = SUMMING_WARPS if rows.summed else ENOUGH_WARPS
-    held = shape.stages * shape.blocks_per_sm * rows.length * rows.loaded
+    held = shape.stages * shape.blocks_per_sm * rows.slot
     working = rows.length / (shape.block_x * shape.unroll * rows.vector)
     return (
         min(enough, groups * shape.block_x // 32) * min(RING_BYTES, held) * working,
@@ -196,7 +205,7 @@ def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
         exact = block_x * unroll * rows.vector == rows.length
         room = registers_left(groups * block_x, each) - (0 if exact else PREDICATE_REGISTERS)
         for form, joined in product(_forms(rows, unroll, 1), joins):
-            wanted = 1 + -(-RING_BYTES // (each * rows.length * rows.loaded))
+            wanted = 1 + -(-RING_BYTES // (each * rows.slot))
             stages = _stages(rows, 1, groups, each, form, joined=joined, wanted=wanted)
             if stages > 1 and form.registers <= room:
                 yield form, form.shape(unroll, block_x, groups, each, stages, joined=joined)
@@ -283,6 +292,8 @@ def _forms(rows: Streamed, unroll: int, kept: int) -> Iterator[_Form]:
         needed = (
             -(-elements * (max(0, held) + rows.summed) // 4) + 2 * rows.vector + FIXED_REGISTERS
         )
+        if rows.spare and (first.costly or first.kept) and rows.loaded < REGISTER_BYTES:
+            needed += elements // min(2, rows.vector)  # widened ones, beside what was loaded
         if not reread:
             needed += rows.widened * max(0, kept * elements - NARROW_ELEMENTS)
         yield _Form(order, reread, shared, first.again, needed, weights if shared else 0)
@@ -295,7 +306,7 @@ def _stages(
 
     Each holds `kept` rows. Sums are joined in shared memory.
     """
-    slot = kept * rows.length * rows.loaded
+    slot = kept * rows.slot
     sums = rows.summed * groups if joined else 0
     room = SHARED_PER_SM // blocks - SHARED_FIXED - rows.length * (form.kept + sums)
     return min(-(-min(MOST_STAGES, wanted) // groups), room // slot // groups) * groups

@@ -19,15 +19,19 @@ from warpsmith.schedule.transforms import merge, parallelize, set_memory_type, s
 from warpsmith.schedulers.caching import Cached
 
 
-def through_shared(loads: Iterable[Cached], *, by_threads: bool = False) -> tuple[TensorView, ...]:
+def through_shared(
+    loads: Iterable[Cached], *, by_threads: bool = False, chunks: bool = False
+) -> tuple[TensorView, ...]:
     """Put a tile in shared memory between each input and its copy in registers.
 
-    The TMA unit brings it, or `by_threads` those that use it, with `cp.async`.
+    The TMA unit brings it, in whole `chunks` if they are asked for; or `by_threads` those that use
+    it, with `cp.async`.
     """
     carrier = LoadStoreOpType.cp_async if by_threads else LoadStoreOpType.bulk
     tiles = tuple(cache_after(c.memory, [c.register], op_type=carrier) for c in loads)
     for tile in tiles:
         set_memory_type(tile, MemoryType.shared)
+        tile.chunks = chunks
     return tiles
 
 

@@ -147,7 +147,9 @@ def _tiles(
         sums = set(map(id, columns))
         weights = weights_of(fusion, tuple(c for c in caches if id(c.register) not in sums))
     return (
-        through_shared(rows, by_threads=params.by_threads) if params.ring else (),
+        through_shared(rows, by_threads=params.by_threads, chunks=params.chunks)
+        if params.ring
+        else (),
         through_shared(weights) if params.weights_in_shared else (),
     )
 

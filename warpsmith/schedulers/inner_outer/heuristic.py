@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import product
 
 from warpsmith.schedulers.inner_outer.predict import predictor, shape_of, timed_shapes
 from warpsmith.schedulers.inner_outer.rows import (
     InnerOuterParams,
     Rows,
+    fit_for_chunks,
     length_of,
+    spare_bytes,
     unfit_for_tiles,
 )
 from warpsmith.schedulers.multiprocessor import (
@@ -72,11 +75,19 @@ COPY_BYTES = (8, 16)
 """Bytes that a thread is to copy to shared memory without waiting (`cp.async`): copies of 4 are
 slower than loads into registers."""
 
-SPARE = 0.16
-"""Share of a row that threads may have too much of, where they copy it to the ring themselves."""
+SPARE = 0.25
+"""Share of a row that threads may have too much of, where none have exactly a row."""
 
 MOST_ELEMENTS = 64
 """Elements of a row in one thread: all loops over them are unrolled."""
+
+
+class Way(Enum):
+    """How rows come to a ring: by the TMA unit, exactly or in whole chunks, or by threads."""
+
+    WHOLE = auto()
+    CHUNKS = auto()
+    BY_THREADS = auto()
 
 
 def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
@@ -107,9 +118,7 @@ def no_ring(rows: Rows, params: InnerOuterParams, problem: Problem) -> str:
     if params.ring:
         return ""
     reason = _no_tiles(rows, problem, params.cluster)
-    if reason or params.whole:
-        return reason or "two slots do not fit in shared memory"
-    return "rows are not exactly the threads' vectors"
+    return reason or "two slots do not fit in shared memory, or threads have no registers for rows"
 
 
 def _no_tiles(rows: Rows, problem: Problem, cluster: int) -> str:
@@ -140,9 +149,8 @@ def _vector_of_copies(rows: Rows, problem: Problem) -> int:
     return vector if all(vector * size in COPY_BYTES for size in sizes) else 0
 
 
-def _slots(rows: Rows, length: int, at_once: int, blocks: int, sums: int) -> tuple[int, ...]:
-    """Slots that a block's ring may have, for its part of so many rows; none if not even two."""
-    slot = at_once * length * rows.loaded
+def _slots(slot: int, blocks: int, sums: int) -> tuple[int, ...]:
+    """Slots of so many bytes that a block's ring may have; none if not even two."""
     room = (SHARED_PER_SM // blocks - SHARED_FIXED - sums) // slot
     wanted = {max(2, round(size / (blocks * slot))) for size in RINGS_BYTES}
     return tuple(sorted({min(slots, room) for slots in wanted})) if room >= 2 else ()
@@ -155,7 +163,7 @@ def _shared_sums(rows: Rows, elements: int, block_y: int) -> int:
 
 def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
     """A row in as few blocks as can keep it, loaded ahead if it can be; a long row in more blocks
-    where that is predicted to take less time.
+    where that is predicted to take less time, and straight to registers where that was timed.
     """
     clusters = problem.target.runs(CLUSTERS)
     row_bytes = length_of(rows, problem) * rows.loaded
@@ -163,7 +171,10 @@ def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerO
     for cluster in clusters:
         found = loaded_ahead(rows, residents, problem, cluster)
         if found:
-            timed = timed_shapes(rows, problem) if widest > 1 else {}
+            timed = timed_shapes(rows, problem)
+            if any(shape.slots == 0 for shape in timed):
+                alone = _spread(rows, residents, problem, cluster)
+                found += [alone] if alone is not None and shape_of(alone) in timed else []
             for wider in (blocks for blocks in clusters if blocks > cluster):
                 if wider <= widest:
                     found += loaded_ahead(rows, residents, problem, wider)
@@ -181,18 +192,27 @@ def loaded_ahead(
     rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int
 ) -> list[InnerOuterParams]:
     """The ways in which so many blocks have a row that is loaded ahead; none where they cannot, or
-    where rows are not to be. The TMA unit brings rows that are exactly the threads' vectors. What
-    it cannot bring, the threads copy.
+    where rows are not to be. Where threads have not exactly a row, some have less of it.
     """
-    vector = rows.run.vector(problem)
     length, rest = divmod(length_of(rows, problem), cluster)
-    by_threads = bool(_no_tiles(rows, problem, cluster))
-    if by_threads:
-        vector = _vector_of_copies(rows, problem)
-    if rest or not vector or length % vector:
-        return []
-    shapes = list(_covering(length, vector, SPARE if by_threads else 0))
-    return _in_ring(rows, residents, problem, cluster, vector, shapes, by_threads=by_threads)
+    found: list[InnerOuterParams] = []
+    for way in _ways(rows, problem, cluster):
+        by_threads = way is Way.BY_THREADS
+        vector = _vector_of_copies(rows, problem) if by_threads else rows.run.vector(problem)
+        if not rest and vector and length % vector == 0:
+            exact = list(_covering(length, vector, 0)) if way is Way.WHOLE else []
+            shapes = exact or list(_covering(length, vector, SPARE))
+            found += _in_ring(rows, residents, problem, cluster, vector, shapes, way)
+    return found
+
+
+def _ways(rows: Rows, problem: Problem, cluster: int) -> tuple[Way, ...]:
+    """By the TMA unit, where it can bring rows as they are; else those that are left."""
+    if not _no_tiles(rows, problem, cluster):
+        return (Way.WHOLE,)
+    allowed = cluster == 1 and problem.rings != "never"
+    chunks = allowed and fit_for_chunks(rows, problem, _least_bytes(problem))
+    return (Way.CHUNKS, Way.BY_THREADS) if chunks else (Way.BY_THREADS,)
 
 
 def _covering(length: int, vector: int, spare: float) -> Iterator[tuple[int, int]]:
@@ -210,18 +230,20 @@ def _in_ring(
     cluster: int,
     vector: int,
     shapes: list[tuple[int, int]],
-    *,
-    by_threads: bool,
+    way: Way,
 ) -> list[InnerOuterParams]:
     """The ways to load rows ahead with these shapes whose registers and slots fit. Threads that
-    copy rows themselves have one at a time: with two, LayerNorm took 40 % longer.
+    copy rows themselves have one at a time: with two, LayerNorm took 40 % longer. Rows in chunks
+    begin anywhere in their slot, which has one.
     """
     length = length_of(rows, problem) // cluster
     vectorized = rows.run.vectorized(problem, vector)
-    most_kept = 1 if by_threads else MOST_KEPT
+    most_kept = MOST_KEPT if way is Way.WHOLE else 1
+    spare = spare_bytes(rows) if way is Way.CHUNKS else 0
     for choice in residents:
         found: list[InnerOuterParams] = []
-        for (block_x, unroll), side, kept in product(shapes, _SIDES, range(1, most_kept + 1)):
+        sides = (1,) if way is Way.CHUNKS else _SIDES
+        for (block_x, unroll), side, kept in product(shapes, sides, range(1, most_kept + 1)):
             covered = block_x * unroll * vector
             threads = block_x * side
             if threads > (SIDE_THREADS if side > 1 else MOST_BLOCK_THREADS) or threads % 128:
@@ -232,6 +254,7 @@ def _in_ring(
                 if row.registers > registers_of(blocks * threads):
                     break
                 sums = _shared_sums(rows, covered, side)
+                slot = rows.loaded * (covered if way is Way.BY_THREADS else length) + spare
                 found += (
                     InnerOuterParams(
                         vector=vector,
@@ -246,9 +269,11 @@ def _in_ring(
                         ring=slots,
                         kept_unroll=kept,
                         cluster=cluster,
-                        by_threads=by_threads,
+                        row=0 if way is Way.BY_THREADS or covered == length else length,
+                        by_threads=way is Way.BY_THREADS,
+                        chunks=way is Way.CHUNKS,
                     )
-                    for slots in _slots(rows, covered, side * kept, blocks, sums)
+                    for slots in _slots(slot * side * kept, blocks, sums)
                 )
         if found:  # what comes later loads or computes again
             return found

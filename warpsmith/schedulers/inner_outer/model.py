@@ -98,6 +98,7 @@ class Shape:
         role: a role loads them, and rows side by side are groups that take turns.
         apart: each of these leaves sums of its own.
         reread: rows are read from their slot again for each stage.
+        chunks: the TMA unit brings whole chunks that rows lie in.
     """
 
     threads: int
@@ -110,6 +111,7 @@ class Shape:
     role: bool = False
     apart: bool = False
     reread: bool = False
+    chunks: bool = False
 
 
 def predicted_us(work: Work, shape: Shape, target: Target) -> float:

@@ -18,6 +18,14 @@ ROW_CLASSES = ((4, 1.0), (24, 12.0), (124, 62.06), (math.inf, 248.24))
 row counts take the same kernels, of which there are five: few bytes become many at one of them.
 The last two are 8192 and 32768 rows of an H200, as most timings have."""
 
+CHUNKS_LOSS = {2: 0.18, 4: 0.08, 8: 0.1}
+ROLE_LOSS = 0.06
+COPIED_LOSS, COPIED_PAIRS_LOSS = 0.03, 0.3
+"""More of the time where rows come in whole chunks, by the bytes of a thread's accesses, and more
+yet if a role loads them; and where threads copy them to the ring, in general and two elements at a
+time for several sums of a row: medians of rows of 1025 to 16381 elements
+(docs/lessons/data/norm-chunks.json)."""
+
 NEAR_ROWS = 8.0
 """Timings of so many times the rows, or fewer, say something of others."""
 
@@ -35,9 +43,21 @@ def predictor(rows: Rows, problem: Problem) -> Callable[[InnerOuterParams], floa
 
     def predict(params: InnerOuterParams) -> float:
         shape = shape_of(params)
-        return predicted_us(work, shape, target) * correction(found, shape)
+        loss = 0.0 if shape in found else _loss(rows, params)
+        return predicted_us(work, shape, target) * correction(found, shape) * (1 + loss)
 
     return predict
+
+
+def _loss(rows: Rows, params: InnerOuterParams) -> float:
+    """Of the time of both kernels, what narrow accesses add that the model knows nothing of."""
+    if params.by_threads:
+        return COPIED_PAIRS_LOSS if params.vector == 2 and rows.averaged > 1 else COPIED_LOSS
+    if not params.chunks:
+        return 0.0
+    narrowest = min(cached.memory.dtype.size for cached in rows.full)
+    role = ROLE_LOSS if params.warp_specialize else 0.0
+    return CHUNKS_LOSS.get(max(2, params.vector * narrowest), 0.0) + role
 
 
 def timed_shapes(rows: Rows, problem: Problem) -> Collection[Shape]:
@@ -87,4 +107,5 @@ def shape_of(params: InnerOuterParams) -> Shape:
         role=params.warp_specialize,
         apart=params.apart,
         reread=params.reread,
+        chunks=params.chunks,
     )

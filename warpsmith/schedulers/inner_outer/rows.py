@@ -14,9 +14,11 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_outer.columns import partial_sums
 from warpsmith.schedulers.layout import (
+    SPARE_BYTES,
     InnerRun,
     find_inner_run,
     is_one_row,
+    unfit_for_chunks,
     unfit_for_copies,
 )
 from warpsmith.schedulers.problem import Problem
@@ -64,6 +66,8 @@ class InnerOuterParams:
         interval: nanoseconds for each turn, whose loads do not begin before its time, so that no
             block runs ahead of the others; 0 where slots alone say when.
         by_threads: threads load rows into the ring by `cp.async`, not the TMA unit.
+        chunks: rows neither begin nor end at multiples of 16 bytes, and the TMA unit brings all of
+            the 16-byte chunks that a row lies in.
     """
 
     vector: int
@@ -86,6 +90,7 @@ class InnerOuterParams:
     lasting: bool = False
     interval: int = 0
     by_threads: bool = False
+    chunks: bool = False
 
     @property
     def apart(self) -> bool:
@@ -166,6 +171,22 @@ def unfit_for_tiles(rows: Rows, problem: Problem, least: int = 16, blocks: int =
         return "rows lie in several pieces"
     loads = [cached for cached in rows.full if cached.load]
     return unfit_for_copies(loads, length_of(rows, problem) // blocks, problem, least)
+
+
+def fit_for_chunks(rows: Rows, problem: Problem, least: int = 16) -> bool:
+    """Whether the TMA unit can bring rows in whole chunks of 16 bytes, and not without the rest."""
+    loads = [cached for cached in rows.full if cached.load]
+    length = length_of(rows, problem)
+    return (
+        not rows.run.start
+        and bool(unfit_for_copies(loads, length, problem))
+        and not unfit_for_chunks(loads, length, problem, least)
+    )
+
+
+def spare_bytes(rows: Rows) -> int:
+    """Of a slot with a row of each input, beside these, where rows come in whole chunks."""
+    return SPARE_BYTES * sum(cached.load for cached in rows.full)
 
 
 def row_count(rows: Rows, problem: Problem) -> int:

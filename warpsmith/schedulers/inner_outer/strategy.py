@@ -9,10 +9,11 @@ from dataclasses import replace
 
 from warpsmith.schedulers.caching import past_l1
 from warpsmith.schedulers.inner_outer import heuristic, specialized
-from warpsmith.schedulers.inner_outer.predict import predictor
+from warpsmith.schedulers.inner_outer.predict import predictor, shape_of, timed_shapes
 from warpsmith.schedulers.inner_outer.rows import (
     InnerOuterParams,
     Rows,
+    fit_for_chunks,
     interval_of,
     unfit_for_tiles,
 )
@@ -45,11 +46,12 @@ def candidates(
     """The best of each strategy that the caller allows and the call permits, waves first.
 
     Nobody having chosen, no role loads rows that waves are not to load ahead: short ones, and what
-    the knob `rings` says. Where waves cannot load others ahead, and a role can, there are no waves:
-    of threads that load for themselves the model knows nothing.
+    the knob `rings` says. Where waves cannot load others ahead, and a role can, there are no waves,
+    unless they were timed: of threads that load for themselves the model knows nothing.
     """
     asked, least = problem.warp_specialize, heuristic.RING_ROW_BYTES
-    short = problem.rings == "never" or bool(unfit_for_tiles(rows, problem, least))
+    unfit = unfit_for_tiles(rows, problem, least) and not fit_for_chunks(rows, problem, least)
+    short = problem.rings == "never" or bool(unfit)
     fit = not heuristic.misfit(rows, residents, problem)
     roles = None
     if asked is True or (asked == "auto" and not (fit and short)):
@@ -58,7 +60,7 @@ def candidates(
         waves = heuristic.choose(rows, residents, problem)
         if roles is None:
             return (waves,)
-        if waves.ring:
+        if waves.ring or shape_of(waves) in timed_shapes(rows, problem):
             return waves, roles
     return (roles,)
 

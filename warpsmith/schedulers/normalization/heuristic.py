@@ -17,6 +17,7 @@ from warpsmith.schedulers.multiprocessor import (
     SHARED_PER_SM,
     blocks_of_registers,
 )
+from warpsmith.schedulers.normalization.narrow import LINE_BYTES, is_narrow
 from warpsmith.schedulers.normalization.predict import Predictor
 from warpsmith.schedulers.normalization.resident import Choice, full_size, weights_of
 from warpsmith.schedulers.normalization.rows import (
@@ -32,9 +33,6 @@ BLOCK_THREADS = 128
 
 SHORT_VECTORS = 128
 """Rows of up to this many vectors may be reduced by the lanes of one warp, without barriers."""
-
-LINE_BYTES = 128
-"""Bytes next to each other that the lanes of a short row read at once, where it has so many."""
 
 BYTES_IN_FLIGHT = 64
 """Bytes that a thread of a short row loads before it uses the first, and one that has narrow
@@ -82,25 +80,6 @@ PLACE_REGISTERS, SINGLE_REGISTERS = 1.5, 2
 
 CLUSTER_BYTES = 49152
 """Of a row, from which on clusters may be better than one block."""
-
-VECTOR_BYTES = 16
-"""Of an access, from which on loads saturate memory with few of them on their way."""
-
-ASKED_BYTES = 66560
-"""Of rows that a multiprocessor best asks for at once with narrower accesses, where what a warp
-asks for counts as LINE_BYTES or more."""
-
-FEW_LOSS, MANY_LOSS = 0.5, 0.3
-"""More of the time for each halving and each doubling of these bytes."""
-
-ENOUGH_WARPS, WARPS_LOSS = 40, 0.1
-"""Warps of a multiprocessor, and more of the time for each halving of them."""
-
-LATE_LOSS, AGAIN_LOSS, SPARE_LOSS = 0.02, 0.1, 1.0
-"""More of the time where what all rows share is loaded where it is used, and where costly values
-are computed again; and of the threads' elements those that no row has. With these losses what is
-chosen takes 1.03 times as long as the fastest that was timed, 1.1 times at worst
-(docs/lessons/data/narrow-rows.json)."""
 
 ROOMY_ELEMENTS = 32
 """Elements of a row in one thread of a cluster up to which nothing spills, where two blocks share a
@@ -192,40 +171,18 @@ def candidates(
 
     clusters = problem.target.runs(CLUSTERS)
     vector = rows.run.vector(problem)
-    if _is_narrow(rows, sizes, vector):
-        kept = _in_fewest(ways(vector, cluster) for cluster in clusters)
-        if rows.in_pieces or not kept:
-            return kept
-        return [min(kept, key=lambda params: narrow_loss(params, sizes, length))]
+    if rows.in_pieces or is_narrow(vector, sizes):
+        return _in_fewest(ways(vector, cluster) for cluster in clusters)
     found = [params for cluster in clusters for params in ways(vector, cluster)]
     if vector > NARROW_VECTOR and all(params.block_x > MOST_THREADS for params in found):
         return ways(NARROW_VECTOR, clusters[-1]) or found
     return found
 
 
-def _is_narrow(rows: Rows, sizes: list[int], vector: int) -> bool:
-    """Whether accesses have fewer than VECTOR_BYTES, or rows lie in pieces."""
-    return rows.in_pieces or vector * max(sizes, default=4) < VECTOR_BYTES
-
-
-def narrow_loss(params: InnerPersistentParams, sizes: list[int], length: int) -> float:
-    """How much longer rows take than in the best shape, if their accesses are narrow."""
-    line = sum(max(LINE_BYTES, 32 * params.vector * size) for size in sizes)
-    accesses = params.blocks_per_sm * params.block_y * params.kept_unroll * params.unroll
-    doublings = math.log2(max(1, accesses * params.block_x * line) / 32 / ASKED_BYTES)
-    warps = params.blocks_per_sm * params.block_y * params.block_x / 32
-    lacking = WARPS_LOSS * max(0.0, math.log2(ENOUGH_WARPS / warps))
-    held = params.cluster * params.block_x * params.unroll * params.vector
-    crowd = MANY_LOSS * doublings if doublings > 0 else -FEW_LOSS * doublings
-    ways = (AGAIN_LOSS if params.again else 0.0) + (LATE_LOSS if params.late else 0.0)
-    spare = SPARE_LOSS * (held / length - 1)
-    return (1 + crowd) * (1 + lacking) * (1 + ways) * (1 + spare)
-
-
 def _in_fewest(ways: Iterable[list[InnerPersistentParams]]) -> list[InnerPersistentParams]:
     """A row in one block, else in as few as keep it with room to spare, else in the most.
 
-    So with narrow accesses and rows in pieces, of whose times the model knows nothing.
+    So with narrow accesses and rows in pieces, of whose clusters the model knows nothing.
     """
     kept: list[InnerPersistentParams] = []
     for found in ways:
@@ -266,7 +223,7 @@ def _spread(
         passing=choice.passing,
         in_pieces=rows.in_pieces,
         inputs=len(sizes),
-        narrow=_is_narrow(rows, sizes, vector),
+        narrow=rows.in_pieces or is_narrow(vector, sizes),
         costly=choice.kept > 0 and not choice.again,
         clustered=cluster > 1,
     )

@@ -11,9 +11,21 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers import specialized
 from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.normalization.can import stages
-from warpsmith.schedulers.normalization.model import Shape, Work, least_by_role, predicted_us
-from warpsmith.schedulers.normalization.resident import Choice, full_size
-from warpsmith.schedulers.normalization.rows import InnerPersistentParams, length_of
+from warpsmith.schedulers.normalization.model import (
+    Shape,
+    Work,
+    least_by_role,
+    least_in_waves,
+    predicted_us,
+)
+from warpsmith.schedulers.normalization.narrow import (
+    ALONE_TIMES,
+    is_narrow,
+    narrow_loss,
+    narrow_time,
+)
+from warpsmith.schedulers.normalization.resident import Choice, full_size, weights_of
+from warpsmith.schedulers.normalization.rows import InnerPersistentParams, length_of, rows_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.timed import UNTIMED, Timing, correction, nearest, ratios, timings
 
@@ -38,6 +50,13 @@ class Predictor:
     ) -> None:
         full = full_size(fusion, domains, caches)
         rows = [c for c in caches if id(c.register) in full]
+        way = rows_of(fusion, domains, caches)
+        self._sizes = tuple(c.memory.dtype.size for c in rows if c.load)
+        vector = way.run.vector(problem)
+        self._narrow = not way.in_pieces and is_narrow(vector, self._sizes)
+        if self._narrow:
+            shared = len(weights_of(fusion, caches))
+            self._narrow_time = narrow_time(vector * max(self._sizes, default=4), shared)
         self._sm_count = problem.target.sm_count
         self._length = length_of(fusion, problem)
         cuts, lasting = max(stages(fusion).values(), default=0), not past_l1(caches, problem)
@@ -60,7 +79,9 @@ class Predictor:
         self._learned = learned(tuple(work.values()), self._sm_count)
 
     def waves(self, params: InnerPersistentParams) -> float:
-        """Microseconds of blocks that have a row each, or a part of one."""
+        """Microseconds of blocks that have a row each, or a part of one; of narrow accesses those
+        that the best shape would take, times what this one loses against it.
+        """
         shape = Shape(
             threads=params.block_x,
             elements=params.kept_unroll * params.unroll * params.vector,
@@ -71,7 +92,26 @@ class Predictor:
             masked=not params.whole,
             shared=params.weights_in_shared,
         )
-        return self._us(self._work[params.late, params.again], shape)
+        if not self._narrow or shape in self._learned:
+            return self._us(self._work[params.late, params.again], shape)
+        loss = narrow_loss(params, self._sizes, self._length)
+        return self._best_narrow() * loss * (UNTIMED if self._learned else 1.0)
+
+    def fastest_waves(self, params: InnerPersistentParams) -> float:
+        """The same of parameters that `waves` has before all others: the loss of narrow accesses
+        tells shapes apart, and says nothing of the best one.
+        """
+        if not self._narrow or self._learned:
+            return self.waves(params)
+        return self._best_narrow() * (ALONE_TIMES if params.blocks_per_sm == 1 else 1.0)
+
+    def _best_narrow(self) -> float:
+        """Of the best shape of narrow accesses, of which the model knows how much they move; where
+        shapes were timed, none that was not is better than these.
+        """
+        work = next(iter(self._work.values()))
+        timed = (self._us(work, shape) for shape in self._learned if not shape.role)
+        return max(least_in_waves(work) * self._narrow_time, min(timed, default=0.0))
 
     def least_by_role(self) -> float:
         """Microseconds that no shape takes less than where a role loads the rows."""
@@ -79,16 +119,18 @@ class Predictor:
         roles = [ratio for shape, ratio in self._learned.items() if shape.role]
         return least * min((UNTIMED, *roles)) if self._learned else least
 
-    def role(self, found: specialized.Shape, vector: int) -> float:
+    def role(self, found: specialized.Shape, streamed: specialized.Streamed) -> float:
         """Microseconds of blocks whose rows a role loads."""
-        elements = found.kept_unroll * found.unroll * vector
+        elements = found.kept_unroll * found.unroll * streamed.vector
         shape = Shape(
             threads=found.block_x,
             elements=elements,
             at_once=found.blocks_per_sm * found.groups * found.kept_unroll,
-            masked=found.block_x * found.unroll * vector != self._length,
+            masked=not found.whole(streamed),
             role=True,
             reread=found.reread,
+            blocks=found.blocks_per_sm,
+            accesses=found.unroll if streamed.spare else 0,
         )
         return self._us(self._work[False, found.again], shape)
 

@@ -47,7 +47,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     full = full_size(fusion, DomainMap(fusion), caches)
     weights = weights_of(fusion, caches)
     shared = {id(cached.register) for cached in weights}
-    tiles = through_shared(c for c in caches if c.load and id(c.register) in full)
+    loads = [c for c in caches if c.load and id(c.register) in full]
+    tiles = through_shared(loads, chunks=params.chunks)
     kept = through_shared(weights) if params.weights_in_shared else ()
     there = set(map(id, kept)) or set(shared)
     there |= set(map(id, tiles)) if params.reread else set()

@@ -38,6 +38,8 @@ class InnerPersistentParams:
         weights_in_shared: what all rows share stays in shared memory, not in registers.
         row: elements of a row, of which all are copied at once, where threads have not exactly
             these; else 0.
+        chunks: rows neither begin nor end at multiples of 16 bytes, and a role loads all of the
+            16-byte chunks that a row lies in.
         streaming: loads of rows leave no copy in L1.
         lasting: what they bring into the L2 is the last to go.
     """
@@ -58,6 +60,7 @@ class InnerPersistentParams:
     reread: bool = False
     weights_in_shared: bool = False
     row: int = 0
+    chunks: bool = False
     streaming: bool = False
     lasting: bool = False
 

@@ -12,7 +12,12 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers import specialized
 from warpsmith.schedulers.caching import Cached, past_l1
-from warpsmith.schedulers.layout import is_one_row, unfit_for_copies
+from warpsmith.schedulers.layout import (
+    SPARE_BYTES,
+    is_one_row,
+    unfit_for_chunks,
+    unfit_for_copies,
+)
 from warpsmith.schedulers.normalization import heuristic
 from warpsmith.schedulers.normalization.predict import Predictor
 from warpsmith.schedulers.normalization.resident import (
@@ -24,6 +29,9 @@ from warpsmith.schedulers.normalization.resident import (
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, length_of, rows_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.specialized import Streamed
+
+RINGS_BYTES = (specialized.RING_BYTES, 2 * specialized.RING_BYTES)
+"""Bytes of rows that a multiprocessor's slots may hold: more groups need more of them."""
 
 ROLE_ROW_BYTES = 1024
 """Rows of fewer bytes are loaded by the threads: one thread asks for each of them apart."""
@@ -63,7 +71,10 @@ def _unfit(asked: Asked, problem: Problem, least: int = 16) -> str:
     loads = _row_loads(asked)
     if not loads:
         return "no input has an element for each one of the rows"
-    return unfit_for_copies(loads, length_of(asked.fusion, problem), problem, least)
+    length = length_of(asked.fusion, problem)
+    return unfit_for_copies(loads, length, problem, least) and unfit_for_chunks(
+        loads, length, problem, least
+    )
 
 
 def choose(asked: Asked, problem: Problem) -> tuple[InnerPersistentParams, int]:
@@ -89,7 +100,7 @@ def candidates(
         if roles is not None:
             return (roles,)
     waves = heuristic.choose(*given, predictor)
-    found = ((waves, predictor.waves(waves)),)
+    found = ((waves, predictor.fastest_waves(waves)),)
     if problem.warp_specialize != "auto" or problem.rings == "never":
         return found
     if not hopeless and found[0][1] <= predictor.least_by_role():
@@ -107,7 +118,10 @@ def _by_role(
     if _unfit(asked, problem, least) or streamed.length == 0:
         return None
     found = specialized.fastest(
-        streamed, lambda shape: predictor.role(shape, streamed.vector), most_kept=1
+        streamed,
+        lambda shape: predictor.role(shape, streamed),
+        most_kept=1,
+        rings_bytes=RINGS_BYTES,
     )
     if found is None:
         return None
@@ -123,6 +137,7 @@ def _by_role(
         blocks_per_sm=found.blocks_per_sm,
         whole=whole,
         row=0 if whole else streamed.length,
+        chunks=streamed.spare > 0,
         late=False,
         again=found.again,
         vectorized=rows.run.vectorized(problem, streamed.vector),
@@ -132,7 +147,7 @@ def _by_role(
         weights_in_shared=found.weights_in_shared,
         lasting=not past_l1(asked.caches, problem),
     )
-    return params, predictor.role(found, streamed.vector)
+    return params, predictor.role(found, streamed)
 
 
 def blocks(asked: Asked, params: InnerPersistentParams, problem: Problem) -> int:
@@ -153,12 +168,15 @@ def _streamed(asked: Asked, problem: Problem) -> Streamed:
     loads, weights = _row_loads(asked), weights_of(asked.fusion, asked.caches)
     rows = rows_of(asked.fusion, asked.domains, asked.caches)
     run = [axis for axis in rows.axes if axis.is_reduction]
+    length = length_of(asked.fusion, problem)
+    spare = SPARE_BYTES * len(loads) if unfit_for_copies(loads, length, problem) else 0
     return Streamed(
-        length=length_of(asked.fusion, problem),
+        length=length,
         vector=rows.run.vector(problem),
         loaded=sum(cached.memory.dtype.size for cached in loads),
         summed=0,
         residents=choices(asked.fusion, asked.caches, turns=True),
         widened=len(loads),
-        weights_fit=all(is_one_row(c, asked.domains, run) for c in weights),
+        weights_fit=not spare and all(is_one_row(c, asked.domains, run) for c in weights),
+        spare=spare,
     )
