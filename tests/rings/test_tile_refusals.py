@@ -62,16 +62,6 @@ def stepping(carrier: LoadStoreOpType, rows: int, parts: int) -> FusionDefinitio
     return fd
 
 
-def in_chunks(
-    tiling: Tiling, carrier: LoadStoreOpType = BULK, stages: int = 2, **options: object
-) -> FusionDefinition:
-    """A tile that is to come in whole chunks."""
-    fd = loading(tiling, carrier, stages=stages, **options)  # type: ignore[arg-type]
-    (tile,) = (t for t in fd.fusion.tensors if t.copied_by is carrier)
-    tile.load_chunks()
-    return fd
-
-
 def not_to_shared(carrier: LoadStoreOpType) -> FusionDefinition:
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1], True)
@@ -284,8 +274,8 @@ REFUSED: list[tuple[str, Callable[[], FusionDefinition], str, str]] = [
     *(
         (
             "WS0298",
-            lambda carrier=carrier, stages=stages: in_chunks(  # type: ignore[misc]
-                Tiling((1, 24)), carrier, stages
+            lambda carrier=carrier, stages=stages: loading(  # type: ignore[misc]
+                Tiling((1, 24)), carrier, stages=stages, chunks=True
             ),
             "T2 is to be loaded in whole chunks of 16 bytes: only loads by bulk into a circular "
             "buffer can",
@@ -295,13 +285,13 @@ REFUSED: list[tuple[str, Callable[[], FusionDefinition], str, str]] = [
     ),
     (
         "WS0298",
-        lambda: in_chunks(Tiling((1, 24)), contiguity=[False, True]),
+        lambda: loading(Tiling((1, 24)), BULK, stages=2, contiguity=[False, True], chunks=True),
         "T2 is to be loaded in whole chunks of 16 bytes: T0 is not contiguous",
         "leave `chunks` out",
     ),
     (
         "WS0298",
-        lambda: in_chunks(Tiling((1, 24)), inline=1, shape=[8, 48]),
+        lambda: loading(Tiling((1, 24)), BULK, stages=2, inline=1, shape=[8, 48], chunks=True),
         "its slots hold several tiles, of which each would begin elsewhere",
         "leave `chunks` out",
     ),

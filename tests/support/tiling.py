@@ -114,10 +114,12 @@ def loading(
     stride_order: Sequence[int] | None = None,
     shape: Sequence[int] | None = None,
     inline: int | None = None,
+    chunks: bool = False,
 ) -> FusionDefinition:
     """`y = x` (floats doubled) with a tile of x in shared memory at a time.
 
     Args:
+        chunks: it comes in whole chunks.
         inline: loops that the tile shares with its readers; all of those over tiles if absent.
     """
     with FusionDefinition() as fd:
@@ -127,6 +129,7 @@ def loading(
         y = fd.ops.cast(y, dtype)
         fd.add_output(y)
         copy = loaded(x, carrier, swizzle)
+        copy.load_chunks(chunks)
         read = copy.cache_after() if tiling.vector > 1 else None
         y.cache_before()
         tiling.apply(y)
@@ -225,3 +228,10 @@ def text_of(fd: FusionDefinition) -> str:
     """Its CUDA text without the prelude."""
     text = cuda_text(kernel_of(fd))
     return text[text.index('extern "C"') :]
+
+
+def doubled(fd: FusionDefinition, x: np.ndarray) -> None:
+    """The fusion doubles floats, and copies the rest."""
+    (y,) = run_clean(fd, [x])
+    factor = 2 if fd.fusion.input_tensors[0].dtype.is_float else 1
+    check_exact(y, x.astype(np.float64) * factor)

@@ -168,6 +168,20 @@ def unfit_for_chunks(
     return ""
 
 
+def unfit_for_bulk(loads: Sequence[Cached], length: int, problem: Problem, least: int = 16) -> str:
+    """Why the TMA unit can bring rows neither as they are nor in whole chunks; empty where it can.
+    The arguments are those of `unfit_for_copies`.
+    """
+    return unfit_for_chunks(loads, length, problem, least) and unfit_for_copies(
+        loads, length, problem, least
+    )
+
+
+def spare_bytes(loads: Sequence[Cached], length: int, problem: Problem) -> int:
+    """Of a slot with a row of each input, beside these: 0 where rows come as they are."""
+    return SPARE_BYTES * len(loads) if unfit_for_copies(loads, length, problem) else 0
+
+
 def _is_run(cached: Cached, problem: Problem) -> bool:
     """Whether an input's elements follow one another in memory, from a multiple of 16 bytes on."""
     memory = cached.memory

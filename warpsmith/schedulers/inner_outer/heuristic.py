@@ -11,11 +11,11 @@ from warpsmith.schedulers.inner_outer.predict import predictor, shape_of, timed_
 from warpsmith.schedulers.inner_outer.rows import (
     InnerOuterParams,
     Rows,
-    fit_for_chunks,
     length_of,
-    spare_bytes,
+    unfit_for_slots,
     unfit_for_tiles,
 )
+from warpsmith.schedulers.layout import spare_bytes
 from warpsmith.schedulers.multiprocessor import (
     CLUSTERS,
     MOST_BLOCK_THREADS,
@@ -135,15 +135,14 @@ def _least_bytes(problem: Problem) -> int:
 
 def _vector_of_copies(rows: Rows, problem: Problem) -> int:
     """Adjacent elements that a thread copies to shared memory at a time; 0 where it is not to."""
-    loads = [cached for cached in rows.full if cached.load]
-    sizes = [cached.memory.dtype.size for cached in loads]
+    sizes = [cached.memory.dtype.size for cached in rows.loads]
     short = length_of(rows, problem) * min(sizes, default=0) < _least_bytes(problem)
     if problem.rings == "never" or rows.run.start or short:
         return 0
     vector = rows.run.vector(problem)
     while vector > 1:
         vectorized = rows.run.vectorized(problem, vector)
-        if all(cached.name in vectorized for cached in loads):
+        if all(cached.name in vectorized for cached in rows.loads):
             break
         vector //= 2
     return vector if all(vector * size in COPY_BYTES for size in sizes) else 0
@@ -194,24 +193,20 @@ def loaded_ahead(
     """The ways in which so many blocks have a row that is loaded ahead; none where they cannot, or
     where rows are not to be. Where threads have not exactly a row, some have less of it.
     """
-    length, rest = divmod(length_of(rows, problem), cluster)
-    found: list[InnerOuterParams] = []
-    for way in _ways(rows, problem, cluster):
-        by_threads = way is Way.BY_THREADS
-        vector = _vector_of_copies(rows, problem) if by_threads else rows.run.vector(problem)
-        if not rest and vector and length % vector == 0:
-            exact = list(_covering(length, vector, 0)) if way is Way.WHOLE else []
-            shapes = exact or list(_covering(length, vector, SPARE))
-            found += _in_ring(rows, residents, problem, cluster, vector, shapes, way)
-    return found
+    return [
+        params
+        for way in _ways(rows, problem, cluster)
+        for params in _in_ring(rows, residents, problem, cluster, way)
+    ]
 
 
 def _ways(rows: Rows, problem: Problem, cluster: int) -> tuple[Way, ...]:
     """By the TMA unit, where it can bring rows as they are; else those that are left."""
     if not _no_tiles(rows, problem, cluster):
         return (Way.WHOLE,)
-    allowed = cluster == 1 and problem.rings != "never"
-    chunks = allowed and fit_for_chunks(rows, problem, _least_bytes(problem))
+    if problem.rings == "never":
+        return ()
+    chunks = cluster == 1 and not unfit_for_slots(rows, problem, _least_bytes(problem))
     return (Way.CHUNKS, Way.BY_THREADS) if chunks else (Way.BY_THREADS,)
 
 
@@ -224,22 +219,22 @@ def _covering(length: int, vector: int, spare: float) -> Iterator[tuple[int, int
 
 
 def _in_ring(
-    rows: Rows,
-    residents: tuple[Choice, ...],
-    problem: Problem,
-    cluster: int,
-    vector: int,
-    shapes: list[tuple[int, int]],
-    way: Way,
+    rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int, way: Way
 ) -> list[InnerOuterParams]:
-    """The ways to load rows ahead with these shapes whose registers and slots fit. Threads that
+    """The shapes that load rows ahead so, and whose registers and slots fit. Threads that
     copy rows themselves have one at a time: with two, LayerNorm took 40 % longer. Rows in chunks
     begin anywhere in their slot, which has one.
     """
-    length = length_of(rows, problem) // cluster
+    length, rest = divmod(length_of(rows, problem), cluster)
+    by_threads = way is Way.BY_THREADS
+    vector = _vector_of_copies(rows, problem) if by_threads else rows.run.vector(problem)
+    if rest or not vector or length % vector:
+        return []
+    exact = list(_covering(length, vector, 0)) if way is Way.WHOLE else []
+    shapes = exact or list(_covering(length, vector, SPARE))
     vectorized = rows.run.vectorized(problem, vector)
     most_kept = MOST_KEPT if way is Way.WHOLE else 1
-    spare = spare_bytes(rows) if way is Way.CHUNKS else 0
+    spare = spare_bytes(rows.loads, length, problem) if way is Way.CHUNKS else 0
     for choice in residents:
         found: list[InnerOuterParams] = []
         sides = (1,) if way is Way.CHUNKS else _SIDES
@@ -254,7 +249,7 @@ def _in_ring(
                 if row.registers > registers_of(blocks * threads):
                     break
                 sums = _shared_sums(rows, covered, side)
-                slot = rows.loaded * (covered if way is Way.BY_THREADS else length) + spare
+                slot = rows.loaded * (covered if by_threads else length) + spare
                 found += (
                     InnerOuterParams(
                         vector=vector,
@@ -269,8 +264,8 @@ def _in_ring(
                         ring=slots,
                         kept_unroll=kept,
                         cluster=cluster,
-                        row=0 if way is Way.BY_THREADS or covered == length else length,
-                        by_threads=way is Way.BY_THREADS,
+                        row=0 if by_threads or covered == length else length,
+                        by_threads=by_threads,
                         chunks=way is Way.CHUNKS,
                     )
                     for slots in _slots(slot * side * kept, blocks, sums)

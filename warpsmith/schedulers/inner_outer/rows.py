@@ -14,11 +14,10 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_outer.columns import partial_sums
 from warpsmith.schedulers.layout import (
-    SPARE_BYTES,
     InnerRun,
     find_inner_run,
     is_one_row,
-    unfit_for_chunks,
+    unfit_for_bulk,
     unfit_for_copies,
 )
 from warpsmith.schedulers.problem import Problem
@@ -123,6 +122,14 @@ class Rows:
     operations: int
     weights_fit: bool
 
+    @property
+    def loads(self) -> tuple[Cached, ...]:
+        """The inputs among `full`."""
+        return tuple(cached for cached in self.full if cached.load)
+
+
+IN_PIECES = "rows lie in several pieces"
+
 
 def row_sums(fusion: Fusion) -> tuple[TensorView, ...]:
     """The reductions of rows."""
@@ -168,25 +175,15 @@ def unfit_for_tiles(rows: Rows, problem: Problem, least: int = 16, blocks: int =
     `blocks` have a part of each row.
     """
     if rows.run.start:
-        return "rows lie in several pieces"
-    loads = [cached for cached in rows.full if cached.load]
-    return unfit_for_copies(loads, length_of(rows, problem) // blocks, problem, least)
+        return IN_PIECES
+    return unfit_for_copies(rows.loads, length_of(rows, problem) // blocks, problem, least)
 
 
-def fit_for_chunks(rows: Rows, problem: Problem, least: int = 16) -> bool:
-    """Whether the TMA unit can bring rows in whole chunks of 16 bytes, and not without the rest."""
-    loads = [cached for cached in rows.full if cached.load]
-    length = length_of(rows, problem)
-    return (
-        not rows.run.start
-        and bool(unfit_for_copies(loads, length, problem))
-        and not unfit_for_chunks(loads, length, problem, least)
-    )
-
-
-def spare_bytes(rows: Rows) -> int:
-    """Of a slot with a row of each input, beside these, where rows come in whole chunks."""
-    return SPARE_BYTES * sum(cached.load for cached in rows.full)
+def unfit_for_slots(rows: Rows, problem: Problem, least: int = 16) -> str:
+    """The same of whole rows, which may come in whole chunks, too."""
+    if rows.run.start:
+        return IN_PIECES
+    return unfit_for_bulk(rows.loads, length_of(rows, problem), problem, least)
 
 
 def row_count(rows: Rows, problem: Problem) -> int:

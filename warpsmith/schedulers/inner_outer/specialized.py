@@ -10,11 +10,10 @@ from warpsmith.schedulers.inner_outer.predict import predictor
 from warpsmith.schedulers.inner_outer.rows import (
     InnerOuterParams,
     Rows,
-    fit_for_chunks,
     length_of,
-    spare_bytes,
-    unfit_for_tiles,
+    unfit_for_slots,
 )
+from warpsmith.schedulers.layout import spare_bytes
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.specialized import Shape, Streamed
@@ -22,40 +21,35 @@ from warpsmith.schedulers.specialized import Shape, Streamed
 
 def refusal(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
     """Why the rows of a call cannot be loaded by a role; empty where they can."""
-    return _unfit(rows, problem) or specialized.refusal(_streamed(rows, residents, problem))
+    return unfit_for_slots(rows, problem) or specialized.refusal(
+        _streamed(rows, residents, problem)
+    )
 
 
 def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
     """The parameters predicted to take the least time; None where `refusal` says why not."""
     streamed = _streamed(rows, residents, problem)
-    if _unfit(rows, problem) or streamed.length == 0:
+    if unfit_for_slots(rows, problem) or streamed.length == 0:
         return None
-    time, made = predictor(rows, problem), _maker(rows, problem)
+    time, made = predictor(rows, problem), _maker(rows, streamed, problem)
     found = specialized.fastest(streamed, lambda shape: time(made(shape)), rings_bytes=RINGS_BYTES)
     return None if found is None else made(found)
 
 
-def _unfit(rows: Rows, problem: Problem) -> str:
-    """Why the TMA unit cannot bring rows, whole or in chunks; empty where it can."""
-    return "" if fit_for_chunks(rows, problem) else unfit_for_tiles(rows, problem)
-
-
-def _maker(rows: Rows, problem: Problem) -> Callable[[Shape], InnerOuterParams]:
+def _maker(rows: Rows, streamed: Streamed, problem: Problem) -> Callable[[Shape], InnerOuterParams]:
     """From a shape to the parameters of a call."""
-    vector, length = rows.run.vector(problem), length_of(rows, problem)
-    vectorized = rows.run.vectorized(problem, vector)
-    chunks = fit_for_chunks(rows, problem)
+    vectorized = rows.run.vectorized(problem, streamed.vector)
 
     def made(shape: Shape) -> InnerOuterParams:
-        whole = shape.block_x * shape.unroll * vector == length
+        whole = shape.whole(streamed)
         return InnerOuterParams(
-            vector=vector,
+            vector=streamed.vector,
             unroll=shape.unroll,
             block_x=shape.block_x,
             block_y=shape.groups,
             blocks_per_sm=shape.blocks_per_sm,
             whole=whole,
-            row=0 if whole else length,
+            row=0 if whole else streamed.length,
             late=False,
             again=shape.again,
             vectorized=vectorized,
@@ -65,16 +59,17 @@ def _maker(rows: Rows, problem: Problem) -> Callable[[Shape], InnerOuterParams]:
             reread=shape.reread,
             weights_in_shared=shape.weights_in_shared,
             joined=shape.joined,
-            chunks=chunks,
+            chunks=streamed.spare > 0,
         )
 
     return made
 
 
 def _streamed(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> Streamed:
-    spare = spare_bytes(rows) if fit_for_chunks(rows, problem) else 0
+    length = length_of(rows, problem)
+    spare = spare_bytes(rows.loads, length, problem)
     return Streamed(
-        length=length_of(rows, problem),
+        length=length,
         vector=rows.run.vector(problem),
         loaded=rows.loaded,
         summed=rows.summed,

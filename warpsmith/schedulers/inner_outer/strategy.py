@@ -13,9 +13,8 @@ from warpsmith.schedulers.inner_outer.predict import predictor, shape_of, timed_
 from warpsmith.schedulers.inner_outer.rows import (
     InnerOuterParams,
     Rows,
-    fit_for_chunks,
     interval_of,
-    unfit_for_tiles,
+    unfit_for_slots,
 )
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
@@ -50,8 +49,7 @@ def candidates(
     unless they were timed: of threads that load for themselves the model knows nothing.
     """
     asked, least = problem.warp_specialize, heuristic.RING_ROW_BYTES
-    unfit = unfit_for_tiles(rows, problem, least) and not fit_for_chunks(rows, problem, least)
-    short = problem.rings == "never" or bool(unfit)
+    short = problem.rings == "never" or bool(unfit_for_slots(rows, problem, least))
     fit = not heuristic.misfit(rows, residents, problem)
     roles = None
     if asked is True or (asked == "auto" and not (fit and short)):

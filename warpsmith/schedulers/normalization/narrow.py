@@ -30,14 +30,14 @@ chosen takes 1.03 times as long as the fastest that was timed, 1.1 times at wors
 (docs/lessons/data/narrow-rows.json)."""
 
 NARROW_TIMES = {
-    1: (1.3, 1.55, 1.43),
     2: (1.3, 1.55, 1.43),
     4: (1.1, 1.13, 1.42),
     8: (1.0, 1.0, 1.05),
 }
 """What waves take of the time that the model says it takes to move so much: by the bytes of an
-access, where rows share no input, one, or two and more. With these the faster of waves and a role
-is mostly taken for rows of 1025 to 16381 elements (docs/lessons/data/norm-chunks.json)."""
+access, two and fewer alike, where rows share no input, one, or two and more. With these the faster
+of waves and a role is mostly taken for rows of 1025 to 16381 elements
+(docs/lessons/data/norm-chunks.json)."""
 
 ALONE_TIMES = 1.5
 """Times as long where a multiprocessor has but one block."""
@@ -52,7 +52,7 @@ def narrow_time(access: int, shared: int) -> float:
     """Of the time to move as much, what accesses of so few bytes take, with so many inputs that all
     rows share.
     """
-    return NARROW_TIMES[access][min(shared, 2)]
+    return NARROW_TIMES[max(2, access)][min(shared, 2)]
 
 
 def narrow_loss(params: InnerPersistentParams, sizes: Sequence[int], length: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
@@ -50,13 +50,12 @@ class Predictor:
     ) -> None:
         full = full_size(fusion, domains, caches)
         rows = [c for c in caches if id(c.register) in full]
-        way = rows_of(fusion, domains, caches)
+        order = rows_of(fusion, domains, caches)
+        vector = order.run.vector(problem)
         self._sizes = tuple(c.memory.dtype.size for c in rows if c.load)
-        vector = way.run.vector(problem)
-        self._narrow = not way.in_pieces and is_narrow(vector, self._sizes)
-        if self._narrow:
-            shared = len(weights_of(fusion, caches))
-            self._narrow_time = narrow_time(vector * max(self._sizes, default=4), shared)
+        self._access = vector * max(self._sizes, default=4)
+        self._shared = len(weights_of(fusion, caches))
+        self._narrow = not order.in_pieces and is_narrow(vector, self._sizes)
         self._sm_count = problem.target.sm_count
         self._length = length_of(fusion, problem)
         cuts, lasting = max(stages(fusion).values(), default=0), not past_l1(caches, problem)
@@ -73,10 +72,10 @@ class Predictor:
             )
             for choice in residents
         }
-        near = timed_near(tuple(work.values()))
-        count = near[0].work.rows if near else ROWS_PER_SM * self._sm_count
-        self._work = {way: replace(each, rows=count) for way, each in work.items()}
-        self._learned = learned(tuple(work.values()), self._sm_count)
+        works = tuple(work.values())
+        self._learned = learned(works, self._sm_count)
+        near = next((timing.work.rows for timing in timed_near(works)), works[0].rows)
+        self._work = {way: replace(each, rows=near) for way, each in work.items()}
 
     def waves(self, params: InnerPersistentParams) -> float:
         """Microseconds of blocks that have a row each, or a part of one; of narrow accesses those
@@ -95,7 +94,7 @@ class Predictor:
         if not self._narrow or shape in self._learned:
             return self._us(self._work[params.late, params.again], shape)
         loss = narrow_loss(params, self._sizes, self._length)
-        return self._best_narrow() * loss * (UNTIMED if self._learned else 1.0)
+        return self._best_narrow * loss * (UNTIMED if self._learned else 1.0)
 
     def fastest_waves(self, params: InnerPersistentParams) -> float:
         """The same of parameters that `waves` has before all others: the loss of narrow accesses
@@ -103,15 +102,17 @@ class Predictor:
         """
         if not self._narrow or self._learned:
             return self.waves(params)
-        return self._best_narrow() * (ALONE_TIMES if params.blocks_per_sm == 1 else 1.0)
+        return self._best_narrow * (ALONE_TIMES if params.blocks_per_sm == 1 else 1.0)
 
+    @cached_property
     def _best_narrow(self) -> float:
         """Of the best shape of narrow accesses, of which the model knows how much they move; where
         shapes were timed, none that was not is better than these.
         """
         work = next(iter(self._work.values()))
         timed = (self._us(work, shape) for shape in self._learned if not shape.role)
-        return max(least_in_waves(work) * self._narrow_time, min(timed, default=0.0))
+        untimed = least_in_waves(work) * narrow_time(self._access, self._shared)
+        return max(untimed, min(timed, default=0.0))
 
     def least_by_role(self) -> float:
         """Microseconds that no shape takes less than where a role loads the rows."""

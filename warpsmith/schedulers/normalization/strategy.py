@@ -12,12 +12,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedulers import specialized
 from warpsmith.schedulers.caching import Cached, past_l1
-from warpsmith.schedulers.layout import (
-    SPARE_BYTES,
-    is_one_row,
-    unfit_for_chunks,
-    unfit_for_copies,
-)
+from warpsmith.schedulers.layout import is_one_row, spare_bytes, unfit_for_bulk
 from warpsmith.schedulers.normalization import heuristic
 from warpsmith.schedulers.normalization.predict import Predictor
 from warpsmith.schedulers.normalization.resident import (
@@ -71,10 +66,7 @@ def _unfit(asked: Asked, problem: Problem, least: int = 16) -> str:
     loads = _row_loads(asked)
     if not loads:
         return "no input has an element for each one of the rows"
-    length = length_of(asked.fusion, problem)
-    return unfit_for_copies(loads, length, problem, least) and unfit_for_chunks(
-        loads, length, problem, least
-    )
+    return unfit_for_bulk(loads, length_of(asked.fusion, problem), problem, least)
 
 
 def choose(asked: Asked, problem: Problem) -> tuple[InnerPersistentParams, int]:
@@ -169,7 +161,7 @@ def _streamed(asked: Asked, problem: Problem) -> Streamed:
     rows = rows_of(asked.fusion, asked.domains, asked.caches)
     run = [axis for axis in rows.axes if axis.is_reduction]
     length = length_of(asked.fusion, problem)
-    spare = SPARE_BYTES * len(loads) if unfit_for_copies(loads, length, problem) else 0
+    spare = spare_bytes(loads, length, problem)
     return Streamed(
         length=length,
         vector=rows.run.vector(problem),
