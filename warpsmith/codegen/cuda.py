@@ -31,7 +31,7 @@ from warpsmith.codegen.roles import (
     warps_of,
 )
 from warpsmith.codegen.teams import Team, group_of, thread_lines, together, whole_block
-from warpsmith.codegen.values import ValueText, is_scalar
+from warpsmith.codegen.values import ValueText
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -295,9 +295,7 @@ class _Printer:
         first = len(self._lines)
         match statement:
             case Declare(buffer=buffer):
-                kind = value.type_name(buffer.dtype)
-                size = "" if is_scalar(buffer) else f"[{value(buffer.size)}]"
-                self._line(f"{kind} {buffer.name}{size};")
+                self._line(f"{value.registers(buffer)};")
             case Let(symbol=symbol, value=expr):
                 kind = value.type_name(symbol.dtype)
                 self._line(f"const {kind} {symbol.name} = {value(expr)};")

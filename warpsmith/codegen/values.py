@@ -61,6 +61,14 @@ class ValueText:
             return self._apply(expr)
         raise InternalError(f"{expr!r} cannot be printed")
 
+    def registers(self, buffer: Buffer) -> str:
+        """The declaration of what a thread has of a buffer in registers."""
+        if buffer.packed:
+            self.pieces.add("bits")
+            return f"ws_bits<{self(buffer.size)}> {buffer.name}"
+        size = "" if is_scalar(buffer) else f"[{self(buffer.size)}]"
+        return f"{self.type_name(buffer.dtype)} {buffer.name}{size}"
+
     def place(self, buffer: Buffer, index: Expr, lane: str = "") -> str:
         """An element as C++ text; registers of one element are plain variables."""
         if is_scalar(buffer):

@@ -27,6 +27,7 @@ class Buffer:
     Attributes:
         guarded: the accesses are ordered by a ring, and need no other barrier.
         alignment: bytes that a shared buffer's address is a multiple of.
+        packed: bools in registers take a bit each.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Buffer:
     written: bool = True
     guarded: bool = False
     alignment: int = 16
+    packed: bool = False
 
 
 class Element(Expr):

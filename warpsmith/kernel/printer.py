@@ -105,7 +105,8 @@ def role_text(role: Role) -> str:
 def _simple(statement: Statement) -> str:
     match statement:
         case Declare(buffer=b):
-            return f"{b.name}: {b.dtype.value}[{b.size!r}] {b.memory.value}"
+            bits = " bits" if b.packed else ""
+            return f"{b.name}: {b.dtype.value}[{b.size!r}] {b.memory.value}{bits}"
         case Let(symbol=symbol, value=value):
             return f"{symbol.name} = {value!r}"
         case Store(buffer=b, index=index, value=value):

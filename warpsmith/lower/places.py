@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Operation, Reduction, Value, Welford, tensor_inputs
+from warpsmith.ir.exprs import (
+    Matmul,
+    Operation,
+    Pointwise,
+    Reduction,
+    Value,
+    Welford,
+    tensor_inputs,
+)
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Apply, Expr
@@ -77,9 +85,9 @@ class Places:
         # Operations that share their loops, as most of a kernel do, share what follows from them.
         self._derivations: dict[tuple[tuple[Group, Expr], ...], Derivation] = {}
         for tensor in fusion.tensors:
-            self._place(tensor)
+            self._place(tensor, fusion)
 
-    def _place(self, tensor: TensorView) -> None:
+    def _place(self, tensor: TensorView, fusion: Fusion) -> None:
         _check_reduced_in_registers(tensor)
         if id(tensor) in self.inputs or id(tensor) in self.outputs:
             size = integers.mul(*(axis.extent for axis in tensor.shape_axes))
@@ -95,6 +103,8 @@ class Places:
                 layout = layout[:-1]
             size = size_of(self.domains, tensor, layout)
             buffer = self.rings.buffer(tensor, size)
+            if buffer.size != integers.ONE and _is_computed_bool(tensor, fusion):
+                buffer = replace(buffer, packed=True)
             self.layouts[id(tensor)] = layout
         self._buffers[id(tensor)] = buffer
 
@@ -220,6 +230,16 @@ def _check_reduced_in_registers(tensor: TensorView) -> None:
             code="WS0276",
             remedy="set the memory type of its cache_after",
         )
+
+
+def _is_computed_bool(tensor: TensorView, fusion: Fusion) -> bool:
+    """Whether threads compute bools that stay in registers until they have used them: no access of
+    several elements moves them.
+    """
+    if tensor.dtype is not DataType.Bool or tensor.memory is not MemoryType.local:
+        return False
+    made = (tensor.definition, *fusion.uses(tensor))
+    return all(isinstance(step, Pointwise) and step.op != "set" for step in made)
 
 
 def _is_shared_count(tensor: TensorView) -> bool:

@@ -1,4 +1,4 @@
-"""The 16-bit floats: how they are stored, and how they become floats and back."""
+"""How elements are stored that no C++ type of their size holds: 16-bit floats, and single bits."""
 
 from __future__ import annotations
 
@@ -93,9 +93,29 @@ def _fill(template: str, words: dict[str, str]) -> str:
     return template
 
 
+# All are zero at first, so that compilers know what a write to a constant place leaves.
+_BITS = """
+// A bit of a register, as a bool that is read and written.
+struct ws_bit {
+    unsigned& word;
+    const int place;
+    __device__ __forceinline__ operator bool() const { return (word >> place) & 1u; }
+    __device__ __forceinline__ void operator=(bool value) {
+        word = (word & ~(1u << place)) | ((unsigned)value << place);
+    }
+};
+// N bools in registers, a bit each.
+template <int N>
+struct ws_bits {
+    unsigned words[(N + 31) / 32] = {};
+    __device__ __forceinline__ ws_bit operator[](int i) { return {words[i / 32], i % 32}; }
+};
+"""
+
 STORAGE = (
     Piece(name="bfloat16", text=_fill(_STRUCT, _BFLOAT16) + _UNPACK_BFLOAT16),
     Piece(name="half", text=_fill(_STRUCT, _HALF) + _UNPACK_HALF),
     Piece(name="vector_bfloat16", needs=("bfloat16", "vector"), text=_fill(_VECTORS, _BFLOAT16)),
     Piece(name="vector_half", needs=("half", "vector"), text=_fill(_VECTORS, _HALF)),
+    Piece(name="bits", text=_BITS),
 )

@@ -15,6 +15,7 @@ from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_outer.columns import BLOCKS, partial_sums, rows_alone
+from warpsmith.schedulers.inner_outer.draws import draws_first
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, row_sums, rows_of
 from warpsmith.schedulers.normalization.apply import merge_all
 from warpsmith.schedulers.normalization.resident import (
@@ -64,6 +65,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
         compute_again(fusion, again=params.again, there=there)
     full = {id(c.register) for c in rows_of(fusion, DomainMap(fusion), caches).full}
     loads_first(fusion, caches, full, kept, late=params.late)
+    drawn = draws_first(fusion, full) if params.drawn_first else ()
     domains = DomainMap(fusion)  # sizes of one dimension go by the name of the first load's
     rows = rows_of(fusion, domains, caches)
     results = {id(t) for column in columns for t in fusion.consumers(column)}
@@ -119,6 +121,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
                 register.compute_at = min(register.compute_at, TURN)
         elif cached.load and register.compute_at > TURN:  # statistics of a row
             circular_buffer(register, 2)
+    for tensor in drawn:
+        tensor.compute_at = min(tensor.compute_at, SIDE + 1)
     for tensor in running:
         tensor.compute_at = min(tensor.compute_at, TURN)
     for tile in tiles:

@@ -67,6 +67,7 @@ class InnerOuterParams:
         by_threads: threads load rows into the ring by `cp.async`, not the TMA unit.
         chunks: rows neither begin nor end at multiples of 16 bytes, and the TMA unit brings all of
             the 16-byte chunks that a row lies in.
+        drawn_first: what a dropout keeps is drawn before the rows of a turn are waited for.
     """
 
     vector: int
@@ -90,6 +91,7 @@ class InnerOuterParams:
     interval: int = 0
     by_threads: bool = False
     chunks: bool = False
+    drawn_first: bool = False
 
     @property
     def apart(self) -> bool:

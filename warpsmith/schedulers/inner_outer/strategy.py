@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from warpsmith.schedulers.caching import past_l1
 from warpsmith.schedulers.inner_outer import heuristic, specialized
+from warpsmith.schedulers.inner_outer.draws import draws_ahead
 from warpsmith.schedulers.inner_outer.predict import predictor, shape_of, timed_shapes
 from warpsmith.schedulers.inner_outer.rows import (
     InnerOuterParams,
@@ -36,6 +37,7 @@ def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> Inner
         fastest,
         lasting=not past_l1(rows.full, problem),
         interval=interval_of(rows, fastest, problem),
+        drawn_first=draws_ahead(fastest),
     )
 
 
