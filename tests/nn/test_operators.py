@@ -151,6 +151,20 @@ def test_autocast_on_a_gpu_gives_the_types_of_torch(dtype: torch.dtype) -> None:
         torch.set_autocast_enabled("cuda", before)
 
 
+def test_autocast_leaves_alone_what_torch_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch 2.11 computes no rms_norm in float32."""
+    monkeypatch.setattr(functional, "_IN_FLOAT", frozenset({"layer_norm"}))
+    before = torch.is_autocast_enabled("cuda")
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        with FakeTensorMode():
+            x = torch.empty(4, 16, device="cuda", dtype=torch.bfloat16)
+            assert functional.layer_norm(x, ROW).dtype is torch.float32
+            assert functional.rms_norm(x, ROW).dtype is torch.bfloat16
+    finally:
+        torch.set_autocast_enabled("cuda", before)
+
+
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "operators"])
 def test_a_second_gradient_is_refused(compiled: bool) -> None:
     x, weight = (drawn(s, torch.float32).requires_grad_() for s in ((4, 16), ROW))

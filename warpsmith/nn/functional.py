@@ -1,7 +1,7 @@
 """Norms and softmaxes with gradients: the signatures of `torch.nn.functional`, in one kernel each.
 
 They compute in float (double for float64) and round once. Backward, one fusion reads the input and
-the incoming gradient once and gives all gradients. Under CUDA autocast they return float32, as
+the incoming gradient once and gives all gradients. Under CUDA autocast they return float32 where
 torch's do, without converting their input first.
 """
 
@@ -156,7 +156,7 @@ def _norm(
     dropped: float = 0.0,
 ) -> tuple[Any, Any]:
     """The normalized tensor, and `x + residual` where there is a residual."""
-    out = _autocast(x)
+    out = _autocast(x, "layer_norm" if centered else "rms_norm")
     if eps is None:
         exact = torch.float64 in (x.dtype, None if residual is None else residual.dtype)
         eps = torch.finfo(torch.float64 if exact else torch.float32).eps
@@ -188,7 +188,7 @@ def _softmax(who: str, x: Tensor, dim: int | None, dtype: torch.dtype | None, lo
     place = softmax_dimension(who, x, dim, dtype)
     if x.dtype not in calls.NAMES:
         x = x.to(dtype)
-    out = _autocast(x) if dtype is None else dtype
+    out = _autocast(x, "softmax.int") if dtype is None else dtype
     if _is_traced(who, x, None, None, None):
         return operators.softmax(x, place, log, out)
     if torch.is_grad_enabled() and x.requires_grad:
@@ -196,9 +196,17 @@ def _softmax(who: str, x: Tensor, dim: int | None, dtype: torch.dtype | None, lo
     return calls.softmax(x, place, log, out)
 
 
-def _autocast(x: Tensor) -> torch.dtype:
-    """The type of a result: float32 for 16 bits under CUDA autocast, else the input's."""
-    if x.is_cuda and torch.is_autocast_enabled("cuda"):
+_IN_FLOAT = frozenset(
+    name
+    for name in ("layer_norm", "rms_norm", "softmax.int")
+    if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "AutocastCUDA")
+)
+"""What this version of torch computes in float32 under CUDA autocast: 2.11 leaves rms_norm out."""
+
+
+def _autocast(x: Tensor, name: str) -> torch.dtype:
+    """The type of a result: float32 for 16 bits where CUDA autocast says so, else the input's."""
+    if x.is_cuda and torch.is_autocast_enabled("cuda") and name in _IN_FLOAT:
         return torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype
     return x.dtype
 
