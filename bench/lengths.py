@@ -1,4 +1,4 @@
-"""Norms and softmaxes of rows beyond the tables' sizes: of no whole vectors, and very long ones."""
+"""Norms and softmaxes of rows beyond the tables' sizes: of no whole vectors, very long or short."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from bench import norm_backward, norms
 from bench.pointwise import DTYPES
 from bench.problem import Problem
 
-ODD, LONG = "odd_rows", "long_rows"
-"""Suites: rows whose length is no multiple of 8, and rows longer than a multiprocessor holds."""
+ODD, LONG, SHORT = "odd_rows", "long_rows", "short_rows"
+"""Suites: rows whose length is no multiple of 8, rows longer than a multiprocessor holds, and very
+many rows that a warp could have, as the heads of attention are normalized."""
 
 SIZES = {
     ODD: ((8192, 4097), (8192, 4100), (8192, 5002), (8192, 12340)),
     LONG: ((1024, 131072), (512, 262144)),
+    SHORT: ((524288, 64), (262144, 128), (131072, 196), (65536, 512)),
 }
 """Rows and columns. The odd ones are multiples of 1, 4, 2 and 4."""
 
@@ -36,6 +38,11 @@ def odd_problems(*, quick: bool) -> Iterator[Problem]:
 def long_problems(*, quick: bool) -> Iterator[Problem]:
     """All problems of `long_rows`, in the order of its tables."""
     return _problems(LONG, quick=quick)
+
+
+def short_problems(*, quick: bool) -> Iterator[Problem]:
+    """All problems of `short_rows`, in the order of its tables."""
+    return _problems(SHORT, quick=quick)
 
 
 def _problems(suite: str, *, quick: bool) -> Iterator[Problem]:

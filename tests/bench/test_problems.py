@@ -155,11 +155,14 @@ def test_suite_pace_has_what_is_paced_with_and_without() -> None:
     assert all(list(contenders(problem, "auto")) == ["warpsmith", "free"] for problem in problems)
 
 
-def test_odd_rows_have_no_whole_vectors_and_long_ones_fit_no_multiprocessor() -> None:
+def test_odd_rows_have_no_whole_vectors_long_ones_fit_no_multiprocessor_short_ones_a_warp() -> None:
     odd, long = list(lengths.odd_problems(quick=False)), list(lengths.long_problems(quick=False))
-    assert {problem.suite for problem in (*odd, *long)} == {"odd_rows", "long_rows"}
+    short = list(lengths.short_problems(quick=False))
+    suites = {problem.suite for problem in (*odd, *long, *short)}
+    assert suites == {"odd_rows", "long_rows", "short_rows"}
+    assert max(problem.shape[-1] for problem in short) <= 32 * 16
     assert {problem.shape[-1] % 8 for problem in odd} == {1, 2, 4}
     assert min(problem.shape[-1] * 2 for problem in long) > 233472
     names = {problem.name for problem in norm_backward.problems(quick=True)}
-    for problems in (odd, long):
+    for problems in (odd, long, short):
         assert {p.name for p in problems} >= names & {"layer_norm_bwd", "rms_norm_bwd"}

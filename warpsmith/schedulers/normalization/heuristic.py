@@ -232,9 +232,11 @@ def _spread(
     line = max(1, LINE_BYTES // (vector * widest))
     for block_x, unroll in _blocks(row, accesses, line):
         lanes = block_x <= 32 and row.vectors <= SHORT_VECTORS
+        exact = block_x * unroll == row.vectors
         most = accesses if vector > 1 else min(accesses, MOST_SINGLES)
-        kept_unroll = max(1, most // unroll) if lanes else 1
-        results = 0 if block_x * unroll == row.vectors else kept_unroll - 1
+        single = not lanes or (vector > 1 and row.narrow and not exact)
+        kept_unroll = 1 if single else max(1, most // unroll)
+        results = 0 if exact else kept_unroll - 1
         blocks = row.blocks_per_sm(block_x, kept_unroll * unroll + results)
         if cluster > 1 and vector < NARROW_VECTOR:
             blocks = min(blocks, max(2, NARROW_THREADS // block_x))
