@@ -55,7 +55,7 @@ def test_what_is_predicted_to_be_fastest_is_near_the_fastest() -> None:
     ]
     assert len(lost) > 50
     assert sum(lost) / len(lost) < 0.025
-    assert max(lost) < 0.08
+    assert max(lost) < 0.09
 
 
 def test_where_shapes_were_timed_the_fastest_of_them_is_taken() -> None:

@@ -55,7 +55,8 @@ def bench(
         list[str],
         typer.Argument(
             help="pointwise, reduction, norm-fwd, norm-bwd, softmax, odd-rows, long-rows, "
-            "short-rows, batch-norm, matmul, rings, pace, roles, strategies, compile, host, protocol, sim."
+            "short-rows, batch-norm, matmul, rings, pace, roles, strategies, compile, host, "
+            "protocol, sim."
         ),
     ],
     json: Annotated[

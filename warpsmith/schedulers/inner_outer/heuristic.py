@@ -43,6 +43,16 @@ BLOCK_THREADS = 384
 SIDE_THREADS = 512
 """The same where rows are loaded ahead: a thread then has enough of a row to be busy alone."""
 
+SHORT_ELEMENTS = 16
+SHORT_BLOCKS = ((512, 2), (256, 3), (256, 2))
+"""Elements of a short row in a lane, at most, and the threads of a block and blocks of a
+multiprocessor that it takes, if they have the registers: rows of 64 to 512 elements then took 5 %
+longer than the fastest that was timed, at most, and before up to 65 %
+(docs/lessons/data/norm-short-rows.json)."""
+
+SHORT_REGISTERS = 8
+"""Fewer of them than are counted: what is counted once for each thread is for longer rows."""
+
 MOST_BLOCKS_PER_SM = 3
 """Each block leaves a row of partial sums, which is written and read again."""
 
@@ -74,6 +84,9 @@ RING_ROW_BYTES = 1024
 COPY_BYTES = (8, 16)
 """Bytes that a thread is to copy to shared memory without waiting (`cp.async`): copies of 4 are
 slower than loads into registers."""
+
+LINE_BYTES = 128
+"""That the lanes of a short row are to ask for at once."""
 
 SPARE = 0.25
 """Share of a row that threads may have too much of, where none have exactly a row."""
@@ -289,6 +302,9 @@ def _spread(
     """Where threads load rows: the first way to keep a row in so many blocks that has enough in
     flight, else the one that has most.
     """
+    short = _short(rows, residents[0], problem) if cluster == 1 else None
+    if short is not None:
+        return short
     vector, whole = rows.run.vector(problem), length_of(rows, problem)
     length = -(-whole // (cluster * vector)) * vector
     best: tuple[tuple[float, ...], InnerOuterParams] | None = None
@@ -328,6 +344,38 @@ def _spread(
                 )
                 best = merit, params
     return None if best is None else best[1]
+
+
+def _short(rows: Rows, choice: Choice, problem: Problem) -> InnerOuterParams | None:
+    """A row that is too short to be loaded ahead, in as many lanes of a warp as it can have: each
+    then waits for few loads, and many warps wait at once. None for longer rows, and where accesses
+    have one element.
+    """
+    vector, length = rows.run.vector(problem), length_of(rows, problem)
+    vectors = -(-length // vector)
+    unroll = -(-vectors // 32)
+    lanes = 1 << (-(-vectors // unroll) - 1).bit_length()
+    widest = max((cached.memory.dtype.size for cached in rows.loads), default=4)
+    long = length * widest >= RING_ROW_BYTES or unroll * vector > SHORT_ELEMENTS
+    if long or vector == 1 or lanes * vector * widest < LINE_BYTES:
+        return None
+    row = _Row(
+        vector, unroll, choice.bytes_per_element(max(1, 4 // vector)) + rows.summed, choice.passing
+    )
+    for threads, blocks in SHORT_BLOCKS:
+        if row.registers - SHORT_REGISTERS <= registers_of(blocks * threads):
+            return InnerOuterParams(
+                vector=vector,
+                unroll=unroll,
+                block_x=lanes,
+                block_y=threads // lanes,
+                blocks_per_sm=blocks,
+                whole=lanes * unroll * vector == length,
+                late=choice.late,
+                again=choice.again,
+                vectorized=rows.run.vectorized(problem, vector),
+            )
+    return None
 
 
 def _shapes(vectors: int) -> Iterator[tuple[int, int]]:
