@@ -153,6 +153,38 @@ def test_rows_that_the_threads_load_are_told_apart_from_those_loaded_ahead() -> 
         assert "the knob `rings` says never" in why(4096)
 
 
+@pytest.mark.parametrize(
+    ("columns", "dtype", "lanes", "threads"),
+    [
+        (64, "bfloat16", 8, 512),
+        (100, "bfloat16", 32, 512),
+        (196, "bfloat16", 32, 512),
+        (320, "bfloat16", 32, 256),
+        (72, "float32", 32, 512),
+        (200, "float32", 32, 256),
+    ],
+)
+def test_short_rows_lie_in_the_lanes_of_a_warp(
+    columns: int, dtype: str, lanes: int, threads: int
+) -> None:
+    """As few accesses each as can be; with and without lanes that have nothing of the row."""
+    case = Case((70, columns), dtype)
+    for program in (layer_norm_backward, rms_norm_backward):
+        inputs = case.inputs(program)
+        for result, expected in zip(
+            on_simulator(program, inputs), case.expected(program), strict=True
+        ):
+            np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
+    text = explained(layer_norm_backward, case.inputs(layer_norm_backward))
+    assert f"block_x={lanes}, block_y={threads // lanes}," in text
+
+
+def test_short_rows_read_element_by_element_keep_several_in_a_lane() -> None:
+    case = Case((3, 255), "float32")
+    text = explained(layer_norm_backward, case.inputs(layer_norm_backward))
+    assert "vector=1, unroll=16, block_x=16," in text
+
+
 def test_rows_of_several_dimensions() -> None:
     case = Case((3, 5, 48), "float32")
     found = on_simulator(rms_norm_backward, case.inputs(rms_norm_backward))
