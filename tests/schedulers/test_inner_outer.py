@@ -179,6 +179,27 @@ def test_short_rows_lie_in_the_lanes_of_a_warp(
     assert f"block_x={lanes}, block_y={threads // lanes}," in text
 
 
+def many_sums(x: Any, dy: Any) -> Any:
+    """Six sums of columns, for which 64 registers a thread are too few."""
+    wide, given = x.to(warpsmith.DataType.Float), dy.to(warpsmith.DataType.Float)
+    scaled = wide * ops.mean(wide * given, [-1], keepdim=True)
+    terms = (wide, given, wide * given, wide * wide, given * given, scaled)
+    return scaled, *(ops.sum(term, [0]) for term in terms)
+
+
+def test_short_rows_of_many_sums_have_fewer_threads() -> None:
+    case = Case((70, 256), "bfloat16")
+    inputs = (case.x, case.dy)
+    x, dy = (t.astype(np.float64) for t in inputs)
+    scaled = x * (x * dy).mean(-1, keepdims=True)
+    expected = (scaled, *(t.sum(0) for t in (x, dy, x * dy, x * x, dy * dy, scaled)))
+    found = on_simulator(many_sums, inputs)
+    for result, want in zip(found, expected, strict=True):
+        np.testing.assert_allclose(result.astype(np.float64), want, 2e-5, 1e-4)
+    text = explained(many_sums, inputs)
+    assert "block_x=32, block_y=8," in text
+
+
 def test_short_rows_read_element_by_element_keep_several_in_a_lane() -> None:
     case = Case((3, 255), "float32")
     text = explained(layer_norm_backward, case.inputs(layer_norm_backward))

@@ -8,21 +8,22 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Operation, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedulers.inner_outer.rows import InnerOuterParams
+from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows
 
 MOST_ELEMENTS = 56
 """Elements of a row in a thread up to which it has registers for bits: with 64 it spilled 84 to 100
 bytes (dropout backward of 65536 to 262144 columns)."""
 
 
-def draws_ahead(params: InnerOuterParams) -> bool:
+def draws_ahead(rows: Rows, params: InnerOuterParams) -> bool:
     """Whether a turn's draws are to come before its rows: where several blocks share a row.
 
     They wait for one another and draw meanwhile: dropout backward, 4096 x 32768 in clusters of
     four, takes 330 microseconds in place of 336. Blocks that have rows to themselves wait less, and
     lost up to 1 %.
     """
-    return params.cluster > 1 and params.unroll * params.vector <= MOST_ELEMENTS
+    few = params.unroll * params.vector <= MOST_ELEMENTS
+    return rows.draws and params.cluster > 1 and few
 
 
 def draws_first(fusion: Fusion, full: Collection[int]) -> tuple[TensorView, ...]:

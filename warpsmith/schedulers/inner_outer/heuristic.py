@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import product
 
+from warpsmith.schedulers.inner_outer.by_threads import spread
+from warpsmith.schedulers.inner_outer.needs import (
+    MOST_ELEMENTS,
+    Needs,
+    registers_of,
+    shapes,
+    shared_sums,
+)
 from warpsmith.schedulers.inner_outer.predict import predictor, shape_of, timed_shapes
 from warpsmith.schedulers.inner_outer.rows import (
+    RING_ROW_BYTES,
     InnerOuterParams,
     Rows,
     length_of,
@@ -19,54 +27,20 @@ from warpsmith.schedulers.layout import spare_bytes
 from warpsmith.schedulers.multiprocessor import (
     CLUSTERS,
     MOST_BLOCK_THREADS,
-    REGISTERS_PER_SM,
     SHARED_FIXED,
     SHARED_PER_SM,
-    blocks_of_registers,
 )
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
 
-MOST_REGISTERS = 280
-"""Registers that a thread may need by this count: with that many, kernels still fit in 255."""
-
-MOST_LOADING_REGISTERS = 272
-"""The same where threads load rows themselves; where a thread has fewer than 255, as much in
-proportion."""
-
-FIXED_REGISTERS = 30
-"""Registers for addresses, predicates, results of reductions and the loop over rows."""
-
-BLOCK_THREADS = 384
-"""Threads of a block that has several short rows, at most, where they load rows themselves."""
-
 SIDE_THREADS = 512
 """The same where rows are loaded ahead: a thread then has enough of a row to be busy alone."""
-
-SHORT_ELEMENTS = 16
-SHORT_BLOCKS = ((512, 2), (256, 3), (256, 2))
-"""Elements of a short row in a lane, at most, and the threads of a block and blocks of a
-multiprocessor that it takes, if they have the registers: rows of 64 to 512 elements then took 5 %
-longer than the fastest that was timed, at most, and before up to 65 %
-(docs/lessons/data/norm-short-rows.json)."""
-
-SHORT_REGISTERS = 8
-"""Fewer of them than are counted: what is counted once for each thread is for longer rows."""
 
 MOST_BLOCKS_PER_SM = 3
 """Each block leaves a row of partial sums, which is written and read again."""
 
-MOST_BLOCKS_OF_THREADS = 2
-"""The same where threads load rows themselves."""
-
 MOST_KEPT = 2
 """Rows of a thread in one turn: one reduction across the block serves both."""
-
-ENOUGH_BYTES = 49152
-"""Bytes of rows that a multiprocessor is to hold at once, some of which are being loaded."""
-
-ENOUGH_WARPS = 16
-"""Warps of a multiprocessor from which on more of them hide no more."""
 
 RINGS_BYTES = (65536, 98304, 131072)
 """Bytes of rows that a multiprocessor's rings are to hold: the less where there are few rows, the
@@ -78,21 +52,12 @@ smaller then, and fewer sums are left. Shapes that were timed at a row's length 
 
 _SIDES = tuple(1 << power for power in range(9))
 
-RING_ROW_BYTES = 1024
-"""Rows of fewer bytes are not loaded ahead: one thread asks for each of them apart."""
-
 COPY_BYTES = (8, 16)
 """Bytes that a thread is to copy to shared memory without waiting (`cp.async`): copies of 4 are
 slower than loads into registers."""
 
-LINE_BYTES = 128
-"""That the lanes of a short row are to ask for at once."""
-
 SPARE = 0.25
 """Share of a row that threads may have too much of, where none have exactly a row."""
-
-MOST_ELEMENTS = 64
-"""Elements of a row in one thread: all loops over them are unrolled."""
 
 
 class Way(Enum):
@@ -168,11 +133,6 @@ def _slots(slot: int, blocks: int, sums: int) -> tuple[int, ...]:
     return tuple(sorted({min(slots, room) for slots in wanted})) if room >= 2 else ()
 
 
-def _shared_sums(rows: Rows, elements: int, block_y: int) -> int:
-    """Bytes of shared memory in which a block adds what its rows of threads summed."""
-    return rows.summed * elements * block_y if block_y > 1 else 0
-
-
 def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
     """A row in as few blocks as can keep it, loaded ahead if it can be; a long row in more blocks
     where that is predicted to take less time, and straight to registers where that was timed.
@@ -185,7 +145,7 @@ def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerO
         if found:
             timed = timed_shapes(rows, problem)
             if any(shape.slots == 0 for shape in timed):
-                alone = _spread(rows, residents, problem, cluster)
+                alone = spread(rows, residents, problem, cluster)
                 found += [alone] if alone is not None and shape_of(alone) in timed else []
             for wider in (blocks for blocks in clusters if blocks > cluster):
                 if wider <= widest:
@@ -194,7 +154,7 @@ def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerO
                     more = loaded_ahead(rows, residents, problem, wider)
                     found += (params for params in more if shape_of(params) in timed)
             return min(found, key=predictor(rows, problem))
-        kept = _spread(rows, residents, problem, cluster)
+        kept = spread(rows, residents, problem, cluster)
         if kept is not None:
             return kept
     return None
@@ -225,7 +185,7 @@ def _ways(rows: Rows, problem: Problem, cluster: int) -> tuple[Way, ...]:
 
 def _covering(length: int, vector: int, spare: float) -> Iterator[tuple[int, int]]:
     """(threads of a row, accesses of each) that cover it and at most that share more."""
-    for block_x, unroll in _shapes(-(-length // vector)):
+    for block_x, unroll in shapes(-(-length // vector)):
         elements = unroll * vector
         if block_x * elements <= length * (1 + spare) and elements <= MOST_ELEMENTS:
             yield block_x, unroll
@@ -257,11 +217,11 @@ def _in_ring(
             if threads > (SIDE_THREADS if side > 1 else MOST_BLOCK_THREADS) or threads % 128:
                 continue
             size = choice.bytes_per_element(max(1, 4 // vector)) + (kept - 1) * rows.loaded
-            row = _Row(vector, unroll, size + rows.summed, choice.passing)
+            row = Needs(vector, unroll, size + rows.summed, choice.passing)
             for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
                 if row.registers > registers_of(blocks * threads):
                     break
-                sums = _shared_sums(rows, covered, side)
+                sums = shared_sums(rows, covered, side)
                 slot = rows.loaded * (covered if by_threads else length) + spare
                 found += (
                     InnerOuterParams(
@@ -286,131 +246,3 @@ def _in_ring(
         if found:  # what comes later loads or computes again
             return found
     return []
-
-
-def registers_of(threads: int) -> int:
-    """Registers that a thread may need by this module's count where a multiprocessor holds so many
-    threads: it hands them out 8 a thread.
-    """
-    each = REGISTERS_PER_SM // threads // 8 * 8
-    return MOST_REGISTERS if each > 255 else each * MOST_LOADING_REGISTERS // 255
-
-
-def _spread(
-    rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int
-) -> InnerOuterParams | None:
-    """Where threads load rows: the first way to keep a row in so many blocks that has enough in
-    flight, else the one that has most.
-    """
-    short = _short(rows, residents[0], problem) if cluster == 1 else None
-    if short is not None:
-        return short
-    vector, whole = rows.run.vector(problem), length_of(rows, problem)
-    length = -(-whole // (cluster * vector)) * vector
-    best: tuple[tuple[float, ...], InnerOuterParams] | None = None
-    for number, choice in enumerate(residents):
-        for block_x, unroll in _shapes(-(-length // vector)):
-            kept = choice.bytes_per_element(max(1, 4 // vector))
-            row = _Row(vector, unroll, kept + rows.summed, choice.passing)
-            block_y = 1 << max(0, (BLOCK_THREADS // block_x).bit_length() - 1)
-            blocks_per_sm = row.blocks_per_sm(block_x * block_y)
-            covered = block_x * unroll * vector
-            room = SHARED_PER_SM - blocks_per_sm * SHARED_FIXED
-            sums = blocks_per_sm * _shared_sums(rows, covered, block_y)
-            if not row.fits or not blocks_per_sm or sums > room:
-                continue
-            warps = blocks_per_sm * block_x * block_y // 32
-            resident = blocks_per_sm * block_y * length * rows.loaded
-            busy = min(1.0, resident / ENOUGH_BYTES) * min(1.0, warps / ENOUGH_WARPS)
-            merit = (
-                busy if cluster * covered == whole else busy / 2,  # rings are for whole rows only
-                -number,
-                -covered,
-                min(2, blocks_per_sm),
-                -block_x,
-            )
-            if best is None or merit > best[0]:
-                params = InnerOuterParams(
-                    vector=vector,
-                    unroll=unroll,
-                    block_x=block_x,
-                    block_y=block_y,
-                    blocks_per_sm=blocks_per_sm,
-                    whole=cluster * covered == whole,
-                    late=choice.late,
-                    again=choice.again,
-                    vectorized=rows.run.vectorized(problem, vector),
-                    cluster=cluster,
-                )
-                best = merit, params
-    return None if best is None else best[1]
-
-
-def _short(rows: Rows, choice: Choice, problem: Problem) -> InnerOuterParams | None:
-    """A row that is too short to be loaded ahead, in as many lanes of a warp as it can have: each
-    then waits for few loads, and many warps wait at once. None for longer rows, and where accesses
-    have one element.
-    """
-    vector, length = rows.run.vector(problem), length_of(rows, problem)
-    vectors = -(-length // vector)
-    unroll = -(-vectors // 32)
-    lanes = 1 << (-(-vectors // unroll) - 1).bit_length()
-    widest = max((cached.memory.dtype.size for cached in rows.loads), default=4)
-    long = length * widest >= RING_ROW_BYTES or unroll * vector > SHORT_ELEMENTS
-    if long or vector == 1 or lanes * vector * widest < LINE_BYTES:
-        return None
-    row = _Row(
-        vector, unroll, choice.bytes_per_element(max(1, 4 // vector)) + rows.summed, choice.passing
-    )
-    for threads, blocks in SHORT_BLOCKS:
-        if row.registers - SHORT_REGISTERS <= registers_of(blocks * threads):
-            return InnerOuterParams(
-                vector=vector,
-                unroll=unroll,
-                block_x=lanes,
-                block_y=threads // lanes,
-                blocks_per_sm=blocks,
-                whole=lanes * unroll * vector == length,
-                late=choice.late,
-                again=choice.again,
-                vectorized=rows.run.vectorized(problem, vector),
-            )
-    return None
-
-
-def _shapes(vectors: int) -> Iterator[tuple[int, int]]:
-    """(threads of a row, accesses of each): lanes of a warp, or whole warps."""
-    for unroll in range(1, MOST_ELEMENTS + 1):
-        lanes = -(-vectors // unroll)
-        threads = 32 * -(-lanes // 32) if lanes > 16 else 1 << max(0, lanes - 1).bit_length()
-        if threads <= MOST_BLOCK_THREADS:
-            yield threads, unroll
-        if threads == 1:
-            return
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """What a thread keeps: `size` bytes an element, and for one vector `passing` bytes more."""
-
-    vector: int
-    unroll: int
-    size: int
-    passing: int
-
-    @property
-    def registers(self) -> int:
-        """Of a thread: what stays, a vector of floats being computed, and the rest."""
-        stay = -(-self.unroll * self.vector * self.size // 4)
-        work = 2 * self.vector + -(-self.vector * self.passing // 4)
-        return stay + work + FIXED_REGISTERS
-
-    @property
-    def fits(self) -> bool:
-        """Whether a thread that loads the row itself can keep it."""
-        few = self.unroll * self.vector <= MOST_ELEMENTS
-        return few and self.registers <= MOST_LOADING_REGISTERS
-
-    def blocks_per_sm(self, threads: int) -> int:
-        """Blocks that a multiprocessor has registers for."""
-        return min(blocks_of_registers(min(256, self.registers), threads), MOST_BLOCKS_OF_THREADS)

@@ -29,6 +29,9 @@ MOST_ADDED = 1024
 3800 of a million rows it was twice that of PyTorch's sums."""
 
 
+RING_ROW_BYTES = 1024
+"""Rows of fewer bytes are not loaded ahead: one thread asks for each of them apart."""
+
 PACE = 0.9
 """Of what the memory moves by its clock: as much as the fastest kernels get. Blocks that ask for
 more drift apart, and then the memory moves less (docs/lessons/norms.md)."""
@@ -112,6 +115,7 @@ class Rows:
         averaged: sums of each row.
         operations: on each element of a row.
         weights_fit: what all rows share is a row each, which one copy brings to shared memory.
+        draws: numbers that look random are drawn for them.
     """
 
     axes: tuple[IterDomain, ...]
@@ -123,6 +127,7 @@ class Rows:
     averaged: int
     operations: int
     weights_fit: bool
+    draws: bool
 
     @property
     def loads(self) -> tuple[Cached, ...]:
@@ -164,6 +169,7 @@ def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> R
             for operation in fusion.operations
         ),
         weights_fit=all(is_one_row(c, domains, axes[start:]) for c in weights),
+        draws=any(isinstance(op, Pointwise) and op.op == "philox" for op in fusion.operations),
     )
 
 

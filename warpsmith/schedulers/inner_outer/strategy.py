@@ -12,6 +12,7 @@ from warpsmith.schedulers.inner_outer import heuristic, specialized
 from warpsmith.schedulers.inner_outer.draws import draws_ahead
 from warpsmith.schedulers.inner_outer.predict import predictor, shape_of, timed_shapes
 from warpsmith.schedulers.inner_outer.rows import (
+    RING_ROW_BYTES,
     InnerOuterParams,
     Rows,
     interval_of,
@@ -37,7 +38,7 @@ def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> Inner
         fastest,
         lasting=not past_l1(rows.full, problem),
         interval=interval_of(rows, fastest, problem),
-        drawn_first=draws_ahead(fastest),
+        drawn_first=draws_ahead(rows, fastest),
     )
 
 
@@ -50,7 +51,7 @@ def candidates(
     the knob `rings` says. Where waves cannot load others ahead, and a role can, there are no waves,
     unless they were timed: of threads that load for themselves the model knows nothing.
     """
-    asked, least = problem.warp_specialize, heuristic.RING_ROW_BYTES
+    asked, least = problem.warp_specialize, RING_ROW_BYTES
     short = problem.rings == "never" or bool(unfit_for_slots(rows, problem, least))
     fit = not heuristic.misfit(rows, residents, problem)
     roles = None

@@ -1,0 +1,118 @@
+"""Choice of threads a row and blocks where threads load rows themselves, beside column sums."""
+
+from __future__ import annotations
+
+from warpsmith.schedulers.inner_outer.needs import Needs, registers_of, shapes, shared_sums
+from warpsmith.schedulers.inner_outer.rows import (
+    RING_ROW_BYTES,
+    InnerOuterParams,
+    Rows,
+    length_of,
+)
+from warpsmith.schedulers.multiprocessor import SHARED_FIXED, SHARED_PER_SM
+from warpsmith.schedulers.normalization.resident import Choice
+from warpsmith.schedulers.problem import Problem
+
+BLOCK_THREADS = 384
+"""Threads of a block that has several rows, at most."""
+
+SHORT_ELEMENTS = 16
+SHORT_BLOCKS = ((512, 2), (256, 3), (256, 2))
+"""Elements of a short row in a lane, at most, and the threads of a block and blocks of a
+multiprocessor that it takes, if they have the registers: rows of 64 to 512 elements take 6 % longer
+than in the fastest shape that was timed, at most, but for one of 10 %, and up to 65 % before
+(docs/lessons/data/norm-short-rows.json)."""
+
+SHORT_REGISTERS = 8
+"""Fewer of them than are counted: what is counted once for each thread is for longer rows."""
+
+LINE_BYTES = 128
+"""That the lanes of a short row are to ask for at once."""
+
+ENOUGH_BYTES = 49152
+"""Bytes of rows that a multiprocessor is to hold at once, some of which are being loaded."""
+
+ENOUGH_WARPS = 16
+"""Warps of a multiprocessor from which on more of them hide no more."""
+
+
+def spread(
+    rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int
+) -> InnerOuterParams | None:
+    """Where threads load rows: the first way to keep a row in so many blocks that has enough in
+    flight, else the one that has most.
+    """
+    short = _short(rows, residents[0], problem) if cluster == 1 else None
+    if short is not None:
+        return short
+    vector, whole = rows.run.vector(problem), length_of(rows, problem)
+    length = -(-whole // (cluster * vector)) * vector
+    best: tuple[tuple[float, ...], InnerOuterParams] | None = None
+    for number, choice in enumerate(residents):
+        for block_x, unroll in shapes(-(-length // vector)):
+            kept = choice.bytes_per_element(max(1, 4 // vector))
+            row = Needs(vector, unroll, kept + rows.summed, choice.passing)
+            block_y = 1 << max(0, (BLOCK_THREADS // block_x).bit_length() - 1)
+            blocks_per_sm = row.blocks_per_sm(block_x * block_y)
+            covered = block_x * unroll * vector
+            room = SHARED_PER_SM - blocks_per_sm * SHARED_FIXED
+            sums = blocks_per_sm * shared_sums(rows, covered, block_y)
+            if not row.fits or not blocks_per_sm or sums > room:
+                continue
+            warps = blocks_per_sm * block_x * block_y // 32
+            resident = blocks_per_sm * block_y * length * rows.loaded
+            busy = min(1.0, resident / ENOUGH_BYTES) * min(1.0, warps / ENOUGH_WARPS)
+            merit = (
+                busy if cluster * covered == whole else busy / 2,  # rings are for whole rows only
+                -number,
+                -covered,
+                min(2, blocks_per_sm),
+                -block_x,
+            )
+            if best is None or merit > best[0]:
+                params = InnerOuterParams(
+                    vector=vector,
+                    unroll=unroll,
+                    block_x=block_x,
+                    block_y=block_y,
+                    blocks_per_sm=blocks_per_sm,
+                    whole=cluster * covered == whole,
+                    late=choice.late,
+                    again=choice.again,
+                    vectorized=rows.run.vectorized(problem, vector),
+                    cluster=cluster,
+                )
+                best = merit, params
+    return None if best is None else best[1]
+
+
+def _short(rows: Rows, choice: Choice, problem: Problem) -> InnerOuterParams | None:
+    """A row that is too short to be loaded ahead, in as many lanes of a warp as it can have: each
+    then waits for few loads, and many warps wait at once. None for longer rows, and where accesses
+    have one element. Sums that fit in the registers fit in shared memory, too.
+    """
+    vector, length = rows.run.vector(problem), length_of(rows, problem)
+    vectors = -(-length // vector)
+    unroll = -(-vectors // 32)
+    lanes = 1 << (-(-vectors // unroll) - 1).bit_length()
+    widest = max((cached.memory.dtype.size for cached in rows.loads), default=4)
+    long = length * widest >= RING_ROW_BYTES or unroll * vector > SHORT_ELEMENTS
+    if long or vector == 1 or lanes * vector * widest < LINE_BYTES:
+        return None
+    row = Needs(
+        vector, unroll, choice.bytes_per_element(max(1, 4 // vector)) + rows.summed, choice.passing
+    )
+    for threads, blocks in SHORT_BLOCKS:
+        if row.registers - SHORT_REGISTERS <= registers_of(blocks * threads):
+            return InnerOuterParams(
+                vector=vector,
+                unroll=unroll,
+                block_x=lanes,
+                block_y=threads // lanes,
+                blocks_per_sm=blocks,
+                whole=lanes * unroll * vector == length,
+                late=choice.late,
+                again=choice.again,
+                vectorized=rows.run.vectorized(problem, vector),
+            )
+    return None

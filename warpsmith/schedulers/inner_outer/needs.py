@@ -1,0 +1,81 @@
+"""What a thread needs for its part of a row beside column sums: registers, and shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warpsmith.schedulers.inner_outer.rows import Rows
+from warpsmith.schedulers.multiprocessor import (
+    MOST_BLOCK_THREADS,
+    REGISTERS_PER_SM,
+    blocks_of_registers,
+)
+
+MOST_REGISTERS = 280
+"""Registers that a thread may need by this count: with that many, kernels still fit in 255."""
+
+MOST_LOADING_REGISTERS = 272
+"""The same where threads load rows themselves; where a thread has fewer than 255, as much in
+proportion."""
+
+FIXED_REGISTERS = 30
+"""Registers for addresses, predicates, results of reductions and the loop over rows."""
+
+MOST_ELEMENTS = 64
+"""Elements of a row in one thread: all loops over them are unrolled."""
+
+MOST_BLOCKS_OF_THREADS = 2
+"""Blocks of a multiprocessor, at most, where threads load rows themselves: each leaves a row of
+partial sums, which is written and read again."""
+
+
+def registers_of(threads: int) -> int:
+    """Registers that a thread may need by this module's count where a multiprocessor holds so many
+    threads: it hands them out 8 a thread.
+    """
+    each = REGISTERS_PER_SM // threads // 8 * 8
+    return MOST_REGISTERS if each > 255 else each * MOST_LOADING_REGISTERS // 255
+
+
+def shared_sums(rows: Rows, elements: int, block_y: int) -> int:
+    """Bytes of shared memory in which a block adds what its rows of threads summed."""
+    return rows.summed * elements * block_y if block_y > 1 else 0
+
+
+def shapes(vectors: int) -> Iterator[tuple[int, int]]:
+    """(threads of a row, accesses of each): lanes of a warp, or whole warps."""
+    for unroll in range(1, MOST_ELEMENTS + 1):
+        lanes = -(-vectors // unroll)
+        threads = 32 * -(-lanes // 32) if lanes > 16 else 1 << max(0, lanes - 1).bit_length()
+        if threads <= MOST_BLOCK_THREADS:
+            yield threads, unroll
+        if threads == 1:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a thread keeps: `size` bytes an element, and for one vector `passing` bytes more."""
+
+    vector: int
+    unroll: int
+    size: int
+    passing: int
+
+    @property
+    def registers(self) -> int:
+        """Of a thread: what stays, a vector of floats being computed, and the rest."""
+        stay = -(-self.unroll * self.vector * self.size // 4)
+        work = 2 * self.vector + -(-self.vector * self.passing // 4)
+        return stay + work + FIXED_REGISTERS
+
+    @property
+    def fits(self) -> bool:
+        """Whether a thread that loads the row itself can keep it."""
+        few = self.unroll * self.vector <= MOST_ELEMENTS
+        return few and self.registers <= MOST_LOADING_REGISTERS
+
+    def blocks_per_sm(self, threads: int) -> int:
+        """Blocks that a multiprocessor has registers for."""
+        return min(blocks_of_registers(min(256, self.registers), threads), MOST_BLOCKS_OF_THREADS)
