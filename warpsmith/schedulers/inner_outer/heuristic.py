@@ -196,15 +196,17 @@ def _in_ring(
 ) -> list[InnerOuterParams]:
     """The shapes that load rows ahead so, and whose registers and slots fit. Threads that
     copy rows themselves have one at a time: with two, LayerNorm took 40 % longer. Rows in chunks
-    begin anywhere in their slot, which has one.
+    begin anywhere in their slot, which has one. What the TMA unit brings for each block of a
+    cluster, its threads have exactly: else they would divide the row otherwise than its copies.
     """
     length, rest = divmod(length_of(rows, problem), cluster)
     by_threads = way is Way.BY_THREADS
     vector = _vector_of_copies(rows, problem) if by_threads else rows.run.vector(problem)
     if rest or not vector or length % vector:
         return []
-    exact = list(_covering(length, vector, 0)) if way is Way.WHOLE else []
-    shapes = exact or list(_covering(length, vector, SPARE))
+    shapes = list(_covering(length, vector, 0)) if way is Way.WHOLE else []
+    if not shapes and (by_threads or cluster == 1):
+        shapes = list(_covering(length, vector, SPARE))
     vectorized = rows.run.vectorized(problem, vector)
     most_kept = MOST_KEPT if way is Way.WHOLE else 1
     spare = spare_bytes(rows.loads, length, problem) if way is Way.CHUNKS else 0
