@@ -59,6 +59,11 @@ slower than loads into registers."""
 SPARE = 0.25
 """Share of a row that threads may have too much of, where none have exactly a row."""
 
+CROWDED = 1.33
+"""Times the registers that are counted, where threads have not exactly a row of floats and sum it
+several times: LayerNorm of 44 floats a thread spilled 1000 bytes, of 28 with 168 registers 540
+(NVRTC 13.0)."""
+
 
 class Way(Enum):
     """How rows come to a ring: by the TMA unit, exactly or in whole chunks, or by threads."""
@@ -208,6 +213,7 @@ def _in_ring(
     if not shapes and (by_threads or cluster == 1):
         shapes = list(_covering(length, vector, SPARE))
     vectorized = rows.run.vectorized(problem, vector)
+    widest = max((cached.memory.dtype.size for cached in rows.loads), default=0)
     most_kept = MOST_KEPT if way is Way.WHOLE else 1
     spare = spare_bytes(rows.loads, length, problem) if way is Way.CHUNKS else 0
     for choice in residents:
@@ -220,8 +226,10 @@ def _in_ring(
                 continue
             size = choice.bytes_per_element(max(1, 4 // vector)) + (kept - 1) * rows.loaded
             row = Needs(vector, unroll, size + rows.summed, choice.passing)
+            crowded = rows.averaged > 1 and widest >= 4 and covered != length
+            needed = row.registers * (CROWDED if crowded else 1)
             for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
-                if row.registers > registers_of(blocks * threads):
+                if needed > registers_of(blocks * threads):
                     break
                 sums = shared_sums(rows, covered, side)
                 slot = rows.loaded * (covered if by_threads else length) + spare
