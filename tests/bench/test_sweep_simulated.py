@@ -29,6 +29,9 @@ FEW_ROWS = 2048
 ODD_ROWS = 8
 """Rows simulated of lengths of no multiple of 8: all of them together are one, as in the tables."""
 
+SHORT_ROWS = 70
+"""Rows simulated of short ones: a block has up to 64 at a time."""
+
 QUICK = {
     *(("layer_norm", "bfloat16", (8192, columns)) for columns in (1024, 8192, 16384)),
     ("softmax", "bfloat16", (8192, 5120)),
@@ -39,6 +42,8 @@ QUICK = {
     ("rms_norm_bwd", "bfloat16", (2048, 4096)),
     ("layer_norm", "bfloat16", (8192, 5002)),
     ("rms_norm_bwd", "bfloat16", (8192, 4097)),
+    ("layer_norm_bwd", "bfloat16", (524288, 64)),
+    ("rms_norm_bwd", "bfloat16", (131072, 196)),
 }
 """Those that are run by default; the others are marked slow."""
 
@@ -56,9 +61,12 @@ def cases() -> list[Any]:
     found = []
     for make in (*FORWARD, *BACKWARD):
         for dtype in ("bfloat16", "float"):
-            odd = lengths.SIZES[lengths.ODD] if make in lengths.MAKES else ()
-            for size in (*norms.SIZES, *odd):
-                problem = make(ODD_ROWS if size in odd else 3, size[1], dtype)
+            few = dict.fromkeys(norms.SIZES, 3)
+            if make in lengths.MAKES:
+                few |= dict.fromkeys(lengths.SIZES[lengths.ODD], ODD_ROWS)
+                few |= dict.fromkeys(lengths.SIZES[lengths.SHORT], SHORT_ROWS)
+            for size, count in few.items():
+                problem = make(count, size[1], dtype)
                 quick = (problem.name, dtype, size) in QUICK
                 marks = () if quick else pytest.mark.slow
                 name = f"{problem.name}-{'x'.join(map(str, size))}-{dtype}"
