@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.tiling import (
+    DTYPES,
     Tiling,
     bind_tile,
     check_exact,
@@ -23,12 +24,6 @@ from tests.support.tiling import (
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, ParallelType
 
 TMA, BULK = LoadStoreOpType.tma, LoadStoreOpType.bulk
-DTYPES = [
-    *map(rarely, (DataType.Float, DataType.BFloat16, DataType.Int, DataType.Int32)),
-    DataType.Double,
-    DataType.Half,
-    DataType.Bool,
-]
 BOXES = [
     (Tiling((64,)), (200,)),
     (Tiling((8, 16)), (20, 40)),

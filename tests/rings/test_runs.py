@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tests.support.tiling import (
+    DTYPES,
     Tiling,
     doubled,
     kernel_of,
@@ -19,12 +20,6 @@ from tests.support.tiling import (
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, ParallelType
 
 TMA, BULK = LoadStoreOpType.tma, LoadStoreOpType.bulk
-DTYPES = [
-    *map(rarely, (DataType.Float, DataType.BFloat16, DataType.Int, DataType.Int32)),
-    DataType.Double,
-    DataType.Half,
-    DataType.Bool,
-]
 
 # --- contiguous bytes ----------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.tiling import (
+    DTYPES,
     Tiling,
     check_exact,
     kernel_of,
@@ -20,12 +21,6 @@ from tests.support.tiling import (
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType
 
 TMA, BULK = LoadStoreOpType.tma, LoadStoreOpType.bulk
-DTYPES = [
-    *map(rarely, (DataType.Float, DataType.BFloat16, DataType.Int, DataType.Int32)),
-    DataType.Double,
-    DataType.Half,
-    DataType.Bool,
-]
 
 
 def one_more(fd: FusionDefinition, x: np.ndarray) -> None:

@@ -31,6 +31,15 @@ def rarely(*values: object) -> ParameterSet:
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
+DTYPES = [
+    *map(rarely, (DataType.Float, DataType.BFloat16, DataType.Int, DataType.Int32)),
+    DataType.Double,
+    DataType.Half,
+    DataType.Bool,
+]
+"""Types of elements, those of a size that another has only in a long run."""
+
+
 @dataclass(frozen=True)
 class Tiling:
     """How the threads walk a tensor: in tiles, with so many elements of every dimension.

@@ -188,6 +188,12 @@ class Fusion:
                 wanted.update(id(value) for value in operation.inputs)
         return tuple(reversed(needed))
 
+    def bring_first(self, operations: Iterable[Operation]) -> None:
+        """Put operations in front of all others, in the order given; each once."""
+        front = {id(operation): operation for operation in operations}
+        rest = (operation for operation in self.operations if id(operation) not in front)
+        self.operations = [*front.values(), *rest]
+
     def check_not_empty(self) -> None:
         if not self.outputs:
             raise DefinitionError(

@@ -105,9 +105,7 @@ def loads_first(
     ordered = sorted(loads, key=lambda c: id(c.register) not in full)
     copies = [*(reader for tile in kept for reader in fusion.consumers(tile))]
     copies += [c.register for c in ordered]
-    front = [copy.definition for copy in copies if copy.definition is not None]
-    moved = set(map(id, front))
-    fusion.operations = [*front, *(op for op in fusion.operations if id(op) not in moved)]
+    fusion.bring_first(copy.definition for copy in copies if copy.definition is not None)
 
 
 def inline_rows(fusion: Fusion, reference: TensorView, position: int, row: int) -> None:

@@ -35,9 +35,7 @@ def draws_first(fusion: Fusion, full: Collection[int]) -> tuple[TensorView, ...]
         full: identities of the register copies that have an element for each one of the rows.
     """
     masks = tuple(t for t in fusion.computed if _is_drawn(t, fusion, full))
-    front = fusion.depends_on(masks)
-    moved = set(map(id, front))
-    fusion.operations = [*front, *(op for op in fusion.operations if id(op) not in moved)]
+    fusion.bring_first(fusion.depends_on(masks))
     return masks
 
 

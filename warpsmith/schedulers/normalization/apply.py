@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
@@ -81,12 +81,8 @@ def load_first(
     """
     loads = [c for c in caches if c.load and not (late and id(c.register) not in full)]
     ordered = sorted(loads, key=lambda c: id(c.register) not in full)
-    front: dict[int, Operation] = {}
-    for copy in (*tiles, *(cached.register for cached in ordered)):
-        assert copy.definition is not None
-        front[id(copy.definition)] = copy.definition
-    rest = [operation for operation in fusion.operations if id(operation) not in front]
-    fusion.operations = [*front.values(), *rest]
+    copies = (*tiles, *(cached.register for cached in ordered))
+    fusion.bring_first(copy.definition for copy in copies if copy.definition is not None)
 
 
 def order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) -> int:
