@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "ops": FORM,
     "schedule": FORM | {"ops"},
     "schedulers": FORM | {"ops", "schedule"},
+    "planner": FORM | {"ops", "schedule", "schedulers"},
     "kernel": FORM,
     "protocol": FORM | {"kernel"},
     "lower": FORM | {"kernel"},

@@ -23,7 +23,7 @@ from warpsmith.knobs import Knobs
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
 from warpsmith.schedulers.problem import Target
-from warpsmith.schedulers.segment import Segment
+from warpsmith.planner.segment import Segment
 
 
 def planned(columns: int, cluster: tuple[int, int, int], folder: Path) -> CallPlan:

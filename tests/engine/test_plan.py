@@ -13,7 +13,7 @@ from warpsmith.engine.executable import Executable
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, plan_call
 from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, index_type_for, misfits, plan
-from warpsmith.errors import ArgumentError, SchedulerRefusal
+from warpsmith.errors import ArgumentError
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Full
@@ -239,14 +239,6 @@ def test_scalars_of_the_user_come_with_each_call(tmp_path: Path) -> None:
     (launch,) = Planner(p, tmp_path)((64,)).launches
     assert dict(zip(launch.scalars, launch.constants, strict=True))["S0"] is None
     assert launch.formats[2 + launch.scalars.index("S0")] == "f"
-
-
-def test_program_that_no_scheduler_takes() -> None:
-    p = Program()
-    row = p.op("neg", p.input(DataType.Float, (None,)))
-    p.output(p.op("add", p.broadcast(row, [True, False]), p.broadcast(row, [False, True])))
-    with pytest.raises(SchedulerRefusal, match="two dimensions of T4 come from one dimension"):
-        plan(p.fusion, scheduled=False)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedulers import segment as segmenting
+from warpsmith.planner import segment as segmenting
+from warpsmith.planner.plan import cut
+from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.rewrite import rewrite
-from warpsmith.schedulers.segment import Segment, segment
 from warpsmith.schedulers.select import SCHEDULERS, Refusals, refusals
 
 BFLOAT, FLOAT = DataType.BFloat16, DataType.Float
@@ -48,7 +49,9 @@ def _schedules_products(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _asked(fusion: Fusion, without: Refusals = ()) -> Refusals:
-    others = tuple((name, why(fusion)) for name, why, _ in SCHEDULERS if name != "matmul")
+    others = tuple(
+        (name, why(fusion)) for name, why, _ in SCHEDULERS if not name.startswith("matmul")
+    )
     return (*others, ("matmul", epilogue_only(fusion)))
 
 
@@ -76,7 +79,7 @@ def check(fusion: Fusion) -> list[str]:
     """Segments, run one after the other, give what the whole does; which scheduler takes each."""
     known = arrays(fusion)
     wanted = computed(fusion, known)
-    parts = segment(fusion)
+    parts = cut(fusion)
     for part in parts:
         known.update(computed(part.fusion, {name: known[name] for name in part.inputs}))
     for output in fusion.outputs:
@@ -107,7 +110,7 @@ def test_operands_that_are_computed_go_through_memory() -> None:
     hidden = p.cast(p.op("exp", a), BFLOAT)
     p.output(p.cast(p.matmul(hidden, b), BFLOAT))
     assert check(p.fusion) == ["pointwise", "matmul"]
-    assert segment(p.fusion)[1].inputs == (hidden.name, b.name)
+    assert cut(p.fusion)[1].inputs == (hidden.name, b.name)
 
 
 def test_computed_operands_are_written_with_the_summed_dimension_fastest() -> None:
@@ -116,7 +119,7 @@ def test_computed_operands_are_written_with_the_summed_dimension_fastest() -> No
     left, right = (p.cast(p.op("exp", tensor), BFLOAT) for tensor in (a, b))
     p.output(p.cast(p.matmul(left, right), BFLOAT))
     assert check(p.fusion) == ["pointwise", "pointwise", "matmul"]
-    product = segment(p.fusion)[-1].fusion.operations[0]
+    product = cut(p.fusion)[-1].fusion.operations[0]
     assert [t.memory_order() for t in product.inputs] == [(0, 1), (1, 0)]
 
 
@@ -126,9 +129,7 @@ def test_an_operand_that_is_a_result_too_lies_as_results_do() -> None:
     right = p.cast(p.op("exp", b), BFLOAT)
     p.output(p.cast(p.matmul(a, right), BFLOAT), right)
     assert check(p.fusion) == ["pointwise", "matmul"]
-    assert all(
-        o.value.memory_order() == (0, 1) for s in segment(p.fusion) for o in s.fusion.outputs
-    )
+    assert all(o.value.memory_order() == (0, 1) for s in cut(p.fusion) for o in s.fusion.outputs)
 
 
 def test_products_of_products_go_through_memory_rounded() -> None:
@@ -137,14 +138,14 @@ def test_products_of_products_go_through_memory_rounded() -> None:
     inner = p.cast(p.op("tanh", p.matmul(a, b)), BFLOAT)
     p.output(p.cast(p.matmul(inner, c), BFLOAT))
     assert check(p.fusion) == ["matmul", "matmul"]
-    assert segment(p.fusion)[0].outputs == (inner.name,)
+    assert cut(p.fusion)[0].outputs == (inner.name,)
 
 
-def test_sums_of_products_are_computed_after_both() -> None:
+def test_sums_of_products_are_computed_with_the_second() -> None:
     p = Program()
     a, b, c = operands(p, 3)
     p.output(p.cast(p.op("add", p.matmul(a, b), p.matmul(b, c)), BFLOAT))
-    assert check(p.fusion) == ["matmul", "matmul", "pointwise"]
+    assert check(p.fusion) == ["matmul", "matmul"]
 
 
 def test_a_reduction_of_a_product_reads_it_from_memory() -> None:
@@ -168,22 +169,26 @@ def test_two_results_of_a_product_compute_it_once() -> None:
     product = p.matmul(a, b)
     p.output(p.cast(product, BFLOAT), p.op("exp", product))
     assert check(p.fusion) == ["matmul", "pointwise"]
-    assert segment(p.fusion)[0].outputs == (product.name,)
+    assert cut(p.fusion)[0].outputs == (product.name,)
 
 
-def test_two_results_compute_a_product_twice_where_its_sums_cannot_be_written(
+def test_a_product_with_several_results_takes_the_scheduler_that_has_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def asked(fusion: Fusion, without: Refusals = ()) -> Refusals:
         *others, (name, reason) = _asked(fusion)
         wide = any(isinstance(o.value.definition, Matmul) for o in fusion.outputs)
-        return (*others, (name, reason or ("it is in float" if wide else "")))
+        return (
+            *others,
+            (name, reason or ("it is in float" if wide else "")),
+            ("matmul_by_threads", ""),
+        )
 
     monkeypatch.setattr(segmenting, "refusals", asked)
     p = Program()
     product = p.matmul(*operands(p))
     p.output(p.cast(product, BFLOAT), p.op("exp", product))
-    assert kinds(segment(p.fusion)) == ["matmul", "matmul"]
+    assert check(p.fusion) == ["matmul_by_threads"]
 
 
 def test_what_is_widened_after_a_product_reads_it_from_memory() -> None:
@@ -210,7 +215,7 @@ def test_what_no_scheduler_takes_is_named() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segmenting, "refusals", lambda f, without: (("matmul", "not today"),))
         with pytest.raises(SchedulerRefusal, match=rf"{product.name} \(matmul: not today\)"):
-            segment(p.fusion)
+            cut(p.fusion)
 
 
 def test_the_other_schedulers_refuse_products() -> None:

@@ -10,7 +10,7 @@ from tests.support.launching import check_segments, random_inputs
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedulers.segment import segment
+from warpsmith.planner.plan import cut
 from warpsmith.schedulers.select import select
 
 TYPES = (DataType.Float, DataType.BFloat16, DataType.Half)
@@ -87,7 +87,7 @@ def test_one_kernel_and_right(block: int) -> None:
     for seed in range(8 * block, 8 * block + 8):
         made = RandomRows(seed)
         fusion = made.program.fusion
-        (part,) = segment(fusion)
+        (part,) = cut(fusion)
         assert select(part.fusion, part.refusals).scheduler == "inner_persistent", f"seed {seed}"
         arrays = random_inputs(fusion, made.shapes, seed)
         assert check_segments(fusion, arrays, seed=seed, terms=20000) == 1

@@ -8,7 +8,7 @@ from tests.support.launching import check_segments, random_inputs
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedulers.segment import segment
+from warpsmith.planner.plan import cut
 
 CUT = (("inner_persistent", "rows are to go through memory here"),)
 SHAPES = ((1, 1), (5, 33), (12, 64))
@@ -100,7 +100,7 @@ def test_one_kernel_takes_the_reductions_of_one_pattern() -> None:
     x = p.op("exp", p.input(DataType.Float, (None, None)))
     first, second = p.reduce("sum", x, [1]), p.reduce("max", x, [1])
     p.output(p.op("add", first, second), p.reduce("sum", x, [0]), first)
-    parts = segment(p.fusion)
+    parts = cut(p.fusion)
     assert [len(part.outputs) for part in parts] == [2, 1]
     check_segments(p.fusion, random_inputs(p.fusion, {"T0": (9, 20)}), terms=80)
 
@@ -129,7 +129,7 @@ def test_unrelated_parts_are_kernels_of_their_own() -> None:
 
 def test_segment_names_the_tensors_that_pass_between() -> None:
     p = softmax()
-    first, second, third = segment(p.fusion, CUT)
+    first, second, third = cut(p.fusion, CUT)
     assert first.inputs == ("T0",)
     assert set(second.inputs) == {"T0", *first.outputs}
     assert set(third.inputs) == {"T0", *first.outputs, *second.outputs}
@@ -140,7 +140,7 @@ def test_the_program_itself_is_not_changed() -> None:
     p = layer_norm()
     before = [id(operation) for operation in p.fusion.operations]
     names = [t.name for t in p.fusion.tensors]
-    segment(p.fusion)
+    cut(p.fusion)
     assert [id(operation) for operation in p.fusion.operations] == before
     assert [t.name for t in p.fusion.tensors] == names
 
@@ -180,3 +180,10 @@ def test_output_that_lacks_the_reduced_dimension_beside_its_use_after() -> None:
     p.output(p.op("mul", total, wide), wide)
     arrays = random_inputs(p.fusion, {"T0": (9, 20), "T1": (9,)})
     check_segments(p.fusion, arrays, terms=80)
+
+
+def test_a_row_that_meets_itself_as_a_column_goes_through_memory() -> None:
+    p = Program()
+    row = p.op("neg", p.input(DataType.Float, (None,)))
+    p.output(p.op("add", p.broadcast(row, [True, False]), p.broadcast(row, [False, True])))
+    assert check_segments(p.fusion, random_inputs(p.fusion, {"T0": (9,)})) == 2

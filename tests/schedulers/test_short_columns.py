@@ -28,7 +28,7 @@ from warpsmith.schedulers.reduction.short import (
     ShortBlock,
     short_block,
 )
-from warpsmith.schedulers.segment import Segment
+from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.select import Candidate, select
 
 FLOAT, BFLOAT16 = DataType.Float, DataType.BFloat16

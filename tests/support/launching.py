@@ -23,7 +23,7 @@ from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
-from warpsmith.schedulers.segment import segment
+from warpsmith.planner.plan import cut
 from warpsmith.schedulers.select import Candidate, Params, Refusals, select
 
 Arrays = Mapping[str, np.ndarray]
@@ -248,7 +248,7 @@ def check_segments(
     """
     values = values_of(fusion, inputs)
     arrays = dict(inputs)
-    parts = segment(fusion, without)
+    parts = cut(fusion, without)
     for part in parts:
         candidate = select(part.fusion, part.refusals)
         problem = Problem(values=values, alignment=alignment or {})

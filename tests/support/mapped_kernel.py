@@ -24,7 +24,7 @@ from warpsmith.knobs import Knobs
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
 from warpsmith.schedulers.problem import Target
-from warpsmith.schedulers.segment import Segment
+from warpsmith.planner.segment import Segment
 
 ROWS, COLUMNS, THREADS = 8, 32, 64
 

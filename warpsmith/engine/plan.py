@@ -15,9 +15,10 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
 from warpsmith.knobs import Knobs
+from warpsmith.planner.plan import cut
+from warpsmith.planner.segment import Segment, segment_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
-from warpsmith.schedulers.segment import Segment, segment
 from warpsmith.schedulers.select import ROW_SCHEDULERS, Candidate, Params, Refusals, select
 
 INDEX_LIMIT = 2**31 - 2**25
@@ -184,12 +185,10 @@ def plan(fusion: Fusion, *, scheduled: bool, without: Refusals = ()) -> tuple[Pl
     `without` names schedulers that are not to take a part of it, each with the reason.
     """
     if scheduled:
-        inputs = tuple(t.name for t in fusion.input_tensors)
-        outputs = tuple(o.value.name for o in fusion.outputs)
-        return (PlannedSegment(Segment(fusion, inputs, outputs), None),)
+        return (PlannedSegment(segment_of(fusion), None),)
     better = copy.deepcopy(fusion)
     rewrite(better)
-    segments = segment(better, without)
+    segments = cut(better, without)
     last = len(segments) - 1
     return tuple(
         PlannedSegment(

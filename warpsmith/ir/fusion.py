@@ -98,19 +98,24 @@ class Fusion:
         """Name that the next tensor will have; an input's sizes are called after it."""
         return f"T{self._count}"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Fusion:
-        """A copy with tensors, axes and operations of its own."""
-        twin = memo[id(self)] = Fusion.__new__(type(self))
-        twin._tensor_type, twin._count, twin._scalars = (
-            self._tensor_type,
-            self._count,
-            self._scalars,
-        )
+    def blank(self) -> Fusion:
+        """A fusion without inputs, operations and outputs, whose new tensors get new numbers."""
+        twin = Fusion(self._tensor_type)
+        twin._count, twin._scalars = self._count, self._scalars
         twin.divisors, twin.limits = self.divisors, self.limits
         twin.blocks_per_sm = self.blocks_per_sm
         twin.follows, twin.last_first = self.follows, self.last_first
         twin.registers, twin.groups_along = self.registers, self.groups_along
         twin.launch_symbols = list(self.launch_symbols)
+        return twin
+
+    def number_from(self, other: Fusion) -> None:
+        """Give new tensors numbers that those of the other fusion do not have either."""
+        self._count = max(self._count, other._count)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Fusion:
+        """A copy with tensors, axes and operations of its own."""
+        twin = memo[id(self)] = self.blank()
         twins = Twins(memo)
         twin.inputs = [
             twins.tensor(value) if isinstance(value, TensorView) else value for value in self.inputs

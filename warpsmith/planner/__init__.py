@@ -1,0 +1,1 @@
+"""From a program to kernels: what crosses memory, in which form, and who computes it."""

@@ -1,0 +1,85 @@
+"""What crosses memory between kernels, and in which form.
+
+A tensor that another kernel needs is stored in its cheapest form: before it is broadcast or made
+wider. What is computed of inputs alone, by a few operations on each element, is not stored; the
+kernel that needs it computes it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise, Reduction, Welford
+from warpsmith.ir.graph import Graph
+
+MOST_REPEATED = 16
+"""Operations that are computed again rather than stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """The stored forms of tensors that other kernels than their own read."""
+
+    graph: Graph
+    _weight: dict[int, int | None] = field(default_factory=dict)
+
+    def stored(self, number: int) -> frozenset[int]:
+        """The tensors that must be in memory for another kernel to have this one."""
+        graph = self.graph
+        while True:
+            position = graph.maker.get(number)
+            if position is None:
+                return frozenset()
+            if number in graph.results:
+                return frozenset((number,))
+            if self._repeated(number) is not None:
+                return frozenset()
+            operation = graph.operations[position]
+            if not _enlarges(operation):
+                return frozenset((number,))
+            (number,) = graph.sources(position)
+
+    def of_all(self, numbers: Collection[int]) -> frozenset[int]:
+        """The same of several tensors."""
+        return frozenset(t for number in numbers for t in self.stored(number))
+
+    def _repeated(self, number: int) -> int | None:
+        """How many operations compute the tensor of inputs; None where it is not to be repeated."""
+        if number in self._weight:
+            return self._weight[number]
+        pending = [number]
+        while pending:
+            tensor = pending[-1]
+            position = self.graph.maker.get(tensor)
+            sources = () if position is None else self.graph.sources(position)
+            unknown = [t for t in sources if t not in self._weight]
+            if unknown and tensor not in self._weight:
+                pending += unknown
+                continue
+            pending.pop()
+            self._weight[tensor] = self._sum(position, sources)
+        return self._weight[number]
+
+    def _sum(self, position: int | None, sources: Collection[int]) -> int | None:
+        if position is None:
+            return 0
+        if isinstance(self.graph.operations[position], Reduction | Welford | Matmul):
+            return None
+        total = 1
+        for source in sources:
+            weight = self._weight[source]
+            if weight is None:
+                return None
+            total += weight
+        return total if total <= MOST_REPEATED else None
+
+
+def _enlarges(operation: Operation) -> bool:
+    """Whether the result takes more bytes than the one tensor that it is made of."""
+    if isinstance(operation, Move):
+        return operation.kind in ("broadcast", "broadcast_in_dim", "expand")
+    if isinstance(operation, Pointwise) and operation.op == "cast" and len(operation.inputs) == 1:
+        (source,) = operation.inputs
+        return source.dtype.size < operation.output.dtype.size
+    return False

@@ -1,0 +1,84 @@
+"""The kernels of a program: its products, each with its epilogue, and the regions between them.
+
+Kernels run in the order of the products. Each operation has the number of the last product that it
+depends on, or -1. The operations of one number are that product's epilogue, and a **region** of all
+others, which runs after it. A product reads nothing of its own number or a later one, so no kernel
+waits for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from warpsmith.ir.exprs import Matmul
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.graph import Graph
+from warpsmith.planner.crossing import Crossing
+from warpsmith.planner.epilogues import Epilogue, around, epilogue_of
+from warpsmith.planner.operands import operand_orders
+from warpsmith.planner.regions import cut_region
+from warpsmith.planner.segment import Segment, Segments
+from warpsmith.schedulers.select import Refusals
+
+
+def cut(fusion: Fusion, without: Refusals = ()) -> tuple[Segment, ...]:
+    """Segments of a fusion in an order in which they can run; its operations stay as they are.
+
+    Args:
+        without: schedulers that are not to take any, each with the reason.
+
+    Raises:
+        SchedulerRefusal: an operation that no scheduler can take even alone.
+    """
+    fusion.check_not_empty()
+    graph = Graph.of(fusion)
+    segments = Segments(graph, without, operand_orders(graph))
+    products = [p for p in graph.needed if isinstance(graph.operations[p], Matmul)]
+    if not products:
+        return tuple(cut_region(segments, graph.outputs, frozenset()))
+    return tuple(_around_products(segments, products))
+
+
+def _around_products(segments: Segments, products: Sequence[int]) -> Iterator[Segment]:
+    graph, crossing = segments.graph, Crossing(segments.graph)
+    last = _last_products(graph, products)
+    epilogues = [epilogue_of(segments, p, last, crossing) for p in products]
+    taken = {p: number for number, e in enumerate(epilogues) for p in e.positions}
+    regions: dict[int, list[int]] = {}
+    for position, number in last.items():
+        if position not in taken:
+            regions.setdefault(number, []).append(position)
+    stored = _stored(graph, crossing, epilogues, regions)
+    for number in range(-1, len(products)):
+        if number >= 0:
+            yield segments.of(epilogues[number].sinks, stored)
+        sinks = [t for p in regions.get(number, ()) for t in graph.made(p) if t in stored]
+        if sinks:
+            yield from cut_region(segments, sinks, stored)
+
+
+def _last_products(graph: Graph, products: Sequence[int]) -> dict[int, int]:
+    """By position of each operation that is needed, the last product that it depends on."""
+    numbers = {position: number for number, position in enumerate(products)}
+    last: dict[int, int] = {}
+    for position in graph.needed:
+        makers = (graph.maker.get(t) for t in graph.sources(position))
+        before = max((last[maker] for maker in makers if maker is not None), default=-1)
+        last[position] = numbers.get(position, before)
+    return last
+
+
+def _stored(
+    graph: Graph,
+    crossing: Crossing,
+    epilogues: Sequence[Epilogue],
+    regions: Mapping[int, Sequence[int]],
+) -> frozenset[int]:
+    """Numbers of the tensors that pass from one kernel to another, or are results."""
+    found = set(graph.outputs)
+    for epilogue in epilogues:
+        found |= {*epilogue.sinks, *around(graph, epilogue, crossing)}
+    for positions in regions.values():
+        made = {number for position in positions for number in graph.made(position)}
+        found |= crossing.of_all({t for p in positions for t in graph.sources(p)} - made)
+    return frozenset(found)

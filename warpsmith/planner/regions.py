@@ -1,0 +1,199 @@
+"""Cut what has no product into segments that one scheduler each can take.
+
+What a reduction gives to operations that need the reduced dimension again (the mean that is
+subtracted from every element) goes through memory; everything that depends on no reduction
+is computed again by each segment that needs it, since that costs no more than reading its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from warpsmith.errors import SchedulerRefusal
+from warpsmith.ir.exprs import Move, Operation, Reduction, Welford
+from warpsmith.ir.graph import Graph
+from warpsmith.planner.segment import Segment, Segments
+from warpsmith.schedulers.inner_outer.columns import cut_columns, needing, whole_sums
+
+
+def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int]) -> list[Segment]:
+    """Segments that compute the sinks, in an order in which they can run.
+
+    Args:
+        stored: numbers of tensors that are in memory before the region runs.
+
+    Raises:
+        SchedulerRefusal: an operation that no scheduler can take even alone.
+    """
+    whole = segments.of(sinks, stored)
+    if whole.can_be_scheduled:
+        return [whole]
+    halves = _rows_then_columns(segments, sinks, stored)
+    if halves:
+        return halves
+    region = segments.graph.slice(sinks, stored)
+    cuts = _first_cuts(segments, sinks, region, stored)
+    cuts = _enough_cuts(segments, sinks, region, cuts)
+    groups = _merge_sinks(segments, _all_sinks(segments.graph, region, sinks, cuts), cuts)
+    return [segments.of(group, cuts) for group in groups]
+
+
+def _rows_then_columns(
+    segments: Segments, sinks: Sequence[int], stored: frozenset[int]
+) -> list[Segment]:
+    """One segment for rows, which leaves a sum of each block's columns, and those for the rest.
+
+    Nothing where the region is not of that kind, or its scheduler is not to take any.
+    """
+    graph = segments.graph
+    live = graph.part(sinks, graph.slice(sinks, stored))
+    columns, reason = whole_sums(live)
+    if reason or any(name == "inner_outer" for name, _ in segments.without):
+        return []
+    live.number_from(graph.fusion)
+    parts = cut_columns(live, columns)
+    graph.fusion.number_from(live)
+    behind = {output.number for op in needing(live, columns) for output in op.outputs}
+    inside = Segments(Graph.of(live), segments.without)
+    made = frozenset(part.number for part in parts)
+    wanted = _in_order(live.operations, sinks)
+    first = inside.of([*(p.number for p in parts), *(t for t in wanted if t not in behind)], made)
+    if not first.can_be_scheduled:
+        return []
+    return [first, *cut_region(inside, [t for t in wanted if t in behind], made)]
+
+
+def _in_order(operations: Iterable[Operation], chosen: Collection[int]) -> list[int]:
+    """Numbers of the chosen tensors as operations define them."""
+    return [t.number for operation in operations for t in operation.outputs if t.number in chosen]
+
+
+def _first_cuts(
+    segments: Segments, sinks: Sequence[int], region: Sequence[int], stored: frozenset[int]
+) -> frozenset[int]:
+    """Of what no scheduler computes whole, what a row's reductions give to operations on it."""
+    graph = segments.graph
+    between = _between(graph, region, stored)
+    cuts = stored
+    while True:
+        found = cuts | {
+            number
+            for sink in _all_sinks(graph, region, sinks, cuts)
+            if not segments.of([sink], cuts).can_be_scheduled
+            for position in graph.slice([sink], cuts)
+            for number in graph.made(position)
+            if number in between
+        }
+        if found == cuts:
+            return cuts
+        cuts = found
+
+
+def _enough_cuts(
+    segments: Segments, sinks: Sequence[int], region: Sequence[int], cuts: frozenset[int]
+) -> frozenset[int]:
+    """Cuts, these among them, that leave only what some scheduler can compute.
+
+    Where reductions of different dimensions meet, their results go through memory as well. Where
+    that is not enough, so does what an operation widens, and at last what it reads.
+    """
+    graph = segments.graph
+    while True:
+        refused = [
+            sink
+            for sink in _all_sinks(graph, region, sinks, cuts)
+            if not segments.of([sink], cuts).can_be_scheduled
+        ]
+        if not refused:
+            return cuts
+        found = cuts
+        for sink in refused:
+            slices = graph.slice([sink], cuts)
+            more = _reduced(graph, slices) - cuts or _widened(graph, slices) - cuts
+            more = more or _sources(graph, sink) - cuts
+            if not more:
+                _refuse(segments.of([sink], cuts))
+            found |= more
+        cuts = found
+
+
+def _reduced(graph: Graph, positions: Iterable[int]) -> frozenset[int]:
+    chosen = [p for p in positions if isinstance(graph.operations[p], Reduction | Welford)]
+    return frozenset(number for p in chosen for number in graph.made(p))
+
+
+def _widened(graph: Graph, positions: Iterable[int]) -> frozenset[int]:
+    """What the operations widen, of what is computed."""
+    chosen = [p for p in positions if widens(graph.operations[p])]
+    return frozenset(t for p in chosen for t in graph.sources(p) if t in graph.maker)
+
+
+def _sources(graph: Graph, sink: int) -> frozenset[int]:
+    """What the operation that makes a tensor reads, of what is computed."""
+    return frozenset(t for t in graph.sources(graph.maker[sink]) if t in graph.maker)
+
+
+def _between(graph: Graph, region: Sequence[int], stored: Collection[int]) -> frozenset[int]:
+    """Reduced results that are widened or reduced again."""
+    depends: set[int] = set()
+    between: set[int] = set()
+    for position in region:
+        operation = graph.operations[position]
+        reduced = [t for t in graph.sources(position) if t in depends and t not in stored]
+        sums = isinstance(operation, Reduction | Welford)
+        if reduced and (sums or widens(operation)):
+            between.update(reduced)
+            reduced = []
+        if reduced or sums:
+            depends.update(graph.made(position))
+    return frozenset(between)
+
+
+def widens(operation: Operation) -> bool:
+    """Whether the result has dimensions that the source lacks, or others."""
+    return isinstance(operation, Move) and (
+        None in operation.origin or operation.kind in ("expand", "reshape")
+    )
+
+
+def _all_sinks(
+    graph: Graph, region: Sequence[int], sinks: Sequence[int], cuts: Collection[int]
+) -> list[int]:
+    """Tensors that must be written: those asked for, and cuts among the region's own."""
+    wanted = set(sinks)
+    return [
+        number
+        for position in region
+        for number in graph.made(position)
+        if number in wanted or number in cuts
+    ]
+
+
+def _merge_sinks(segments: Segments, sinks: Sequence[int], cuts: frozenset[int]) -> list[list[int]]:
+    """Join sinks into one segment where a scheduler takes them together and none needs another.
+
+    A sink may join a group if nothing that it reads is made by that group or a later one.
+    """
+    graph = segments.graph
+    groups: list[list[int]] = []
+    for sink in sinks:
+        needed = set(graph.reads(graph.slice([sink], cuts)))
+        home = None
+        for group in reversed(groups):
+            if needed & set(group):
+                break
+            if segments.of([*group, sink], cuts).can_be_scheduled:
+                home = group
+        if home is None:
+            groups.append([sink])
+        else:
+            home.append(sink)
+    return groups
+
+
+def _refuse(alone: Segment) -> None:
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in alone.refusals)
+    raise SchedulerRefusal(
+        f"no scheduler can compute {', '.join(alone.outputs)} ({reasons})",
+        remedy="split the program into several fusions, or schedule it by hand",
+    )
