@@ -20,10 +20,10 @@ from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
 from warpsmith.knobs import Knobs
+from warpsmith.planner.segment import Segment
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
 from warpsmith.schedulers.problem import Target
-from warpsmith.planner.segment import Segment
 
 
 def planned(columns: int, cluster: tuple[int, int, int], folder: Path) -> CallPlan:

@@ -19,6 +19,7 @@ from warpsmith.kernel.nodes import CopyVector, For, Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.knobs import Knobs
 from warpsmith.lower.pipeline import lower
+from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.short import (
@@ -28,7 +29,6 @@ from warpsmith.schedulers.reduction.short import (
     ShortBlock,
     short_block,
 )
-from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.select import Candidate, select
 
 FLOAT, BFLOAT16 = DataType.Float, DataType.BFloat16

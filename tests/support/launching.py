@@ -20,10 +20,10 @@ from warpsmith.kernel.nodes import Buffer, Kernel
 from warpsmith.kernel.rings import Await, AwaitCopies, Begin, TileCopy
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
+from warpsmith.planner.plan import cut
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
-from warpsmith.planner.plan import cut
 from warpsmith.schedulers.select import Candidate, Params, Refusals, select
 
 Arrays = Mapping[str, np.ndarray]

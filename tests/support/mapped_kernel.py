@@ -21,10 +21,10 @@ from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.nodes import Buffer, Kernel, Launch
 from warpsmith.kernel.tiles import TensorMap
 from warpsmith.knobs import Knobs
+from warpsmith.planner.segment import Segment
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
 from warpsmith.schedulers.problem import Target
-from warpsmith.planner.segment import Segment
 
 ROWS, COLUMNS, THREADS = 8, 32, 64
 

@@ -9,6 +9,7 @@ from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.plan import PlannedSegment
 from warpsmith.engine.role_facts import ring_line, ring_rows, role_line, role_rows
 from warpsmith.engine.sync_facts import sync_lines
+from warpsmith.planner.alike import renamed
 from warpsmith.schedulers.problem import Problem
 
 
@@ -20,12 +21,9 @@ def explain_call(segments: Sequence[PlannedSegment], call: CallPlan, *, sync: bo
     """
     count = len(call.launches)
     lines = [f"{count} kernel{'s' if count != 1 else ''}"]
-    by_kernel = {id(launch.compiled): launch for launch in call.launches}
-    for number, planned in enumerate(segments):
-        launch = next(
-            (by_kernel[id(k)] for k in planned.kernels.values() if id(k) in by_kernel), None
-        )
-        lines += _segment(number, planned, launch, call.problem)
+    for number, (planned, launch) in enumerate(zip(segments, call.placed, strict=True)):
+        told = _segment(number, planned, launch, planned.local(call.problem))
+        lines += [renamed(line, planned.names) for line in told] if planned.names else told
         if sync and launch is not None:
             lines += sync_lines(launch.compiled.kernel)
     return "\n".join(lines) + "\n"

@@ -36,6 +36,10 @@ FORMATS = {
 }
 
 
+_COMPILERS = 16
+"""Kernels that are compiled at the same time, at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Allocation:
     """A tensor that the call allocates: an output, or what passes between kernels."""
@@ -90,7 +94,9 @@ class Launch:
 class CallPlan:
     """All launches of one signature, the arrays that they need, and what they were chosen for.
 
-    `segments` are those of the fusion that are launched.
+    Attributes:
+        segments: those of the fusion that are launched.
+        placed: the launch of each of them, None where there is nothing to compute.
     """
 
     launches: tuple[Launch, ...]
@@ -98,6 +104,7 @@ class CallPlan:
     temporaries: tuple[Allocation, ...]
     problem: Problem
     segments: tuple[PlannedSegment, ...]
+    placed: tuple[Launch | None, ...] = ()
 
 
 def formats_of(kernel: Kernel) -> str:
@@ -146,9 +153,14 @@ def plan_call(
     temporaries = tuple(_allocation(tensor, values) for tensor in between)
     index_type = index_type_for(_largest(fusion, (*outputs, *temporaries), values))
     made = _launches(segments, problem, index_type, knobs)
-    launches = [launch for launch in made if launch is not None]
-    overlapping = [replace(launch, early=launch.compiled.kernel.early) for launch in launches[1:]]
-    return CallPlan((*launches[:1], *overlapping), outputs, temporaries, problem, tuple(segments))
+    placed: list[Launch | None] = []
+    for launch in made:
+        follows = any(before is not None for before in placed)
+        if launch is not None and follows:
+            launch = replace(launch, early=launch.compiled.kernel.early)
+        placed.append(launch)
+    launches = tuple(launch for launch in placed if launch is not None)
+    return CallPlan(launches, outputs, temporaries, problem, tuple(segments), tuple(placed))
 
 
 def _allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:
@@ -193,20 +205,22 @@ def _launches(
     """One of each segment. Where several have no kernel yet, they are compiled at the same time:
     NVRTC, which takes most of it, lets other threads go on.
     """
-    new = sum(not planned.kernels for planned in segments)
-    if new < 2:
-        return [_launch(planned, problem, index_type, knobs) for planned in segments]
-    with ThreadPoolExecutor(new) as pool:
-        waiting = [
-            pool.submit(copy_context().run, _launch, planned, problem, index_type, knobs)
-            for planned in segments
-        ]
-        return [future.result() for future in waiting]
+    new = [planned for planned in segments if not planned.kernels and not planned.names]
+    if len(new) > 1:
+        with ThreadPoolExecutor(min(len(new), _COMPILERS)) as pool:
+            waiting = [
+                pool.submit(copy_context().run, _launch, planned, problem, index_type, knobs)
+                for planned in new
+            ]
+            for future in waiting:
+                future.result()
+    return [_launch(planned, problem, index_type, knobs) for planned in segments]
 
 
 def _launch(
     planned: PlannedSegment, problem: Problem, index_type: DataType, knobs: Knobs
 ) -> Launch | None:
+    problem = planned.local(problem)
     compiled, launch_values, params = planned.choose(problem, index_type, knobs)
     kernel = compiled.kernel
     numbers = {**problem.values, **launch_values}
@@ -220,15 +234,18 @@ def _launch(
         if buffer.name.endswith(("_parts", "_arrivals")):
             elements = evaluate(buffer.size, numbers)
             zeroed = buffer.name.endswith("_arrivals")
-            workspaces.append(Workspace(buffer.name, buffer.dtype.value, elements, zeroed))
+            name = planned.named(buffer.name)
+            workspaces.append(Workspace(name, buffer.dtype.value, elements, zeroed))
     for reciprocal in kernel.reciprocals:
         magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, numbers))
         numbers |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
     for symbol, value in kernel.derived:
         numbers[symbol.name] = evaluate(value, numbers)
     given = {symbol.name for symbol in planned.segment.fusion.input_scalars}
+    scalars = tuple(planned.named(symbol.name) for symbol in kernel.scalars)
     constants = tuple(
-        None if symbol.name in given else numbers[symbol.name] for symbol in kernel.scalars
+        None if name in given else numbers[symbol.name]
+        for name, symbol in zip(scalars, kernel.scalars, strict=True)
     )
     shared_bytes = reserved = evaluate(compiled.shared, numbers)
     if kernel.early and kernel.launch.cluster_blocks == 1:
@@ -240,9 +257,13 @@ def _launch(
         block=(block[0], block[1], block[2]),
         shared_bytes=shared_bytes,
         reserved_bytes=reserved,
-        pointers=tuple(b.name for b in kernel.parameters if b.memory is MemoryType.global_),
-        maps=tiled_maps(kernel, numbers),
-        scalars=tuple(symbol.name for symbol in kernel.scalars),
+        pointers=tuple(
+            planned.named(b.name) for b in kernel.parameters if b.memory is MemoryType.global_
+        ),
+        maps=tuple(
+            replace(each, tensor=planned.named(each.tensor)) for each in tiled_maps(kernel, numbers)
+        ),
+        scalars=scalars,
         constants=constants,
         formats=formats_of(kernel),
         workspaces=tuple(workspaces),

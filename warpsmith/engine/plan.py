@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
@@ -42,6 +42,11 @@ class PlannedSegment:
     variant in which the threads copy that tensor.
 
     Attributes:
+        segment: the share, by the program's names.
+        candidate: how it is scheduled; None where that was done by hand. Segments that are alike
+            share it, with its names, and all that was made of it.
+        names: what the program calls each tensor and each symbol of the candidate; empty where the
+            names are the same.
         follows: another kernel of the call comes before it.
         followed: another one comes after it.
     """
@@ -51,11 +56,45 @@ class PlannedSegment:
     kernels: dict[_Variant, CompiledKernel] = field(default_factory=dict)
     follows: bool = False
     followed: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
     _proved: dict[tuple[str, tuple[tuple[str, int], ...]], int] = field(default_factory=dict)
+
+    def like(self, segment: Segment) -> PlannedSegment:
+        """The plan of a segment that is alike."""
+        names = segment.shape.names(self.segment.shape)
+        return replace(self, segment=segment, names=names)
+
+    def named(self, name: str) -> str:
+        """What the program calls a tensor, a symbol, or scratch of a tensor of the kernels."""
+        tensor, mark, rest = name.partition("_")
+        return self.names.get(name) or f"{self.names.get(tensor, tensor)}{mark}{rest}"
+
+    def local(self, problem: Problem) -> Problem:
+        """The call as the candidate's names tell it."""
+        if not self.names:
+            return problem
+        values = dict(problem.values)
+        alignment = {}
+        for local, own in self.names.items():
+            if own in problem.values:
+                values[local] = problem.values[own]
+            if own in problem.alignment:
+                alignment[local] = problem.alignment[own]
+        for tensor in self.segment.fusion.input_tensors:
+            for d in range(tensor.rank):
+                own = f"{tensor.name}_stride{d}"
+                if own in problem.values:
+                    values[f"{self._locals[tensor.name]}_stride{d}"] = problem.values[own]
+        return replace(problem, values=values, alignment=alignment)
+
+    @property
+    def _locals(self) -> Mapping[str, str]:
+        return {own: local for local, own in self.names.items()}
 
     def choose(
         self, problem: Problem, index_type: DataType, knobs: Knobs
     ) -> tuple[CompiledKernel, dict[str, int], Params | None]:
+        """The kernel of a call, told in the candidate's names, with its launch symbols' values."""
         params: Params | None = None
         launch_values: dict[str, int] = {}
         if self.candidate is not None:
@@ -190,22 +229,27 @@ def plan(fusion: Fusion, *, scheduled: bool, without: Refusals = ()) -> tuple[Pl
     rewrite(better)
     segments = cut(better, without)
     last = len(segments) - 1
-    return tuple(
-        PlannedSegment(
-            part,
-            select(part.fusion, part.refusals),
-            follows=number > 0,
-            followed=number < last,
-        )
-        for number, part in enumerate(segments)
-    )
+    planned: list[PlannedSegment] = []
+    known: dict[object, PlannedSegment] = {}
+    for number, part in enumerate(segments):
+        key = (part.shape.key, number > 0, number < last)
+        first = known.get(key)
+        if first is None:
+            candidate = select(part.fusion, part.refusals)
+            first = PlannedSegment(part, candidate, follows=number > 0, followed=number < last)
+            known[key] = first
+            planned.append(first)
+        else:
+            planned.append(first.like(part))
+    return tuple(planned)
 
 
 def misfits(segments: Sequence[PlannedSegment], problem: Problem) -> Refusals:
     """Schedulers that cannot take a call of these sizes after all, each with the reason."""
     found: dict[str, str] = {}
     for planned in segments:
-        reason = planned.candidate.misfit(problem) if planned.candidate is not None else ""
+        local = planned.local(problem)
+        reason = planned.candidate.misfit(local) if planned.candidate is not None else ""
         if planned.candidate is not None and reason:
             found[planned.candidate.scheduler] = reason
     return tuple(found.items())
@@ -221,7 +265,12 @@ def require_roles(segments: Sequence[PlannedSegment], problem: Problem, without:
     """
     candidates = [planned.candidate for planned in segments if planned.candidate is not None]
     rows = [c for c in candidates if c.scheduler in ROW_SCHEDULERS]
-    refused = [(c.scheduler, why) for c in rows if (why := c.unspecialized(problem))]
+    refused = [
+        (c.scheduler, why)
+        for planned in segments
+        if (c := planned.candidate) in rows
+        if (why := c.unspecialized(planned.local(problem)))
+    ]
     if rows and not refused:
         return
     known = (*without, *refused) or (candidates[0].refusals if candidates else ())
@@ -240,7 +289,8 @@ def agreed(segments: Sequence[PlannedSegment], problem: Problem) -> dict[str, in
     found: dict[str, int] = {}
     for planned in segments:
         if planned.candidate is not None:
-            found |= planned.candidate.agreed(problem)
+            decided = planned.candidate.agreed(planned.local(problem))
+            found |= {planned.named(name): size for name, size in decided.items()}
     return found
 
 

@@ -11,9 +11,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.exprs import Move, Operation, Reduction, Welford
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
+from warpsmith.ir.scalar import Symbol
 from warpsmith.planner.segment import Segment, Segments
-from warpsmith.schedulers.inner_outer.columns import cut_columns, needing, whole_sums
+from warpsmith.schedulers.inner_outer.columns import BLOCKS, cut_columns, needing, whole_sums
 
 
 def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int]) -> list[Segment]:
@@ -51,16 +53,22 @@ def _rows_then_columns(
     if reason or any(name == "inner_outer" for name, _ in segments.without):
         return []
     live.number_from(graph.fusion)
-    parts = cut_columns(live, columns)
+    parts = cut_columns(live, columns, _blocks(graph, sinks, live))
     graph.fusion.number_from(live)
     behind = {output.number for op in needing(live, columns) for output in op.outputs}
-    inside = Segments(Graph.of(live), segments.without)
+    inside = segments.inside(Graph.of(live))
     made = frozenset(part.number for part in parts)
     wanted = _in_order(live.operations, sinks)
     first = inside.of([*(p.number for p in parts), *(t for t in wanted if t not in behind)], made)
     if not first.can_be_scheduled:
         return []
     return [first, *cut_region(inside, [t for t in wanted if t in behind], made)]
+
+
+def _blocks(graph: Graph, sinks: Sequence[int], live: Fusion) -> Symbol:
+    """The number of blocks that leave partial sums, with a name of its own for each region."""
+    alone = frozenset(sinks) == graph.results and len(live.operations) == len(graph.needed)
+    return Symbol(BLOCKS if alone else f"{BLOCKS}_{live.next_tensor_name}", low=1)
 
 
 def _in_order(operations: Iterable[Operation], chosen: Collection[int]) -> list[int]:

@@ -8,22 +8,42 @@ from functools import cached_property
 
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
+from warpsmith.planner.alike import Key, Shape, renamed, shape_of
 from warpsmith.schedulers.select import Refusals, refusals
+
+Said = dict[Key, tuple[Shape, Refusals]]
+"""By the key of a segment, its shape and what schedulers said of it, with its names."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """One kernel's share: a fusion whose inputs and outputs carry the whole's tensor names."""
+    """One kernel's share: a fusion whose inputs and outputs carry the whole's tensor names.
+
+    Attributes:
+        without: schedulers that are not to take it, each with the reason.
+        said: what schedulers said of segments that are alike.
+    """
 
     fusion: Fusion
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     without: Refusals = ()
+    said: Said = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """What it is without its names."""
+        return shape_of(self.fusion)
 
     @cached_property
     def refusals(self) -> Refusals:
         """What each scheduler says of it."""
-        return refusals(self.fusion, self.without)
+        key = self.shape.key
+        if key not in self.said:
+            self.said[key] = (self.shape, refusals(self.fusion, self.without))
+        shape, known = self.said[key]
+        names = self.shape.names(shape)
+        return tuple((scheduler, renamed(reason, names)) for scheduler, reason in known)
 
     @property
     def can_be_scheduled(self) -> bool:
@@ -36,8 +56,13 @@ class Segment:
 
 def segment_of(fusion: Fusion, without: Refusals = ()) -> Segment:
     """All of a fusion as one segment."""
+    return _segment(fusion, without, {})
+
+
+def _segment(fusion: Fusion, without: Refusals, said: Said) -> Segment:
     inputs = tuple(tensor.name for tensor in fusion.input_tensors)
-    return Segment(fusion, inputs, tuple(o.value.name for o in fusion.outputs), without)
+    outputs = tuple(o.value.name for o in fusion.outputs)
+    return Segment(fusion, inputs, outputs, without, said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +77,12 @@ class Segments:
     graph: Graph
     without: Refusals = ()
     orders: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    said: Said = field(default_factory=dict)
     _known: dict[tuple[tuple[int, ...], tuple[int, ...]], Segment] = field(default_factory=dict)
+
+    def inside(self, graph: Graph) -> Segments:
+        """Segments of a graph that is made of a part of this one."""
+        return Segments(graph, self.without, self.orders, self.said)
 
     def of(self, sinks: Iterable[int], stored: Collection[int]) -> Segment:
         """The segment that computes the sinks of inputs and of what is stored."""

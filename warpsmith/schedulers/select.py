@@ -26,7 +26,7 @@ from warpsmith.schedulers.inner_outer import predict as rows_and_columns_predict
 from warpsmith.schedulers.inner_outer import rows as rows_and_columns
 from warpsmith.schedulers.inner_outer import specialized as rows_and_columns_specialized
 from warpsmith.schedulers.inner_outer import strategy as rows_and_columns_strategy
-from warpsmith.schedulers.inner_outer.columns import BLOCKS, partial_sums, rows_alone
+from warpsmith.schedulers.inner_outer.columns import blocks_of, partial_sums, rows_alone
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams
 from warpsmith.schedulers.matmul import apply as matmul_apply
 from warpsmith.schedulers.matmul import can as matmul_can
@@ -126,7 +126,7 @@ class Candidate:
             return {}
         rows = self._rows()
         params = rows_and_columns_strategy.choose(rows, self.residents, problem)
-        return {BLOCKS: rows_and_columns.blocks(rows, params, problem)}
+        return {blocks_of(self.fusion).name: rows_and_columns.blocks(rows, params, problem)}
 
     def _rows(self) -> rows_and_columns.Rows:
         return rows_and_columns.rows_of(self.fusion, self.domains, self.caches)

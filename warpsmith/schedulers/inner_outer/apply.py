@@ -14,7 +14,7 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.inner_outer.columns import BLOCKS, partial_sums, rows_alone
+from warpsmith.schedulers.inner_outer.columns import blocks_of, partial_sums, rows_alone
 from warpsmith.schedulers.inner_outer.draws import draws_first
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, row_sums, rows_of
 from warpsmith.schedulers.normalization.apply import merge_all
@@ -54,7 +54,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     Specialized, a role asks for them, and block_y are groups of warps that take turns: each has a
     slot at a time. Their sums are joined in the end, or each leaves a row of them.
     """
-    columns = partial_sums(fusion)
+    columns, blocks = partial_sums(fusion), blocks_of(fusion)
     row = row_start(params)
     tiles, kept = _tiles(fusion, caches, columns, params)
     with rows_alone(fusion, columns):
@@ -74,8 +74,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     first, *others = row_sums(fusion)
     _rows_first(first, [domains.group(a) for a in columns[0].root if a.is_reduction], domains, rows)
     if params.apart:
-        fusion.divisors |= {(Symbol(BLOCKS, low=1), params.block_y)}
-    _divide_rows(first, rows, params)
+        fusion.divisors |= {(blocks, params.block_y)}
+    _divide_rows(first, rows, params, blocks)
     elements = params.row or params.unroll * params.block_x * params.vector
     brought = () if params.by_threads else tiles
     divide_rows(fusion, brought, first, elements, params.cluster)
@@ -203,12 +203,12 @@ def _arrange(tensor: TensorView, order: Sequence[Group], domains: DomainMap) -> 
     reorder(tensor, {old: new for new, old in enumerate(wanted)})
 
 
-def _divide_rows(tensor: TensorView, rows: Rows, params: InnerOuterParams) -> None:
+def _divide_rows(tensor: TensorView, rows: Rows, params: InnerOuterParams, blocks: Symbol) -> None:
     """From `[K.., R..]` to the loops over rows, and then `[R..]` with the run in one loop."""
     keeps = sum(not axis.is_reduction for axis in tensor.loop)
     _merge_run(tensor, rows)
     merge_all(tensor, 0, keeps)
-    split(tensor, 0, Symbol(BLOCKS, low=1))
+    split(tensor, 0, blocks)
     reorder(tensor, {0: 1, 1: 0})
     _divide_turns(tensor, params)
 

@@ -33,7 +33,7 @@ from warpsmith.schedulers.reduction import can as reduction_can
 from warpsmith.schedulers.reduction.can import pattern, reductions
 
 BLOCKS = "row_blocks"
-"""Name of the symbol: blocks that go round the rows, thus rows of a tensor of partial sums."""
+"""How names of the symbols begin: blocks that go round the rows, thus rows of partial sums."""
 
 
 def partial_sums(fusion: Fusion) -> tuple[TensorView, ...]:
@@ -47,7 +47,16 @@ def partial_sums(fusion: Fusion) -> tuple[TensorView, ...]:
 
 def _leaves_blocks(tensor: TensorView) -> bool:
     last = tensor.logical[-1].extent if tensor.logical else None
-    return isinstance(last, Symbol) and last.name == BLOCKS and not tensor.logical[-1].is_reduction
+    blocks = isinstance(last, Symbol) and last.name.startswith(BLOCKS)
+    return blocks and not tensor.logical[-1].is_reduction
+
+
+def blocks_of(fusion: Fusion) -> Symbol:
+    """The blocks that go round the rows of a fusion with partial sums."""
+    (tensor, *_) = partial_sums(fusion)
+    blocks = tensor.logical[-1].extent
+    assert isinstance(blocks, Symbol)
+    return blocks
 
 
 def whole_sums(fusion: Fusion) -> tuple[tuple[TensorView, ...], str]:
@@ -127,12 +136,13 @@ def rows_alone(fusion: Fusion, columns: Collection[TensorView]) -> Iterator[None
         fusion.outputs = outputs
 
 
-def cut_columns(fusion: Fusion, columns: Sequence[TensorView]) -> tuple[TensorView, ...]:
+def cut_columns(
+    fusion: Fusion, columns: Sequence[TensorView], blocks: Symbol
+) -> tuple[TensorView, ...]:
     """Let each sum of columns first sum what one block comes by; returns those partial sums.
 
     Row `r` belongs to block `r mod blocks`. The blocks are the last and slowest dimension.
     """
-    blocks = Symbol(BLOCKS, low=1)
     made: list[TensorView] = []
     for tensor in columns:
         keeps = [p for p, axis in enumerate(tensor.loop) if not axis.is_reduction]
