@@ -29,7 +29,6 @@ def test_results_of_a_hand_schedule(columns: int) -> None:
         ("WS1004", "is in shared memory without a swizzle", {"without": ["swizzle"]}),
         ("WS1006", "computed by 64 threads along block_x", {"threads": 64}),
         ("WS1007", "has several products in registers", {"without": ["groups"]}),
-        ("WS1009", "no loops of it are bound to tensor cores", {"without": ["tensorize"]}),
     ],
 )
 def test_schedules_that_are_refused(code: str, words: str, changes: dict[str, Any]) -> None:

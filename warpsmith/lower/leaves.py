@@ -22,6 +22,7 @@ from warpsmith.kernel.nodes import Buffer, Declare, Statement, Store
 from warpsmith.kernel.rings import Drain, Fill
 from warpsmith.lower.access import Access
 from warpsmith.lower.draws import counts_places, drawn
+from warpsmith.lower.fills import copies, is_tensorized
 from warpsmith.lower.places import Places, is_parallel
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.products import Products, is_instruction
@@ -61,10 +62,10 @@ class Leaves:
                 self._places.made.shared[buffer.name] = buffer
             else:
                 statements.append(Declare(buffer))
-            if isinstance(operation, Reduction | Welford):
-                statements += self._reductions.start(operation, buffer)
-            if isinstance(operation, Matmul):
+            if is_tensorized(output):
                 statements += self._products.start(operation, buffer)
+            elif isinstance(operation, Reduction | Welford | Matmul):
+                statements += self._reductions.start(operation, buffer)
         return statements
 
     def _check_groups(self, output: TensorView) -> None:
@@ -132,16 +133,18 @@ class Leaves:
     def _threads(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
         """Statements that every thread runs for its own elements."""
         output = operation.outputs[0]
-        if isinstance(operation, Reduction | Welford):
-            return self._reductions.emit(operation, indices)
         if is_instruction(output, len(indices)):
             return self._products.emit(operation, indices)
-        if isinstance(operation, Matmul):
-            raise ScheduleError(
-                f"{output.name} is a matrix product, and no loops of it are bound to tensor cores",
-                code="WS1009",
-                remedy=f"call {output.name}.tensorize()",
-            )
+        if isinstance(operation, Reduction | Welford | Matmul):
+            return self._reductions.emit(operation, indices)
+        statements = self._computed(operation, indices)
+        if id(output) in self._places.filled:
+            return [*self._predicates.zeros(operation, indices, statements), *statements]
+        return statements
+
+    def _computed(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
+        """Statements that give every element that a thread has its value."""
+        output = operation.outputs[0]
         if len(output.loop) > len(indices):
             return self._vector_copies.emit(operation, indices)
         access = self._places.access(operation, indices)
@@ -149,7 +152,8 @@ class Leaves:
             return self._vector_copies.single(operation, access)
         value = self._value(operation, access)
         statement = Store(self._places.buffer(output), self._places.own(access), value)
-        return self._predicates.guarded(access, operation, statement)
+        begins = id(output) in self._places.filled and not copies(operation)
+        return self._predicates.guarded(access, operation, statement, always=begins)
 
     def _value(self, operation: Operation, access: Access) -> Expr:
         match operation:

@@ -28,6 +28,7 @@ from warpsmith.kernel.nodes import Buffer, Element
 from warpsmith.kernel.rings import Slots
 from warpsmith.kernel.tiles import TileNeeds
 from warpsmith.lower.access import Access, layout_of, size_of
+from warpsmith.lower.fills import zero_past_ends
 from warpsmith.lower.independence import independent_axes
 from warpsmith.lower.rings import CHUNK_BYTES, Rings
 from warpsmith.lower.roles import Roles
@@ -61,6 +62,7 @@ class Places:
         unused: per tensor, its loop axes that none of its dimensions depends on.
         layouts: axes that each local or shared buffer holds, row-major.
         rings: which tensors have slots, and which loops turn them.
+        filled: identities of the tensors that are 0 past the ends of their dimensions.
         made: what lowering makes besides the tensors' own global buffers.
     """
 
@@ -80,6 +82,7 @@ class Places:
         self.unused = independent_axes(fusion, domains)
         self.made = Made()
         self.rings = Rings(fusion, domains, granules, roles)
+        self.filled = zero_past_ends(fusion)
         self.layouts: dict[int, tuple[IterDomain, ...]] = {}
         self._buffers: dict[int, Buffer] = {}
         # Operations that share their loops, as most of a kernel do, share what follows from them.
@@ -206,7 +209,7 @@ class Places:
         return self.rings.slots(tensor, constant_of(size))
 
 
-def is_parallel(operation: Reduction | Welford) -> bool:
+def is_parallel(operation: Reduction | Welford | Matmul) -> bool:
     loops = operation.outputs[0].loop
     return any(axis.is_reduction and axis.parallel.is_thread for axis in loops)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
@@ -9,9 +11,9 @@ from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Operation, tensor_inputs
 from warpsmith.ir.mapping import Group
-from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import If, Statement
+from warpsmith.kernel.nodes import For, If, Statement, Store
 from warpsmith.lower.access import Access
 from warpsmith.lower.independence import origins
 from warpsmith.lower.places import Places
@@ -62,6 +64,28 @@ class Predicates:
         """The statement under the predicate that it needs, if any."""
         condition = self.predicate(access, operation, always=always)
         return [statement] if condition == integers.TRUE else [If(condition, (statement,))]
+
+    def zeros(
+        self, operation: Operation, indices: list[Expr], statements: Iterable[Statement]
+    ) -> list[Statement]:
+        """Zeros for what `statements`, of an operation, leave out where they have conditions."""
+        if not any(isinstance(statement, If) for statement in statements):
+            return []
+        output = operation.outputs[0]
+        lanes = [
+            Symbol("zero", extent=self._places.extent(axis)) for axis in output.loop[len(indices) :]
+        ]
+        access = self._places.access(operation, [*indices, *lanes])
+        buffer, index = self._places.buffer(output), self._places.own(access)
+        made: Statement = Store(buffer, index, Const(0, buffer.dtype))
+        if buffer.memory is MemoryType.shared:
+            layout = self._places.layouts[id(output)]
+            here = access.bounds(layout, self._places.facts)
+            made = If(integers.conjunction(here, *self._first_copy(output)), (made,))
+        for lane in lanes:
+            assert lane.extent is not None
+            made = For(lane, lane.extent, (made,), unroll=True)
+        return [made]
 
     def of_tile(self, access: Access, operation: Operation) -> Expr:
         """Where a copy that one thread of each block asks for lies inside its tensor, once."""

@@ -28,11 +28,11 @@ class Products:
         self._places = places
         self._predicates = predicates
 
-    def start(self, operation: Matmul, buffer: Buffer) -> list[Statement]:
+    def start(self, operation: Operation, buffer: Buffer) -> list[Statement]:
         """Zeros where nothing is summed; else the first product replaces what was there."""
         steps = [
             self._places.extent(axis)
-            for axis in operation.output.loop
+            for axis in operation.outputs[0].loop
             if axis.is_reduction and axis.parallel is not ParallelType.mma
         ]
         count = integers.mul(*steps) if steps else integers.ONE

@@ -6,7 +6,7 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Reduction, Value, Welford
+from warpsmith.ir.exprs import Matmul, Reduction, Value, Welford
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import (
@@ -21,6 +21,7 @@ from warpsmith.kernel.nodes import (
     WelfordStep,
 )
 from warpsmith.kernel.scratch import groups_reduce_scratch
+from warpsmith.lower.access import Access
 from warpsmith.lower.places import Places, constant_of, is_parallel
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.threads import CLUSTER
@@ -36,17 +37,25 @@ class Reductions:
         self._places = places
         self._predicates = predicates
 
-    def emit(self, operation: Reduction | Welford, indices: list[Expr]) -> list[Statement]:
+    def emit(self, operation: Reduction | Welford | Matmul, indices: list[Expr]) -> list[Statement]:
         """Statements of a reduction whose outer loop indices are given."""
         if is_parallel(operation):
+            if isinstance(operation, Matmul):
+                raise ScheduleError(
+                    f"{operation.output.name} is a matrix product whose summed dimension is spread "
+                    "over threads",
+                    code="WS1009",
+                    remedy="rfactor its other loops over that dimension, so that a reduction of "
+                    "what each thread summed is left",
+                )
             return self.across_threads(operation, indices)
-        if isinstance(operation, Reduction):
+        if isinstance(operation, Reduction | Matmul):
             return self._accumulate(operation, indices)
         if len(operation.sources) == 3:
             return self.welford_merge(operation, indices)
         return self.welford_step(operation, indices)
 
-    def start(self, operation: Reduction | Welford, buffer: Buffer) -> list[Statement]:
+    def start(self, operation: Reduction | Welford | Matmul, buffer: Buffer) -> list[Statement]:
         """Start values of a result that is reduced in a loop of its own."""
         if is_parallel(operation):
             return []
@@ -58,13 +67,31 @@ class Reductions:
         symbol = Symbol("e", extent=buffer.size)
         return [For(symbol, buffer.size, (Store(buffer, symbol, value),), unroll=True)]
 
-    def _accumulate(self, operation: Reduction, indices: list[Expr]) -> list[Statement]:
-        """One more value into the running result."""
+    def _accumulate(self, operation: Reduction | Matmul, indices: list[Expr]) -> list[Statement]:
+        """One more value into the running result.
+
+        A product whose operands are 0 past their ends may go past its own: what it adds to the
+        elements that it has is 0, and nobody reads the others.
+        """
         access = self._places.access(operation, indices)
-        value = self._places.read(access, operation.source)
         buffer = self._places.buffer(operation.output)
-        statement = Accumulate(operation.op, buffer, self._places.own(access), value)
-        return self._predicates.guarded(access, operation, statement, always=True)
+        if isinstance(operation, Reduction):
+            op, always, value = operation.op, True, self._places.read(access, operation.source)
+        else:
+            op, always = "sum", any(id(t) not in self._places.filled for t in operation.inputs)
+            value = Apply("mul", self._factors(operation, access), buffer.dtype)
+        statement = Accumulate(op, buffer, self._places.own(access), value)
+        return self._predicates.guarded(access, operation, statement, always=always)
+
+    def _factors(self, operation: Matmul, access: Access) -> tuple[Expr, ...]:
+        """An element of each operand in the type of the sums."""
+        dtype = operation.output.dtype
+        return tuple(
+            self._places.read(access, operand)
+            if operand.dtype is dtype
+            else Apply("cast", (self._places.read(access, operand),), dtype)
+            for operand in (operation.a, operation.b)
+        )
 
     def across_threads(
         self, operation: Reduction | Welford, indices: list[Expr]

@@ -13,6 +13,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers import (
     inner_outer,
     matmul,
+    matmul_by_threads,
     normalization,
     outer_persistent,
     pointwise,
@@ -32,6 +33,11 @@ from warpsmith.schedulers.matmul import apply as matmul_apply
 from warpsmith.schedulers.matmul import can as matmul_can
 from warpsmith.schedulers.matmul import heuristic as matmul_heuristic
 from warpsmith.schedulers.matmul.heuristic import MatmulParams
+from warpsmith.schedulers.matmul_by_threads import apply as threads_apply
+from warpsmith.schedulers.matmul_by_threads import can as threads_can
+from warpsmith.schedulers.matmul_by_threads import heuristic as threads_heuristic
+from warpsmith.schedulers.matmul_by_threads.heuristic import MatmulByThreadsParams
+from warpsmith.schedulers.matmul_by_threads.sides import keep_apart
 from warpsmith.schedulers.normalization import apply as persistent_apply
 from warpsmith.schedulers.normalization import can as persistent_can
 from warpsmith.schedulers.normalization import rounds
@@ -61,6 +67,7 @@ Params = (
     | OuterPersistentParams
     | InnerOuterParams
     | MatmulParams
+    | MatmulByThreadsParams
 )
 
 Refusals = tuple[tuple[str, str], ...]
@@ -73,6 +80,7 @@ SCHEDULERS = (
     ("outer_persistent", columns_can.refusal, outer_persistent.__doc__),
     ("inner_outer", rows_and_columns_can.refusal, inner_outer.__doc__),
     ("matmul", matmul_can.refusal, matmul.__doc__),
+    ("matmul_by_threads", threads_can.refusal, matmul_by_threads.__doc__),
 )
 """Schedulers in the order in which they are asked: (name, refusal, what it takes)."""
 
@@ -103,6 +111,8 @@ class Candidate:
             return columns_heuristic.misfit(self._columns(), self.residents, problem)
         if self.scheduler == "inner_outer":
             return rows_and_columns_strategy.misfit(self._rows(), self.residents, problem)
+        if self.scheduler == "matmul":
+            return matmul_heuristic.misfit(self.fusion, problem)
         return ""
 
     def unspecialized(self, problem: Problem) -> str:
@@ -145,6 +155,8 @@ class Candidate:
             return flat, {pointwise_apply.BLOCKS: blocks} if flat.ring > 1 else {}
         if self.scheduler == "matmul":
             return matmul_heuristic.choose(self.fusion, problem), {}
+        if self.scheduler == "matmul_by_threads":
+            return threads_heuristic.choose(self.fusion, problem), {}
         if self.scheduler == "inner_persistent":
             kept, going = persistent_strategy.choose(self._asked(), problem)
             return kept, {rounds.BLOCKS: going} if going else {}
@@ -181,7 +193,7 @@ class Candidate:
         """Why loads do not run ahead through shared memory; empty where they do."""
         if self.scheduler == "pointwise":
             return pointwise_heuristic.no_ring(self.fusion, self.domains, self.caches, problem)
-        if self.scheduler == "matmul":
+        if self.scheduler in ("matmul", "matmul_by_threads"):
             return ""
         if self.scheduler == "inner_persistent":
             _, going = persistent_strategy.choose(self._asked(), problem)
@@ -206,6 +218,8 @@ class Candidate:
             pointwise_apply.apply(fusion, caches, params)
         elif isinstance(params, MatmulParams):
             matmul_apply.apply(fusion, caches, params)
+        elif isinstance(params, MatmulByThreadsParams):
+            threads_apply.apply(fusion, caches, params)
         elif isinstance(params, InnerPersistentParams) and params.warp_specialize:
             rounds.apply(fusion, caches, params)
         elif isinstance(params, InnerPersistentParams):
@@ -253,6 +267,8 @@ def select(fusion: Fusion, reasons: Refusals | None = None) -> Candidate:
     caches = add_caches(prepared)
     if taken == "reduction":
         caches = recompute_after(prepared, caches)
+    if taken == "matmul_by_threads":
+        caches = keep_apart(prepared, caches)
     declined = tuple((name, reason) for name, reason in reasons if reason)
     residents: tuple[Choice, ...] = ()
     if persistent:

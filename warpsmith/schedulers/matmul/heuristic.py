@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.schedulers.problem import Problem
@@ -72,13 +71,8 @@ def product_of(fusion: Fusion) -> Matmul:
 
 
 def choose(fusion: Fusion, problem: Problem) -> MatmulParams:
-    """The candidate of the smallest predicted time.
-
-    Raises:
-        SchedulerRefusal: operands, or a result, that the TMA unit cannot copy.
-    """
+    """The candidate of the smallest predicted time."""
     product = product_of(fusion)
-    _check_rows(fusion, product, problem)
     m, n, k = (problem.size(axis.extent) for axis in product.output.root)
     return min(candidates(m, problem), key=lambda params: predicted_us(params, m, n, k))
 
@@ -129,8 +123,11 @@ def _tiles(extent: int, edge: int) -> int:
     return -(-extent // edge)
 
 
-def _check_rows(fusion: Fusion, product: Matmul, problem: Problem) -> None:
-    """The TMA unit copies rows that start at multiples of 16 bytes."""
+def misfit(fusion: Fusion, problem: Problem) -> str:
+    """Why the TMA unit, which feeds tensor cores, cannot copy the operands, or the result, of a
+    call: it takes rows that start at multiples of 16 bytes. Empty where it can.
+    """
+    product = product_of(fusion)
     output = fusion.outputs[0].value
     for tensor in (product.a, product.b, output):
         fastest = tensor.memory_order()[-1]
@@ -143,8 +140,5 @@ def _check_rows(fusion: Fusion, product: Matmul, problem: Problem) -> None:
                 if aligned % 16
                 else f"rows of {elements} elements, {elements * size} bytes"
             )
-            raise SchedulerRefusal(
-                f"{tensor.name} has {what}, and the TMA unit, which feeds tensor cores, takes "
-                "multiples of 16",
-                remedy=f"pad its last dimension to a multiple of {16 // size} elements",
-            )
+            return f"{tensor.name} has {what}, and the TMA unit takes multiples of 16"
+    return ""

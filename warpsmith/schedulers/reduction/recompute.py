@@ -31,7 +31,7 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
         reader: Operation = operation
         for source in tensor_inputs(operation):
             if id(source) in before:
-                twin = _twin(fusion, source, twins)
+                twin = twin_of(fusion, source, twins)
                 reader, old = replace_tensor(reader, source, twin), reader
                 fusion.replace(old, reader)
     for register, twin in twins.items():
@@ -52,7 +52,7 @@ def _needed_before(fusion: Fusion, after: set[int]) -> set[int]:
     return {id(out) for op in needed for out in op.outputs if id(out) not in after}
 
 
-def _twin(fusion: Fusion, tensor: TensorView, twins: dict[int, TensorView]) -> TensorView:
+def twin_of(fusion: Fusion, tensor: TensorView, twins: dict[int, TensorView]) -> TensorView:
     """A second tensor of the same value, computed from the inputs again."""
     definition = tensor.definition
     if definition is None:
@@ -61,7 +61,7 @@ def _twin(fusion: Fusion, tensor: TensorView, twins: dict[int, TensorView]) -> T
     if found is None:
         known: dict[int, object] = {id(fusion): fusion}
         for source in tensor_inputs(definition):
-            known[id(source)] = _twin(fusion, source, twins)
+            known[id(source)] = twin_of(fusion, source, twins)
         operation = Twins(known).operation(definition)
         found = operation.outputs[0]
         found.number = fusion.register(found)

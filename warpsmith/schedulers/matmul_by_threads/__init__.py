@@ -1,0 +1,1 @@
+"""Fusions of one matrix product of any operands, which threads multiply."""

@@ -1,0 +1,97 @@
+"""When threads can multiply: always, unless something beside the product needs other loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from warpsmith.ir import integers
+from warpsmith.ir.derivation import Derivation
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Operation, Pointwise, tensor_inputs
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.schedulers.pointwise.can import cached_map, self_mapped
+
+
+def refusal(fusion: Fusion) -> str:
+    """Why the scheduler cannot take the fusion; empty when it can."""
+    products = [op for op in fusion.operations if isinstance(op, Matmul)]
+    if not products:
+        return "it has no matrix product"
+    if len(products) > 1:
+        return f"it has {len(products)} matrix products"
+    (product,) = products
+    if product.a is product.b:
+        return "its product has one tensor as both operands"
+    for operation in fusion.operations:
+        if not isinstance(operation, Matmul | Pointwise | Move | Full | Iota):
+            return f"{operation.outputs[0].name} is no pointwise work beside the product"
+    domains = cached_map(fusion)
+    return _outputs(fusion, product) or self_mapped(fusion, domains) or _covered(fusion, domains)
+
+
+def after_product(fusion: Fusion, product: Matmul) -> set[int]:
+    """Identities of the tensors that depend on the product, itself among them."""
+    found = {id(product.output)}
+    for operation in fusion.operations:
+        if any(id(source) in found for source in tensor_inputs(operation)):
+            found.update(id(output) for output in operation.outputs)
+    return found
+
+
+def _outputs(fusion: Fusion, product: Matmul) -> str:
+    after = after_product(fusion, product)
+    for output in fusion.outputs:
+        if id(output.value) not in after:
+            return f"its output {output.value.name} does not depend on the product"
+    return ""
+
+
+def _covered(fusion: Fusion, domains: DomainMap) -> str:
+    """What leads to the operands must follow from all of the product's loops, what else there is
+    from those that are not summed.
+    """
+    (product,) = (op for op in fusion.operations if isinstance(op, Matmul))
+    before = set(map(id, fusion.depends_on([product.a, product.b])))
+    inner = _known(domains, product.output.root)
+    outer = _known(domains, product.output.shape_axes)
+    for operation in fusion.operations:
+        leads = id(operation) in before
+        missing = _missing(domains, operation, inner if leads else outer)
+        if missing and operation is not product:
+            what = "" if leads else "kept "
+            return f"{missing} has a dimension that is no {what}one of the product"
+    return _needed_again(fusion, domains, product, before)
+
+
+def _needed_again(fusion: Fusion, domains: DomainMap, product: Matmul, before: set[int]) -> str:
+    """What leads to an operand may be computed again behind the product, if it can be there."""
+    outer = _known(domains, product.output.shape_axes)
+    others = [
+        t
+        for op in fusion.operations
+        if id(op) not in before and op is not product
+        for t in tensor_inputs(op)
+        if t is not product.output
+    ]
+    for operation in fusion.depends_on(others):
+        if operation is product or id(operation) not in before:
+            continue
+        missing = _missing(domains, operation, outer)
+        if missing:
+            return f"{missing} has the summed dimension, and is needed beside the product as well"
+    return ""
+
+
+def _known(domains: DomainMap, axes: Iterable[IterDomain]) -> Derivation:
+    kept = (axis for axis in axes if not axis.is_broadcast)
+    return Derivation(domains, {domains.group(axis): integers.ZERO for axis in kept})
+
+
+def _missing(domains: DomainMap, operation: Operation, known: Derivation) -> str:
+    """Name of the operation's result, if it has a dimension that is not known."""
+    for tensor in operation.outputs:
+        for axis in (*tensor.root, *tensor.logical):
+            if not axis.is_broadcast and not known.reaches(domains.group(axis)):
+                return tensor.name
+    return ""

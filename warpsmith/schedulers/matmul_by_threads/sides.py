@@ -1,0 +1,53 @@
+"""What leads to each operand of a product, apart from the other one and from what follows.
+
+Each of the three has loops of its own, so one value in registers cannot serve two of them.
+"""
+
+from __future__ import annotations
+
+from warpsmith.ir.exprs import Matmul, Operation, replace_tensor, tensor_inputs, with_values
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.reduction.recompute import twin_of
+
+
+def keep_apart(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]:
+    """Give the second operand, and what stands beside the product, copies of their own of what the
+    first operand, or either, is computed from.
+
+    Returns the caches with those that the copies read.
+    """
+    (product,) = (op for op in fusion.operations if isinstance(op, Matmul))
+    first = computed_for(fusion, product.a)
+    of_second: dict[int, TensorView] = {}
+    if any(id(tensor) in first for tensor in computed_for(fusion, product.b).values()):
+        second = twin_of(fusion, product.b, of_second)
+        kept = with_values(product, (product.a, second), product.outputs)
+        assert isinstance(kept, Matmul)
+        fusion.replace(product, kept)
+        product = kept
+    leading = {**first, **computed_for(fusion, product.b)}
+    beside: dict[int, TensorView] = {}
+    for operation in list(fusion.operations):
+        if operation is product or any(id(out) in leading for out in operation.outputs):
+            continue
+        reader: Operation = operation
+        for source in tensor_inputs(operation):
+            if id(source) in leading:
+                twin = twin_of(fusion, source, beside)
+                reader, old = replace_tensor(reader, source, twin), reader
+                fusion.replace(old, reader)
+    memory = {id(cached.register): cached.memory for cached in caches if cached.load}
+    made = [
+        Cached(memory[register], twin, True, f"{memory[register].name} for {whom}")
+        for twins, whom in ((of_second, "the second operand"), (beside, "the result"))
+        for register, twin in twins.items()
+        if register in memory
+    ]
+    return (*caches, *made)
+
+
+def computed_for(fusion: Fusion, operand: TensorView) -> dict[int, TensorView]:
+    """Every tensor that is computed for an operand, it among them, by identity."""
+    return {id(out): out for op in fusion.depends_on([operand]) for out in op.outputs}
