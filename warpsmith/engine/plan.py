@@ -15,6 +15,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
 from warpsmith.knobs import Knobs
+from warpsmith.planner.forms import add_narrow_forms
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment, segment_of
 from warpsmith.schedulers.problem import Problem
@@ -227,6 +228,7 @@ def plan(fusion: Fusion, *, scheduled: bool, without: Refusals = ()) -> tuple[Pl
         return (PlannedSegment(segment_of(fusion), None),)
     better = copy.deepcopy(fusion)
     rewrite(better)
+    add_narrow_forms(better)
     segments = cut(better, without)
     last = len(segments) - 1
     planned: list[PlannedSegment] = []

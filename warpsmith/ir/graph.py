@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 
-from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.exprs import Operation, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion, Output
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ir.twins import Twins
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Graph:
     """The operations of a fusion, with who makes and who reads each tensor.
 
@@ -55,10 +56,15 @@ class Graph:
             frozenset(outputs),
         )
 
-    @property
+    @cached_property
     def needed(self) -> tuple[int, ...]:
-        """Positions of the operations that the outputs need."""
+        """Positions of the operations that the outputs need, in order."""
         return self.slice(self.outputs, ())
+
+    @cached_property
+    def live(self) -> frozenset[int]:
+        """The same as a set."""
+        return frozenset(self.needed)
 
     @property
     def operations(self) -> Sequence[Operation]:
@@ -99,27 +105,35 @@ class Graph:
         sinks: Sequence[int],
         positions: Sequence[int],
         orders: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
+        forms: Mapping[int, int] = MappingProxyType({}),
     ) -> Fusion:
         """A fusion of these operations, to lay a schedule on; tensors keep their numbers.
 
         Args:
             orders: by number, the `stride_order` of tensors that lie otherwise than the graph says.
+            forms: by number of a tensor, that of its cast to the type in which it is stored.
         """
         whole = self.fusion
         fusion = whole.blank()
         twins = Twins({id(whole): fusion})
-        read = [twins.tensor(self.tensors[number]) for number in self.reads(positions)]
-        stored = [number in self.maker for number in self.reads(positions)]
-        fusion.operations = [twins.operation(self.operations[position]) for position in positions]
-        made_here = {t.number: t for t in fusion.computed} | {t.number: t for t in read}
-        for tensor, made in zip(read, stored, strict=True):
-            if made:
+        reads = self.reads(positions)
+        stored = [forms.get(t, t) if t in self.maker else t for t in reads]
+        read = {number: twins.tensor(self.tensors[number]) for number in stored}
+        widened = [
+            _widened(read[form], twins.tensor(self.tensors[number]))
+            for number, form in zip(reads, stored, strict=True)
+            if form != number
+        ]
+        made = [twins.operation(self.operations[position]) for position in positions]
+        fusion.operations = [*widened, *made]
+        for number, tensor in read.items():
+            if number in self.maker:
                 as_input(tensor)
-        fusion.inputs = [*read, *whole.input_scalars]
-        fusion.follows = any(stored)
-        for number, order in orders.items():
-            if number in made_here:
-                made_here[number].stride_order = order
+        here = read | {tensor.number: tensor for tensor in fusion.computed}
+        for number in orders.keys() & here.keys():
+            here[number].stride_order = orders[number]
+        fusion.inputs = [*read.values(), *whole.input_scalars]
+        fusion.follows = any(number in self.maker for number in read)
         aliases = {output.value.number: output.alias_of for output in whole.outputs}
         for number in sinks:
             alias = aliases.get(number)
@@ -134,3 +148,11 @@ def as_input(tensor: TensorView) -> None:
     tensor.logical = tensor.root = tensor.shape_axes
     tensor.loop = list(tensor.logical)
     tensor.transforms = []
+
+
+def _widened(stored: TensorView, tensor: TensorView) -> Operation:
+    """The operation that makes a tensor of its narrow form in memory."""
+    as_input(tensor)
+    operation = Pointwise("cast", (stored,), tensor)
+    tensor.definition = operation
+    return operation

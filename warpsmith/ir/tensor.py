@@ -44,6 +44,8 @@ class TensorView:
             32, 64 or 128; 0 for none.
         compute_at: how many outer loops it shares with its consumers.
         section: what groups of a role compute one after the other, by name; empty for no order.
+        narrow: the type of 16 bits that a Float value is rounded to where it goes through memory:
+            its user's type; None where the value is Float to its user, too.
         role: the warps that run its definition; empty where its consumers decide.
     """
 
@@ -63,6 +65,7 @@ class TensorView:
         "logical",
         "loop",
         "memory",
+        "narrow",
         "number",
         "padding",
         "role",
@@ -110,6 +113,7 @@ class TensorView:
         self.section = ""
         self.definition: Operation | None = None
         self.implicit_cast = False
+        self.narrow: DataType | None = None
 
     @property
     def name(self) -> str:

@@ -83,6 +83,7 @@ def rounded(tensor: TensorView, dtype: DataType) -> TensorView:
         return tensor
     result = cast_tensor(tensor, dtype)
     result.implicit_cast = True
+    tensor.narrow = dtype if dtype.is_half else None
     return result
 
 

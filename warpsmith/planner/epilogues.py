@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.graph import Graph
 from warpsmith.planner.crossing import Crossing
+from warpsmith.planner.flow import Node, cheapest_cut
 from warpsmith.planner.segment import Segment, Segments
 
 SCHEDULERS = ("matmul", "matmul_by_threads")
@@ -41,7 +43,7 @@ def epilogue_of(
         SchedulerRefusal: no scheduler takes the product alone.
     """
     tried: list[Segment] = []
-    offered = list(_offers(segments.graph, product, last, crossing))
+    offered = list(_offers(segments.graph, product, last, segments, crossing))
     for scheduler in SCHEDULERS:
         for epilogue in offered:
             found = segments.of(epilogue.sinks, around(segments.graph, epilogue, crossing))
@@ -65,13 +67,14 @@ def around(graph: Graph, epilogue: Epilogue, crossing: Crossing) -> frozenset[in
 
 
 def _offers(
-    graph: Graph, product: int, last: Mapping[int, int], crossing: Crossing
+    graph: Graph, product: int, last: Mapping[int, int], segments: Segments, crossing: Crossing
 ) -> Iterator[Epilogue]:
     """What a kernel may compute, the most first."""
     grown = _grown(graph, product, last)
-    shorter = _until_needed_twice(graph, grown)
-    casts = [p for p in grown[1:] if _is_cast_of(graph, p, grown[0])]
-    offers = (grown, shorter, (product, *casts), (product,))
+    cheapest = _cheapest(segments, grown)
+    shorter = _until_needed_twice(graph, cheapest)
+    casts = [p for p in cheapest[1:] if _is_cast_of(graph, p, product)]
+    offers = (cheapest, shorter, (product, *casts), (product,))
     for positions in dict.fromkeys(offers):
         yield Epilogue(positions, _sinks(graph, positions, crossing))
 
@@ -80,24 +83,50 @@ def _grown(graph: Graph, product: int, last: Mapping[int, int]) -> tuple[int, ..
     """The product and all pointwise operations that need nothing but it, and what is before it."""
     own = last[product]
     made = set(graph.made(product))
-    shape = len(graph.tensors[graph.made(product)[0]].shape_axes)
+    rank = graph.tensors[graph.made(product)[0]].rank
     chosen = [product]
-    pending = sorted(graph.readers.get(graph.made(product)[0], ()))
+    pending = [p for p in graph.readers.get(graph.made(product)[0], ()) if p in last]
     seen = set(pending)
+    heapify(pending)
     while pending:
-        position = pending.pop(0)
+        position = heappop(pending)
         operation = graph.operations[position]
-        if not isinstance(operation, Pointwise) or operation.output.rank != shape:
+        if not isinstance(operation, Pointwise) or operation.output.rank != rank:
             continue
         late = [t for t in graph.sources(position) if _last_of(graph, t, last) >= own]
-        if position not in last or any(t not in made for t in late):
+        if any(t not in made for t in late):
             continue
         chosen.append(position)
         made.update(graph.made(position))
-        more = [p for t in graph.made(position) for p in graph.readers.get(t, ()) if p not in seen]
-        seen.update(more)
-        pending = sorted({*pending, *more})
+        for reader in graph.readers.get(operation.output.number, ()):
+            if reader in last and reader not in seen:
+                seen.add(reader)
+                heappush(pending, reader)
     return tuple(chosen)
+
+
+def _cheapest(segments: Segments, grown: tuple[int, ...]) -> tuple[int, ...]:
+    """Of these operations, those behind which the fewest bytes are stored; more where it is equal.
+
+    Results are stored in any case.
+    """
+    graph, inside = segments.graph, set(grown)
+    made = [number for position in grown for number in graph.made(position)]
+    readers: dict[Node, list[Node]] = {}
+    needed: set[Node] = set()
+    cost: dict[Node, int] = {}
+    for number in made:
+        using = graph.readers.get(number, ())
+        readers[number] = [t for p in using if p in inside for t in graph.made(p)]
+        live = [p for p in using if p not in inside and p in graph.live]
+        if live or number in graph.results:
+            needed.add(number)
+        form = graph.tensors[segments.forms.get(number, number)]
+        cost[number] = 0 if form.number in graph.results else form.dtype.size
+    stored = [n for n in cheapest_cut(made[0], readers, needed, cost) if isinstance(n, int)]
+    outside = {t for p in grown for t in graph.sources(p)} - set(made)
+    behind = graph.slice([*stored, made[0]], outside | set(graph.sources(grown[0])))
+    return tuple(p for p in grown if p in set(behind))
 
 
 def _last_of(graph: Graph, number: int, last: Mapping[int, int]) -> int:
@@ -129,7 +158,8 @@ def _sinks(graph: Graph, positions: Collection[int], crossing: Crossing) -> tupl
     made = [number for position in sorted(positions) for number in graph.made(position)]
     stored: set[int] = set()
     for number in made:
-        outside = [p for p in graph.readers.get(number, ()) if p not in inside]
+        readers = graph.readers.get(number, ())
+        outside = [p for p in readers if p not in inside and p in graph.live]
         if number in graph.results or any(_multiplies(graph, p) for p in outside):
             stored.add(number)
         if outside:

@@ -15,6 +15,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.epilogues import Epilogue, around, epilogue_of
+from warpsmith.planner.forms import narrow_forms
 from warpsmith.planner.operands import operand_orders
 from warpsmith.planner.regions import cut_region
 from warpsmith.planner.segment import Segment, Segments
@@ -32,10 +33,10 @@ def cut(fusion: Fusion, without: Refusals = ()) -> tuple[Segment, ...]:
     """
     fusion.check_not_empty()
     graph = Graph.of(fusion)
-    segments = Segments(graph, without, operand_orders(graph))
     products = [p for p in graph.needed if isinstance(graph.operations[p], Matmul)]
     if not products:
-        return tuple(cut_region(segments, graph.outputs, frozenset()))
+        return tuple(cut_region(Segments(graph, without), graph.outputs, frozenset()))
+    segments = Segments(graph, without, operand_orders(graph), narrow_forms(graph))
     return tuple(_around_products(segments, products))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -72,28 +72,27 @@ class Segments:
     Args:
         without: schedulers that are not to take any, each with the reason.
         orders: by number of a tensor, the `stride_order` that it is stored in.
+        forms: by number of a tensor, that of its cast to the type in which it is stored.
     """
 
     graph: Graph
     without: Refusals = ()
     orders: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    forms: Mapping[int, int] = field(default_factory=dict)
     said: Said = field(default_factory=dict)
     _known: dict[tuple[tuple[int, ...], tuple[int, ...]], Segment] = field(default_factory=dict)
 
     def inside(self, graph: Graph) -> Segments:
         """Segments of a graph that is made of a part of this one."""
-        return Segments(graph, self.without, self.orders, self.said)
+        return Segments(graph, self.without, self.orders, self.forms, self.said)
 
     def of(self, sinks: Iterable[int], stored: Collection[int]) -> Segment:
         """The segment that computes the sinks of inputs and of what is stored."""
-        wanted = tuple(sinks)
-        return self.at(wanted, self.graph.slice(wanted, stored))
-
-    def at(self, sinks: Sequence[int], positions: tuple[int, ...]) -> Segment:
-        """The segment of these operations."""
-        key = (tuple(sinks), positions)
+        asked = tuple(sinks)
+        wanted = tuple(dict.fromkeys(self.forms.get(sink, sink) for sink in asked))
+        positions = self.graph.slice((*asked, *wanted), stored)
+        key = (wanted, positions)
         if key not in self._known:
-            self._known[key] = segment_of(
-                self.graph.part(sinks, positions, self.orders), self.without
-            )
+            part = self.graph.part(wanted, positions, self.orders, self.forms)
+            self._known[key] = _segment(part, self.without, self.said)
         return self._known[key]
