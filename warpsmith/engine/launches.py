@@ -220,7 +220,33 @@ def _launches(
 def _launch(
     planned: PlannedSegment, problem: Problem, index_type: DataType, knobs: Knobs
 ) -> Launch | None:
-    problem = planned.local(problem)
+    """The launch of a segment, worked out once for all that are alike and have equal sizes."""
+    local = planned.local(problem)
+    sizes = frozenset(local.values.items()), frozenset(local.alignment.items())
+    asked = local.target, local.rings, local.warp_specialize, local.pace
+    key = (sizes, asked, index_type, knobs)
+    if key not in planned.launches:
+        planned.launches[key] = _local_launch(planned, local, index_type, knobs)
+    launch = planned.launches[key]
+    return _by_program_names(launch, planned) if isinstance(launch, Launch) else None
+
+
+def _by_program_names(launch: Launch, planned: PlannedSegment) -> Launch:
+    if not planned.names:
+        return launch
+    named = planned.named
+    return replace(
+        launch,
+        pointers=tuple(map(named, launch.pointers)),
+        maps=tuple(replace(each, tensor=named(each.tensor)) for each in launch.maps),
+        scalars=tuple(map(named, launch.scalars)),
+        workspaces=tuple(replace(each, name=named(each.name)) for each in launch.workspaces),
+    )
+
+
+def _local_launch(
+    planned: PlannedSegment, problem: Problem, index_type: DataType, knobs: Knobs
+) -> Launch | None:
     compiled, launch_values, params = planned.choose(problem, index_type, knobs)
     kernel = compiled.kernel
     numbers = {**problem.values, **launch_values}
@@ -234,18 +260,16 @@ def _launch(
         if buffer.name.endswith(("_parts", "_arrivals")):
             elements = evaluate(buffer.size, numbers)
             zeroed = buffer.name.endswith("_arrivals")
-            name = planned.named(buffer.name)
-            workspaces.append(Workspace(name, buffer.dtype.value, elements, zeroed))
+            workspaces.append(Workspace(buffer.name, buffer.dtype.value, elements, zeroed))
     for reciprocal in kernel.reciprocals:
         magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, numbers))
         numbers |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
     for symbol, value in kernel.derived:
         numbers[symbol.name] = evaluate(value, numbers)
     given = {symbol.name for symbol in planned.segment.fusion.input_scalars}
-    scalars = tuple(planned.named(symbol.name) for symbol in kernel.scalars)
     constants = tuple(
-        None if name in given else numbers[symbol.name]
-        for name, symbol in zip(scalars, kernel.scalars, strict=True)
+        None if planned.named(symbol.name) in given else numbers[symbol.name]
+        for symbol in kernel.scalars
     )
     shared_bytes = reserved = evaluate(compiled.shared, numbers)
     if kernel.early and kernel.launch.cluster_blocks == 1:
@@ -257,13 +281,9 @@ def _launch(
         block=(block[0], block[1], block[2]),
         shared_bytes=shared_bytes,
         reserved_bytes=reserved,
-        pointers=tuple(
-            planned.named(b.name) for b in kernel.parameters if b.memory is MemoryType.global_
-        ),
-        maps=tuple(
-            replace(each, tensor=planned.named(each.tensor)) for each in tiled_maps(kernel, numbers)
-        ),
-        scalars=scalars,
+        pointers=tuple(b.name for b in kernel.parameters if b.memory is MemoryType.global_),
+        maps=tiled_maps(kernel, numbers),
+        scalars=tuple(symbol.name for symbol in kernel.scalars),
         constants=constants,
         formats=formats_of(kernel),
         workspaces=tuple(workspaces),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -50,6 +50,7 @@ class PlannedSegment:
             names are the same.
         follows: another kernel of the call comes before it.
         followed: another one comes after it.
+        launches: of calls so far, by what they depend on; for `engine/launches.py`.
     """
 
     segment: Segment
@@ -58,6 +59,7 @@ class PlannedSegment:
     follows: bool = False
     followed: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
+    launches: dict[Hashable, object] = field(default_factory=dict)
     _proved: dict[tuple[str, tuple[tuple[str, int], ...]], int] = field(default_factory=dict)
 
     def like(self, segment: Segment) -> PlannedSegment:
@@ -71,26 +73,23 @@ class PlannedSegment:
         return self.names.get(name) or f"{self.names.get(tensor, tensor)}{mark}{rest}"
 
     def local(self, problem: Problem) -> Problem:
-        """The call as the candidate's names tell it."""
-        if not self.names:
+        """The call as the candidate's names tell it, and nothing of it that concerns others."""
+        if self.candidate is None:
             return problem
-        values = dict(problem.values)
-        alignment = {}
-        for local, own in self.names.items():
+        names = {own: local for local, own in self.names.items()}
+        values: dict[str, int] = {}
+        alignment: dict[str, int] = {}
+        for own in self.segment.shape.symbols:
             if own in problem.values:
-                values[local] = problem.values[own]
-            if own in problem.alignment:
-                alignment[local] = problem.alignment[own]
+                values[names.get(own, own)] = problem.values[own]
         for tensor in self.segment.fusion.input_tensors:
+            local = names.get(tensor.name, tensor.name)
             for d in range(tensor.rank):
-                own = f"{tensor.name}_stride{d}"
-                if own in problem.values:
-                    values[f"{self._locals[tensor.name]}_stride{d}"] = problem.values[own]
+                if (stride := f"{tensor.name}_stride{d}") in problem.values:
+                    values[f"{local}_stride{d}"] = problem.values[stride]
+            if tensor.name in problem.alignment:
+                alignment[local] = problem.alignment[tensor.name]
         return replace(problem, values=values, alignment=alignment)
-
-    @property
-    def _locals(self) -> Mapping[str, str]:
-        return {own: local for local, own in self.names.items()}
 
     def choose(
         self, problem: Problem, index_type: DataType, knobs: Knobs

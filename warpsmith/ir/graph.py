@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from warpsmith.ir.exprs import Operation, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion, Output
+from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ir.twins import Twins
 
@@ -23,6 +24,7 @@ class Graph:
 
     Attributes:
         fusion: the program, which is read only.
+        operations: in an order in which they can run.
         maker: by number of a tensor, the position of the operation that defines it.
         readers: by number of a tensor, the positions of the operations that read it, in order.
         tensors: every tensor by its number.
@@ -31,6 +33,7 @@ class Graph:
     """
 
     fusion: Fusion
+    operations: tuple[Operation, ...]
     maker: Mapping[int, int]
     readers: Mapping[int, tuple[int, ...]]
     tensors: Mapping[int, TensorView]
@@ -49,6 +52,7 @@ class Graph:
         outputs = dict.fromkeys(output.value.number for output in fusion.outputs)
         return cls(
             fusion,
+            tuple(fusion.operations),
             maker,
             {number: tuple(found) for number, found in readers.items()},
             {tensor.number: tensor for tensor in fusion.tensors},
@@ -66,9 +70,9 @@ class Graph:
         """The same as a set."""
         return frozenset(self.needed)
 
-    @property
-    def operations(self) -> Sequence[Operation]:
-        return self.fusion.operations
+    def uses(self, tensor: TensorView) -> tuple[Operation, ...]:
+        """Operations that read a tensor, in order."""
+        return tuple(self.operations[position] for position in self.readers.get(tensor.number, ()))
 
     def made(self, position: int) -> tuple[int, ...]:
         """Numbers of an operation's results."""
@@ -139,6 +143,9 @@ class Graph:
             alias = aliases.get(number)
             into = None if alias is None else twins.tensor(alias)
             fusion.outputs.append(Output(twins.tensor(self.tensors[number]), into))
+        known = _sizes(fusion)
+        fusion.divisors = frozenset(f for f in whole.divisors if _symbols(f[0]) <= known)
+        fusion.limits = frozenset(f for f in whole.limits if _symbols(f[0]) <= known)
         return fusion
 
 
@@ -156,3 +163,13 @@ def _widened(stored: TensorView, tensor: TensorView) -> Operation:
     operation = Pointwise("cast", (stored,), tensor)
     tensor.definition = operation
     return operation
+
+
+def _sizes(fusion: Fusion) -> set[str]:
+    """Names of the symbols that sizes of a fusion's tensors are made of."""
+    axes = (axis for tensor in fusion.tensors for axis in (*tensor.root, *tensor.logical))
+    return {name for axis in axes for name in _symbols(axis.extent)}
+
+
+def _symbols(expr: Expr) -> set[str]:
+    return {node.name for node in expr.walk() if isinstance(node, Symbol)}

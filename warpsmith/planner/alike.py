@@ -51,7 +51,11 @@ def shape_of(fusion: Fusion) -> Shape:
         (walk.tensor(o.value), None if o.alias_of is None else walk.tensor(o.alias_of))
         for o in fusion.outputs
     )
-    key = (inputs, operations, outputs, fusion.follows)
+    facts = tuple(
+        frozenset((walk.scalar(expr), number) for expr, number in known)
+        for known in (fusion.divisors, fusion.limits)
+    )
+    key = (inputs, operations, outputs, facts, fusion.follows)
     return Shape(key, tuple(walk.tensors), tuple(walk.symbols))
 
 

@@ -31,6 +31,7 @@ from warpsmith.ir.exprs import (
     tensor_inputs,
 )
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.graph import Graph
 from warpsmith.ir.scalar import Apply, Const
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
@@ -38,26 +39,26 @@ from warpsmith.ops.promotion import fresh_axes
 
 def rewrite(fusion: Fusion) -> None:
     """Apply the rules in place; give it a copy."""
-    precise = _precise(fusion)
+    graph, precise = Graph.of(fusion), _precise(fusion)
     for operation in list(fusion.operations):
-        inner = _one_plus_tanh(fusion, operation)
+        inner = _one_plus_tanh(graph, operation)
         if inner is not None:
             assert isinstance(operation, Pointwise)
             better = Pointwise("one_plus_tanh", inner.inputs, operation.output)
             fusion.replace(operation, better)
             fusion.operations.remove(inner)
-        elif _is_rounded_quotient(fusion, operation):
+        elif _is_rounded_quotient(graph, operation):
             assert isinstance(operation, Pointwise)
             better = Pointwise("divide_full", operation.inputs, operation.output)
             fusion.replace(operation, better)
-        elif _is_rounded_exponential(fusion, operation, precise):
+        elif _is_rounded_exponential(graph, operation, precise):
             assert isinstance(operation, Pointwise)
             fusion.replace(operation, Pointwise("exp_near", operation.inputs, operation.output))
         elif isinstance(operation, Matmul):
             _read_unpermuted(fusion, operation)
 
 
-def _one_plus_tanh(fusion: Fusion, operation: Operation) -> Pointwise | None:
+def _one_plus_tanh(graph: Graph, operation: Operation) -> Pointwise | None:
     """The tanh inside `1 + tanh(x)`, when nothing else needs it."""
     if not (isinstance(operation, Pointwise) and operation.op == "add"):
         return None
@@ -68,17 +69,17 @@ def _one_plus_tanh(fusion: Fusion, operation: Operation) -> Pointwise | None:
         inner = tanh.definition
         if not (isinstance(inner, Pointwise) and inner.op == "tanh"):
             continue
-        needed = len(fusion.uses(tanh)) > 1 or tanh.is_output
+        needed = len(graph.uses(tanh)) > 1 or tanh.is_output
         if tanh.dtype is DataType.Float and not needed:
             return inner
     return None
 
 
-def _is_rounded_quotient(fusion: Fusion, operation: Operation) -> bool:
+def _is_rounded_quotient(graph: Graph, operation: Operation) -> bool:
     """Whether it divides floats, and all that is left of the quotient has 16 bits."""
     if not (isinstance(operation, Pointwise) and operation.op in ("div", "truediv")):
         return False
-    quotient, uses = operation.output, fusion.uses(operation.output)
+    quotient, uses = operation.output, graph.uses(operation.output)
     rounded = all(
         isinstance(use, Pointwise) and use.op == "cast" and use.output.dtype.is_half for use in uses
     )
@@ -94,14 +95,14 @@ def _precise(fusion: Fusion) -> set[int]:
     return found
 
 
-def _is_rounded_exponential(fusion: Fusion, operation: Operation, precise: Collection[int]) -> bool:
+def _is_rounded_exponential(graph: Graph, operation: Operation, precise: Collection[int]) -> bool:
     """Whether it is one of floats, at most 1, and all that is left of it has 16 bits and no more
     than its size."""
     if not (isinstance(operation, Pointwise) and operation.op == "exp"):
         return False
     largest = _largest_taken_from(operation.inputs[0])
     rounded = operation.output.dtype is DataType.Float and id(operation.output) not in precise
-    return rounded and largest is not None and _only_scaled(fusion, operation.output, largest)
+    return rounded and largest is not None and _only_scaled(graph, operation.output, largest)
 
 
 def _largest_taken_from(value: Value) -> Reduction | None:
@@ -120,7 +121,7 @@ def _largest_taken_from(value: Value) -> Reduction | None:
     return reduction if same else None
 
 
-def _only_scaled(fusion: Fusion, tensor: TensorView, largest: Reduction) -> bool:
+def _only_scaled(graph: Graph, tensor: TensorView, largest: Reduction) -> bool:
     """Whether nothing but sums and multiples is made of exponentials, and of these.
 
     Their sum along the dimensions of the maximum is 1 or more, and may be used in any way.
@@ -129,7 +130,7 @@ def _only_scaled(fusion: Fusion, tensor: TensorView, largest: Reduction) -> bool
     pending = [tensor]
     while pending:
         value = pending.pop()
-        for use in fusion.uses(value):
+        for use in graph.uses(value):
             match use:
                 case Reduction(op="sum", output=output):
                     along = [axis.is_reduction for axis in output.logical]
