@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from warpsmith.ir.domains import IterDomain
@@ -27,13 +27,13 @@ class Tile:
 
     Attributes:
         rows, columns, depth: of the summed dimension the depth.
-        threads: of a block along rows and along columns.
+        threads: of a block along columns, along rows, and along the depth.
     """
 
     rows: int
     columns: int
     depth: int
-    threads: tuple[int, int]
+    threads: tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +59,14 @@ class MatmulByThreadsParams:
         vectorized: names of the global tensors accessed in vectors.
         swapped: rows are those of the second operand, and columns of the first: threads that lie
             side by side have columns, and the result is the fastest along them.
+        shared: blocks share a result, each with some of what is summed.
     """
 
     tile: Tile
     reads: tuple[Reads, Reads]
     vectorized: tuple[str, ...]
     swapped: bool
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +92,23 @@ def shape_of(product: Matmul, *, swapped: bool) -> Shape:
     )
 
 
-LARGE = Tile(rows=128, columns=128, depth=16, threads=(16, 16))
-MEDIUM = Tile(rows=64, columns=64, depth=16, threads=(16, 16))
-SMALL = Tile(rows=32, columns=32, depth=32, threads=(16, 16))
-FLAT = Tile(rows=4, columns=128, depth=32, threads=(1, 128))
-TALL = Tile(rows=128, columns=4, depth=32, threads=(128, 1))
+LARGE = Tile(rows=128, columns=128, depth=16, threads=(16, 16, 1))
+MEDIUM = Tile(rows=64, columns=64, depth=16, threads=(16, 16, 1))
+SMALL = Tile(rows=32, columns=32, depth=32, threads=(8, 8, 4))
+FLAT = Tile(rows=4, columns=128, depth=32, threads=(32, 1, 8))
+TALL = Tile(rows=128, columns=4, depth=32, threads=(1, 32, 8))
+SHORT = Tile(rows=4, columns=4, depth=512, threads=(1, 1, 128))
+"""Few tiles, since each is a kernel of its own. A thread of the large one has 8 x 8 sums, which
+take half of its registers; those of the others have 4 x 4: they read half an element from shared
+memory for each product."""
 
 FEW = 4
-"""Rows, or columns, up to which a tile is flat, or tall."""
+"""Rows, or columns, up to which a tile is flat, tall, or both."""
+
+BLOCKS_PER_SM = 2
+FEWEST_TURNS = 4
+"""Blocks that a multiprocessor is given where blocks share results, as long as each has so many
+tiles to multiply."""
 
 
 def choose(
@@ -107,7 +118,7 @@ def choose(
     product = product_of(fusion)
     swapped = _swapped(domains, product, caches)
     shape = shape_of(product, swapped=swapped)
-    tile = _tile(shape, problem)
+    tile = _tile(product, shape, problem)
     operands = (product.b, product.a) if swapped else (product.a, product.b)
     reads: list[Reads] = []
     names: list[str] = []
@@ -127,12 +138,28 @@ def choose(
     if shape.columns:
         others = [c for c in caches if id(c.register) not in leading]
         run = _run(domains, others, shape.columns[-1])
-        vector = adjacent(product.output, tile.columns, tile.threads[1])
+        vector = adjacent(product.output, tile.columns, tile.threads[0])
         if problem.size(run.extent) % vector == 0:
             names += run.vectorized(problem, vector)
     return MatmulByThreadsParams(
-        tile=tile, reads=(reads[0], reads[1]), vectorized=tuple(names), swapped=swapped
+        tile=tile,
+        reads=(reads[0], reads[1]),
+        vectorized=tuple(names),
+        swapped=swapped,
+        shared=_sharing(tile, shape, problem) > 1,
     )
+
+
+def sharing(fusion: Fusion, params: MatmulByThreadsParams, problem: Problem) -> int:
+    """Blocks that share a result."""
+    shape = shape_of(product_of(fusion), swapped=params.swapped)
+    return _sharing(params.tile, shape, problem)
+
+
+def _sharing(tile: Tile, shape: Shape, problem: Problem) -> int:
+    turns = -(-_size((shape.summed,), problem) // tile.depth)
+    wanted = BLOCKS_PER_SM * problem.target.sm_count // max(_tiles(tile, shape, problem), 1)
+    return max(min(wanted, turns // FEWEST_TURNS), 1)
 
 
 def adjacent(sums: TensorView, edge: int, threads: int) -> int:
@@ -140,22 +167,29 @@ def adjacent(sums: TensorView, edge: int, threads: int) -> int:
     return max(min(VECTOR_BYTES // sums.dtype.size, edge // threads), 1)
 
 
-def _tile(shape: Shape, problem: Problem) -> Tile:
-    batches, m, n = (_size(axes, problem) for axes in (shape.batches, shape.rows, shape.columns))
-    if not shape.rows or m <= FEW < n:
+def _tile(product: Matmul, shape: Shape, problem: Problem) -> Tile:
+    m, n = _size(shape.rows, problem), _size(shape.columns, problem)
+    large = product.output.dtype.size <= 4 and (
+        _tiles(LARGE, shape, problem) >= problem.target.sm_count
+    )
+    if max(m, n) <= FEW:
+        tile = SHORT
+    elif m <= FEW:
         tile = FLAT
-    elif not shape.columns or n <= FEW < m:
+    elif n <= FEW:
         tile = TALL
     elif min(m, n) <= SMALL.rows:
         tile = SMALL
-    elif batches * -(-m // LARGE.rows) * -(-n // LARGE.columns) < problem.target.sm_count:
-        tile = MEDIUM
     else:
-        tile = LARGE
-    rows = tile.rows if shape.rows else 1
-    columns = tile.columns if shape.columns else 1
-    threads = (min(tile.threads[0], rows), min(tile.threads[1], columns))
-    return Tile(rows=rows, columns=columns, depth=tile.depth, threads=threads)
+        tile = LARGE if large else MEDIUM
+    rows, columns = tile.rows if shape.rows else 1, tile.columns if shape.columns else 1
+    return replace(tile, rows=rows, columns=columns)
+
+
+def _tiles(tile: Tile, shape: Shape, problem: Problem) -> int:
+    """Tiles of the result."""
+    batches, m, n = (_size(axes, problem) for axes in (shape.batches, shape.rows, shape.columns))
+    return batches * -(-m // tile.rows) * -(-n // tile.columns)
 
 
 def _size(axes: Sequence[IterDomain], problem: Problem) -> int:
