@@ -149,7 +149,7 @@ REFUSED: tuple[tuple[str, str, Action], ...] = (
     ),
     (
         "WS0231",
-        "T3 is not a reduction; rfactor reductions only",
+        "T3 is neither a reduction nor a matrix product; rfactor those only",
         lambda c: caches.rfactor(c.square, [0]),
     ),
     (

@@ -17,6 +17,7 @@ from warpsmith.engine.spread import reserved_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
 from warpsmith.ir.tensor import TensorView
@@ -178,7 +179,10 @@ def _allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:
 
 
 def _largest(fusion: Fusion, allocations: Sequence[Allocation], values: Mapping[str, int]) -> int:
-    """Elements that the largest array spans in memory, and the largest loop that covers one."""
+    """Elements that the largest array spans in memory, and the largest loop that covers one.
+
+    No loop covers all that a product multiplies: each of its indices is one of an array.
+    """
     sizes = [_product(allocation.shape) for allocation in allocations]
     numbers = dict(values)
     for tensor in fusion.input_tensors:
@@ -187,7 +191,7 @@ def _largest(fusion: Fusion, allocations: Sequence[Allocation], values: Mapping[
         last = sum((extent - 1) * step for extent, step in zip(shape, steps, strict=True))
         sizes += [_product(shape), last + 1]
     for tensor in fusion.computed:
-        if tensor.has_reduction:
+        if tensor.has_reduction and not isinstance(tensor.definition, Matmul):
             sizes.append(_product([evaluate(a.extent, numbers) for a in tensor.root]))
     return max(sizes, default=1)
 

@@ -8,6 +8,7 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir.copies import CacheOp, LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, IterType, Merge, Split
 from warpsmith.ir.exprs import (
+    Matmul,
     Operation,
     Pointwise,
     Reduction,
@@ -150,12 +151,15 @@ def cache_before(
 def rfactor(tensor: TensorView, axes: Sequence[int]) -> tuple[TensorView, ...]:
     """Reduce the loop axes `axes` in a new producer; `tensor` reduces what is left.
 
-    Returns the new producers: one for a reduction, (mean, m2, count) for Welford.
+    Returns the new producers: one for a reduction or a matrix product, whose parts are reduced by
+    a sum then, and (mean, m2, count) for Welford.
     """
     definition = tensor.definition
-    if not isinstance(definition, Reduction | Welford):
+    if not isinstance(definition, Reduction | Welford | Matmul):
         raise ScheduleError(
-            f"{tensor.name} is not a reduction", code="WS0231", remedy="rfactor reductions only"
+            f"{tensor.name} is neither a reduction nor a matrix product",
+            code="WS0231",
+            remedy="rfactor those only",
         )
     positions = sorted({axis_position(tensor, axis) for axis in axes})
     chosen = [tensor.loop[p] for p in positions]
@@ -181,6 +185,9 @@ def rfactor(tensor: TensorView, axes: Sequence[int]) -> tuple[TensorView, ...]:
     if isinstance(definition, Welford):
         partial = Welford(definition.sources, *parts)
         final = Welford(tuple(parts), *outputs)
+    elif isinstance(definition, Matmul):
+        partial = Matmul(definition.a, definition.b, parts[0], definition.axes)
+        final = Reduction("sum", parts[0], tensor)
     else:
         partial = Reduction(definition.op, definition.source, parts[0])
         final = Reduction(definition.op, parts[0], tensor)

@@ -156,7 +156,9 @@ class Candidate:
         if self.scheduler == "matmul":
             return matmul_heuristic.choose(self.fusion, problem), {}
         if self.scheduler == "matmul_by_threads":
-            return threads_heuristic.choose(self.fusion, problem), {}
+            product = threads_heuristic.choose(self.fusion, self.domains, self.caches, problem)
+            sharing = threads_heuristic.sharing(self.fusion, product, problem)
+            return product, {reduction_apply.SPLITS: sharing} if product.shared else {}
         if self.scheduler == "inner_persistent":
             kept, going = persistent_strategy.choose(self._asked(), problem)
             return kept, {rounds.BLOCKS: going} if going else {}

@@ -1,16 +1,52 @@
-"""Choice of the tile that a block multiplies."""
+"""Choice of the tile that a block multiplies, and of how threads reach memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.matmul.heuristic import product_of
+from warpsmith.schedulers.matmul_by_threads.sides import computed_for
 from warpsmith.schedulers.problem import Problem
+
+VECTOR_BYTES = 16
+"""What a thread reads from shared memory at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """What a block multiplies at a time.
+
+    Attributes:
+        rows, columns, depth: of the summed dimension the depth.
+        threads: of a block along columns, along rows, and along the depth.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    threads: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """How threads fill a tile of an operand.
+
+    Attributes:
+        inward: threads that lie side by side read along the summed dimension.
+        vector: adjacent elements per thread and access.
+    """
+
+    inward: bool
+    vector: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,15 +54,19 @@ class MatmulByThreadsParams:
     """A schedule of a matrix product.
 
     Attributes:
-        tile: rows, columns and depth of what a block multiplies at a time.
-        threads: of a block along rows and along columns.
+        tile: what a block multiplies at a time.
+        reads: of the operand that has the rows, and of the one that has the columns.
+        vectorized: names of the global tensors accessed in vectors.
         swapped: rows are those of the second operand, and columns of the first: threads that lie
-            side by side have the columns, and the result is the fastest along them.
+            side by side have columns, and the result is the fastest along them.
+        shared: blocks share a result, each with some of what is summed.
     """
 
-    tile: tuple[int, int, int]
-    threads: tuple[int, int]
-    swapped: bool = False
+    tile: Tile
+    reads: tuple[Reads, Reads]
+    vectorized: tuple[str, ...]
+    swapped: bool
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,52 +79,150 @@ class Shape:
     summed: IterDomain
 
 
-def shape_of(product: Matmul, *, swapped: bool = False) -> Shape:
+def shape_of(product: Matmul, *, swapped: bool) -> Shape:
     """Rows are the first operand's alone, columns the second one's, or the other way round."""
-    of_a, of_b = (set(axes) for axes in (product.axes[::-1] if swapped else product.axes))
+    of_rows, of_columns = product.axes[::-1] if swapped else product.axes
     *kept, summed = product.output.root
     axes = [(place, axis) for place, axis in enumerate(kept) if not axis.is_broadcast]
     return Shape(
-        tuple(axis for place, axis in axes if place in of_a and place in of_b),
-        tuple(axis for place, axis in axes if place not in of_b),
-        tuple(axis for place, axis in axes if place not in of_a),
+        tuple(axis for place, axis in axes if place in of_rows and place in of_columns),
+        tuple(axis for place, axis in axes if place not in of_columns),
+        tuple(axis for place, axis in axes if place not in of_rows),
         summed,
     )
 
 
-LARGE = ((128, 128, 16), (16, 16))
-MEDIUM = ((64, 64, 16), (16, 16))
-SMALL = ((16, 16, 16), (16, 16))
-FLAT = ((4, 256, 16), (1, 128))
-TALL = ((256, 4, 16), (128, 1))
+LARGE = Tile(rows=128, columns=128, depth=16, threads=(16, 16, 1))
+MEDIUM = Tile(rows=64, columns=64, depth=16, threads=(16, 16, 1))
+SMALL = Tile(rows=32, columns=32, depth=32, threads=(8, 8, 4))
+FLAT = Tile(rows=4, columns=128, depth=32, threads=(32, 1, 8))
+TALL = Tile(rows=128, columns=4, depth=32, threads=(1, 32, 8))
+SHORT = Tile(rows=4, columns=4, depth=512, threads=(1, 1, 128))
+"""Few tiles, since each is a kernel of its own. A thread of the large one has 8 x 8 sums, which
+take half of its registers; those of the others have 4 x 4: they read half an element from shared
+memory for each product."""
+
+FEW = 4
+"""Rows, or columns, up to which a tile is flat, tall, or both."""
+
+BLOCKS_PER_SM = 2
+FEWEST_TURNS = 4
+"""Blocks that a multiprocessor is given where blocks share results, as long as each has so many
+tiles to multiply."""
 
 
-def choose(fusion: Fusion, problem: Problem) -> MatmulByThreadsParams:
-    """A tile of one of few classes."""
+def choose(
+    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+) -> MatmulByThreadsParams:
+    """A tile of one of few classes, and vectors where strides and addresses allow them."""
     product = product_of(fusion)
-    swapped = _swapped(fusion, product)
+    swapped = _swapped(domains, product, caches)
     shape = shape_of(product, swapped=swapped)
-    m, n = (_size(axes, problem) for axes in (shape.rows, shape.columns))
-    tile, threads = SMALL
-    if min(m, n) >= 1024:
-        tile, threads = LARGE
-    elif min(m, n) > 32:
-        tile, threads = MEDIUM
-    elif m <= 4 < n:
-        tile, threads = FLAT
-    elif n <= 4 < m:
-        tile, threads = TALL
-    if not shape.rows:
-        tile, threads = (1, *tile[1:]), (1, threads[1])
-    if not shape.columns:
-        tile, threads = (tile[0], 1, tile[2]), (threads[0], 1)
-    return MatmulByThreadsParams(tile=tile, threads=threads, swapped=swapped)
+    tile = _tile(product, shape, problem)
+    operands = (product.b, product.a) if swapped else (product.a, product.b)
+    reads: list[Reads] = []
+    names: list[str] = []
+    leading: set[int] = set()
+    for operand, edge, axes in zip(
+        operands, (tile.rows, tile.columns), (shape.rows, shape.columns), strict=True
+    ):
+        computed = computed_for(fusion, operand)
+        leading |= set(computed)
+        loads = [c for c in caches if c.load and id(c.register) in computed]
+        inward = _inward(domains, loads, axes, shape.summed)
+        run = _run(domains, loads, shape.summed if inward else axes[-1])
+        share = edge * tile.depth // prod(tile.threads)
+        vector = max(min(run.vector(problem), share), 1)
+        reads.append(Reads(inward=inward, vector=vector))
+        names += run.vectorized(problem, vector)
+    if shape.columns:
+        others = [c for c in caches if id(c.register) not in leading]
+        run = _run(domains, others, shape.columns[-1])
+        vector = adjacent(product.output, tile.columns, tile.threads[0])
+        if problem.size(run.extent) % vector == 0:
+            names += run.vectorized(problem, vector)
+    return MatmulByThreadsParams(
+        tile=tile,
+        reads=(reads[0], reads[1]),
+        vectorized=tuple(names),
+        swapped=swapped,
+        shared=_sharing(tile, shape, problem) > 1,
+    )
+
+
+def sharing(fusion: Fusion, params: MatmulByThreadsParams, problem: Problem) -> int:
+    """Blocks that share a result."""
+    shape = shape_of(product_of(fusion), swapped=params.swapped)
+    return _sharing(params.tile, shape, problem)
+
+
+def _sharing(tile: Tile, shape: Shape, problem: Problem) -> int:
+    turns = -(-_size((shape.summed,), problem) // tile.depth)
+    wanted = BLOCKS_PER_SM * problem.target.sm_count // max(_tiles(tile, shape, problem), 1)
+    return max(min(wanted, turns // FEWEST_TURNS), 1)
+
+
+def adjacent(sums: TensorView, edge: int, threads: int) -> int:
+    """Adjacent sums that a thread has of so many that some threads share."""
+    return max(min(VECTOR_BYTES // sums.dtype.size, edge // threads), 1)
+
+
+def _tile(product: Matmul, shape: Shape, problem: Problem) -> Tile:
+    m, n = _size(shape.rows, problem), _size(shape.columns, problem)
+    large = product.output.dtype.size <= 4 and (
+        _tiles(LARGE, shape, problem) >= problem.target.sm_count
+    )
+    if max(m, n) <= FEW:
+        tile = SHORT
+    elif m <= FEW:
+        tile = FLAT
+    elif n <= FEW:
+        tile = TALL
+    elif min(m, n) <= SMALL.rows:
+        tile = SMALL
+    else:
+        tile = LARGE if large else MEDIUM
+    rows, columns = tile.rows if shape.rows else 1, tile.columns if shape.columns else 1
+    return replace(tile, rows=rows, columns=columns)
+
+
+def _tiles(tile: Tile, shape: Shape, problem: Problem) -> int:
+    """Tiles of the result."""
+    batches, m, n = (_size(axes, problem) for axes in (shape.batches, shape.rows, shape.columns))
+    return batches * -(-m // tile.rows) * -(-n // tile.columns)
 
 
 def _size(axes: Sequence[IterDomain], problem: Problem) -> int:
     return prod(problem.size(axis.extent) for axis in axes)
 
 
-def _swapped(fusion: Fusion, product: Matmul) -> bool:
-    """Whether the result is the fastest along the rows of the first operand."""
-    return False
+def _swapped(domains: DomainMap, product: Matmul, caches: Sequence[Cached]) -> bool:
+    """Whether the first result is the fastest along the rows of the first operand."""
+    stored = next(cached for cached in caches if not cached.load)
+    rows = shape_of(product, swapped=False).rows
+    return _fastest(domains, stored) in [domains.group(axis) for axis in rows]
+
+
+def _fastest(domains: DomainMap, cached: Cached) -> Group | None:
+    """Group of the dimension along which a tensor is contiguous in memory."""
+    tensor = cached.memory
+    concrete = [d for d in tensor.memory_order() if not tensor.shape_axes[d].is_broadcast]
+    if not concrete or tensor.contiguity[concrete[-1]] is not True:
+        return None
+    return domains.group(cached.copy.shape_axes[concrete[-1]])
+
+
+def _inward(
+    domains: DomainMap, loads: Sequence[Cached], axes: Sequence[IterDomain], summed: IterDomain
+) -> bool:
+    """Whether the largest tensor of which the operand is made is contiguous as it is summed."""
+    ordered = sorted(loads, key=lambda cached: -cached.memory.rank)
+    fastest = [_fastest(domains, cached) for cached in ordered[:1]]
+    return not axes or fastest == [domains.group(summed)]
+
+
+def _run(domains: DomainMap, caches: Sequence[Cached], axis: IterDomain) -> InnerRun:
+    """The one dimension, and what is contiguous along it."""
+    group = domains.group(axis)
+    walkers = tuple(cached for cached in caches if _fastest(domains, cached) == group)
+    return InnerRun((axis,), 0, walkers, domains.extent(group), domains.extent(group))
