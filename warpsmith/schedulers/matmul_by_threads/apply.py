@@ -9,7 +9,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
-from warpsmith.schedule.inline import inline_most
+from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import (
     pad_allocation,
