@@ -103,6 +103,8 @@ class Candidate:
             return columns_heuristic.misfit(self._columns(), self.residents, problem)
         if self.scheduler == "inner_outer":
             return rows_and_columns_strategy.misfit(self._rows(), self.residents, problem)
+        if self.scheduler == "matmul":
+            return matmul_heuristic.misfit(self.fusion, problem)
         return ""
 
     def unspecialized(self, problem: Problem) -> str:

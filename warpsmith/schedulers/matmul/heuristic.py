@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
-from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
+from warpsmith.schedulers.matmul.memory import misfit, pairs, staging_refusal
+from warpsmith.schedulers.matmul.shape import shape_of
 from warpsmith.schedulers.problem import Problem
+
+__all__ = ["MatmulParams", "candidates", "choose", "misfit", "predicted_us", "product_of"]
 
 ROWS = 128
 DEPTH = 64
@@ -17,6 +21,9 @@ of 128 bytes, which is what a swizzle permutes."""
 
 COLUMNS = (256, 192, 128, 64)
 """Columns that a tile may have: half as many registers a thread hold its sums."""
+
+SMALL = ((64, 64), (64, 32))
+"""Rows and columns of tiles, of one warp group, for products of few rows or few tiles."""
 
 SHARED_BYTES = 226 * 1024
 """Shared memory of a block, less what barriers and alignment take."""
@@ -38,6 +45,9 @@ COLUMN_US = 0.0028
 TRAFFIC = 11.2e6
 """Bytes a microsecond that all multiprocessors together load, mostly from L2."""
 
+BLOCK_TRAFFIC = 117e3
+"""Bytes a microsecond that one block of few loads: 128 x 64 x 64 of 24,576 bytes take 0.21."""
+
 UNALIGNED = 1.5
 """So much more is loaded where rows do not start at multiples of 128 bytes."""
 
@@ -52,10 +62,12 @@ class MatmulParams:
     Attributes:
         tile: rows, columns and depth of a block's tile.
         stages: slots for tiles of the operands.
-        chunk: columns of the result that are staged at once.
+        chunk: columns of the result that are staged at once; 0 where threads store their fragments
+            from registers.
         store_stages: slots for them.
         group: tiles along m that follow each other before the next column of tiles.
         blocks: of the grid, which go round the tiles.
+        pairs: tensors of which threads that store from registers access two columns at once.
     """
 
     tile: tuple[int, int, int]
@@ -64,6 +76,7 @@ class MatmulParams:
     store_stages: int
     group: int
     blocks: int
+    pairs: tuple[str, ...] = ()
 
 
 def product_of(fusion: Fusion) -> Matmul:
@@ -72,51 +85,67 @@ def product_of(fusion: Fusion) -> Matmul:
 
 
 def choose(fusion: Fusion, problem: Problem) -> MatmulParams:
-    """The candidate of the smallest predicted time.
-
-    Raises:
-        SchedulerRefusal: operands, or a result, that the TMA unit cannot copy.
-    """
+    """The candidate of the smallest predicted time, for a problem that is no `misfit`."""
     product = product_of(fusion)
-    _check_rows(fusion, product, problem)
-    m, n, k = (problem.size(axis.extent) for axis in product.output.root)
-    return min(candidates(m, problem), key=lambda params: predicted_us(params, m, n, k))
+    shape = shape_of(product)
+    sizes = [problem.size(axis.extent) for axis in product.output.root]
+    batches, m = (prod(sizes[p] for p in places) for places in (shape.batches, shape.rows))
+    n, k = sizes[-2:]
+    staged = not staging_refusal(fusion, product, problem)
+    own = () if staged else pairs(fusion, product, problem)
+    tiles = [*candidates(m, problem, staged=staged, pairs=own)]
+    if m <= SMALL[0][0] or 2 * batches * _count(tiles[-1], m, n) < problem.target.sm_count:
+        tiles += candidates(m, problem, SMALL, staged=staged, pairs=own)
+    return min(tiles, key=lambda params: predicted_us(params, m, n, k, batches))
 
 
-def candidates(m: int, problem: Problem) -> Iterator[MatmulParams]:
-    """A schedule for each number of columns, the most first."""
-    for columns in COLUMNS:
-        tile = (ROWS, columns, DEPTH)
+def candidates(
+    m: int,
+    problem: Problem,
+    tiles: tuple[tuple[int, int], ...] = tuple((ROWS, columns) for columns in COLUMNS),
+    *,
+    staged: bool = True,
+    pairs: tuple[str, ...] = (),
+) -> Iterator[MatmulParams]:
+    """A schedule for each shape of a tile, in rows and columns; those of the most columns first."""
+    for rows, columns in tiles:
+        chunk = min(CHUNK, columns) if staged else 0
         yield MatmulParams(
-            tile=tile,
-            stages=stages(tile),
-            chunk=CHUNK,
-            store_stages=STORE_STAGES,
-            group=_group(_tiles(m, ROWS)),
+            tile=(rows, columns, DEPTH),
+            stages=stages((rows, columns, DEPTH), chunk=chunk),
+            chunk=chunk,
+            store_stages=STORE_STAGES if staged else 0,
+            group=_group(_tiles(m, rows)),
             blocks=problem.target.sm_count,
+            pairs=pairs,
         )
 
 
-def predicted_us(params: MatmulParams, m: int, n: int, k: int) -> float:
+def predicted_us(params: MatmulParams, m: int, n: int, k: int, batches: int = 1) -> float:
     """Microseconds of a product of 16-bit operands: as many rounds of tiles as blocks go.
 
     A step over k takes as long as its products or, where all blocks load at once, its loads.
     """
     rows, columns, depth = params.tile
-    groups = _tiles(_tiles(m, rows), params.group)
-    tiles = groups * params.group * _tiles(n, columns)
-    loaded = 2.0 * (rows + columns) * depth * min(tiles, params.blocks)
-    if 2 * k % 128:
-        loaded *= UNALIGNED
-    step = max(columns * COLUMN_US, loaded / TRAFFIC)
+    tiles = batches * _count(params, m, n)
+    each = 2.0 * (rows + columns) * depth * (UNALIGNED if 2 * k % 128 else 1)
+    step = max(columns * COLUMN_US * rows / ROWS, each * min(tiles, params.blocks) / TRAFFIC)
+    if rows < ROWS:
+        step = max(step, each / BLOCK_TRAFFIC)
     return START_US + _tiles(tiles, params.blocks) * _tiles(k, depth) * step
 
 
-def stages(tile: tuple[int, int, int], element: int = 2) -> int:
+def stages(tile: tuple[int, int, int], element: int = 2, chunk: int = CHUNK) -> int:
     """Slots for tiles of both operands that shared memory holds beside the staged result."""
     rows, columns, depth = tile
-    staged = STORE_STAGES * rows * CHUNK * element
+    staged = STORE_STAGES * rows * chunk * element
     return min((SHARED_BYTES - staged) // ((rows + columns) * depth * element), MOST_STAGES)
+
+
+def _count(params: MatmulParams, m: int, n: int) -> int:
+    """Tiles of one batch, the empty places of the last group among them."""
+    rows, columns, _ = params.tile
+    return _tiles(_tiles(m, rows), params.group) * params.group * _tiles(n, columns)
 
 
 def _group(tiles: int) -> int:
@@ -127,24 +156,3 @@ def _group(tiles: int) -> int:
 
 def _tiles(extent: int, edge: int) -> int:
     return -(-extent // edge)
-
-
-def _check_rows(fusion: Fusion, product: Matmul, problem: Problem) -> None:
-    """The TMA unit copies rows that start at multiples of 16 bytes."""
-    output = fusion.outputs[0].value
-    for tensor in (product.a, product.b, output):
-        fastest = tensor.memory_order()[-1]
-        elements = problem.size(tensor.shape_axes[fastest].extent)
-        size = tensor.dtype.size
-        aligned = problem.alignment.get(tensor.name, 16)
-        if elements * size % 16 or aligned % 16:
-            what = (
-                f"an address that is a multiple of {aligned} bytes"
-                if aligned % 16
-                else f"rows of {elements} elements, {elements * size} bytes"
-            )
-            raise SchedulerRefusal(
-                f"{tensor.name} has {what}, and the TMA unit, which feeds tensor cores, takes "
-                "multiples of 16",
-                remedy=f"pad its last dimension to a multiple of {16 // size} elements",
-            )
