@@ -41,9 +41,9 @@ def _unfit(tensor: TensorView, problem: Problem) -> str:
         return f"an address that is a multiple of {aligned} bytes"
     extents = [problem.size(axis.extent) for axis in tensor.shape_axes]
     for dimension, stride in _strides(tensor, problem).items():
-        if extents[dimension] < 2 or 0 in extents:
+        if 0 in extents:
             continue
-        if stride == 0:
+        if stride == 0 and extents[dimension] > 1:
             return f"the stride 0 along its dimension {dimension}"
         if stride * size % TMA_BYTES:
             return f"rows of {stride} elements, {stride * size} bytes"
