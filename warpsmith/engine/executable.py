@@ -419,7 +419,7 @@ class _ThroughDevice:
             for a in (*call.outputs, *call.temporaries):
                 host = arrays.empty(a.shape, a.dtype, kind="numpy", strides=a.strides)
                 results[a.name] = host
-                addresses[a.name] = memory.allocate(host.nbytes)
+                addresses[a.name] = memory.allocate(span(host)[1])
             spaces: list[dict[str, int]] = []
             for loaded in self._loaded:
                 own = {}

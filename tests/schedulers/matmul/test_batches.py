@@ -41,9 +41,7 @@ def test_batches(a: tuple[int, ...], b: tuple[int, ...], dtype: DataType) -> Non
 @pytest.mark.parametrize("dtype", [DataType.BFloat16, DataType.Float])
 def test_rows_of_several_dimensions(shape: tuple[int, ...], dtype: DataType) -> None:
     x, weight, bias = values(shape, 3), values((N, K), 4), values((N,), 5)
-    (result,) = run(
-        [x, weight, bias], lambda ops, a, b, c: ops.cast(ops.linear(a, b, c), dtype)
-    )
+    (result,) = run([x, weight, bias], lambda ops, a, b, c: ops.cast(ops.linear(a, b, c), dtype))
     close(result, wide(x) @ wide(weight).T + wide(bias), K)
 
 

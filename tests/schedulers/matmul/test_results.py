@@ -94,9 +94,7 @@ def test_permuted_results(n: int) -> None:
 
 def test_results_in_another_memory_order() -> None:
     x, weight, wanted = operands()
-    (result,) = run(
-        [x, weight], lambda ops, a, b: ops.stride_order(ops.linear(a, b), [0, 1])
-    )
+    (result,) = run([x, weight], lambda ops, a, b: ops.stride_order(ops.linear(a, b), [0, 1]))
     close(result, wanted, K)
     assert result.strides[0] == result.itemsize
 

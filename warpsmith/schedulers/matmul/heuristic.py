@@ -22,8 +22,11 @@ of 128 bytes, which is what a swizzle permutes."""
 COLUMNS = (256, 192, 128, 64)
 """Columns that a tile may have: half as many registers a thread hold its sums."""
 
+TILES = tuple((ROWS, columns) for columns in COLUMNS)
+"""Rows and columns of tiles, of two warp groups."""
+
 SMALL = ((64, 64), (64, 32))
-"""Rows and columns of tiles, of one warp group, for products of few rows or few tiles."""
+"""Those of one warp group, for products of few rows or few tiles."""
 
 SHARED_BYTES = 226 * 1024
 """Shared memory of a block, less what barriers and alignment take."""
@@ -102,7 +105,7 @@ def choose(fusion: Fusion, problem: Problem) -> MatmulParams:
 def candidates(
     m: int,
     problem: Problem,
-    tiles: tuple[tuple[int, int], ...] = tuple((ROWS, columns) for columns in COLUMNS),
+    tiles: tuple[tuple[int, int], ...] = TILES,
     *,
     staged: bool = True,
     pairs: tuple[str, ...] = (),

@@ -95,8 +95,10 @@ def pairs(fusion: Fusion, product: Matmul, problem: Problem) -> tuple[str, ...]:
     found: dict[str, bool] = {}
     for memory, copy in _copies(fusion, product):
         order, places = concrete_order(memory), places_of(domains, product, copy)
-        fits = bool(order) and places[order[-1]] == shape.columns and bool(
-            memory.contiguity[order[-1]]
+        fits = (
+            bool(order)
+            and places[order[-1]] == shape.columns
+            and bool(memory.contiguity[order[-1]])
         )
         fits = fits and problem.aligned(memory, 2)
         fits = fits and all(step % 2 == 0 for step in _strides(memory, problem).values())
