@@ -18,7 +18,7 @@ BFLOAT = DataType.BFloat16
 
 
 def program(body: Callable[..., Any], *shapes: list[int], **options: Any) -> FusionDefinition:
-    """`body(ops, *inputs)` gives a tensor or several; inputs are contiguous unless `options` say."""
+    """`body(ops, *inputs)` gives one tensor or several; inputs are contiguous by default."""
     with FusionDefinition() as fd:
         options.setdefault("contiguity", True)
         tensors = [fd.define_tensor(shape=s, dtype=BFLOAT, **options) for s in shapes]
