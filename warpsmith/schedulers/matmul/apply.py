@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpsmith.ir.atoms import ROW_BYTES
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul, Pointwise, replace_tensor
@@ -11,7 +12,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
 from warpsmith.schedule.carriers import set_load_store_op
 from warpsmith.schedule.inline import inline_at, inline_most
-from warpsmith.schedule.products import ROW_BYTES, ROWS, split_fragments, tensorize
+from warpsmith.schedule.products import ROWS, split_fragments, tensorize
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import (

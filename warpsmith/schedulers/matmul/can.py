@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from warpsmith.ir import integers
+from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Operation, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.matmul.shape import concrete_order, shape_of
-
-OPERANDS = (DataType.BFloat16, DataType.Half)
 
 MOVES = ("broadcast", "broadcast_in_dim", "expand", "permute", "squeeze")
 """Kinds of moves that leave every dimension as it is."""
@@ -38,7 +36,7 @@ def _operands(product: Matmul) -> str:
     for operand, axes in zip((product.a, product.b), product.axes, strict=True):
         if not operand.is_input:
             return f"{operand.name}, an operand of its product, is not an input"
-        if operand.dtype not in OPERANDS:
+        if atom_for(product) is None:
             return f"{operand.name}, an operand of its product, is {operand.dtype.value}"
         order = concrete_order(operand)
         if axes[order[-1]] != len(product.output.root) - 1 or not operand.contiguity[order[-1]]:

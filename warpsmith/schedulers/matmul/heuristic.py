@@ -15,9 +15,9 @@ from warpsmith.schedulers.problem import Problem
 __all__ = ["MatmulParams", "candidates", "choose", "misfit", "predicted_us", "product_of"]
 
 ROWS = 128
-DEPTH = 64
-"""Rows of a block's tile, 64 for each of two warp groups, and elements of k that a slot holds: rows
-of 128 bytes, which is what a swizzle permutes."""
+DEPTH_BYTES = 128
+"""Rows of a block's tile, 64 for each of two warp groups, and bytes of k that a slot holds of each:
+what a swizzle permutes."""
 
 COLUMNS = (256, 192, 128, 64)
 """Columns that a tile may have: half as many registers a thread hold its sums."""
@@ -35,7 +35,9 @@ MOST_STAGES = 8
 
 CHUNK = 64
 STORE_STAGES = 2
-"""Columns of the result that are staged at once, 128 bytes of each row, and slots for them."""
+STAGED_BYTES = 2
+"""Columns of the result that are staged at once, 128 bytes of each row, slots for them, and bytes
+of an element."""
 
 GROUP = 16
 """Most tiles along m that are computed beside each other, so that operands are met in L2 again."""
@@ -43,7 +45,7 @@ GROUP = 16
 # Fitted to one H200, 2026-11-21: docs/lessons/matmul.md.
 
 COLUMN_US = 0.0028
-"""Microseconds in which two warp groups multiply 128 rows by one column, over 64 of k."""
+"""Microseconds in which two warp groups multiply 128 rows by one column, over 128 bytes of k."""
 
 TRAFFIC = 11.2e6
 """Bytes a microsecond that all multiprocessors together load, mostly from L2."""
@@ -94,11 +96,12 @@ def choose(fusion: Fusion, problem: Problem) -> MatmulParams:
     sizes = [problem.size(axis.extent) for axis in product.output.root]
     batches, m = (prod(sizes[p] for p in places) for places in (shape.batches, shape.rows))
     n, k = sizes[-2:]
+    element = product.a.dtype.size
     staged = not staging_refusal(fusion, product, problem)
     own = () if staged else pairs(fusion, product, problem)
-    tiles = [*candidates(m, problem, staged=staged, pairs=own)]
+    tiles = [*candidates(m, problem, TILES, element=element, staged=staged, pairs=own)]
     if m <= SMALL[0][0] or 2 * batches * _count(tiles[-1], m, n) < problem.target.sm_count:
-        tiles += candidates(m, problem, SMALL, staged=staged, pairs=own)
+        tiles += candidates(m, problem, SMALL, element=element, staged=staged, pairs=own)
     return min(tiles, key=lambda params: predicted_us(params, m, n, k, batches))
 
 
@@ -107,15 +110,16 @@ def candidates(
     problem: Problem,
     tiles: tuple[tuple[int, int], ...] = TILES,
     *,
+    element: int = 2,
     staged: bool = True,
     pairs: tuple[str, ...] = (),
 ) -> Iterator[MatmulParams]:
-    """A schedule for each shape of a tile, in rows and columns; those of the most columns first."""
+    """A schedule for each shape of a tile, in rows and columns, of operands of `element` bytes."""
     for rows, columns in tiles:
         chunk = min(CHUNK, columns) if staged else 0
         yield MatmulParams(
-            tile=(rows, columns, DEPTH),
-            stages=stages((rows, columns, DEPTH), chunk=chunk),
+            tile=(rows, columns, DEPTH_BYTES // element),
+            stages=stages((rows, columns), chunk),
             chunk=chunk,
             store_stages=STORE_STAGES if staged else 0,
             group=_group(_tiles(m, rows)),
@@ -125,24 +129,29 @@ def candidates(
 
 
 def predicted_us(params: MatmulParams, m: int, n: int, k: int, batches: int = 1) -> float:
-    """Microseconds of a product of 16-bit operands: as many rounds of tiles as blocks go.
+    """Microseconds of a product: as many rounds of tiles as blocks go.
 
     A step over k takes as long as its products or, where all blocks load at once, its loads.
     """
     rows, columns, depth = params.tile
     tiles = batches * _count(params, m, n)
-    each = 2.0 * (rows + columns) * depth * (UNALIGNED if 2 * k % 128 else 1)
+    each = DEPTH_BYTES * (rows + columns) * (UNALIGNED if k % depth else 1)
     step = max(columns * COLUMN_US * rows / ROWS, each * min(tiles, params.blocks) / TRAFFIC)
     if rows < ROWS:
         step = max(step, each / BLOCK_TRAFFIC)
     return START_US + _tiles(tiles, params.blocks) * _tiles(k, depth) * step
 
 
-def stages(tile: tuple[int, int, int], element: int = 2, chunk: int = CHUNK) -> int:
-    """Slots for tiles of both operands that shared memory holds beside the staged result."""
-    rows, columns, depth = tile
-    staged = STORE_STAGES * rows * chunk * element
-    return min((SHARED_BYTES - staged) // ((rows + columns) * depth * element), MOST_STAGES)
+def stages(tile: tuple[int, ...], chunk: int = CHUNK) -> int:
+    """Slots for tiles of both operands that shared memory holds beside the staged result.
+
+    Args:
+        tile: rows, columns, and more that does not count.
+        chunk: as of the parameters.
+    """
+    rows, columns = tile[:2]
+    staged = STORE_STAGES * rows * chunk * STAGED_BYTES
+    return min((SHARED_BYTES - staged) // ((rows + columns) * DEPTH_BYTES), MOST_STAGES)
 
 
 def _count(params: MatmulParams, m: int, n: int) -> int:
