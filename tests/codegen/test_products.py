@@ -260,24 +260,39 @@ def test_the_compiler_keeps_reads_behind_the_wait_that_names_them() -> None:
 # --- text --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["multiply_bfloat16_8", "multiply_half_136"])
-def test_a_piece_is_made_for_a_width(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "ptx"),
+    [
+        ("multiply_bfloat16_8", "k16.f32.bf16.bf16"),
+        ("multiply_half_136", "k16.f32.f16.f16"),
+        ("multiply_tf32_72", "k8.f32.tf32.tf32"),
+        ("multiply_e4m3_256", "k32.f32.e4m3.e4m3"),
+        ("multiply_e4m3_e5m2_64", "k32.f32.e4m3.e5m2"),
+        ("multiply_e5m2_e4m3_64", "k32.f32.e5m2.e4m3"),
+        ("multiply_e5m2_8", "k32.f32.e5m2.e5m2"),
+        ("multiply_int8_96", "k32.s32.s8.s8"),
+    ],
+)
+def test_a_piece_is_made_for_a_type_and_a_width(name: str, ptx: str) -> None:
     text = prelude_text([name])
-    _, kind, columns = name.split("_")
-    ptx = {"bfloat16": "bf16", "half": "f16"}[kind]
-    assert f"m64n{columns}k16.f32.{ptx}.{ptx}" in text
-    assert text.count('"+f"') == int(columns) // 2
-    accumulators = f"float sums[{int(columns) // 2}]"
-    body = f"ws_fence_products(); {accumulators}; ws_{name}(sums, a, b, false); "
+    columns = int(name.split("_")[-1])
+    kind, letter, other = ("int", "r", "I") if "int8" in name else ("float", "f", "[HQ]")
+    assert f"m64n{columns}{ptx}" in text
+    assert text.count(f'"+{letter}"') == columns // 2
+    body = f"ws_fence_products(); {kind} sums[{columns // 2}]; ws_{name}(sums, a, b, false); "
     body += "ws_commit_products(); ws_await_products<0>(); ws_changed(sums); *d = sums[1];"
-    head = 'extern "C" __global__ void k(unsigned long long a, unsigned long long b, float* d)'
-    source = f"{prelude_text([name, 'products'])}\n{head} {{ {body} }}"
-    assert "HGMMA" in disassemble(compile_source(Source(text=source, entry="k")).cubin)
+    head = f'extern "C" __global__ void k(unsigned long long a, unsigned long long b, {kind}* d)'
+    source = f"{prelude_text([name, 'products', 'products_int'])}\n{head} {{ {body} }}"
+    machine = disassemble(compile_source(Source(text=source, entry="k")).cubin)
+    assert re.search(rf"{other}GMMA", machine)
 
 
 @pytest.mark.parametrize(
     "name",
-    ["multiply_float_64", "multiply_half_0", "multiply_half_12", "multiply_half_264", "multiply"],
+    [
+        *("multiply_float_64", "multiply_half_0", "multiply_half_12", "multiply_half_264"),
+        *("multiply_int8_40", "multiply"),
+    ],
 )
 def test_no_piece_is_made_for_anything_else(name: str) -> None:
     assert multiply_piece(name) is None
@@ -292,18 +307,29 @@ def test_descriptors_are_constants_apart_from_the_slot() -> None:
     assert f"ws_multiply_bfloat16_256(T4, {a}, {b}, 0 < (i1 * 4 + i2));" in text
 
 
-FLOATS = MatrixTile(plain.SUMS, integers.ZERO, 64)
+FLOATS, BFLOATS = (MatrixTile(b, integers.ZERO, 64) for b in (plain.SUMS, plain.SHARED_A))
+COUNTS = replace(plain.SUMS, name="counts", dtype=DataType.Int32)
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "words"),
     [
-        Multiply(plain.SUMS, integers.ZERO, FLOATS, FLOATS, 8, integers.TRUE),
-        StoreMatrix(plain.SUMS, integers.ZERO, plain.SUMS, integers.ZERO),
+        (
+            Multiply(plain.SUMS, integers.ZERO, FLOATS, BFLOATS, 8, integers.TRUE),
+            "multiply no sums of float by shared_a of bfloat16 into sums of float",
+        ),
+        (
+            Multiply(COUNTS, integers.ZERO, BFLOATS, BFLOATS, 8, integers.TRUE),
+            "multiply no shared_a of bfloat16 by shared_a of bfloat16 into counts of int32",
+        ),
+        (
+            StoreMatrix(plain.SUMS, integers.ZERO, plain.SUMS, integers.ZERO),
+            "sums is float, and a matrix of 16 bits not",
+        ),
     ],
 )
-def test_other_types_are_internal_errors(wrong: Statement) -> None:
-    with pytest.raises(InternalError, match="sums is float, and a matrix of 16 bits not"):
+def test_other_types_are_internal_errors(wrong: Statement, words: str) -> None:
+    with pytest.raises(InternalError, match=words):
         cuda_text(plain.plain_kernel((wrong,)))
 
 

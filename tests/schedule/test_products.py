@@ -8,16 +8,18 @@ import pytest
 
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.errors import ScheduleError
-from warpsmith.ir import integers
+from warpsmith.ir import atoms, integers
 
 
-def product(rows: int = 64, columns: int = 256, depth: int = 16) -> Any:
+def product(
+    rows: int = 64, columns: int = 256, depth: int = 16, dtype: DataType = DataType.BFloat16
+) -> Any:
     with FusionDefinition() as fd:
-        a = fd.define_tensor([rows, depth], True, DataType.BFloat16)
-        b = fd.define_tensor([columns, depth], True, DataType.BFloat16)
+        a = fd.define_tensor([rows, depth], True, dtype)
+        b = fd.define_tensor([columns, depth], True, dtype)
         out = fd.ops.linear(a, b)
         fd.add_output(out)
-    return out.definition.inputs[0]
+    return out if dtype is DataType.Float else out.definition.inputs[0]
 
 
 def extents(axes: Any) -> list[int | None]:
@@ -43,6 +45,18 @@ def test_a_product_keeps_its_loops_and_lies_in_fragments() -> None:
 def test_other_instructions_do_not_exist(sizes: tuple[int, int, int]) -> None:
     with pytest.raises(ScheduleError, match="WS1003"):
         product(*sizes).tensorize()
+
+
+def test_floats_are_only_rounded_for_a_product_that_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sums = product(64, 256, 8, DataType.Float)
+    with pytest.raises(ScheduleError, match="WS1010") as refusal:
+        sums.tensorize()
+    assert "is the product of float and float summed in float" in str(refusal.value)
+    monkeypatch.setattr(atoms, "precision_of", lambda product: "tf32")
+    sums.tensorize()
+    assert extents(sums.loop) == [64, 256, 8]
 
 
 def test_what_is_no_fragment_is_refused() -> None:

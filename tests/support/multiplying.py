@@ -16,8 +16,8 @@ from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.products import ROWS, AwaitProducts, MatrixTile, Multiply
 
 GROUP, WARP = 128, 32
-DEPTH = 16
-"""Elements of a row that one product multiplies."""
+ROW_BYTES = 32
+"""Bytes of a row that one product multiplies."""
 TENSOR_CORES = -3
 """What reads operands, as if it were a thread; it is none of the block's."""
 
@@ -149,7 +149,7 @@ class Products:
         if np.any(by_group * size % 16):
             raise Fault(f"{name} starts at no multiple of 16 bytes")
         places = by_group[:, :1, None] + np.arange(rows)[:, None] * (swizzle // size)
-        places = places + np.arange(DEPTH)
+        places = places + np.arange(ROW_BYTES // size)
         places ^= places // (128 // size) % (swizzle // 16) * (16 // size)
         memory.check_inside(places)
         places = places + self._rows[::GROUP, None, None] * memory.size

@@ -6,6 +6,7 @@ from warpsmith.codegen.teams import Team, together
 from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
+from warpsmith.ir.atoms import atom_of
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Buffer, Statement
@@ -21,8 +22,6 @@ from warpsmith.kernel.products import (
 UNIT = 16
 """Bytes in which a matrix descriptor counts addresses."""
 
-_NAMES = {DataType.BFloat16: "bfloat16", DataType.Half: "half"}
-
 
 def product_lines(statement: Statement, value: ValueText, team: Team | None) -> list[str]:
     """The lines of one statement of `kernel/products.py`."""
@@ -32,37 +31,43 @@ def product_lines(statement: Statement, value: ValueText, team: Team | None) -> 
         case Multiply():
             return [_multiply(statement, value)]
         case FenceProducts(accumulators=accumulators):
-            return [*_changed(accumulators), "ws_fence_products();"]
+            return [*_changed(accumulators, value), "ws_fence_products();"]
         case CommitProducts():
             return ["ws_commit_products();"]
         case AwaitProducts(pending=pending, accumulators=accumulators):
-            return [f"ws_await_products<{pending}>();", *_changed(accumulators)]
+            return [f"ws_await_products<{pending}>();", *_changed(accumulators, value)]
         case StoreMatrix(target=target, target_index=to, source=source, source_index=index):
             value.pieces.add("store_matrix")
-            _name(target)
+            _check_matrix(target)
             row, elements = _place(target, to, value), _place(source, index, value)
             return [f"ws_store_matrix({row}, {elements});"]
     raise InternalError(f"{type(statement).__name__} is no statement about products")
 
 
-def _changed(accumulators: tuple[Buffer, ...]) -> list[str]:
+def _changed(accumulators: tuple[Buffer, ...], value: ValueText) -> list[str]:
+    if any(buffer.dtype is DataType.Int32 for buffer in accumulators):
+        value.pieces.add("products_int")
     return [f"ws_changed({buffer.name});" for buffer in accumulators]
 
 
 def _multiply(product: Multiply, value: ValueText) -> str:
-    name = f"multiply_{_name(product.a.buffer)}_{product.columns}"
-    if product.b.dtype is not product.a.dtype:
-        raise InternalError(f"{product.a.buffer.name} and {product.b.buffer.name} differ in type")
+    a, b, sums = product.a.buffer, product.b.buffer, product.accumulators
+    atom = atom_of(a.dtype.value, b.dtype.value)
+    if atom is None or atom.sums != sums.dtype.value:
+        raise InternalError(
+            f"tensor cores multiply no {a.name} of {a.dtype.value} by {b.name} of "
+            f"{b.dtype.value} into {sums.name} of {sums.dtype.value}"
+        )
+    name = f"multiply_{atom.name}_{product.columns}"
     value.pieces |= {"matrix", name}
-    sums = _place(product.accumulators, product.index, value)
-    a, b = _matrix(product.a, value), _matrix(product.b, value)
-    return f"ws_{name}({sums}, {a}, {b}, {value(product.keep)});"
+    place = _place(sums, product.index, value)
+    left, right = _matrix(product.a, value), _matrix(product.b, value)
+    return f"ws_{name}({place}, {left}, {right}, {value(product.keep)});"
 
 
-def _name(buffer: Buffer) -> str:
-    if buffer.dtype not in _NAMES:
+def _check_matrix(buffer: Buffer) -> None:
+    if not buffer.dtype.is_half:
         raise InternalError(f"{buffer.name} is {buffer.dtype.value}, and a matrix of 16 bits not")
-    return _NAMES[buffer.dtype]
 
 
 def _matrix(tile: MatrixTile, value: ValueText) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from warpsmith import knobs as knob_module
 from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.explain import explain_call
-from warpsmith.engine.launches import CallPlan, Launch, plan_call, problem_of
+from warpsmith.engine.launches import CallPlan, Launch, pitches_of, plan_call, problem_of
 from warpsmith.engine.plan import PlannedSegment, misfits, plan, require_roles
 from warpsmith.engine.verification import Verification
 from warpsmith.engine.watched import ready_to_launch
@@ -21,7 +22,7 @@ from warpsmith.ops.evaluate import evaluate
 from warpsmith.runtime import arrays, driver
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.clusters import clusters_at_once
-from warpsmith.runtime.memory import DeviceMemory
+from warpsmith.runtime.memory import DeviceMemory, span
 from warpsmith.runtime.stream import current_stream
 from warpsmith.schedulers.problem import Problem, Target
 from warpsmith.schedulers.select import Refusals
@@ -97,7 +98,9 @@ class Executable:
             if names not in self._segments:
                 made = plan(self.fusion, scheduled=self._scheduled, without=without)
                 self._segments[names] = made
-            found = misfits(self._segments[names], problem)
+            pitches = pitches_of(self._segments[names], problem.values)
+            padded = replace(problem, values={**problem.values, **pitches})
+            found = misfits(self._segments[names], padded)
             if not found:
                 if problem.warp_specialize is True:
                     require_roles(self._segments[names], problem, without)
@@ -416,7 +419,7 @@ class _ThroughDevice:
             for a in (*call.outputs, *call.temporaries):
                 host = arrays.empty(a.shape, a.dtype, kind="numpy", strides=a.strides)
                 results[a.name] = host
-                addresses[a.name] = memory.allocate(host.nbytes)
+                addresses[a.name] = memory.allocate(span(host)[1])
             spaces: list[dict[str, int]] = []
             for loaded in self._loaded:
                 own = {}

@@ -25,6 +25,7 @@ from warpsmith.kernel.nodes import Kernel, Reciprocal
 from warpsmith.knobs import Knobs
 from warpsmith.runtime.launch import Extent, check_clusters
 from warpsmith.runtime.tensor_maps import TiledMap
+from warpsmith.schedulers.padding import pitches
 from warpsmith.schedulers.problem import Problem, Target
 from warpsmith.schedulers.select import Params
 
@@ -138,6 +139,7 @@ def plan_call(
     knobs: Knobs,
 ) -> CallPlan:
     """Choose, compile and dimension every kernel of a call."""
+    values = {**values, **pitches_of(segments, values)}
     problem = problem_of(values, alignment, target, knobs)
     values = {**values, **agreed(segments, problem)}
     problem = problem_of(values, alignment, target, knobs)
@@ -164,14 +166,22 @@ def plan_call(
     return CallPlan(launches, outputs, temporaries, problem, tuple(segments), tuple(placed))
 
 
+def pitches_of(segments: Sequence[PlannedSegment], values: Mapping[str, int]) -> dict[str, int]:
+    """Strides of the padded tensors that pass between segments, by symbol."""
+    written = (output.value for planned in segments for output in planned.segment.fusion.outputs)
+    return {name: step for tensor in written for name, step in pitches(tensor, values).items()}
+
+
 def _allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:
     numbers = dict(values)
     shape = tuple(evaluate(axis.extent, numbers) for axis in tensor.shape_axes)
     strides: tuple[int, ...] | None = None
-    if tensor.stride_order is not None:
+    if tensor.stride_order is not None or False in tensor.contiguity:
         steps = [0] * len(shape)
         step = 1
         for dimension in reversed(tensor.memory_order()):
+            if tensor.contiguity[dimension] is False:
+                step = values[f"{tensor.name}_stride{dimension}"]
             steps[dimension] = step
             step *= max(shape[dimension], 1)
         strides = tuple(steps)
@@ -184,16 +194,21 @@ def _largest(fusion: Fusion, allocations: Sequence[Allocation], values: Mapping[
     No loop covers all that a product multiplies: each of its indices is one of an array.
     """
     sizes = [_product(allocation.shape) for allocation in allocations]
+    sizes += [_reach(a.shape, a.strides) for a in allocations if a.strides is not None]
     numbers = dict(values)
     for tensor in fusion.input_tensors:
         shape = [evaluate(a.extent, numbers) for a in tensor.shape_axes]
         steps = [values.get(f"{tensor.name}_stride{d}", 0) for d in range(len(shape))]
-        last = sum((extent - 1) * step for extent, step in zip(shape, steps, strict=True))
-        sizes += [_product(shape), last + 1]
+        sizes += [_product(shape), _reach(shape, steps)]
     for tensor in fusion.computed:
         if tensor.has_reduction and not isinstance(tensor.definition, Matmul):
             sizes.append(_product([evaluate(a.extent, numbers) for a in tensor.root]))
     return max(sizes, default=1)
+
+
+def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements of memory from the first to the last one of an array."""
+    return 1 + sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
 
 
 def _product(numbers: Sequence[int]) -> int:

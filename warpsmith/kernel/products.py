@@ -17,9 +17,6 @@ from warpsmith.kernel.nodes import Buffer, Statement
 ROWS = 64
 """Rows of the accumulators that one warp group computes by one instruction."""
 
-ROW_BYTES = 32
-"""Bytes of an operand's row that one instruction multiplies: 16 elements of bfloat16."""
-
 
 @dataclass(frozen=True, slots=True)
 class MatrixTile:
@@ -50,7 +47,7 @@ class Multiply(Statement):
     column `8 * j + 2 * (t % 4) + e`.
 
     Attributes:
-        accumulators: float registers.
+        accumulators: registers of the type that the operands' instruction sums in (`ir/atoms.py`).
         columns: 8 to 256, a multiple of 8.
         keep: whether the product is added; where false, it takes the accumulators' place.
     """

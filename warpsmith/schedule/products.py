@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.atoms import ROW_BYTES, Atom, atom_for
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.exprs import Matmul
@@ -14,9 +15,6 @@ ROWS = 64
 """Rows of a product that one warp group computes by one `wgmma` (PTX ISA, "wgmma.mma_async")."""
 
 MOST_COLUMNS = 256
-
-ROW_BYTES = 32
-"""Bytes of an operand's row that one `wgmma` multiplies."""
 
 MATRICES = (2, 2, 2)
 """Loops of one `stmatrix`: columns of matrices, rows of matrices, elements of a register."""
@@ -60,7 +58,8 @@ def tensorize(tensor: TensorView) -> TensorView:
     `stmatrix` are 2, 2 and 2, the first of them a part of the fragment's n / 8.
 
     Raises:
-        ScheduleError: WS1003 for other tensors, and for other loops.
+        ScheduleError: WS1003 for other tensors, and for other loops; WS1010 for types of operands
+            that tensor cores do not multiply.
     """
     definition = tensor.definition
     if isinstance(definition, Matmul):
@@ -68,7 +67,8 @@ def tensorize(tensor: TensorView) -> TensorView:
         kinds = [axis.is_reduction for axis in tensor.loop[-3:]]
         wanted = f"{ROWS} rows, 8 to {MOST_COLUMNS} columns by 8, and {ROW_BYTES // element} of k"
         rows, columns, depth = _extents(tensor, len(tensor.loop) - 3, 3)
-        fits = (rows, depth) == (ROWS, ROW_BYTES // element) and columns in range(8, 257, 8)
+        fits = columns is not None and _atom(definition).takes(columns)
+        fits = fits and (rows, depth) == (ROWS, ROW_BYTES // element)
         fits = fits and kinds == [False, False, True]
     else:
         wanted = f"{MATRICES} inside a fragment, in a copy by stmatrix"
@@ -86,6 +86,20 @@ def tensorize(tensor: TensorView) -> TensorView:
     for axis in tensor.loop[-3:]:
         axis.parallel = ParallelType.mma
     return tensor
+
+
+def _atom(product: Matmul) -> Atom:
+    """The instruction for a product's types, and for the precision that it asked for."""
+    atom = atom_for(product)
+    if atom is None:
+        a, b, sums = (t.dtype.value for t in (product.a, product.b, product.output))
+        raise ScheduleError(
+            f"{product.output.name} is the product of {a} and {b} summed in {sums}, and tensor "
+            "cores have no instruction for it at its precision",
+            code="WS1010",
+            remedy="cast the operands to BFloat16 or Half, or leave the product to the threads",
+        )
+    return atom
 
 
 def _lay_out(tensor: TensorView) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from warpsmith.codegen.prelude.piece import Piece
+from warpsmith.ir.atoms import ATOMS
 
 _MATRIX = """
 // Describes rows of `Row` bytes, whose chunks of 16 bytes trade places, in units of 16 bytes from
@@ -38,6 +39,14 @@ __device__ __forceinline__ void ws_changed(float (&registers)[Count]) {
 }
 """
 
+_PRODUCTS_INT = """
+template <int Count>
+__device__ __forceinline__ void ws_changed(int (&registers)[Count]) {
+    #pragma unroll
+    for (int i = 0; i < Count; ++i) asm volatile("" : "+r"(registers[i]) :: "memory");
+}
+"""
+
 _STORE_MATRIX = """
 // Four 8 x 8 matrices of 16-bit elements, eight elements of each thread; `row` is of 16 bytes.
 template <class T>
@@ -56,35 +65,41 @@ __device__ __forceinline__ void ws_store_matrix(T* row, const T* elements) {
 
 _MULTIPLY = """
 __device__ __forceinline__ void ws_multiply_NAME_COLUMNS(
-    float* sums, unsigned long long a, unsigned long long b, bool keep) {
+    TYPE* sums, unsigned long long a, unsigned long long b, bool keep) {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %KEEP, 0;"
-        " wgmma.mma_async.sync.aligned.m64nCOLUMNSk16.f32.PTX.PTX"
+        " wgmma.mma_async.sync.aligned.m64nCOLUMNSkDEPTH.PTX"
         " {PLACES},"
-        " %A, %B, p, 1, 1, 0, 0; }"
+        " %A, %B, FLAGS; }"
         : OPERANDS
         : "l"(a), "l"(b), "r"((int)keep) : "memory");
 }
 """
 
-_TYPES = {"bfloat16": "bf16", "half": "f16"}
-_NAME = re.compile(rf"multiply_({'|'.join(_TYPES)})_(\d+)")
+_ATOMS = {atom.name: atom for atom in ATOMS}
+_NAME = re.compile(rf"multiply_({'|'.join(_ATOMS)})_(\d+)")
+_SUMS = {"float": ("float", "f"), "int32": ("int", "r")}
+"""By the type of accumulators: what C calls it, and the letter of its registers."""
 
 
 def multiply_piece(name: str) -> Piece | None:
     """`multiply_bfloat16_256` and the like: `wgmma` for operands of a type, and for columns.
 
-    Made when asked for, as there are 64 of them. None for any other name.
+    Made when asked for, as there are hundreds of them. None for any other name.
     """
     found = _NAME.fullmatch(name)
-    if found is None or int(found[2]) not in range(8, 257, 8):
+    if found is None or not _ATOMS[found[1]].takes(int(found[2])):
         return None
-    count = int(found[2]) // 2
+    atom, count = _ATOMS[found[1]], int(found[2]) // 2
+    name, letter = _SUMS[atom.sums]
     words = {
         "NAME": found[1],
         "COLUMNS": found[2],
-        "PTX": _TYPES[found[1]],
+        "TYPE": name,
+        "DEPTH": str(atom.depth),
+        "PTX": atom.ptx,
+        "FLAGS": ", ".join(filter(None, ("p", atom.flags))),
         "PLACES": _rows([f"%{i}" for i in range(count)], '"\n        "'),
-        "OPERANDS": _rows([f'"+f"(sums[{i}])' for i in range(count)], "\n          "),
+        "OPERANDS": _rows([f'"+{letter}"(sums[{i}])' for i in range(count)], "\n          "),
         "%KEEP": f"%{count + 2}",
         "%A": f"%{count}",
         "%B": f"%{count + 1}",
@@ -104,5 +119,6 @@ def _rows(items: list[str], between: str) -> str:
 PRODUCTS = (
     Piece(name="matrix", needs=("address",), text=_MATRIX),
     Piece(name="products", text=_PRODUCTS),
+    Piece(name="products_int", needs=("products",), text=_PRODUCTS_INT),
     Piece(name="store_matrix", needs=("address",), text=_STORE_MATRIX),
 )

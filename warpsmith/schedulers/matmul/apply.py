@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from warpsmith.ir.atoms import ROW_BYTES
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.exprs import Matmul, Pointwise, replace_tensor
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
 from warpsmith.schedule.carriers import set_load_store_op
-from warpsmith.schedule.inline import inline_at
-from warpsmith.schedule.products import ROW_BYTES, ROWS, split_fragments, tensorize
+from warpsmith.schedule.inline import inline_at, inline_most
+from warpsmith.schedule.products import ROWS, split_fragments, tensorize
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import (
@@ -23,6 +26,7 @@ from warpsmith.schedule.transforms import (
 )
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.heuristic import MatmulParams, product_of
+from warpsmith.schedulers.matmul.shape import memory_of, places_of, shape_of
 
 SWIZZLE = 128
 
@@ -41,55 +45,78 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     output     `[turn, grid_x, chunk | rows, columns]`, boxes of the TMA unit
     ========== ========================================================================
 
-    A group is a warp group, along block_y; its threads lie along block_x.
+    A group is a warp group, along block_y; its threads lie along block_x. Where results are not
+    staged, outputs have the loops of the epilogue, without the chunk. Batches are a part of `turn`.
     """
+    _separate_operands(fusion)
     product = product_of(fusion)
-    (stored,) = [cached for cached in caches if not cached.load]
-    output, result = stored.memory, stored.register
     operands = [product.a, product.b]
-    staged = cache_after(result)
-    set_memory_type(staged, MemoryType.shared)
-    set_swizzle(staged, SWIZZLE)
-    set_load_store_op(staged, LoadStoreOpType.stmatrix)
-    set_load_store_op(output, LoadStoreOpType.tma)
+    stored = [cached for cached in caches if not cached.load]
+    reference = stored[0].memory
+    staged = _stage(stored[0]) if params.chunk else None
     for operand in operands:
         set_memory_type(operand, MemoryType.shared)
         set_swizzle(operand, SWIZZLE)
         set_load_store_op(operand, LoadStoreOpType.tma)
-    _tiles(output, params)
-    transform_like(output)
-    parallelize_like(output)
-    special = {id(t) for t in (output, staged, product.output, *operands)}
+    _in_order(reference, product)
+    _tiles(reference, params)
+    transform_like(reference)
+    parallelize_like(reference)
+    special = {id(t) for t in (product.output, *operands)}
     beside = [t for t in fusion.computed if id(t) not in special]
     for operand in operands:
         _load(operand, params, rows=3 if operand is product.a else 4)
     _multiply(product.output, product.a.dtype.size, params)
-    for tensor in (*beside, staged):
-        _fragments(tensor, params)
-    split(staged, 5, 2)
-    tensorize(staged)
-    split(output, 3, params.chunk)  # turn, grid, rows, chunk, columns
-    reorder(output, {3: 2})
-    for axis in (3, 4):
-        parallelize(output, axis, ParallelType.tma)
-    inline_at(output, 3, selected_tensors=[staged])
-    inline_at(staged, 5, selected_tensors=[result])
-    others = [tensor for tensor in beside if tensor is not result]
-    if others:
-        inline_at(result, len(result.loop), selected_tensors=others)
-    inline_at(result, 2, selected_tensors=[product.output])
-    circular_buffer(staged, params.store_stages)
+    if staged is None:
+        _from_registers(fusion, product, beside, caches, params)
+    else:
+        computed = [t for t in beside if t is not reference and t is not staged]
+        _through_shared(stored[0], staged, product, computed, params)
+
+
+def _separate_operands(fusion: Fusion) -> None:
+    """Give the product copies of its own of inputs that other operations read, too."""
+    for operand in (product_of(fusion).a, product_of(fusion).b):
+        product = product_of(fusion)
+        if len(fusion.uses(operand)) > 1:
+            source = memory_of(operand)
+            axes = tuple(axis.clone() for axis in operand.shape_axes)
+            own = fusion.tensor(operand.dtype, axes)
+            fusion.insert_before(product, Pointwise("set", (source,), own))
+            fusion.replace(product, replace_tensor(product, operand, own))
+
+
+def _stage(stored: Cached) -> TensorView:
+    """The copy in shared memory of what an output stores."""
+    staged = cache_after(stored.register)
+    set_memory_type(staged, MemoryType.shared)
+    set_load_store_op(staged, LoadStoreOpType.stmatrix)
+    set_load_store_op(stored.memory, LoadStoreOpType.tma)
+    return staged
+
+
+def _in_order(output: TensorView, product: Matmul) -> None:
+    """Loops `[batch, rows, columns]`, or `[rows, columns]` without batches."""
+    shape = shape_of(product)
+    places = places_of(DomainMap(output.fusion), product, output)
+    order = sorted(range(len(places)), key=lambda d: -1 if places[d] is None else places[d] or 0)
+    reorder(output, {dimension: position for position, dimension in enumerate(order)})
+    rows, outside = len(shape.rows), len(order) - len(shape.rows) - 1
+    for _ in range(rows - 1):
+        merge(output, outside)
+    for _ in range(outside - 1):
+        merge(output, 0)
 
 
 def _tiles(output: TensorView, params: MatmulParams) -> None:
     """Loops `[turn, grid_x, rows, columns]`: a block goes round the tiles of the output."""
     rows, columns, _ = params.tile
-    split(output, 1, columns)
-    split(output, 0, rows)
-    split(output, 0, params.group)  # of groups, tiles of one, rows, tiles, columns
-    reorder(output, {3: 1})
-    merge(output, 0)
-    merge(output, 0)
+    split(output, -1, columns)
+    split(output, -3, rows)
+    split(output, -4, params.group)  # of groups, tiles of one, rows, tiles, columns
+    reorder(output, {-2: -4})
+    while len(output.loop) > 3:
+        merge(output, 0)
     split(output, 0, params.blocks)
     parallelize(output, 1, ParallelType.grid_x)
 
@@ -114,13 +141,61 @@ def _multiply(product: TensorView, element: int, params: MatmulParams) -> None:
     tensorize(product)
 
 
-def _fragments(tensor: TensorView, params: MatmulParams) -> None:
-    """Loops `[turn, grid_x, chunk, group, thread, columns / 8, 2, 2]`."""
-    split(tensor, 3, params.chunk)  # turn, grid, rows, chunk, columns
-    if tensor.memory is MemoryType.shared:
-        set_allocation_domain(tensor, (tensor.loop[2], tensor.loop[4]))
-    split(tensor, 2, ROWS)
-    reorder(tensor, {4: 2})
-    split_fragments(tensor)
-    parallelize(tensor, 3, ParallelType.block_y)
-    parallelize(tensor, 4, ParallelType.block_x)
+def _through_shared(
+    stored: Cached,
+    staged: TensorView,
+    product: Matmul,
+    computed: list[TensorView],
+    params: MatmulParams,
+) -> None:
+    """Results pass through shared memory, a chunk of columns at a time, and leave by TMA."""
+    output, result = stored.memory, stored.register
+    set_swizzle(staged, params.chunk * staged.dtype.size)
+    for tensor in (*computed, staged):
+        split(tensor, 3, params.chunk)  # turn, grid, rows, chunk, columns
+        if tensor is staged:
+            set_allocation_domain(tensor, (tensor.loop[2], tensor.loop[4]))
+        split(tensor, 2, ROWS)
+        reorder(tensor, {4: 2})
+        _fragments(tensor, 4)
+    split(staged, 5, 2)
+    tensorize(staged)
+    split(output, 3, params.chunk)  # turn, grid, rows, chunk, columns
+    reorder(output, {3: 2})
+    for axis in (3, 4):
+        parallelize(output, axis, ParallelType.tma)
+    inline_at(output, 3, selected_tensors=[staged])
+    inline_at(staged, 5, selected_tensors=[result])
+    others = [tensor for tensor in computed if tensor is not result]
+    if others:
+        inline_at(result, len(result.loop), selected_tensors=others)
+    inline_at(result, 2, selected_tensors=[product.output])
+    circular_buffer(staged, params.store_stages)
+
+
+def _from_registers(
+    fusion: Fusion,
+    product: Matmul,
+    beside: list[TensorView],
+    caches: tuple[Cached, ...],
+    params: MatmulParams,
+) -> None:
+    """Threads store what they hold of the product, and load what lies beside it."""
+    columns = product.output.root[-2].extent
+    if params.pairs:
+        fusion.divisors |= {(columns, 2)}
+    for tensor in beside:
+        split(tensor, 2, ROWS)  # turn, grid, group, 64, columns
+        _fragments(tensor, 3)
+    for cached in caches:
+        if cached.memory.name in params.pairs and cached.copy in beside:
+            parallelize(cached.copy, -1, ParallelType.vectorize)
+    inline_most(fusion, [t for t in beside if not t.is_output])
+    inline_at(beside[-1], 2, selected_tensors=[product.output])
+
+
+def _fragments(tensor: TensorView, axis: int) -> None:
+    """Split 64 rows and columns, behind the loop of groups, as warp groups hold a product."""
+    split_fragments(tensor, axis)
+    parallelize(tensor, axis - 1, ParallelType.block_y)
+    parallelize(tensor, axis, ParallelType.block_x)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from warpsmith.ir import integers
+from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Operation, Pointwise
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.matmul.shape import concrete_order, shape_of
 
-OPERANDS = (DataType.BFloat16, DataType.Half)
+MOVES = ("broadcast", "broadcast_in_dim", "expand", "permute", "squeeze")
+"""Kinds of moves that leave every dimension as it is."""
 
-BROADCASTS = ("broadcast", "broadcast_in_dim", "expand")
+MAP_RANK = 5
+"""Dimensions of a tensor map (CUDA driver API)."""
 
 
 def refusal(fusion: Fusion) -> str:
@@ -23,63 +26,66 @@ def refusal(fusion: Fusion) -> str:
     if len(products) > 1:
         return f"it has {len(products)} matrix products"
     (product,) = products
-    return _operands(product) or _result(fusion, product)
+    return _operands(product) or _sizes(product) or _results(fusion, product)
 
 
 def _operands(product: Matmul) -> str:
     """Why tensor cores cannot read the operands."""
-    if len(product.output.root) != 3:
-        return "its product has batches"
     if product.a is product.b:
         return "its product has one tensor as both operands"
     for operand, axes in zip((product.a, product.b), product.axes, strict=True):
-        fastest = operand.memory_order()[-1]
         if not operand.is_input:
             return f"{operand.name}, an operand of its product, is not an input"
-        if operand.dtype not in OPERANDS:
+        if atom_for(product) is None:
             return f"{operand.name}, an operand of its product, is {operand.dtype.value}"
-        if any(axis.is_broadcast for axis in operand.shape_axes):
-            return f"{operand.name}, an operand of its product, is broadcast"
-        if axes[fastest] != 2 or not operand.contiguity[fastest]:
+        order = concrete_order(operand)
+        if axes[order[-1]] != len(product.output.root) - 1 or not operand.contiguity[order[-1]]:
             return f"{operand.name}, an operand of its product, is not contiguous along k"
+        if len(order) > MAP_RANK and not all(operand.contiguity[d] for d in order):
+            return f"{operand.name}, an operand of its product, has {len(order)} dimensions apart"
     return ""
 
 
-def _result(fusion: Fusion, product: Matmul) -> str:
+def _sizes(product: Matmul) -> str:
+    """Why there are no tiles: one row or column is summed faster by threads."""
+    shape = shape_of(product)
+    if not shape.rows:
+        return "its product has one row"
+    if product.output.root[shape.columns].is_broadcast:
+        return "its product has one column"
+    return ""
+
+
+def _results(fusion: Fusion, product: Matmul) -> str:
     """Why what is computed from the product, and beside it, does not fit its loops."""
-    outputs = list({id(output.value): output.value for output in fusion.outputs}.values())
-    if len(outputs) != 1:
-        return f"it has {len(outputs)} outputs"
-    (output,) = outputs
     others = [op for op in fusion.operations if op is not product]
     if not all(map(_is_pointwise, others)):
         return "it has other operations than pointwise ones beside the product"
-    if output.dtype.size != 2:
-        return f"its output {output.name} is {output.dtype.value}, and stmatrix stores 16 bits"
-    if output.memory_order() != (0, 1) or not output.contiguity[-1]:
-        return f"its output {output.name} is not contiguous along n"
-    if not isinstance(output.definition, Pointwise):
-        return f"its output {output.name} is the product itself, in float"
-    users = fusion.uses(product.a) + fusion.uses(product.b)
-    if any(user is not product for user in users):
-        return "an operand of its product is also read by another operation"
     domains = DomainMap(fusion)
-    wanted = [domains.group(axis) for axis in product.output.shape_axes]
-    if [domains.group(axis) for axis in output.shape_axes] != wanted:
-        return f"its output {output.name} has other dimensions than the product"
-    return _covered(domains, output, [op.outputs[0] for op in others])
+    wanted = _dimensions(domains, product.output)
+    if len(set(wanted)) < len(wanted):
+        return f"two dimensions of {product.output.name} come from one dimension of its inputs"
+    for output in {id(output.value): output.value for output in fusion.outputs}.values():
+        if sorted(_dimensions(domains, output)) != sorted(wanted):
+            return f"its output {output.name} has other dimensions than the product"
+    return _covered(domains, product.output, [op.outputs[0] for op in others])
+
+
+def _dimensions(domains: DomainMap, tensor: TensorView) -> list[Group]:
+    return [domains.group(axis) for axis in tensor.shape_axes if not axis.is_broadcast]
 
 
 def _is_pointwise(operation: Operation) -> bool:
-    widens = isinstance(operation, Move) and operation.kind in BROADCASTS
-    return widens or isinstance(operation, Pointwise)
+    if isinstance(operation, Move):
+        return operation.kind in MOVES
+    return isinstance(operation, Pointwise | Full | Iota)
 
 
-def _covered(domains: DomainMap, output: TensorView, others: list[TensorView]) -> str:
-    known = {domains.group(axis): integers.ZERO for axis in output.logical}
+def _covered(domains: DomainMap, product: TensorView, others: list[TensorView]) -> str:
+    known = {domains.group(axis): integers.ZERO for axis in product.shape_axes}
     derivation = Derivation(domains, known)
     for tensor in others:
         for axis in tensor.logical:
             if not axis.is_broadcast and not derivation.reaches(domains.group(axis)):
-                return f"{tensor.name} has a dimension that its output lacks"
+                return f"{tensor.name} has a dimension that the product lacks"
     return ""

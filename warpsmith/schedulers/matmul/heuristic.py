@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
+from warpsmith.schedulers.matmul.memory import misfit, pairs, staging_refusal
+from warpsmith.schedulers.matmul.shape import shape_of
 from warpsmith.schedulers.problem import Problem
 
+__all__ = ["MatmulParams", "candidates", "choose", "misfit", "predicted_us", "product_of"]
+
 ROWS = 128
-DEPTH = 64
-"""Rows of a block's tile, 64 for each of two warp groups, and elements of k that a slot holds: rows
-of 128 bytes, which is what a swizzle permutes."""
+DEPTH_BYTES = 128
+"""Rows of a block's tile, 64 for each of two warp groups, and bytes of k that a slot holds of each:
+what a swizzle permutes."""
 
 COLUMNS = (256, 192, 128, 64)
 """Columns that a tile may have: half as many registers a thread hold its sums."""
+
+TILES = tuple((ROWS, columns) for columns in COLUMNS)
+"""Rows and columns of tiles, of two warp groups."""
+
+SMALL = ((64, 64), (64, 32))
+"""Those of one warp group, for products of few rows or few tiles."""
 
 SHARED_BYTES = 226 * 1024
 """Shared memory of a block, less what barriers and alignment take."""
@@ -24,7 +35,9 @@ MOST_STAGES = 8
 
 CHUNK = 64
 STORE_STAGES = 2
-"""Columns of the result that are staged at once, 128 bytes of each row, and slots for them."""
+STAGED_BYTES = 2
+"""Columns of the result that are staged at once, 128 bytes of each row, slots for them, and bytes
+of an element."""
 
 GROUP = 16
 """Most tiles along m that are computed beside each other, so that operands are met in L2 again."""
@@ -32,10 +45,13 @@ GROUP = 16
 # Fitted to one H200, 2026-11-21: docs/lessons/matmul.md.
 
 COLUMN_US = 0.0028
-"""Microseconds in which two warp groups multiply 128 rows by one column, over 64 of k."""
+"""Microseconds in which two warp groups multiply 128 rows by one column, over 128 bytes of k."""
 
 TRAFFIC = 11.2e6
 """Bytes a microsecond that all multiprocessors together load, mostly from L2."""
+
+BLOCK_TRAFFIC = 117e3
+"""Bytes a microsecond that one block of few loads: 128 x 64 x 64 of 24,576 bytes take 0.21."""
 
 UNALIGNED = 1.5
 """So much more is loaded where rows do not start at multiples of 128 bytes."""
@@ -51,10 +67,12 @@ class MatmulParams:
     Attributes:
         tile: rows, columns and depth of a block's tile.
         stages: slots for tiles of the operands.
-        chunk: columns of the result that are staged at once.
+        chunk: columns of the result that are staged at once; 0 where threads store their fragments
+            from registers.
         store_stages: slots for them.
         group: tiles along m that follow each other before the next column of tiles.
         blocks: of the grid, which go round the tiles.
+        pairs: tensors of which threads that store from registers access two columns at once.
     """
 
     tile: tuple[int, int, int]
@@ -63,6 +81,7 @@ class MatmulParams:
     store_stages: int
     group: int
     blocks: int
+    pairs: tuple[str, ...] = ()
 
 
 def product_of(fusion: Fusion) -> Matmul:
@@ -71,46 +90,74 @@ def product_of(fusion: Fusion) -> Matmul:
 
 
 def choose(fusion: Fusion, problem: Problem) -> MatmulParams:
-    """The candidate of the smallest predicted time."""
+    """The candidate of the smallest predicted time, for a problem that is no `misfit`."""
     product = product_of(fusion)
-    m, n, k = (problem.size(axis.extent) for axis in product.output.root)
-    return min(candidates(m, problem), key=lambda params: predicted_us(params, m, n, k))
+    shape = shape_of(product)
+    sizes = [problem.size(axis.extent) for axis in product.output.root]
+    batches, m = (prod(sizes[p] for p in places) for places in (shape.batches, shape.rows))
+    n, k = sizes[-2:]
+    element = product.a.dtype.size
+    staged = not staging_refusal(fusion, product, problem)
+    own = () if staged else pairs(fusion, product, problem)
+    tiles = [*candidates(m, problem, TILES, element=element, staged=staged, pairs=own)]
+    if m <= SMALL[0][0] or 2 * batches * _count(tiles[-1], m, n) < problem.target.sm_count:
+        tiles += candidates(m, problem, SMALL, element=element, staged=staged, pairs=own)
+    return min(tiles, key=lambda params: predicted_us(params, m, n, k, batches))
 
 
-def candidates(m: int, problem: Problem) -> Iterator[MatmulParams]:
-    """A schedule for each number of columns, the most first."""
-    for columns in COLUMNS:
-        tile = (ROWS, columns, DEPTH)
+def candidates(
+    m: int,
+    problem: Problem,
+    tiles: tuple[tuple[int, int], ...] = TILES,
+    *,
+    element: int = 2,
+    staged: bool = True,
+    pairs: tuple[str, ...] = (),
+) -> Iterator[MatmulParams]:
+    """A schedule for each shape of a tile, in rows and columns, of operands of `element` bytes."""
+    for rows, columns in tiles:
+        chunk = min(CHUNK, columns) if staged else 0
         yield MatmulParams(
-            tile=tile,
-            stages=stages(tile),
-            chunk=CHUNK,
-            store_stages=STORE_STAGES,
-            group=_group(_tiles(m, ROWS)),
+            tile=(rows, columns, DEPTH_BYTES // element),
+            stages=stages((rows, columns), chunk),
+            chunk=chunk,
+            store_stages=STORE_STAGES if staged else 0,
+            group=_group(_tiles(m, rows)),
             blocks=problem.target.sm_count,
+            pairs=pairs,
         )
 
 
-def predicted_us(params: MatmulParams, m: int, n: int, k: int) -> float:
-    """Microseconds of a product of 16-bit operands: as many rounds of tiles as blocks go.
+def predicted_us(params: MatmulParams, m: int, n: int, k: int, batches: int = 1) -> float:
+    """Microseconds of a product: as many rounds of tiles as blocks go.
 
     A step over k takes as long as its products or, where all blocks load at once, its loads.
     """
     rows, columns, depth = params.tile
-    groups = _tiles(_tiles(m, rows), params.group)
-    tiles = groups * params.group * _tiles(n, columns)
-    loaded = 2.0 * (rows + columns) * depth * min(tiles, params.blocks)
-    if 2 * k % 128:
-        loaded *= UNALIGNED
-    step = max(columns * COLUMN_US, loaded / TRAFFIC)
+    tiles = batches * _count(params, m, n)
+    each = DEPTH_BYTES * (rows + columns) * (UNALIGNED if k % depth else 1)
+    step = max(columns * COLUMN_US * rows / ROWS, each * min(tiles, params.blocks) / TRAFFIC)
+    if rows < ROWS:
+        step = max(step, each / BLOCK_TRAFFIC)
     return START_US + _tiles(tiles, params.blocks) * _tiles(k, depth) * step
 
 
-def stages(tile: tuple[int, int, int], element: int = 2) -> int:
-    """Slots for tiles of both operands that shared memory holds beside the staged result."""
-    rows, columns, depth = tile
-    staged = STORE_STAGES * rows * CHUNK * element
-    return min((SHARED_BYTES - staged) // ((rows + columns) * depth * element), MOST_STAGES)
+def stages(tile: tuple[int, ...], chunk: int = CHUNK) -> int:
+    """Slots for tiles of both operands that shared memory holds beside the staged result.
+
+    Args:
+        tile: rows, columns, and more that does not count.
+        chunk: as of the parameters.
+    """
+    rows, columns = tile[:2]
+    staged = STORE_STAGES * rows * chunk * STAGED_BYTES
+    return min((SHARED_BYTES - staged) // ((rows + columns) * DEPTH_BYTES), MOST_STAGES)
+
+
+def _count(params: MatmulParams, m: int, n: int) -> int:
+    """Tiles of one batch, the empty places of the last group among them."""
+    rows, columns, _ = params.tile
+    return _tiles(_tiles(m, rows), params.group) * params.group * _tiles(n, columns)
 
 
 def _group(tiles: int) -> int:
@@ -121,24 +168,3 @@ def _group(tiles: int) -> int:
 
 def _tiles(extent: int, edge: int) -> int:
     return -(-extent // edge)
-
-
-def misfit(fusion: Fusion, problem: Problem) -> str:
-    """Why the TMA unit, which feeds tensor cores, cannot copy the operands, or the result, of a
-    call: it takes rows that start at multiples of 16 bytes. Empty where it can.
-    """
-    product = product_of(fusion)
-    output = fusion.outputs[0].value
-    for tensor in (product.a, product.b, output):
-        fastest = tensor.memory_order()[-1]
-        elements = problem.size(tensor.shape_axes[fastest].extent)
-        size = tensor.dtype.size
-        aligned = problem.alignment.get(tensor.name, 16)
-        if elements * size % 16 or aligned % 16:
-            what = (
-                f"an address that is a multiple of {aligned} bytes"
-                if aligned % 16
-                else f"rows of {elements} elements, {elements * size} bytes"
-            )
-            return f"{tensor.name} has {what}, and the TMA unit takes multiples of 16"
-    return ""

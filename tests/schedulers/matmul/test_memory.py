@@ -1,0 +1,131 @@
+"""How results leave a product, and which fusions have no tiles: decided, and said in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from warpsmith import DataType, FusionDefinition
+from warpsmith.schedulers.matmul import can
+from warpsmith.schedulers.matmul.heuristic import MatmulParams, choose, product_of
+from warpsmith.schedulers.matmul.memory import staging_refusal
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.select import Candidate, refusals, select
+
+BFLOAT = DataType.BFloat16
+
+
+def program(body: Callable[..., Any], *shapes: list[int], **options: Any) -> FusionDefinition:
+    """`body(ops, *inputs)` gives one tensor or several; inputs are contiguous by default."""
+    with FusionDefinition() as fd:
+        options.setdefault("contiguity", True)
+        tensors = [fd.define_tensor(shape=s, dtype=BFLOAT, **options) for s in shapes]
+        made = body(fd.ops, *tensors)
+        for tensor in made if isinstance(made, tuple) else (made,):
+            fd.add_output(tensor)
+    return fd
+
+
+def candidate(body: Callable[..., Any], *shapes: list[int]) -> Candidate:
+    fusion = program(body, *shapes).fusion
+    found = select(fusion, refusals(fusion))
+    assert found.scheduler == "matmul"
+    return found
+
+
+def problem(m: int, n: int, k: int, **alignment: int) -> Problem:
+    sizes = {"T0": (m, k), "T1": (n, k), "T2": (m, n)}
+    values = {f"{t}_size{d}": s for t, shape in sizes.items() for d, s in enumerate(shape)}
+    return Problem(values=values, alignment=alignment)
+
+
+def chosen(body: Callable[..., Any], sizes: Problem, inputs: int = 2) -> MatmulParams:
+    return choose(candidate(body, *[[-1, -1]] * inputs).fusion, sizes)
+
+
+def linear(ops: Any, x: Any, w: Any) -> Any:
+    return ops.linear(x, w)
+
+
+def floats(ops: Any, x: Any, w: Any) -> Any:
+    return ops.cast(ops.linear(x, w), DataType.Float)
+
+
+def with_a_copy(ops: Any, x: Any, w: Any) -> Any:
+    made = ops.linear(x, w)
+    return made, ops.cast(made, DataType.Float)
+
+
+def with_residual(ops: Any, x: Any, w: Any, r: Any) -> Any:
+    return ops.add(floats(ops, x, w), r)
+
+
+def test_results_of_16_bits_in_whole_chunks_are_staged() -> None:
+    assert chosen(linear, problem(512, 4096, 64)).chunk == 64
+    assert chosen(linear, problem(512, 4100, 64)).chunk == 0
+    assert chosen(floats, problem(512, 4096, 64)).chunk == 0
+    assert chosen(linear, problem(100, 64, 64)).chunk == 32
+
+
+def test_pairs_of_columns_are_accessed_at_once_where_they_are_aligned() -> None:
+    assert len(chosen(linear, problem(512, 4100, 64)).pairs) == 1
+    assert chosen(linear, problem(512, 4101, 64)).pairs == ()
+    assert len(chosen(with_residual, problem(512, 4096, 64), 3).pairs) == 2
+    assert len(chosen(with_residual, problem(512, 4096, 64, T2=2), 3).pairs) == 1
+
+
+def test_why_results_are_not_staged_in_words() -> None:
+    def said(body: Callable[..., Any], n: int = 64) -> str:
+        fusion = candidate(body, [-1, -1], [-1, -1]).fusion
+        return staging_refusal(fusion, product_of(fusion), problem(64, n, 64))
+
+    assert said(linear) == ""
+    assert "rows of 120 bytes" in said(linear, 60)
+    assert "float, and stmatrix stores 16 bits" in said(floats)
+    assert said(with_a_copy) == "it has 2 outputs"
+    permuted = said(lambda ops, x, w: ops.permute(ops.linear(x, w), [1, 0]))
+    assert "is not contiguous along n, with rows and batches in order" in permuted
+
+
+@pytest.mark.parametrize(
+    ("tiles", "size"),
+    [
+        ((64, 64), (512, 512, 512)),
+        ((64, 32), (256, 256, 512)),
+        ((128, 64), (1024, 1024, 1024)),
+        ((64, 64), (64, 8192, 4096)),
+        ((128, 256), (4096, 4096, 4096)),
+    ],
+)
+def test_small_products_have_small_tiles(
+    tiles: tuple[int, int], size: tuple[int, int, int]
+) -> None:
+    assert chosen(linear, problem(*size)).tile[:2] == tiles
+
+
+def test_what_has_no_tiles_in_words() -> None:
+    def said(body: Callable[..., Any], *shapes: list[int], **options: Any) -> str:
+        return can.refusal(program(body, *shapes, **options).fusion)
+
+    def sums_beside(ops: Any, x: Any, w: Any) -> Any:
+        return ops.linear(x, w), ops.relu(x)
+
+    def folded(ops: Any, x: Any, w: Any) -> Any:
+        made = ops.linear(x, w)
+        return ops.add(made, ops.permute(made, [1, 0]))
+
+    matrix = [-1, -1]
+    assert said(linear, [1, -1], matrix) == "its product has one row"
+    assert said(linear, matrix, [1, -1]) == "its product has one column"
+    assert "T1, an operand of its product, is not contiguous along k" in said(
+        lambda ops, x, w: ops.matmul(x, w), matrix, matrix
+    )
+    other = said(sums_beside, matrix, matrix)
+    assert other.endswith("has other dimensions than the product")
+    assert "come from one dimension" in said(folded, matrix, matrix)
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1] * 6, [False] * 5 + [True], BFLOAT)
+        fd.add_output(fd.ops.linear(x, fd.define_tensor(matrix, True, BFLOAT)))
+    assert can.refusal(fd.fusion) == "T0, an operand of its product, has 6 dimensions apart"

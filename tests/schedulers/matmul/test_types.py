@@ -1,0 +1,62 @@
+"""Operands of types that tensor cores take when they are asked to, or that come one day."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.product_programs import close, run, values
+from warpsmith import DataType
+from warpsmith.ir import atoms
+
+
+@pytest.fixture
+def _tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All products ask for TF32."""
+    monkeypatch.setattr(atoms, "precision_of", lambda product: "tf32")
+
+
+def cut(array: np.ndarray) -> np.ndarray:
+    """What tensor cores see of floats: 10 bits of the fraction, the others cut off."""
+    bits = array.view(np.uint32) & np.uint32(0xFFFFE000)
+    return bits.view(np.float32).astype(np.float64)
+
+
+@pytest.mark.usefixtures("_tf32")
+@pytest.mark.parametrize("size", [(72, 88, 132), (64, 64, 32), (200, 37, 4), (129, 264, 100)])
+def test_floats_are_multiplied_as_tf32_where_that_was_asked_for(
+    size: tuple[int, int, int],
+) -> None:
+    m, n, k = size
+    x, weight = values((m, k), 1, np.float32), values((n, k), 2, np.float32)
+    (result,) = run([x, weight], lambda ops, a, b: ops.linear(a, b))
+    assert result.dtype == np.float32
+    close(result, cut(x) @ cut(weight).T, k)
+
+
+@pytest.mark.usefixtures("_tf32")
+def test_batches_of_tf32_with_a_narrow_result() -> None:
+    a, b = values((3, 70, 36), 3, np.float32), values((3, 80, 36), 4, np.float32)
+
+    def body(ops, x, y):  # type: ignore[no-untyped-def]
+        return ops.cast(ops.matmul(x, ops.transpose(y)), DataType.Half)
+
+    (result,) = run([a, b], body)
+    close(result, cut(a) @ cut(b).swapaxes(1, 2), 36)
+
+
+def test_a_type_has_one_instruction_and_those_that_round_are_asked_for() -> None:
+    pairs = [(atom.a, atom.b) for atom in atoms.ATOMS]
+    assert len(set(pairs)) == len(pairs)
+    assert {atom.name for atom in atoms.ATOMS if atom.precision} == {"tf32"}
+    known = {dtype.value: dtype for dtype in DataType}
+    for atom in atoms.ATOMS:
+        if atom.a in known:
+            assert atom.depth * known[atom.a].size == atoms.ROW_BYTES
+
+
+@pytest.mark.parametrize(("columns", "takes"), [(8, True), (24, True), (40, False), (48, True)])
+def test_integers_have_fewer_instructions(columns: int, takes: bool) -> None:
+    by_name = {atom.name: atom for atom in atoms.ATOMS}
+    assert by_name["int8"].takes(columns) is takes
+    assert by_name["bfloat16"].takes(columns)
