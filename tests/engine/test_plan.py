@@ -19,14 +19,14 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Full
 from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
+from warpsmith.planner.segment import Unfit
 from warpsmith.schedule.caches import cache_after, cache_before
 from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.transforms import parallelize, split
 from warpsmith.schedulers.pointwise.heuristic import PointwiseParams
 from warpsmith.schedulers.problem import Problem, Target
-from warpsmith.schedulers.select import Refusals
 
-CUT = (("inner_persistent", "rows are to go through memory here"),)
+CUT = (Unfit("inner_persistent", "rows are to go through memory here"),)
 
 
 def sizes(*shapes: tuple[int, ...]) -> dict[str, int]:
@@ -42,7 +42,7 @@ class Planner:
         folder: Path,
         *,
         scheduled: bool = False,
-        without: Refusals = (),
+        without: tuple[Unfit, ...] = (),
     ) -> None:
         self.fusion = program.fusion
         self.segments: tuple[PlannedSegment, ...] = plan(
@@ -184,8 +184,9 @@ def test_explanation_of_a_row_that_stays_in_registers(tmp_path: Path) -> None:
 def test_rows_too_long_for_registers_are_refused_with_their_length(tmp_path: Path) -> None:
     planner = Planner(centred(), tmp_path)
 
-    def found(columns: int) -> Refusals:
-        return misfits(planner.segments, Problem(values=sizes((6, columns)), alignment={}))
+    def found(columns: int) -> tuple[tuple[str, str], ...]:
+        unfit = misfits(planner.segments, Problem(values=sizes((6, columns)), alignment={}))
+        return tuple((each.scheduler, each.reason) for each in unfit)
 
     assert found(4096) == ()
     assert found(1 << 20) == (

@@ -9,8 +9,9 @@ from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.plan import cut
+from warpsmith.planner.segment import Unfit
 
-CUT = (("inner_persistent", "rows are to go through memory here"),)
+CUT = (Unfit("inner_persistent", "rows are to go through memory here"),)
 SHAPES = ((1, 1), (5, 33), (12, 64))
 
 

@@ -21,10 +21,11 @@ from warpsmith.kernel.rings import Await, AwaitCopies, Begin, TileCopy
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.planner.plan import cut
+from warpsmith.planner.segment import Unfit
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
-from warpsmith.schedulers.select import Candidate, Params, Refusals, select
+from warpsmith.schedulers.select import Candidate, Params, select
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -240,7 +241,7 @@ def check_segments(
     alignment: Mapping[str, int] | None = None,
     index_type: DataType = DataType.Int32,
     seed: int = 0,
-    without: Refusals = (),
+    without: tuple[Unfit, ...] = (),
 ) -> int:
     """Run all segments one after the other; returns their number.
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from warpsmith import knobs as knob_module
 from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, Launch, pitches_of, plan_call, problem_of
-from warpsmith.engine.plan import PlannedSegment, misfits, plan, require_roles
+from warpsmith.engine.plan import (
+    PlannedSegment,
+    misfits,
+    plan,
+    plan_prepared,
+    prepare,
+    require_roles,
+)
 from warpsmith.engine.verification import Verification
 from warpsmith.engine.watched import ready_to_launch
 from warpsmith.errors import ArgumentError, DeviceError
@@ -19,13 +26,14 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
 from warpsmith.ops.evaluate import evaluate
+from warpsmith.planner.operands import NO_PACKING, Packing, packing
+from warpsmith.planner.segment import Unfit
 from warpsmith.runtime import arrays, driver
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.clusters import clusters_at_once
 from warpsmith.runtime.memory import DeviceMemory, span
 from warpsmith.runtime.stream import current_stream
 from warpsmith.schedulers.problem import Problem, Target
-from warpsmith.schedulers.select import Refusals
 
 if TYPE_CHECKING:
     from warpsmith.engine.simulated import Simulated
@@ -50,7 +58,7 @@ class Executable:
         self.fusion = fusion
         self._scheduled = scheduled
         self._binder = Binder(fusion)
-        self._segments: dict[tuple[str, ...], tuple[PlannedSegment, ...]] = {}
+        self._segments: dict[tuple[tuple[Unfit, ...], Packing], tuple[PlannedSegment, ...]] = {}
         self._sizes = _size_arguments(fusion)
         self._ready: dict[tuple[object, ...], _Ready] = {}
         self._last_plan: CallPlan | None = None
@@ -92,20 +100,29 @@ class Executable:
 
     def _fitting(self, problem: Problem) -> tuple[PlannedSegment, ...]:
         """Segments of which each can take a call: schedulers that cannot are left out."""
-        without: Refusals = ()
+        without: tuple[Unfit, ...] = ()
+        chosen = NO_PACKING if self._scheduled else packing(self._prepared, problem)
         while True:
-            names = tuple(name for name, _ in without)
-            if names not in self._segments:
-                made = plan(self.fusion, scheduled=self._scheduled, without=without)
-                self._segments[names] = made
-            pitches = pitches_of(self._segments[names], problem.values)
+            key = (without, chosen)
+            if key not in self._segments:
+                self._segments[key] = (
+                    plan(self.fusion, scheduled=True)
+                    if self._scheduled
+                    else plan_prepared(self._prepared, without, chosen)
+                )
+            segments = self._segments[key]
+            pitches = pitches_of(segments, problem.values)
             padded = replace(problem, values={**problem.values, **pitches})
-            found = misfits(self._segments[names], padded)
+            found = misfits(segments, padded)
             if not found:
                 if problem.warp_specialize is True:
-                    require_roles(self._segments[names], problem, without)
-                return self._segments[names]
+                    require_roles(segments, problem, without)
+                return segments
             without += found
+
+    @cached_property
+    def _prepared(self) -> Fusion:
+        return prepare(self.fusion)
 
     def _prepare(self, inputs: Sequence[object]) -> _Ready:
         binding = self._binder(inputs)

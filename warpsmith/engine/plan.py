@@ -15,12 +15,14 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
 from warpsmith.knobs import Knobs
+from warpsmith.planner.alike import renamed
 from warpsmith.planner.forms import add_narrow_forms
+from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
 from warpsmith.planner.plan import cut
-from warpsmith.planner.segment import Segment, segment_of
+from warpsmith.planner.segment import Segment, Unfit, segment_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
-from warpsmith.schedulers.select import ROW_SCHEDULERS, Candidate, Params, Refusals, select
+from warpsmith.schedulers.select import ROW_SCHEDULERS, Candidate, Params, select
 
 INDEX_LIMIT = 2**31 - 2**25
 """Elements up to which 32-bit indices are safe: loops run past the end by less than 2**25."""
@@ -82,7 +84,8 @@ class PlannedSegment:
         for own in self.segment.shape.symbols:
             if own in problem.values:
                 values[names.get(own, own)] = problem.values[own]
-        for tensor in self.segment.fusion.input_tensors:
+        outputs = (output.value for output in self.segment.fusion.outputs)
+        for tensor in (*self.segment.fusion.input_tensors, *outputs):
             local = names.get(tensor.name, tensor.name)
             for d in range(tensor.rank):
                 if (stride := f"{tensor.name}_stride{d}") in problem.values:
@@ -90,6 +93,16 @@ class PlannedSegment:
             if tensor.name in problem.alignment:
                 alignment[local] = problem.alignment[tensor.name]
         return replace(problem, values=values, alignment=alignment)
+
+    def misfit(self, problem: Problem) -> str:
+        """Why the scheduler cannot take a call after all; empty where it can."""
+        if self.candidate is None:
+            return ""
+        local = self.local(problem)
+        key = ("misfit", frozenset(local.values.items()), frozenset(local.alignment.items()))
+        if key not in self.launches:
+            self.launches[key] = self.candidate.misfit(local)
+        return renamed(str(self.launches[key]), self.names)
 
     def choose(
         self, problem: Problem, index_type: DataType, knobs: Knobs
@@ -218,22 +231,40 @@ def _granules(
     return tuple(found)
 
 
-def plan(fusion: Fusion, *, scheduled: bool, without: Refusals = ()) -> tuple[PlannedSegment, ...]:
+def prepare(fusion: Fusion) -> Fusion:
+    """A copy of a program after algebra, with all types that its values may be stored in."""
+    better = copy.deepcopy(fusion)
+    rewrite(better)
+    add_narrow_forms(better)
+    return better
+
+
+def plan(
+    fusion: Fusion, *, scheduled: bool, without: tuple[Unfit, ...] = ()
+) -> tuple[PlannedSegment, ...]:
     """Cut and prepare a fusion; one that the user scheduled stays as it is.
 
     `without` names schedulers that are not to take a part of it, each with the reason.
     """
     if scheduled:
         return (PlannedSegment(segment_of(fusion), None),)
-    better = copy.deepcopy(fusion)
-    rewrite(better)
-    add_narrow_forms(better)
-    segments = cut(better, without)
+    return plan_prepared(prepare(fusion), without)
+
+
+def plan_prepared(
+    fusion: Fusion, without: tuple[Unfit, ...] = (), packing: Packing = NO_PACKING
+) -> tuple[PlannedSegment, ...]:
+    """The segments of a program that `prepare` made, with a scheduler each."""
+    padded = packing.padded
+    if packing.copies:
+        fusion = copy.deepcopy(fusion)
+        padded = copy_operands(fusion, packing)
+    segments = cut(fusion, without, padded)
     last = len(segments) - 1
     planned: list[PlannedSegment] = []
-    known: dict[object, PlannedSegment] = {}
+    known: dict[Hashable, PlannedSegment] = {}
     for number, part in enumerate(segments):
-        key = (part.shape.key, number > 0, number < last)
+        key = (part.shape.key, part.without, number > 0, number < last)
         first = known.get(key)
         if first is None:
             candidate = select(part.fusion, part.refusals)
@@ -245,18 +276,20 @@ def plan(fusion: Fusion, *, scheduled: bool, without: Refusals = ()) -> tuple[Pl
     return tuple(planned)
 
 
-def misfits(segments: Sequence[PlannedSegment], problem: Problem) -> Refusals:
-    """Schedulers that cannot take a call of these sizes after all, each with the reason."""
-    found: dict[str, str] = {}
+def misfits(segments: Sequence[PlannedSegment], problem: Problem) -> tuple[Unfit, ...]:
+    """Schedulers that cannot take their parts of a call of these sizes, each with the reason."""
+    found: list[Unfit] = []
     for planned in segments:
-        local = planned.local(problem)
-        reason = planned.candidate.misfit(local) if planned.candidate is not None else ""
+        reason = planned.misfit(problem)
         if planned.candidate is not None and reason:
-            found[planned.candidate.scheduler] = reason
-    return tuple(found.items())
+            made = frozenset(tensor.name for tensor in planned.segment.fusion.computed)
+            found.append(Unfit(planned.candidate.scheduler, reason, made))
+    return tuple(found)
 
 
-def require_roles(segments: Sequence[PlannedSegment], problem: Problem, without: Refusals) -> None:
+def require_roles(
+    segments: Sequence[PlannedSegment], problem: Problem, without: tuple[Unfit, ...]
+) -> None:
     """Refuse a call for which roles were asked, where a kernel of rows can have none.
 
     `without` says which schedulers cannot take the call, and why.
@@ -274,7 +307,9 @@ def require_roles(segments: Sequence[PlannedSegment], problem: Problem, without:
     ]
     if rows and not refused:
         return
-    known = (*without, *refused) or (candidates[0].refusals if candidates else ())
+    known = (*((u.scheduler, u.reason) for u in without), *refused) or (
+        candidates[0].refusals if candidates else ()
+    )
     named = [f"{name}: {why}" for name, why in known if name in ROW_SCHEDULERS]
     reasons = named or ["the schedule was laid by hand"]
     raise SchedulerRefusal(

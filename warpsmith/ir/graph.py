@@ -18,6 +18,14 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.ir.twins import Twins
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a stored tensor lies in memory, as `TensorView` says it."""
+
+    stride_order: tuple[int, ...] | None
+    contiguity: tuple[bool | None, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """The operations of a fusion, with who makes and who reads each tensor.
@@ -108,13 +116,13 @@ class Graph:
         self,
         sinks: Sequence[int],
         positions: Sequence[int],
-        orders: Mapping[int, tuple[int, ...]] = MappingProxyType({}),
+        layouts: Mapping[int, Layout] = MappingProxyType({}),
         forms: Mapping[int, int] = MappingProxyType({}),
     ) -> Fusion:
         """A fusion of these operations, to lay a schedule on; tensors keep their numbers.
 
         Args:
-            orders: by number, the `stride_order` of tensors that lie otherwise than the graph says.
+            layouts: by number, how tensors lie in memory that lie otherwise than the graph says.
             forms: by number of a tensor, that of its cast to the type in which it is stored.
         """
         whole = self.fusion
@@ -134,8 +142,9 @@ class Graph:
             if number in self.maker:
                 as_input(tensor)
         here = read | {tensor.number: tensor for tensor in fusion.computed}
-        for number in orders.keys() & here.keys():
-            here[number].stride_order = orders[number]
+        for number in layouts.keys() & here.keys():
+            here[number].stride_order = layouts[number].stride_order
+            here[number].contiguity = layouts[number].contiguity
         fusion.inputs = [*read.values(), *whole.input_scalars]
         fusion.follows = any(number in self.maker for number in read)
         aliases = {output.value.number: output.alias_of for output in whole.outputs}

@@ -1,29 +1,170 @@
-"""How the operands of products lie in memory."""
+"""How the operands of products lie in memory, and which are copied so that tensor cores take them.
+
+Tensor cores are fed by the TMA unit: along the summed dimension elements are neighbours, and rows
+begin at multiples of 16 bytes. An operand that lies otherwise is copied first, where that takes
+less time than a product by threads.
+"""
 
 from __future__ import annotations
 
-from warpsmith.ir.exprs import Matmul
-from warpsmith.ir.graph import Graph
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warpsmith.ir.atoms import atom_for
+from warpsmith.ir.exprs import Matmul, Pointwise, with_values
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.graph import Graph, Layout
+from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.promotion import fresh_axes
+from warpsmith.planner.price import copy_us, product_us
+from warpsmith.schedulers.matmul.memory import unfit_rows
+from warpsmith.schedulers.problem import Problem
+
+ROW_BYTES = 16
+"""What rows of operands begin at multiples of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Operands that do not go to tensor cores as they lie.
+
+    Attributes:
+        copies: (number of a product's result, 0 or 1 for the operand) that are copied first.
+        padded: numbers of computed operands whose rows are padded where they are stored.
+    """
+
+    copies: frozenset[tuple[int, int]] = frozenset()
+    padded: frozenset[int] = frozenset()
+
+
+NO_PACKING = Packing()
+
+
+def operand_layouts(graph: Graph, padded: frozenset[int]) -> dict[int, Layout]:
+    """By number, how operands of products are stored that are computed, and what is padded."""
+    orders = operand_orders(graph)
+    found: dict[int, Layout] = {}
+    for number in orders.keys() | padded:
+        tensor = graph.tensors[number]
+        order = orders.get(number, tensor.stride_order)
+        flags = tensor.contiguity
+        if number in padded:
+            row = _row_dimension(tensor, order)
+            flags = tuple(False if d == row else flag for d, flag in enumerate(flags))
+        found[number] = Layout(order, flags)
+    return found
+
+
+def _row_dimension(tensor: TensorView, order: tuple[int, ...] | None) -> int | None:
+    """The second fastest dimension, along which rows follow each other."""
+    ranks = tuple(range(tensor.rank))[::-1] if order is None else order
+    concrete = [d for d in range(tensor.rank) if not tensor.shape_axes[d].is_broadcast]
+    slowest_first = sorted(concrete, key=lambda d: -ranks[d])
+    return slowest_first[-2] if len(slowest_first) > 1 else None
 
 
 def operand_orders(graph: Graph) -> dict[int, tuple[int, ...]]:
     """By number, the `stride_order` of operands of products that are computed: the dimension that
-    the product sums is the fastest, since tensor cores are fed best so. The first product decides.
+    the product sums is the fastest. The first product decides.
     """
     found: dict[int, tuple[int, ...]] = {}
     for position in graph.needed:
         operation = graph.operations[position]
         if not isinstance(operation, Matmul):
             continue
-        summed = len(operation.output.root) - 1
-        for operand, axes in zip((operation.a, operation.b), operation.axes, strict=True):
-            computed = operand.number in graph.maker and operand.number not in graph.results
-            if computed and operand.stride_order is None:
-                found.setdefault(operand.number, with_fastest(operand.rank, axes.index(summed)))
+        for operand, fastest in _operands(operation):
+            if _is_free(operand):
+                found.setdefault(operand.number, with_fastest(operand.rank, fastest))
     return {n: order for n, order in found.items() if order != tuple(range(len(order)))[::-1]}
+
+
+def packing(fusion: Fusion, problem: Problem) -> Packing:
+    """The operands that are to be copied, or padded, for a call."""
+    graph = Graph.of(fusion)
+    orders = operand_orders(graph)
+    copies: set[tuple[int, int]] = set()
+    padded: set[int] = set()
+    for position in graph.needed:
+        operation = graph.operations[position]
+        if not isinstance(operation, Matmul) or atom_for(operation) is None:
+            continue
+        own: list[int] = []
+        pads: list[int] = []
+        for place, (operand, fastest) in enumerate(_operands(operation)):
+            row = problem.size(operand.shape_axes[fastest].extent) * operand.dtype.size
+            row_major = orders.get(operand.number, tuple(range(operand.rank))[::-1])
+            if not _is_free(operand):
+                if not _fits(operand, fastest, problem):
+                    own.append(place)
+            elif row_major[fastest]:
+                own.append(place)
+            elif row % ROW_BYTES:
+                pads.append(operand.number)
+        if _pays(operation, own, problem):
+            copies |= {(operation.output.number, place) for place in own}
+            padded |= set(pads)
+    return Packing(frozenset(copies), frozenset(padded))
+
+
+def copy_operands(fusion: Fusion, chosen: Packing) -> frozenset[int]:
+    """Put copies before products, in place; returns the numbers of all tensors that are padded."""
+    padded = set(chosen.padded)
+    for operation in [op for op in fusion.operations if isinstance(op, Matmul)]:
+        operands = list(_operands(operation))
+        read = [operand for operand, _ in operands]
+        for place, (operand, fastest) in enumerate(operands):
+            if (operation.output.number, place) in chosen.copies:
+                order = with_fastest(operand.rank, fastest)
+                copied = fusion.tensor(operand.dtype, fresh_axes(operand), stride_order=order)
+                fusion.insert_before(operation, Pointwise("set", (operand,), copied))
+                padded.add(copied.number)
+                read[place] = copied
+        if read != [operand for operand, _ in operands]:
+            fusion.replace(operation, _with_operands(operation, read[0], read[1]))
+    return frozenset(padded)
 
 
 def with_fastest(rank: int, fastest: int) -> tuple[int, ...]:
     """The row-major `stride_order` of so many dimensions, but for one that is the fastest."""
     order = (*(d for d in range(rank) if d != fastest), fastest)
     return tuple(rank - 1 - order.index(d) for d in range(rank))
+
+
+def _operands(product: Matmul) -> Iterator[tuple[TensorView, int]]:
+    """Both operands, each with the dimension that is summed."""
+    summed = len(product.output.root) - 1
+    for operand, axes in zip((product.a, product.b), product.axes, strict=True):
+        yield operand, axes.index(summed)
+
+
+def _is_free(operand: TensorView) -> bool:
+    """Whether the plan decides how the operand lies in memory."""
+    computed = operand.definition is not None and not operand.is_output
+    return computed and operand.stride_order is None
+
+
+def _fits(operand: TensorView, fastest: int, problem: Problem) -> bool:
+    """Whether the TMA unit takes an operand that lies in memory as it does."""
+    concrete = [d for d in operand.memory_order() if not operand.shape_axes[d].is_broadcast]
+    if not concrete or concrete[-1] != fastest or operand.contiguity[fastest] is False:
+        return False
+    return not unfit_rows(operand, problem)
+
+
+def _pays(product: Matmul, copied: list[int], problem: Problem) -> bool:
+    """Whether copies and a product on tensor cores take less time than one by threads."""
+    sizes = [problem.size(axis.extent) for axis in product.output.root]
+    copies = 0.0
+    for place in copied:
+        operand = (product.a, product.b)[place]
+        elements = 1
+        for axis in operand.shape_axes:
+            elements *= problem.size(axis.extent)
+        copies += copy_us(elements * operand.dtype.size)
+    return copies + product_us(sizes, tensor_cores=True) < product_us(sizes, tensor_cores=False)
+
+
+def _with_operands(product: Matmul, a: TensorView, b: TensorView) -> Matmul:
+    made = with_values(product, (a, b), product.outputs)
+    assert isinstance(made, Matmul)
+    return made

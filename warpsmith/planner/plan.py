@@ -16,17 +16,19 @@ from warpsmith.ir.graph import Graph
 from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.epilogues import Epilogue, around, epilogue_of
 from warpsmith.planner.forms import narrow_forms
-from warpsmith.planner.operands import operand_orders
+from warpsmith.planner.operands import operand_layouts
 from warpsmith.planner.regions import cut_region
-from warpsmith.planner.segment import Segment, Segments
-from warpsmith.schedulers.select import Refusals
+from warpsmith.planner.segment import Segment, Segments, Unfit
 
 
-def cut(fusion: Fusion, without: Refusals = ()) -> tuple[Segment, ...]:
+def cut(
+    fusion: Fusion, without: tuple[Unfit, ...] = (), padded: frozenset[int] = frozenset()
+) -> tuple[Segment, ...]:
     """Segments of a fusion in an order in which they can run; its operations stay as they are.
 
     Args:
-        without: schedulers that are not to take any, each with the reason.
+        without: schedulers that are not to take parts, each with the reason.
+        padded: numbers of tensors whose rows are padded where they are stored.
 
     Raises:
         SchedulerRefusal: an operation that no scheduler can take even alone.
@@ -36,7 +38,7 @@ def cut(fusion: Fusion, without: Refusals = ()) -> tuple[Segment, ...]:
     products = [p for p in graph.needed if isinstance(graph.operations[p], Matmul)]
     if not products:
         return tuple(cut_region(Segments(graph, without), graph.outputs, frozenset()))
-    segments = Segments(graph, without, operand_orders(graph), narrow_forms(graph))
+    segments = Segments(graph, without, operand_layouts(graph, padded), narrow_forms(graph))
     return tuple(_around_products(segments, products))
 
 

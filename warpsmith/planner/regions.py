@@ -50,7 +50,8 @@ def _rows_then_columns(
     graph = segments.graph
     live = graph.part(sinks, graph.slice(sinks, stored))
     columns, reason = whole_sums(live)
-    if reason or any(name == "inner_outer" for name, _ in segments.without):
+    unfit = any(u.scheduler == "inner_outer" and u.concerns(live) for u in segments.without)
+    if reason or unfit:
         return []
     live.number_from(graph.fusion)
     parts = cut_columns(live, columns, _blocks(graph, sinks, live))

@@ -7,12 +7,31 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.graph import Graph
+from warpsmith.ir.graph import Graph, Layout
 from warpsmith.planner.alike import Key, Shape, renamed, shape_of
 from warpsmith.schedulers.select import Refusals, refusals
 
-Said = dict[Key, tuple[Shape, Refusals]]
-"""By the key of a segment, its shape and what schedulers said of it, with its names."""
+Said = dict[tuple[Key, Refusals], tuple[Shape, Refusals]]
+"""By the key of a segment and who is not to take it, its shape and what schedulers said of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A scheduler that is not to take a part of a program after all.
+
+    Attributes:
+        tensors: names of what the part computes; None for all parts.
+    """
+
+    scheduler: str
+    reason: str
+    tensors: frozenset[str] | None = None
+
+    def concerns(self, fusion: Fusion) -> bool:
+        """Whether a part computes any of these tensors."""
+        if self.tensors is None:
+            return True
+        return any(tensor.name in self.tensors for tensor in fusion.computed)
 
 
 @dataclass(frozen=True)
@@ -38,7 +57,7 @@ class Segment:
     @cached_property
     def refusals(self) -> Refusals:
         """What each scheduler says of it."""
-        key = self.shape.key
+        key = (self.shape.key, self.without)
         if key not in self.said:
             self.said[key] = (self.shape, refusals(self.fusion, self.without))
         shape, known = self.said[key]
@@ -71,20 +90,20 @@ class Segments:
 
     Args:
         without: schedulers that are not to take any, each with the reason.
-        orders: by number of a tensor, the `stride_order` that it is stored in.
+        layouts: by number of a tensor, how it is stored where that is not as the graph says.
         forms: by number of a tensor, that of its cast to the type in which it is stored.
     """
 
     graph: Graph
-    without: Refusals = ()
-    orders: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    without: tuple[Unfit, ...] = ()
+    layouts: Mapping[int, Layout] = field(default_factory=dict)
     forms: Mapping[int, int] = field(default_factory=dict)
     said: Said = field(default_factory=dict)
     _known: dict[tuple[tuple[int, ...], tuple[int, ...]], Segment] = field(default_factory=dict)
 
     def inside(self, graph: Graph) -> Segments:
         """Segments of a graph that is made of a part of this one."""
-        return Segments(graph, self.without, self.orders, self.forms, self.said)
+        return Segments(graph, self.without, self.layouts, self.forms, self.said)
 
     def of(self, sinks: Iterable[int], stored: Collection[int]) -> Segment:
         """The segment that computes the sinks of inputs and of what is stored."""
@@ -93,6 +112,7 @@ class Segments:
         positions = self.graph.slice((*asked, *wanted), stored)
         key = (wanted, positions)
         if key not in self._known:
-            part = self.graph.part(wanted, positions, self.orders, self.forms)
-            self._known[key] = _segment(part, self.without, self.said)
+            part = self.graph.part(wanted, positions, self.layouts, self.forms)
+            without = tuple((u.scheduler, u.reason) for u in self.without if u.concerns(part))
+            self._known[key] = _segment(part, without, self.said)
         return self._known[key]

@@ -10,15 +10,17 @@ Rules:
                  place of 8: its relative error grows by 2^-23 for each unit of the argument, about
                  what the rounding of that makes of it. What is smaller than a normal number becomes
                  0, so it may only be summed and scaled: a logarithm of it would be infinite.
-  PERMUTED_OPERAND  a matrix product reads an operand that is only permuted as it lies before,
-                 under other axes: `x @ transpose(w)` reads `w`. Where that is its other operand,
-                 it reads a copy, since an operation knows its operands' axes by tensor. A cast
-                 after the permutation comes first: moves stand before the rounding.
+  MOVED_OPERAND  a matrix product reads an operand that is only permuted as it lies before, under
+                 other axes: `x @ transpose(w)` reads `w`; and one that is repeated along batches
+                 of the other operand without these. Where that is its other operand, it reads a
+                 copy, since an operation knows its operands' axes by tensor. A cast after the move
+                 comes first: moves stand before the rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import (
@@ -29,6 +31,7 @@ from warpsmith.ir.exprs import (
     Reduction,
     Value,
     tensor_inputs,
+    with_values,
 )
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
@@ -55,7 +58,7 @@ def rewrite(fusion: Fusion) -> None:
             assert isinstance(operation, Pointwise)
             fusion.replace(operation, Pointwise("exp_near", operation.inputs, operation.output))
         elif isinstance(operation, Matmul):
-            _read_unpermuted(fusion, operation)
+            _read_unmoved(fusion, operation)
 
 
 def _one_plus_tanh(graph: Graph, operation: Operation) -> Pointwise | None:
@@ -151,34 +154,58 @@ def _is_one(value: Value) -> bool:
     return isinstance(value, Const) and value.value == 1
 
 
-def _read_unpermuted(fusion: Fusion, operation: Matmul) -> None:
-    """Let a product read what its operands are permutations of."""
-    operands: list[TensorView] = []
-    axes: list[tuple[int, ...]] = []
-    for operand, own in zip((operation.a, operation.b), operation.axes, strict=True):
-        source = operand
-        while (move := _permutation(source)) is not None:
-            own = tuple(own[move.origin.index(d)] for d in range(len(own)))
-            source = _converted(fusion, move.source, source.dtype, operation)
-        operands.append(source)
-        axes.append(own)
+def _read_unmoved(fusion: Fusion, operation: Matmul) -> None:
+    """Let a product read what its operands are permutations, and repetitions, of."""
+    operands: list[TensorView] = [operation.a, operation.b]
+    axes: list[tuple[int, ...]] = list(operation.axes)
+    for side, other in ((0, 1), (1, 0)):
+        while (move := _move_of(operands[side])) is not None:
+            own = _before(move, axes[side], operands[other], axes[other])
+            if own is None:
+                break
+            source = _converted(fusion, move.source, operands[side].dtype, operation)
+            operands[side], axes[side] = source, own
     first, second = operands
     if first is operation.a and second is operation.b:
         return
     if first is second:
         second = _unary("set", fusion, second, second.dtype, operation)
-    fusion.replace(operation, Matmul(first, second, operation.output, (axes[0], axes[1])))
+    read = with_values(operation, (first, second), operation.outputs)
+    assert isinstance(read, Matmul)
+    fusion.replace(operation, replace(read, axes=(axes[0], axes[1])))
 
 
-def _permutation(tensor: TensorView) -> Move | None:
-    """The permutation that the tensor is, or is a cast of."""
+def _before(
+    move: Move, own: tuple[int, ...], other: TensorView, others: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """The product's axes of what is moved; None where it cannot read that.
+
+    A dimension that is only repeated may go where the other operand has it.
+    """
+    shared = {p for p, axis in zip(others, other.shape_axes, strict=True) if not axis.is_broadcast}
+    if len(move.source.shape_axes) != len([d for d in move.origin if d is not None]):
+        return None
+    found: dict[int, int] = {}
+    summed = max((*own, *others))
+    for dimension, place in zip(move.origin, own, strict=True):
+        repeated = dimension is None or (
+            move.kind == "expand" and move.source.shape_axes[dimension].is_broadcast
+        )
+        if repeated and (place == summed or place not in shared):
+            return None
+        if dimension is not None:
+            found[dimension] = place
+    return tuple(found[dimension] for dimension in range(len(found)))
+
+
+def _move_of(tensor: TensorView) -> Move | None:
+    """The permutation or repetition that the tensor is, or is a cast of."""
     definition = tensor.definition
     if isinstance(definition, Pointwise) and definition.op == "cast":
         (source,) = definition.inputs
         definition = source.definition if isinstance(source, TensorView) else None
-    if isinstance(definition, Move) and definition.kind == "permute":
-        return definition
-    return None
+    kinds = ("permute", "broadcast", "broadcast_in_dim", "expand")
+    return definition if isinstance(definition, Move) and definition.kind in kinds else None
 
 
 def _converted(

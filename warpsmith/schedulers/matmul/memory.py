@@ -24,7 +24,7 @@ def misfit(fusion: Fusion, problem: Problem) -> str:
     (product,) = (op for op in fusion.operations if isinstance(op, Matmul))
     for operand in (product.a, product.b):
         tensor = memory_of(operand)
-        what = _unfit(tensor, problem)
+        what = unfit_rows(tensor, problem)
         if what:
             return (
                 f"{tensor.name} has {what}, and the TMA unit, which feeds tensor cores, takes "
@@ -33,7 +33,7 @@ def misfit(fusion: Fusion, problem: Problem) -> str:
     return ""
 
 
-def _unfit(tensor: TensorView, problem: Problem) -> str:
+def unfit_rows(tensor: TensorView, problem: Problem) -> str:
     """The address or the row that starts at no multiple of 16 bytes; empty where all do."""
     size = tensor.dtype.size
     aligned = problem.alignment.get(tensor.name, TMA_BYTES)
@@ -84,7 +84,7 @@ def staging_refusal(fusion: Fusion, product: Matmul, problem: Problem) -> str:
     columns = problem.size(output.shape_axes[order[-1]].extent) * output.dtype.size
     if columns % TMA_BYTES:
         return f"{output.name} has rows of {columns} bytes"
-    return _unfit(output, problem)
+    return unfit_rows(output, problem)
 
 
 def pairs(fusion: Fusion, product: Matmul, problem: Problem) -> tuple[str, ...]:
