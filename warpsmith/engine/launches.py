@@ -12,7 +12,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 
 from warpsmith.engine.compiled import CompiledKernel
-from warpsmith.engine.plan import PlannedSegment, agreed, index_type_for
+from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, agreed, index_type_for
 from warpsmith.engine.spread import reserved_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.domains import MemoryType
@@ -145,8 +145,10 @@ def plan_call(
     ]
     temporaries = tuple(_allocation(tensor, values) for tensor in between)
     index_type = index_type_for(_largest(fusion, (*outputs, *temporaries), values))
-    made = _launches(segments, problem, index_type, knobs)
-    launches = [launch for launch in made if launch is not None]
+    launches = _launches(segments, problem, index_type, knobs)
+    scratch = max((space.elements for each in launches for space in each.workspaces), default=0)
+    if scratch >= INDEX_LIMIT and index_type is DataType.Int32:
+        launches = _launches(segments, problem, DataType.Int, knobs)
     overlapping = [replace(launch, early=launch.compiled.kernel.early) for launch in launches[1:]]
     return CallPlan((*launches[:1], *overlapping), outputs, temporaries, problem, tuple(segments))
 
@@ -166,7 +168,11 @@ def _allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:
 
 
 def _largest(fusion: Fusion, allocations: Sequence[Allocation], values: Mapping[str, int]) -> int:
-    """Elements that the largest array spans in memory, and the largest loop that covers one."""
+    """What the largest index counts: elements that an array spans, or iterations of one loop.
+
+    An axis that is reduced is never merged with one that is not (WS0207), so what a reduction or a
+    product walks counts as two loops, and never as their product.
+    """
     sizes = [_product(allocation.shape) for allocation in allocations]
     numbers = dict(values)
     for tensor in fusion.input_tensors:
@@ -175,8 +181,12 @@ def _largest(fusion: Fusion, allocations: Sequence[Allocation], values: Mapping[
         last = sum((extent - 1) * step for extent, step in zip(shape, steps, strict=True))
         sizes += [_product(shape), last + 1]
     for tensor in fusion.computed:
+        made = (axis for transform in tensor.transforms for axis in transform.results)
+        sizes += [evaluate(axis.extent, numbers) for axis in (*tensor.root, *made)]
         if tensor.has_reduction:
-            sizes.append(_product([evaluate(a.extent, numbers) for a in tensor.root]))
+            for reduced in (False, True):
+                axes = [axis for axis in tensor.root if axis.is_reduction is reduced]
+                sizes.append(_product([evaluate(axis.extent, numbers) for axis in axes]))
     return max(sizes, default=1)
 
 
@@ -189,19 +199,21 @@ def _product(numbers: Sequence[int]) -> int:
 
 def _launches(
     segments: Sequence[PlannedSegment], problem: Problem, index_type: DataType, knobs: Knobs
-) -> list[Launch | None]:
-    """One of each segment. Where several have no kernel yet, they are compiled at the same time:
-    NVRTC, which takes most of it, lets other threads go on.
+) -> list[Launch]:
+    """One of each segment that has work. Where several have no kernel yet, they are compiled at the
+    same time: NVRTC, which takes most of it, lets other threads go on.
     """
     new = sum(not planned.kernels for planned in segments)
     if new < 2:
-        return [_launch(planned, problem, index_type, knobs) for planned in segments]
-    with ThreadPoolExecutor(new) as pool:
-        waiting = [
-            pool.submit(copy_context().run, _launch, planned, problem, index_type, knobs)
-            for planned in segments
-        ]
-        return [future.result() for future in waiting]
+        made = [_launch(planned, problem, index_type, knobs) for planned in segments]
+    else:
+        with ThreadPoolExecutor(new) as pool:
+            waiting = [
+                pool.submit(copy_context().run, _launch, planned, problem, index_type, knobs)
+                for planned in segments
+            ]
+            made = [future.result() for future in waiting]
+    return [launch for launch in made if launch is not None]
 
 
 def _launch(
