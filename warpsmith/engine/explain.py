@@ -20,11 +20,9 @@ def explain_call(segments: Sequence[PlannedSegment], call: CallPlan, *, sync: bo
     """
     count = len(call.launches)
     lines = [f"{count} kernel{'s' if count != 1 else ''}"]
-    by_kernel = {id(launch.compiled): launch for launch in call.launches}
+    launches = {launch.segment: launch for launch in call.launches}
     for number, planned in enumerate(segments):
-        launch = next(
-            (by_kernel[id(k)] for k in planned.kernels.values() if id(k) in by_kernel), None
-        )
+        launch = launches.get(number)
         lines += _segment(number, planned, launch, call.problem)
         if sync and launch is not None:
             lines += sync_lines(launch.compiled.kernel)

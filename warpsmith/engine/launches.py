@@ -68,6 +68,7 @@ class Launch:
         formats: a letter an argument, for an `ArgumentBuffer`.
         shared_bytes: shared memory that a block uses.
         reserved_bytes: what it asks for, no less: more where blocks spread (`engine/spread.py`).
+        segment: which of the call's it is, counted from 0.
         early: it starts while the launch before it, which is of the same call, still runs.
     """
 
@@ -83,6 +84,7 @@ class Launch:
     constants: tuple[float | None, ...]
     formats: str
     workspaces: tuple[Workspace, ...]
+    segment: int = 0
     early: bool = False
 
 
@@ -205,19 +207,19 @@ def _launches(
     """
     new = sum(not planned.kernels for planned in segments)
     if new < 2:
-        made = [_launch(planned, problem, index_type, knobs) for planned in segments]
+        made = [_launch(n, each, problem, index_type, knobs) for n, each in enumerate(segments)]
     else:
         with ThreadPoolExecutor(new) as pool:
             waiting = [
-                pool.submit(copy_context().run, _launch, planned, problem, index_type, knobs)
-                for planned in segments
+                pool.submit(copy_context().run, _launch, number, each, problem, index_type, knobs)
+                for number, each in enumerate(segments)
             ]
             made = [future.result() for future in waiting]
     return [launch for launch in made if launch is not None]
 
 
 def _launch(
-    planned: PlannedSegment, problem: Problem, index_type: DataType, knobs: Knobs
+    number: int, planned: PlannedSegment, problem: Problem, index_type: DataType, knobs: Knobs
 ) -> Launch | None:
     compiled, launch_values, params = planned.choose(problem, index_type, knobs)
     kernel = compiled.kernel
@@ -258,4 +260,5 @@ def _launch(
         constants=constants,
         formats=formats_of(kernel),
         workspaces=tuple(workspaces),
+        segment=number,
     )

@@ -15,6 +15,8 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
 from warpsmith.knobs import Knobs
+from warpsmith.runtime.kept import KERNELS, PROOFS
+from warpsmith.runtime.recent import Recent
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.segment import Segment, segment
@@ -47,10 +49,12 @@ class PlannedSegment:
 
     segment: Segment
     candidate: Candidate | None
-    kernels: dict[_Variant, CompiledKernel] = field(default_factory=dict)
+    kernels: Recent[_Variant, CompiledKernel] = field(default_factory=lambda: Recent(KERNELS))
     follows: bool = False
     followed: bool = False
-    _proved: dict[tuple[str, tuple[tuple[str, int], ...]], int] = field(default_factory=dict)
+    _proved: Recent[tuple[str, tuple[tuple[str, int], ...]], int] = field(
+        default_factory=lambda: Recent(PROOFS)
+    )
 
     def choose(
         self, problem: Problem, index_type: DataType, knobs: Knobs
@@ -95,19 +99,18 @@ class PlannedSegment:
         else:
             compiled = _fewest_spills(self.candidate, params, compile_)
         if knobs.verify == "protocol":
-            self._proved[_launch_key(compiled, values)] = compiled.shortened
-        self.kernels[key] = compiled
-        return compiled
+            self._proved.put(_launch_key(compiled, values), compiled.shortened)
+        return self.kernels.put(key, compiled)
 
     def _prove(self, compiled: CompiledKernel, values: Mapping[str, int], knobs: Knobs) -> None:
         """Show that the kernel cannot hang or race at sizes that it has not been launched at."""
         key = _launch_key(compiled, values)
-        if knobs.verify == "protocol" and key not in self._proved:
-            self._proved[key] = prove(compiled.kernel, values)
+        if knobs.verify == "protocol" and self._proved.get(key) is None:
+            self._proved.put(key, prove(compiled.kernel, values))
 
     def shortened(self, compiled: CompiledKernel, values: Mapping[str, int]) -> int:
         """Iterations to which loops were cut in the proof for these sizes; 0 where none were."""
-        return self._proved.get(_launch_key(compiled, values), 0)
+        return self._proved.get(_launch_key(compiled, values)) or 0
 
     def _check(
         self, compiled: CompiledKernel, problem: Problem, launch_values: dict[str, int]
