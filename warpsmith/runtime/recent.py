@@ -54,7 +54,7 @@ class Kind:
     ) -> None:
         self._limit = limit
         self._size = size
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._caches: weakref.WeakSet[Recent[Any, Any]] = weakref.WeakSet()
         # Every look-up that finds something draws a number, and so does what is put in.
         self.ticks = count()
