@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from warpsmith.ir.copies import CacheOp, LoadStoreOpType
     from warpsmith.ir.domains import MemoryType, ParallelType
     from warpsmith.ir.dtypes import DataType
+    from warpsmith.runtime.kept import cache_info
 
 __version__ = "0.1.0"
 
@@ -49,6 +50,7 @@ __all__ = [
     "SchedulerRefusal",
     "SimulationError",
     "WarpsmithError",
+    "cache_info",
     "fuse",
     "knobs",
     "ops",
@@ -65,6 +67,7 @@ _HOMES = {
     "LoadStoreOpType": "warpsmith.ir.copies",
     "MemoryType": "warpsmith.ir.domains",
     "ParallelType": "warpsmith.ir.domains",
+    "cache_info": "warpsmith.runtime.kept",
     "fuse": "warpsmith.frontends.fuse",
     "verify": "warpsmith.frontends.verify",
 }

@@ -79,6 +79,16 @@ def _seconds(value: object) -> float:
     return number
 
 
+def _count(value: object) -> int:
+    try:
+        number = int(value) if isinstance(value, str | int) else 0
+    except ValueError:
+        number = 0
+    if isinstance(value, bool) or not 1 <= number <= 10**9:
+        raise _Unfit("a whole number from 1 to 10**9")
+    return number
+
+
 def _one_of(*allowed: str) -> Callable[[object], str]:
     def parse(value: object) -> str:
         if isinstance(value, str) and value.strip().lower() in allowed:
@@ -202,6 +212,56 @@ class Knobs:
         2.0,
         "How long one wait in a kernel may take where the watchdog is on.",
         "2",
+    )
+    cache_mib: int = _knob(
+        _count,
+        "number",
+        4096,
+        "MiB of files that `cache_dir` may hold; beyond, those that were not used for longest go.",
+        "4096",
+    )
+    kept_traces: int = _knob(
+        _count,
+        "number",
+        1024,
+        "Traces of functions that a process keeps, one for each class of arguments; beyond, here "
+        "and below, those that were not used for longest are forgotten.",
+        "1024",
+    )
+    kept_plans: int = _knob(
+        _count,
+        "number",
+        4096,
+        "Signatures of calls that can be run again at once; through `fuse`, each counts twice.",
+        "4096",
+    )
+    kept_kernels: int = _knob(
+        _count,
+        "number",
+        512,
+        "Compiled kernels that a process keeps in all their forms, to be launched at other sizes.",
+        "512",
+    )
+    loaded_kernels: int = _knob(
+        _count,
+        "number",
+        512,
+        "Kernels that a process keeps on its devices, but for those that a captured graph holds.",
+        "512",
+    )
+    kept_maps: int = _knob(
+        _count,
+        "number",
+        16384,
+        "Tensor maps that are kept encoded, one for each address that a launch met.",
+        "16384",
+    )
+    kept_workspaces: int = _knob(
+        _count,
+        "number",
+        256,
+        "Counters in device memory that are kept at zero for the kernels of a stream.",
+        "256",
     )
     logs: LogLevel = _knob(
         _one_of("off", "error", "warning", "info", "debug"),

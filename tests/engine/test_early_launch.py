@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import warpsmith
+from tests.support.fake_driver import no_kernels_loaded
 from warpsmith import knobs, ops
 from warpsmith.engine import launches
 from warpsmith.engine.compiled import CompiledKernel
-from warpsmith.engine.executable import Executable, _Loaded
+from warpsmith.engine.executable import Executable
+from warpsmith.engine.loaded import Loaded
 from warpsmith.engine.lowered import Compiled
 from warpsmith.errors import ProtocolError, SimulationError
 from warpsmith.ir.dtypes import DataType
@@ -147,8 +149,9 @@ def test_the_driver_is_asked_for_all_but_the_first(monkeypatch: pytest.MonkeyPat
     for knob, wanted in ((True, [False, True, True]), (False, [False] * 3)):
         call = Executable(fused.fusion).plan_for(inputs, knobs.current().replace(early_launch=knob))
         asked.clear()
+        no_kernels_loaded(monkeypatch)
         for launch in call.launches:
-            _Loaded(launch, 0)
+            Loaded(launch, 0)
         assert asked == wanted
 
 
@@ -158,7 +161,7 @@ def test_the_first_launch_is_a_plain_one_even_of_a_kernel_that_waits(
     """Where the first kernel has nothing to compute, the second one comes first."""
     launch = launches._launch
     monkeypatch.setattr(
-        launches, "_launch", lambda part, *rest: launch(part, *rest) if part.follows else None
+        launches, "_launch", lambda n, part, *rest: launch(n, part, *rest) if part.follows else None
     )
     made = compiled("across blocks")
     assert [kernel.kernel.early for kernel in made.kernels] == [True, True]

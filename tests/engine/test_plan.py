@@ -14,6 +14,7 @@ from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, plan_call
 from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, index_type_for, misfits, plan
 from warpsmith.errors import ArgumentError
+from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Full
@@ -75,6 +76,12 @@ def centred() -> Program:
     p = Program()
     x = p.input(DataType.Float, (None, None))
     return p.output(p.op("sub", x, p.broadcast(p.reduce("max", x, [1]), [False, True])))
+
+
+def multiplied() -> Program:
+    p = Program()
+    x, weight = (p.input(DataType.BFloat16, (None, None)) for _ in range(2))
+    return p.output(p.cast(p.matmul(x, weight, transposed=True), DataType.BFloat16))
 
 
 def by_hand(width: int = 4) -> Program:
@@ -255,3 +262,55 @@ def test_large_arrays_get_wide_indices(tmp_path: Path) -> None:
     small, large = planner((8, 256)), planner((1 << 20, 1 << 12))
     kinds = [call.launches[0].compiled.kernel.index_type for call in (small, large)]
     assert kinds == [DataType.Int32, DataType.Int]
+
+
+@pytest.mark.parametrize("size", [(3648, 480, 8632), (4096, 4096, 4096)])
+def test_a_product_has_narrow_indices_where_its_arrays_have(
+    size: tuple[int, int, int], tmp_path: Path
+) -> None:
+    m, n, k = size
+    (launch,) = Planner(multiplied(), tmp_path)((m, k), (n, k)).launches
+    assert launch.compiled.kernel.index_type is DataType.Int32
+
+
+@pytest.mark.parametrize("size", [(1 << 16, 1 << 15, 64), (64, 1 << 8, 1 << 25)])
+def test_a_product_of_or_with_a_large_array_has_wide_indices(
+    size: tuple[int, int, int], tmp_path: Path
+) -> None:
+    m, n, k = size
+    (launch,) = Planner(multiplied(), tmp_path)((m, k), (n, k)).launches
+    assert launch.compiled.kernel.index_type is DataType.Int
+
+
+def test_sums_over_an_outer_product_count_what_is_merged(tmp_path: Path) -> None:
+    """Each of rows times columns is one loop where both are reduced, and two where one is."""
+    for dims, expected in (([1], DataType.Int32), ([0, 1], DataType.Int)):
+        p = Program()
+        column, row = p.input(DataType.Float, (None, 1)), p.input(DataType.Float, (1, None))
+        p.output(p.reduce("sum", p.op("mul", column, row), dims))
+        (launch,) = Planner(p, tmp_path)((1 << 17, 1), (1, 1 << 17)).launches
+        assert launch.compiled.kernel.index_type is expected
+
+
+def test_partial_sums_are_counted(tmp_path: Path) -> None:
+    """Rows of an outer product that several blocks sum leave more partial sums than 2**31."""
+    p = Program()
+    column, row = p.input(DataType.Float, (None, 1)), p.input(DataType.Float, (1, None))
+    p.output(p.reduce("sum", p.op("mul", column, row), [1]))
+    (launch,) = Planner(p, tmp_path)((1 << 23, 1), (1, 1 << 17)).launches
+    assert max(space.elements for space in launch.workspaces) > INDEX_LIMIT
+    assert launch.compiled.kernel.index_type is DataType.Int
+
+
+def test_places_of_draws_are_counted(tmp_path: Path) -> None:
+    """No array has as many elements as the draw of which rows are summed; its places have."""
+    with FusionDefinition() as fd:
+        column = fd.define_tensor([-1, 1], True)
+        row = fd.define_tensor([1, -1], True)
+        kept, _ = fd.ops.dropout(fd.ops.add(column, row), 0.5, rng_seed=1, rng_offset=0)
+        fd.add_output(fd.ops.sum(kept, [1]))
+    values = sizes((1 << 17, 1), (1, 1 << 17))
+    call = plan_call(
+        fd.fusion, plan(fd.fusion, scheduled=False), values, {}, Target(), Knobs(cache_dir=tmp_path)
+    )
+    assert [each.compiled.kernel.index_type for each in call.launches] == [DataType.Int]

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import warpsmith
+from tests.support.fake_driver import no_kernels_loaded
 from warpsmith import knobs, ops
-from warpsmith.engine.executable import Executable, _Loaded
+from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import Launch
+from warpsmith.engine.loaded import Loaded
 from warpsmith.engine.spread import MOST_SHARE, SM_SHARED, TAKEN, reserved_bytes
 from warpsmith.lower.capacity import SHARED_LIMIT
 
@@ -73,11 +75,12 @@ def test_the_driver_is_asked_for_what_is_reserved(monkeypatch: pytest.MonkeyPatc
         def launch(self, grid: Any, block: Any, shared_bytes: int, *_: object) -> None:
             asked.append(shared_bytes)
 
-    monkeypatch.setattr("warpsmith.engine.executable.ready_to_launch", Recorder)
+    monkeypatch.setattr("warpsmith.engine.loaded.ready_to_launch", Recorder)
+    no_kernels_loaded(monkeypatch)
     both = launches(early=True)
     for launch in both:
         addresses = dict.fromkeys(launch.pointers, 0) | {each.tensor: 0 for each in launch.maps}
-        _Loaded(launch, 0).start(addresses, {}, 0)
+        Loaded(launch, 0).start(addresses, {}, 0)
     assert asked == [launch.reserved_bytes for launch in both]
 
 

@@ -12,7 +12,7 @@ from warpsmith import knobs
 from warpsmith.engine import watched
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.executable import Executable
-from warpsmith.engine.watched import WatchedKernel, described, ready_to_launch
+from warpsmith.engine.watched import WatchedKernel, described, image_of, ready_to_launch
 from warpsmith.errors import DeviceError, HangError
 from warpsmith.kernel.waits import WaitSite
 from warpsmith.runtime.watchdog import Record
@@ -105,9 +105,9 @@ def test_another_failure_stays_what_it_is(faked: type[FakeWatchdog]) -> None:
 
 
 def test_only_kernels_with_watched_waits_are_waited_for(faked: type[FakeWatchdog]) -> None:
-    assert isinstance(ready_to_launch(compiled(), 0), FakeKernel)
+    assert isinstance(ready_to_launch(image_of(compiled()), 0), FakeKernel)
     with knobs.scope(watchdog=True):
-        assert isinstance(ready_to_launch(compiled(), 0), WatchedKernel)
+        assert isinstance(ready_to_launch(image_of(compiled()), 0), WatchedKernel)
 
 
 def test_one_fusion_has_a_kernel_with_and_one_without() -> None:

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.fake_driver import FakeDriver, bindings, install
 from warpsmith.errors import DeviceError
 from warpsmith.runtime import launch
 from warpsmith.runtime.launch import LoadedKernel, check_clusters
-
-driver = pytest.importorskip("cuda.bindings.driver")
 
 
 @pytest.mark.parametrize(
@@ -33,39 +32,6 @@ def test_grids_that_are_refused(grid: launch.Extent, cluster: launch.Extent) -> 
     assert failure.value.code == "WS0606"
 
 
-class FakeDriver:
-    """A driver that knows one function, compiled for a cluster."""
-
-    CUfunction_attribute = driver.CUfunction_attribute
-    CUstream = driver.CUstream
-    cuLaunchKernel = None  # noqa: N815
-
-    def __init__(self, cluster: Sequence[int]) -> None:
-        kinds = self.CUfunction_attribute
-        self._known = {
-            kinds.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH: cluster[0],
-            kinds.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT: cluster[1],
-            kinds.CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: cluster[2],
-        }
-        self.asked: list[tuple[Any, int]] = []
-
-    def cuModuleLoadData(self, cubin: bytes) -> tuple[int, str]:  # noqa: N802
-        return 0, "module"
-
-    def cuModuleGetFunction(self, module: str, name: bytes) -> tuple[int, str]:  # noqa: N802
-        return 0, "function"
-
-    def cuFuncLoad(self, function: str) -> tuple[int]:  # noqa: N802
-        return (0,)
-
-    def cuFuncGetAttribute(self, kind: Any, function: str) -> tuple[int, int]:  # noqa: N802
-        return 0, self._known[kind]
-
-    def cuFuncSetAttribute(self, function: str, kind: Any, value: int) -> tuple[int]:  # noqa: N802
-        self.asked.append((kind, value))
-        return (0,)
-
-
 @pytest.mark.parametrize(
     ("cluster", "large"),
     [
@@ -79,10 +45,9 @@ class FakeDriver:
 def test_large_clusters_are_asked_for(
     monkeypatch: pytest.MonkeyPatch, cluster: Sequence[int], large: bool
 ) -> None:
-    fake = FakeDriver(cluster)
-    monkeypatch.setattr(launch, "initialized", lambda: fake)
-    monkeypatch.setattr(launch, "ensure_context", lambda ordinal: "context")
+    fake = install(monkeypatch, FakeDriver())
+    fake.cluster = cluster
     binary: Any = SimpleNamespace(cubin=b"", static_shared_bytes=0)
     LoadedKernel(binary, "k", 0)
-    kind = fake.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+    kind = bindings.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
     assert fake.asked == ([(kind, 1)] if large else [])

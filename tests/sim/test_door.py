@@ -90,15 +90,7 @@ def test_options_that_are_refused(option: str, value: object) -> None:
         sim.run(ADD_ONE, add_one_spec(), **{option: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("cache", "path", "said"),
-    [
-        ("file/cache", "/usr/bin:/bin", "set WARPSMITH_CACHE_DIR to a directory that can be"),
-        ("cache", "/nowhere", "the simulator needs a C compiler, and none of cc, gcc, clang"),
-    ],
-)
-def test_a_machine_that_cannot_be_built(tmp_path: Path, cache: str, path: str, said: str) -> None:
-    (tmp_path / "file").write_text("")
+def test_a_machine_that_cannot_be_built(tmp_path: Path) -> None:
     program = (
         "from warpsmith import sim\nfrom tests.sim.support.small import ADD_ONE, add_one_spec\n"
         "from warpsmith.errors import SimulationError\n"
@@ -106,13 +98,13 @@ def test_a_machine_that_cannot_be_built(tmp_path: Path, cache: str, path: str, s
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={"WARPSMITH_CACHE_DIR": str(tmp_path / cache), "PATH": path},
+        env={"WARPSMITH_CACHE_DIR": str(tmp_path / "cache"), "PATH": "/nowhere"},
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said in done.stdout
+    assert "the simulator needs a C compiler, and none of cc, gcc, clang" in done.stdout
 
 
 def test_public_names() -> None:

@@ -172,23 +172,33 @@ def test_a_file_that_fails_is_named_with_its_line(tmp_path: Path, text: str, pla
 
 
 def test_cache_is_listed_and_pruned_by_age(program: Path, tmp_path: Path) -> None:
-    assert "0 kernels, 0.00 MiB" in call("cache", "ls").output
+    assert "0 files, 0.00 MiB" in call("cache", "ls").output
     call("explain", f"{program}:plain", "float[64,256]")
     listed = call("cache", "ls").output
-    assert "1 kernel, " in listed
+    assert "1 file, " in listed
     (entry,) = (tmp_path / "cache").glob("*.cubin")
     assert entry.stem[:16] in listed
-    assert "removed 0 kernels" in call("cache", "prune").output
+    assert "removed 0 files" in call("cache", "prune").output
     last_year = time.time() - 365 * 86400
     os.utime(entry, (last_year, last_year))
-    assert "removed 1 kernel, " in call("cache", "prune").output
+    assert "removed 1 file, " in call("cache", "prune").output
     assert not entry.exists()
 
 
 def test_cache_prune_of_zero_days_removes_everything(program: Path, tmp_path: Path) -> None:
     call("explain", f"{program}:plain", "float[64,256]")
     (tmp_path / "cache" / ".writing-left-behind").write_bytes(b"x")
-    assert "removed 2 kernels" in call("cache", "prune", "--days", 0).output
+    assert "removed 2 files" in call("cache", "prune", "--days", 0).output
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_cache_says_what_is_held_and_is_cleared(program: Path, tmp_path: Path) -> None:
+    call("explain", f"{program}:plain", "float[64,256]")
+    said = call("cache").output
+    assert "1 file, 0.0" in said
+    assert f"MiB of 4096 in {tmp_path / 'cache'}" in said.replace("\n", "")
+    assert "at most 1024 traces, 4096 plans, " in said
+    assert "removed 1 file, " in call("cache", "--clear").output
     assert list((tmp_path / "cache").iterdir()) == []
 
 

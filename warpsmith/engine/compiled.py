@@ -22,7 +22,7 @@ from warpsmith.knobs import Knobs
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.pipeline import lower
-from warpsmith.runtime.cache import CubinCache
+from warpsmith.runtime.cache import cubin_cache
 from warpsmith.runtime.nvrtc import check_remarks
 from warpsmith.runtime.source import Binary, Source
 
@@ -147,7 +147,8 @@ def compile_fusion(
     if followed and knobs.early_launch:
         kernel = admit_next(kernel)
     compile_ = partial(
-        CubinCache(knobs.cache_dir).get_or_compile, always_compile=knobs.always_compile
+        cubin_cache(knobs.cache_dir, knobs.cache_mib).get_or_compile,
+        always_compile=knobs.always_compile,
     )
     shortened = prove(kernel, values) if values is not None else 0
     kernel, cuda = _named(kernel, kind)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from warpsmith import knobs as knob_module
 from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.explain import explain_call
-from warpsmith.engine.launches import CallPlan, Launch, pitches_of, plan_call, problem_of
+from warpsmith.engine.launches import CallPlan, Workspace, pitches_of, plan_call, problem_of
+from warpsmith.engine.loaded import Loaded
 from warpsmith.engine.plan import (
     PlannedSegment,
     misfits,
@@ -20,7 +21,6 @@ from warpsmith.engine.plan import (
     require_roles,
 )
 from warpsmith.engine.verification import Verification
-from warpsmith.engine.watched import ready_to_launch
 from warpsmith.errors import ArgumentError, DeviceError
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
@@ -29,20 +29,25 @@ from warpsmith.ops.evaluate import evaluate
 from warpsmith.planner.operands import NO_PACKING, Packing, packing
 from warpsmith.planner.segment import Unfit
 from warpsmith.runtime import arrays, driver
-from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.clusters import clusters_at_once
+from warpsmith.runtime.kept import CUTS, PLANS, WORKSPACES
 from warpsmith.runtime.memory import DeviceMemory, span
+from warpsmith.runtime.recent import Recent
 from warpsmith.runtime.stream import current_stream
 from warpsmith.schedulers.problem import Problem, Target
 
 if TYPE_CHECKING:
     from warpsmith.engine.simulated import Simulated
 
-_MAPS_KEPT = 256
-"""Addresses of a tensor whose maps a launch keeps encoded: allocators hand out the same ones."""
-
 _Ready = Callable[[Sequence[object]], list[Any]]
 """A call signature that can be run: from inputs to results."""
+
+_COUNTERS: Final[Recent[tuple[int, int, int], Any]] = Recent(WORKSPACES)
+"""Arrival counters by device, stream and how many they are."""
+
+
+_Cut = tuple[tuple[Unfit, ...], Packing]
+"""What decides how a program is cut: schedulers that are left out, and operands that are copied."""
 
 
 class Executable:
@@ -58,9 +63,9 @@ class Executable:
         self.fusion = fusion
         self._scheduled = scheduled
         self._binder = Binder(fusion)
-        self._segments: dict[tuple[tuple[Unfit, ...], Packing], tuple[PlannedSegment, ...]] = {}
+        self._segments: Recent[_Cut, tuple[PlannedSegment, ...]] = Recent(CUTS)
         self._sizes = _size_arguments(fusion)
-        self._ready: dict[tuple[object, ...], _Ready] = {}
+        self._ready: Recent[tuple[object, ...], _Ready] = Recent(PLANS)
         self._last_plan: CallPlan | None = None
 
     def run(self, inputs: Sequence[object]) -> list[Any]:
@@ -69,9 +74,7 @@ class Executable:
         Outputs that alias an input are written into it and left out of the list.
         """
         key = (signature(inputs, self._sizes), knob_module.scoped_plan())
-        ready = self._ready.get(key)
-        if ready is None:
-            ready = self._ready[key] = self._prepare(inputs)
+        ready = self._ready.get(key) or self._ready.put(key, self._prepare(inputs))
         return ready(inputs)
 
     def prepared(self, inputs: Sequence[object]) -> Callable[[Sequence[Any]], list[Any]]:
@@ -82,10 +85,7 @@ class Executable:
         if self._sizes:
             return self.run
         key = (signature(inputs), knob_module.scoped_plan())
-        ready = self._ready.get(key)
-        if ready is None:
-            ready = self._ready[key] = self._prepare(inputs)
-        return ready
+        return self._ready.get(key) or self._ready.put(key, self._prepare(inputs))
 
     def plan_for(self, inputs: Sequence[object], knobs: Knobs | None = None) -> CallPlan:
         """Kernels and launches for these arrays, compiled; nothing is run."""
@@ -104,13 +104,9 @@ class Executable:
         chosen = NO_PACKING if self._scheduled else packing(self._prepared, problem)
         while True:
             key = (without, chosen)
-            if key not in self._segments:
-                self._segments[key] = (
-                    plan(self.fusion, scheduled=True)
-                    if self._scheduled
-                    else plan_prepared(self._prepared, without, chosen)
-                )
-            segments = self._segments[key]
+            segments = self._segments.get(key)
+            if segments is None:
+                segments = self._segments.put(key, self._cut(*key))
             pitches = pitches_of(segments, problem.values)
             padded = replace(problem, values={**problem.values, **pitches})
             found = misfits(segments, padded)
@@ -119,6 +115,11 @@ class Executable:
                     require_roles(segments, problem, without)
                 return segments
             without += found
+
+    def _cut(self, without: tuple[Unfit, ...], chosen: Packing) -> tuple[PlannedSegment, ...]:
+        if self._scheduled:
+            return plan(self.fusion, scheduled=True)
+        return plan_prepared(self._prepared, without, chosen)
 
     @cached_property
     def _prepared(self) -> Fusion:
@@ -287,30 +288,6 @@ def handed_back(fusion: Fusion, inputs: Sequence[object], results: Mapping[str, 
     return returned
 
 
-class _Loaded:
-    """One launch with its kernel on a device and its argument buffer."""
-
-    def __init__(self, launch: Launch, ordinal: int) -> None:
-        self.launch = launch
-        self.kernel = ready_to_launch(launch.compiled, ordinal, early=launch.early)
-        self.arguments = ArgumentBuffer(launch.formats)
-        # From the address of a tensor to its map. All else in a map is the same in every call.
-        self._maps: tuple[tuple[str, Callable[[int], bytes]], ...] = tuple(
-            (each.tensor, lru_cache(maxsize=_MAPS_KEPT)(partial(each.encode, ordinal=ordinal)))
-            for each in launch.maps
-        )
-
-    def start(self, addresses: Mapping[str, int], scalars: Mapping[str, Any], stream: int) -> None:
-        launch = self.launch
-        values: list[Any] = [addresses[name] for name in launch.pointers]
-        for tensor, encoded in self._maps:
-            values.append(encoded(addresses[tensor]))
-        for name, constant in zip(launch.scalars, launch.constants, strict=True):
-            values.append(scalars[name] if constant is None else constant)
-        self.arguments.set(tuple(values))
-        self.kernel.launch(launch.grid, launch.block, launch.reserved_bytes, stream, self.arguments)
-
-
 class _OnDevice:
     """PyTorch tensors on a GPU: asynchronous, on PyTorch's current stream and allocator."""
 
@@ -318,10 +295,8 @@ class _OnDevice:
         import torch
 
         self._torch = torch
-        self._fusion = fusion
-        self._call = call
         self._ordinal = ordinal
-        self._loaded = tuple(_Loaded(launch, ordinal) for launch in call.launches)
+        self._loaded = tuple(Loaded(launch, ordinal) for launch in call.launches)
         names = [v.name for v in fusion.inputs]
         tensors = {t.name for t in fusion.input_tensors}
         self._inputs = tuple(
@@ -330,7 +305,6 @@ class _OnDevice:
         self._scalars = tuple(
             (position, name) for position, name in enumerate(names) if name not in tensors
         )
-        self._arrivals: dict[tuple[int, str], Any] = {}
         self._new = tuple(
             (a.name, a.shape, a.strides, getattr(torch, _TORCH_NAMES[a.dtype]))
             for a in (*call.outputs, *call.temporaries)
@@ -363,7 +337,7 @@ class _OnDevice:
         scalars = {name: inputs[position] for position, name in self._scalars}
         # All memory is there before the first launch: nothing may come between launches that
         # overlap, and what one of them wrote is no scratch for the next.
-        spaces = [self._workspaces(loaded.launch, stream) for loaded in self._loaded]
+        spaces = [self._scratch(loaded.workspaces, stream) for loaded in self._loaded]
         for loaded, own in zip(self._loaded, spaces, strict=True):
             for name, memory in own.items():
                 addresses[name] = memory.data_ptr()
@@ -372,31 +346,33 @@ class _OnDevice:
             inputs[position].copy_(made[name])
         return [made[name] for name in self._returned]
 
-    def _workspaces(self, launch: Launch, stream: int) -> dict[str, Any]:
+    def _scratch(self, spaces: Sequence[Workspace], stream: int) -> dict[str, Any]:
         """Scratch of one launch; the allocator reuses it in stream order once it is let go."""
         torch = self._torch
         kept = {}
-        for space in launch.workspaces:
+        for space in spaces:
             dtype = getattr(torch, _TORCH_NAMES[space.dtype])
             if not space.zeroed:
                 kept[space.name] = torch.empty(space.elements, dtype=dtype, device=self._device)
             else:
-                kept[space.name] = self._counters(space.name, space.elements, stream)
+                kept[space.name] = self._counters(space.elements, stream)
         return kept
 
-    def _counters(self, name: str, elements: int, stream: int) -> Any:
+    def _counters(self, elements: int, stream: int) -> Any:
         """Arrival counters, zeroed once per stream: each kernel leaves them at zero.
 
-        A graph that is being captured gets its own, zeroed by the graph, since its replays may
-        overlap with other work of this stream.
+        Kernels of a stream share them: none touches them before the one before it is over. A graph
+        that is being captured gets its own, zeroed by the graph, since its replays may overlap with
+        other work of this stream.
         """
         torch = self._torch
         if torch.cuda.is_current_stream_capturing():
             return torch.zeros(elements, dtype=torch.int32, device=self._device)
-        found = self._arrivals.get((stream, name))
+        key = (self._ordinal, stream, elements.bit_length())
+        found = _COUNTERS.get(key)
         if found is None:
-            found = torch.zeros(elements, dtype=torch.int32, device=self._device)
-            self._arrivals[stream, name] = found
+            room = (1 << elements.bit_length()) - 1  # any number of as many bits
+            found = _COUNTERS.put(key, torch.zeros(room, dtype=torch.int32, device=self._device))
         return found
 
 
@@ -416,14 +392,14 @@ class _ThroughDevice:
 
     def __init__(self, fusion: Fusion, call: CallPlan, ordinal: int) -> None:
         self._fusion = fusion
-        self._call = call
+        self._made = (*call.outputs, *call.temporaries)
         self._ordinal = ordinal
-        self._loaded = tuple(_Loaded(launch, ordinal) for launch in call.launches)
+        self._loaded = tuple(Loaded(launch, ordinal) for launch in call.launches)
 
     def __call__(self, inputs: Sequence[object]) -> list[Any]:
         import numpy as np
 
-        fusion, call = self._fusion, self._call
+        fusion = self._fusion
         addresses: dict[str, int] = {}
         scalars: dict[str, Any] = {}
         results: dict[str, np.ndarray] = {}
@@ -433,14 +409,14 @@ class _ThroughDevice:
                     addresses[value.name] = memory.upload(arrays.to_numpy(given))
                 else:
                     scalars[value.name] = given
-            for a in (*call.outputs, *call.temporaries):
+            for a in self._made:
                 host = arrays.empty(a.shape, a.dtype, kind="numpy", strides=a.strides)
                 results[a.name] = host
                 addresses[a.name] = memory.allocate(span(host)[1])
             spaces: list[dict[str, int]] = []
             for loaded in self._loaded:
                 own = {}
-                for space in loaded.launch.workspaces:
+                for space in loaded.workspaces:
                     zeros = np.zeros(space.elements, arrays.NUMPY_DTYPES[space.dtype])
                     own[space.name] = memory.upload(zeros)
                 spaces.append(own)

@@ -21,7 +21,9 @@ def explain_call(segments: Sequence[PlannedSegment], call: CallPlan, *, sync: bo
     """
     count = len(call.launches)
     lines = [f"{count} kernel{'s' if count != 1 else ''}"]
-    for number, (planned, launch) in enumerate(zip(segments, call.placed, strict=True)):
+    launches = {launch.segment: launch for launch in call.launches}
+    for number, planned in enumerate(segments):
+        launch = launches.get(number)
         told = _segment(number, planned, launch, planned.local(call.problem))
         lines += [renamed(line, planned.names) for line in told] if planned.names else told
         if sync and launch is not None:

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from typing import Final
 
 from warpsmith.engine.compiled import CompiledKernel
-from warpsmith.engine.plan import PlannedSegment, agreed, index_type_for
+from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, agreed, index_type_for
 from warpsmith.engine.spread import reserved_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
 from warpsmith.ir.tensor import TensorView
@@ -37,6 +37,8 @@ FORMATS = {
     DataType.Bool: "?",
 }
 
+
+_NOTHING: Final = "nothing is launched"
 
 _COMPILERS = 16
 """Kernels that are compiled at the same time, at most."""
@@ -74,6 +76,7 @@ class Launch:
         formats: a letter an argument, for an `ArgumentBuffer`.
         shared_bytes: shared memory that a block uses.
         reserved_bytes: what it asks for, no less: more where blocks spread (`engine/spread.py`).
+        segment: which of the call's it is, counted from 0.
         early: it starts while the launch before it, which is of the same call, still runs.
     """
 
@@ -89,6 +92,7 @@ class Launch:
     constants: tuple[float | None, ...]
     formats: str
     workspaces: tuple[Workspace, ...]
+    segment: int = 0
     early: bool = False
 
 
@@ -98,7 +102,6 @@ class CallPlan:
 
     Attributes:
         segments: those of the fusion that are launched.
-        placed: the launch of each of them, None where there is nothing to compute.
     """
 
     launches: tuple[Launch, ...]
@@ -106,7 +109,6 @@ class CallPlan:
     temporaries: tuple[Allocation, ...]
     problem: Problem
     segments: tuple[PlannedSegment, ...]
-    placed: tuple[Launch | None, ...] = ()
 
 
 def formats_of(kernel: Kernel) -> str:
@@ -155,15 +157,12 @@ def plan_call(
     ]
     temporaries = tuple(_allocation(tensor, values) for tensor in between)
     index_type = index_type_for(_largest(fusion, (*outputs, *temporaries), values))
-    made = _launches(segments, problem, index_type, knobs)
-    placed: list[Launch | None] = []
-    for launch in made:
-        follows = any(before is not None for before in placed)
-        if launch is not None and follows:
-            launch = replace(launch, early=launch.compiled.kernel.early)
-        placed.append(launch)
-    launches = tuple(launch for launch in placed if launch is not None)
-    return CallPlan(launches, outputs, temporaries, problem, tuple(segments), tuple(placed))
+    launches = _launches(segments, problem, index_type, knobs)
+    scratch = max((space.elements for each in launches for space in each.workspaces), default=0)
+    if scratch >= INDEX_LIMIT and index_type is DataType.Int32:
+        launches = _launches(segments, problem, DataType.Int, knobs)
+    overlapping = [replace(launch, early=launch.compiled.kernel.early) for launch in launches[1:]]
+    return CallPlan((*launches[:1], *overlapping), outputs, temporaries, problem, tuple(segments))
 
 
 def pitches_of(segments: Sequence[PlannedSegment], values: Mapping[str, int]) -> dict[str, int]:
@@ -189,9 +188,10 @@ def _allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:
 
 
 def _largest(fusion: Fusion, allocations: Sequence[Allocation], values: Mapping[str, int]) -> int:
-    """Elements that the largest array spans in memory, and the largest loop that covers one.
+    """What the largest index counts: elements that an array spans, or iterations of one loop.
 
-    No loop covers all that a product multiplies: each of its indices is one of an array.
+    An axis that is reduced is never merged with one that is not (WS0207), so what a reduction or a
+    product walks counts as two loops, and never as their product.
     """
     sizes = [_product(allocation.shape) for allocation in allocations]
     sizes += [_reach(a.shape, a.strides) for a in allocations if a.strides is not None]
@@ -201,8 +201,12 @@ def _largest(fusion: Fusion, allocations: Sequence[Allocation], values: Mapping[
         steps = [values.get(f"{tensor.name}_stride{d}", 0) for d in range(len(shape))]
         sizes += [_product(shape), _reach(shape, steps)]
     for tensor in fusion.computed:
-        if tensor.has_reduction and not isinstance(tensor.definition, Matmul):
-            sizes.append(_product([evaluate(a.extent, numbers) for a in tensor.root]))
+        made = (axis for transform in tensor.transforms for axis in transform.results)
+        sizes += [evaluate(axis.extent, numbers) for axis in (*tensor.root, *made)]
+        if tensor.has_reduction:
+            for reduced in (False, True):
+                axes = [axis for axis in tensor.root if axis.is_reduction is reduced]
+                sizes.append(_product([evaluate(axis.extent, numbers) for axis in axes]))
     return max(sizes, default=1)
 
 
@@ -220,42 +224,46 @@ def _product(numbers: Sequence[int]) -> int:
 
 def _launches(
     segments: Sequence[PlannedSegment], problem: Problem, index_type: DataType, knobs: Knobs
-) -> list[Launch | None]:
-    """One of each segment. Where several have no kernel yet, they are compiled at the same time:
-    NVRTC, which takes most of it, lets other threads go on.
+) -> list[Launch]:
+    """One of each segment that has work. Where several have no kernel yet, they are compiled at the
+    same time: NVRTC, which takes most of it, lets other threads go on.
     """
     new = [planned for planned in segments if not planned.kernels and not planned.names]
     if len(new) > 1:
         with ThreadPoolExecutor(min(len(new), _COMPILERS)) as pool:
             waiting = [
-                pool.submit(copy_context().run, _launch, planned, problem, index_type, knobs)
+                pool.submit(copy_context().run, _launch, 0, planned, problem, index_type, knobs)
                 for planned in new
             ]
             for future in waiting:
                 future.result()
-    return [_launch(planned, problem, index_type, knobs) for planned in segments]
+    made = (_launch(n, each, problem, index_type, knobs) for n, each in enumerate(segments))
+    return [launch for launch in made if launch is not None]
 
 
 def _launch(
-    planned: PlannedSegment, problem: Problem, index_type: DataType, knobs: Knobs
+    number: int, planned: PlannedSegment, problem: Problem, index_type: DataType, knobs: Knobs
 ) -> Launch | None:
     """The launch of a segment, worked out once for all that are alike and have equal sizes."""
     local = planned.local(problem)
     sizes = frozenset(local.values.items()), frozenset(local.alignment.items())
     asked = local.target, local.rings, local.warp_specialize, local.pace
     key = (sizes, asked, index_type, knobs)
-    if key not in planned.launches:
-        planned.launches[key] = _local_launch(planned, local, index_type, knobs)
-    launch = planned.launches[key]
-    return _by_program_names(launch, planned) if isinstance(launch, Launch) else None
+    launch = planned.launches.get(key)
+    if launch is None:
+        made = _local_launch(planned, local, index_type, knobs)
+        launch = planned.launches.put(key, made or _NOTHING)
+    return _placed(launch, number, planned) if isinstance(launch, Launch) else None
 
 
-def _by_program_names(launch: Launch, planned: PlannedSegment) -> Launch:
+def _placed(launch: Launch, number: int, planned: PlannedSegment) -> Launch:
+    """The launch as that of one segment, by the names of the program."""
     if not planned.names:
-        return launch
+        return replace(launch, segment=number)
     named = planned.named
     return replace(
         launch,
+        segment=number,
         pointers=tuple(map(named, launch.pointers)),
         maps=tuple(replace(each, tensor=named(each.tensor)) for each in launch.maps),
         scalars=tuple(map(named, launch.scalars)),

@@ -20,6 +20,8 @@ from warpsmith.planner.forms import add_narrow_forms
 from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment, Unfit, segment_of
+from warpsmith.runtime.kept import KERNELS, LAUNCHES, PROOFS
+from warpsmith.runtime.recent import Recent
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import ROW_SCHEDULERS, Candidate, Params, select
@@ -57,12 +59,14 @@ class PlannedSegment:
 
     segment: Segment
     candidate: Candidate | None
-    kernels: dict[_Variant, CompiledKernel] = field(default_factory=dict)
+    kernels: Recent[_Variant, CompiledKernel] = field(default_factory=lambda: Recent(KERNELS))
     follows: bool = False
     followed: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
-    launches: dict[Hashable, object] = field(default_factory=dict)
-    _proved: dict[tuple[str, tuple[tuple[str, int], ...]], int] = field(default_factory=dict)
+    launches: Recent[Hashable, object] = field(default_factory=lambda: Recent(LAUNCHES))
+    _proved: Recent[tuple[str, tuple[tuple[str, int], ...]], int] = field(
+        default_factory=lambda: Recent(PROOFS)
+    )
 
     def like(self, segment: Segment) -> PlannedSegment:
         """The plan of a segment that is alike."""
@@ -100,9 +104,10 @@ class PlannedSegment:
             return ""
         local = self.local(problem)
         key = ("misfit", frozenset(local.values.items()), frozenset(local.alignment.items()))
-        if key not in self.launches:
-            self.launches[key] = self.candidate.misfit(local)
-        return renamed(str(self.launches[key]), self.names)
+        reason = self.launches.get(key)
+        if reason is None:
+            reason = self.launches.put(key, self.candidate.misfit(local))
+        return renamed(str(reason), self.names)
 
     def choose(
         self, problem: Problem, index_type: DataType, knobs: Knobs
@@ -148,19 +153,18 @@ class PlannedSegment:
         else:
             compiled = _fewest_spills(self.candidate, params, compile_)
         if knobs.verify == "protocol":
-            self._proved[_launch_key(compiled, values)] = compiled.shortened
-        self.kernels[key] = compiled
-        return compiled
+            self._proved.put(_launch_key(compiled, values), compiled.shortened)
+        return self.kernels.put(key, compiled)
 
     def _prove(self, compiled: CompiledKernel, values: Mapping[str, int], knobs: Knobs) -> None:
         """Show that the kernel cannot hang or race at sizes that it has not been launched at."""
         key = _launch_key(compiled, values)
-        if knobs.verify == "protocol" and key not in self._proved:
-            self._proved[key] = prove(compiled.kernel, values)
+        if knobs.verify == "protocol" and self._proved.get(key) is None:
+            self._proved.put(key, prove(compiled.kernel, values))
 
     def shortened(self, compiled: CompiledKernel, values: Mapping[str, int]) -> int:
         """Iterations to which loops were cut in the proof for these sizes; 0 where none were."""
-        return self._proved.get(_launch_key(compiled, values), 0)
+        return self._proved.get(_launch_key(compiled, values)) or 0
 
     def _check(
         self, compiled: CompiledKernel, problem: Problem, launch_values: dict[str, int]

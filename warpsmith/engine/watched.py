@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.errors import DeviceError, HangError
@@ -10,6 +11,7 @@ from warpsmith.kernel.roles import WARP
 from warpsmith.kernel.waits import WaitSite, wait_sites
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.launch import Extent, LoadedKernel
+from warpsmith.runtime.source import Binary
 from warpsmith.runtime.watchdog import Record, Watchdog
 
 _LOST = (
@@ -19,13 +21,27 @@ _LOST = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What a device needs of a compiled kernel: its machine code, and which waits are watched."""
+
+    binary: Binary
+    entry: str
+    sites: tuple[WaitSite, ...]
+
+
+def image_of(compiled: CompiledKernel) -> Image:
+    """The kernel without the texts that it was made from."""
+    binary = replace(compiled.binary, ptx="", log="")
+    return Image(binary, compiled.name, tuple(wait_sites(compiled.kernel.body)))
+
+
 def ready_to_launch(
-    compiled: CompiledKernel, ordinal: int, *, early: bool = False
+    image: Image, ordinal: int, *, early: bool = False
 ) -> LoadedKernel | WatchedKernel:
     """The kernel on a device, watched if it was compiled so; `early` as `LoadedKernel` takes it."""
-    loaded = LoadedKernel(compiled.binary, compiled.name, ordinal, early=early)
-    sites = wait_sites(compiled.kernel.body)
-    return WatchedKernel(loaded, sites) if sites else loaded
+    loaded = LoadedKernel(image.binary, image.entry, ordinal, early=early)
+    return WatchedKernel(loaded, image.sites) if image.sites else loaded
 
 
 class WatchedKernel:
@@ -35,6 +51,10 @@ class WatchedKernel:
         self._loaded = loaded
         self._sites = tuple(sites)
         self._watchdog = Watchdog(loaded)
+
+    @property
+    def binary(self) -> Binary:
+        return self._loaded.binary
 
     def launch(
         self,

@@ -28,12 +28,11 @@ from warpsmith.knobs import Specialize, scope, scoped_plan
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.values import Deferred
 from warpsmith.runtime import arrays
+from warpsmith.runtime.kept import PLANS, TRACES
+from warpsmith.runtime.recent import Recent
 
 if TYPE_CHECKING:
     from warpsmith.engine.lowered import Lowered
-
-_KNOWN_LIMIT = 4096
-"""Exact signatures that are remembered; beyond, they are forgotten, and traces found again."""
 
 _NUMBERS = {bool: DataType.Bool, int: DataType.Int, float: DataType.Double}
 
@@ -90,8 +89,8 @@ class Fused:
             for name, parameter in self._signature.parameters.items()
             if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         )
-        self._known: dict[tuple[object, ...], _Route] = {}
-        self._traces: dict[tuple[object, ...], Trace] = {}
+        self._known: Recent[tuple[object, ...], _Route] = Recent(PLANS)
+        self._traces: Recent[tuple[object, ...], Trace] = Recent(TRACES)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function returns: a tensor, or a tuple of tensors."""
@@ -106,10 +105,7 @@ class Fused:
         except (_Unusual, TypeError):  # TypeError: it has no hash, and the slow way refuses it
             return self._run_slowly(args, kwargs)
         if route is None:
-            route = self._route(args, kwargs)
-            if len(self._known) >= _KNOWN_LIMIT:
-                self._known.clear()
-            self._known[key] = route
+            route = self._known.put(key, self._route(args, kwargs))
         if route.defaults:
             values += route.defaults
         results = route.run([values[place] for place in route.places])
@@ -176,7 +172,7 @@ class Fused:
     @property
     def traces(self) -> int:
         """How many times the function was traced."""
-        return len(self._traces)
+        return self._traces.made
 
     def _complete(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """One value for each parameter, defaults included, that the key functions can read."""
@@ -200,10 +196,7 @@ class Fused:
 
     def _find(self, args: tuple[Any, ...]) -> Trace:
         key = tuple(_classified(value) for value in args)
-        trace = self._traces.get(key)
-        if trace is None:
-            trace = self._traces[key] = self._trace(args)
-        return trace
+        return self._traces.get(key) or self._traces.put(key, self._trace(args))
 
     def _trace(self, args: tuple[Any, ...]) -> Trace:
         from warpsmith.engine.executable import Executable

@@ -13,13 +13,17 @@ import json
 import os
 import tempfile
 import warnings
+from functools import lru_cache
 from pathlib import Path
 
+from warpsmith.runtime.disk import Limited, mark_used
 from warpsmith.runtime.nvrtc import compile_source, nvrtc_version
 from warpsmith.runtime.source import Binary, Source
 
 # First line of an entry. A new layout gets a new number, and older entries become misses.
 _MAGIC = b"warpsmith cubin 1\n"
+
+_UNLIMITED = 1 << 62
 
 
 class CubinCache:
@@ -27,29 +31,36 @@ class CubinCache:
 
     A damaged entry counts as missing. A directory that cannot be written is warned of once, and
     kernels are then compiled anew in each process. Safe to share between threads.
+
+    Args:
+        directory: where they are.
+        limit_bytes: of its files; beyond, those that were not used for longest are removed.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, limit_bytes: int = _UNLIMITED) -> None:
         self.directory = directory
+        self._limited = Limited(directory, limit_bytes)
         self._warned = False
 
     def load(self, source: Source) -> Binary | None:
         """The stored result of compiling `source`, or None where there is none that is whole."""
+        path = self._path(source)
         try:
-            content = self._path(source).read_bytes()
+            content = path.read_bytes()
         except OSError:
             return None
+        mark_used(path)
         return _unpack(content)
 
     def store(self, source: Source, binary: Binary) -> None:
         """Keep `binary` as the result of compiling `source`, in place of what was there."""
-        path = self._path(source)
+        path, content = self._path(source), _pack(binary)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_pack(binary))
+                    file.write(content)
                 os.replace(name, path)
             except BaseException:
                 with contextlib.suppress(OSError):
@@ -57,6 +68,8 @@ class CubinCache:
                 raise
         except OSError as failure:
             self._warn(failure)
+            return
+        self._limited.added(len(content))
 
     def get_or_compile(self, source: Source, *, always_compile: bool = False) -> Binary:
         """Load `source`'s kernel, or compile and store it; `always_compile` skips the load.
@@ -82,6 +95,12 @@ class CubinCache:
                 RuntimeWarning,
                 stacklevel=4,
             )
+
+
+@lru_cache(maxsize=64)
+def cubin_cache(directory: Path, limit_mib: int) -> CubinCache:
+    """The one cache of a directory, which warns once and knows how much it wrote there."""
+    return CubinCache(directory, limit_mib << 20)
 
 
 def key(source: Source, version: tuple[int, int]) -> str:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from warpsmith.knobs import current
-from warpsmith.runtime.cache import CubinCache
+from warpsmith.runtime.cache import cubin_cache
 from warpsmith.runtime.driver import check, device_properties, in_context, initialized
 from warpsmith.runtime.source import Source
 
@@ -31,7 +31,8 @@ def clusters_at_once(ordinal: int) -> tuple[tuple[int, int], ...]:
     driver, properties = initialized(), device_properties(ordinal)
     major, minor = properties.compute_capability
     probe = Source(text=_PROBE, entry="cluster_probe", arch=f"sm_{major}{minor}")
-    binary = CubinCache(current().cache_dir).get_or_compile(probe)
+    knobs = current()
+    binary = cubin_cache(knobs.cache_dir, knobs.cache_mib).get_or_compile(probe)
     room = properties.shared_bytes_per_block_optin
     kinds = driver.CUfunction_attribute
     with in_context(ordinal):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from warpsmith.errors import DeviceError
@@ -9,6 +10,8 @@ from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.driver import check, ensure_context, initialized
 from warpsmith.runtime.early import early_launcher
 from warpsmith.runtime.source import Binary
+from warpsmith.runtime.stream import is_capturing
+from warpsmith.runtime.unload import Residence, leave, unload_left
 
 # What every kernel may use of shared memory, static and dynamic together, without asking.
 _SHARED_BYTES_UNASKED = 48 * 1024
@@ -34,8 +37,8 @@ class LoadedKernel:
     """A kernel in the context of one device.
 
     The module is loaded and the function is made ready at once, not at the first launch: loading
-    synchronizes, which a graph capture forbids. It is never unloaded, since a captured graph may
-    still hold the function.
+    synchronizes, which a graph capture forbids. It is unloaded some time after the last reference
+    to this object is gone (`runtime/unload.py`), but never once a graph was captured that holds it.
 
     An `early` one may start while the kernel before it on the stream still runs; it must wait
     before it touches what that one touches (`runtime/early.py`).
@@ -49,7 +52,10 @@ class LoadedKernel:
         self.ordinal = ordinal
         self._driver = initialized()
         self._context = ensure_context(ordinal)
-        self.module = module = check(self._driver.cuModuleLoadData(binary.cubin))
+        unload_left()
+        module = check(self._driver.cuModuleLoadData(binary.cubin))
+        self.residence = Residence(self._driver, self._context, module, {0})
+        weakref.finalize(self, leave, self.residence).atexit = False
         self._function = check(self._driver.cuModuleGetFunction(module, entry.encode()))
         check(self._driver.cuFuncLoad(self._function))
         self._allow_clusters()
@@ -78,6 +84,9 @@ class LoadedKernel:
         if handle != stream:
             wrapped = self._driver.CUstream(stream)
             self._stream = (stream, wrapped)
+            self.residence.streams.add(stream)
+        if stream and is_capturing():  # the default stream cannot be captured
+            self.residence.captured = True
         (status,) = self._launch(
             self._function, *grid, *block, shared_bytes, wrapped, arguments.address, 0
         )

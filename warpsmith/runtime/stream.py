@@ -1,4 +1,4 @@
-"""The stream that PyTorch would use now."""
+"""The stream that PyTorch would use now, and whether it is captured."""
 
 from __future__ import annotations
 
@@ -19,3 +19,11 @@ def current_stream(ordinal: int) -> int:
         return 0
     stream: int = query(ordinal)
     return stream
+
+
+def is_capturing() -> bool:
+    """Whether PyTorch's current stream is being captured for a graph. Costs a call into C."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch._C, "_cuda_getCurrentRawStream"):
+        return False
+    return bool(torch._C._cuda_isCurrentStreamCapturing())

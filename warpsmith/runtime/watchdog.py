@@ -71,7 +71,7 @@ class Watchdog:
     """The record of one loaded kernel: pinned memory of the host that the kernel writes to.
 
     A kernel that traps takes its context with it, and all memory of the device; this memory can
-    still be read. It is never freed, as the kernel is never unloaded.
+    still be read. It is freed when the kernel is unloaded.
 
     Raises DeviceError where the memory cannot be had, or the kernel has no place for its address.
     """
@@ -81,9 +81,10 @@ class Watchdog:
         self._context = ensure_context(kernel.ordinal)
         flags = driver.CU_MEMHOSTALLOC_PORTABLE | driver.CU_MEMHOSTALLOC_DEVICEMAP
         self._host = int(check(driver.cuMemHostAlloc(RECORD_BYTES, flags)))
+        kernel.residence.host_memory.append(self._host)
         ctypes.memset(self._host, 0, RECORD_BYTES)
         address = int(check(driver.cuMemHostGetDevicePointer(self._host, 0)))
-        place, _ = check(driver.cuModuleGetGlobal(kernel.module, POINTER.encode()))
+        place, _ = check(driver.cuModuleGetGlobal(kernel.residence.module, POINTER.encode()))
         pointer = ctypes.c_uint64(address)
         check(driver.cuMemcpyHtoD(place, ctypes.addressof(pointer), ctypes.sizeof(pointer)))
 

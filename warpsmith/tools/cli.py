@@ -32,7 +32,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-cache_app = typer.Typer(help="Look at, and clear, the kernels kept on disk.", no_args_is_help=True)
+cache_app = typer.Typer(help="Look at, and clear, the kernels kept on disk.")
 app.add_typer(cache_app, name="cache")
 
 
@@ -143,6 +143,20 @@ def sim(
     raise typer.Exit(run_sim(request))
 
 
+@cache_app.callback(invoke_without_command=True)
+def cache(
+    context: typer.Context,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False,
+) -> None:
+    """Say how much is kept on disk, and how much at most, there and in each process."""
+    from warpsmith.knobs import current
+    from warpsmith.tools.cubins import prune, summary
+
+    if context.invoked_subcommand is None:
+        knobs = current()
+        typer.echo(prune(knobs.cache_dir, 0.0) if clear else summary(knobs))
+
+
 @cache_app.command("ls")
 def cache_ls() -> None:
     """List the kernels on disk."""
@@ -155,7 +169,7 @@ def cache_ls() -> None:
 @cache_app.command("prune")
 def cache_prune(
     days: Annotated[
-        float, typer.Option(min=0, help="Remove what was written at least this many days ago.")
+        float, typer.Option(min=0, help="Remove what was not used for this many days.")
     ] = 30.0,
 ) -> None:
     """Remove old kernels from the disk; they are compiled again when they are needed."""

@@ -1,0 +1,180 @@
+"""What calls leave behind: plans, kernels, maps and modules on the device, all within limits."""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.support.fake_driver import FakeDriver, install, no_kernels_loaded
+from tests.support.matmuls import linear, operands
+from warpsmith import knobs, ops
+from warpsmith.engine import executable, loaded
+from warpsmith.engine.executable import Executable
+from warpsmith.runtime import driver, tensor_maps, unload
+from warpsmith.runtime.kept import WORKSPACES, cache_info
+from warpsmith.runtime.recent import Recent
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    """Calls on arrays of NumPy launch on a driver that computes nothing."""
+    made = install(monkeypatch, FakeDriver())
+    monkeypatch.setattr(driver, "device_count", lambda: 1)
+    monkeypatch.setattr(tensor_maps.TiledMap, "encode", lambda self, address, ordinal: bytes(128))
+    gc.collect()
+    unload._LEFT.clear()
+    no_kernels_loaded(monkeypatch)
+    yield made
+    loaded._KERNELS.entries.clear()
+    gc.collect()
+    unload._LEFT.clear()
+
+
+def shifted(number: float) -> Any:
+    return warpsmith.fuse(lambda x: x * 2.0 + number)
+
+
+def ones(*shape: int) -> Any:
+    return np.ones(shape, np.float32)
+
+
+def test_signatures_share_a_kernel_on_the_device(fake: FakeDriver) -> None:
+    double = shifted(1.0)
+    for rows in range(2, 20):
+        double(ones(rows, 64))
+    assert len(fake.loaded) == 1
+    assert len(fake.launches) == 18
+
+
+def test_a_kernel_that_was_forgotten_is_loaded_again(fake: FakeDriver) -> None:
+    functions = [shifted(float(number)) for number in range(3)]
+    with knobs.scope(loaded_kernels=2):
+        for _ in range(2):
+            for function in functions:
+                function(ones(4, 64))
+    assert len(fake.loaded) == 6
+    assert len(fake.unloaded) >= 3
+    assert fake.used_bytes == 0
+    assert cache_info()["loaded"].entries == 2
+
+
+def test_no_kernel_is_unloaded_under_a_launch(fake: FakeDriver) -> None:
+    """`FakeDriver.cuLaunchKernel` asserts it; each thread launches what others let go of."""
+    functions = [shifted(float(number)) for number in range(4)]
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        drawn = random.Random(seed)
+        try:
+            with knobs.scope(loaded_kernels=1, kept_plans=4, device="gpu"):
+                for _ in range(40):
+                    drawn.choice(functions)(ones(drawn.randrange(1, 4), 64))
+        except BaseException as failure:
+            failures.append(failure)
+
+    for function in functions:
+        function(ones(4, 64))
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert len(fake.loaded) > 40
+    assert len(fake.loaded) - len(fake.unloaded) <= 1 + 2 * 16
+
+
+def test_plans_traces_and_proofs_have_limits() -> None:
+    double = warpsmith.fuse(lambda x, n=0: x * 2.0 + n)
+    with knobs.scope(device="sim", kept_plans=4, kept_traces=2):
+        for rows in range(1, 12):
+            double(ones(rows, 64))
+        for static in ((), None, ""):
+            with pytest.raises(Exception):  # noqa: B017, PT011  # no tensor; the trace is what counts
+                double(ones(1, 64), static)
+        for layout in (ones(3, 4), ones(3, 1), ones(1, 3)):
+            double(layout)
+        info = cache_info()
+    for name, limit in (("plans", 4), ("proofs", 4), ("traces", 2)):
+        assert info[name].limit == limit
+        assert info[name].entries <= limit
+        assert info[name].dropped > 0
+    assert double.traces == 4
+
+
+def test_a_call_that_was_forgotten_is_planned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    plan = Executable._plan
+
+    def counted(self: Executable, *given: Any) -> Any:
+        made.append(given)
+        return plan(self, *given)
+
+    monkeypatch.setattr(Executable, "_plan", counted)
+    double = shifted(1.0)
+    with knobs.scope(device="sim", kept_plans=2):
+        for rows in (1, 1, 2, 3, 1):
+            np.testing.assert_array_equal(double(ones(rows, 8)), 3 * ones(rows, 8))
+    assert len(made) == 4
+
+
+def test_compiled_kernels_have_a_limit() -> None:
+    functions = [shifted(float(number)) for number in range(5)]
+    with knobs.scope(device="sim", kept_kernels=2):
+        for function in functions:
+            function(ones(4, 64))
+        held = cache_info()["kernels"]
+        assert held.entries == held.limit == 2
+        assert held.bytes is not None
+        assert held.bytes > 1000
+        # What is explained is the plan, whether its kernel is still kept or not.
+        text = functions[0].explain(ones(4, 64))
+    assert "there is nothing to compute" not in text
+
+
+def test_tensor_maps_have_a_limit(fake: FakeDriver) -> None:
+    before = cache_info()["maps"]
+    with knobs.scope(kept_maps=8), warpsmith.FusionDefinition() as fd:
+        fd = linear()
+        arrays = [operands(64, 64, 64, seed=seed) for seed in range(6)]
+        for pair in arrays:
+            fd.execute(pair)
+        info = cache_info()["maps"]
+    assert info.made > before.made
+    assert info.entries <= 8
+
+
+def test_counters_of_a_stream_are_shared(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(executable, "_place", lambda binding, knobs: 0)
+    monkeypatch.setattr(executable, "_is_torch_call", lambda binding: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    made: list[Any] = []
+    zeros = torch.zeros
+
+    def counted(*given: Any, **options: Any) -> Any:
+        made.append(zeros(*given, dtype=options["dtype"]))
+        return made[-1]
+
+    ready = executable._OnDevice.__init__
+
+    def on_host(self: Any, *given: Any) -> None:
+        ready(self, *given)
+        self._device = torch.device("cpu")
+
+    monkeypatch.setattr(torch, "zeros", counted)
+    monkeypatch.setattr(executable._OnDevice, "__init__", on_host)
+    monkeypatch.setattr(executable, "_COUNTERS", Recent(WORKSPACES))
+    total = warpsmith.fuse(lambda x: ops.sum(x))
+    for elements in (1 << 18, (1 << 18) + 4, 1 << 18):
+        total(torch.ones(elements))
+    assert len(fake.launches) == 3
+    assert len(made) == 1
+    assert cache_info()["workspaces"].bytes == made[0].nbytes

@@ -1,0 +1,141 @@
+"""Caches that forget: what goes, what counts together, and many threads at once."""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+import weakref
+
+import pytest
+
+from warpsmith import knobs
+from warpsmith.runtime.recent import Kind, Recent
+
+
+class Value:
+    """Something that weak references can watch."""
+
+
+def kind_of(limit: int) -> Kind:
+    return Kind(lambda knobs: limit)
+
+
+def test_the_least_recently_used_go_first() -> None:
+    cache: Recent[int, str] = Recent(kind_of(4))
+    for key in range(4):
+        cache.put(key, str(key))
+    assert cache.get(0) == "0"
+    cache.put(4, "4")
+    assert [key for key in range(5) if cache.get(key)] == [0, 2, 3, 4]
+
+
+def test_a_full_cache_lets_go_of_an_eighth() -> None:
+    cache: Recent[int, int] = Recent(kind_of(80))
+    for key in range(81):
+        cache.put(key, key)
+    assert sorted(cache.entries) == list(range(11, 81))
+
+
+def test_a_limit_of_one_keeps_the_last() -> None:
+    cache: Recent[int, str] = Recent(kind_of(1))
+    for key in range(3):
+        cache.put(key, str(key))
+        assert list(cache.entries) == [key]
+
+
+def test_what_is_there_already_stays() -> None:
+    cache: Recent[int, str] = Recent(kind_of(4))
+    assert cache.put(1, "first") == "first"
+    assert cache.put(1, "second") == "first"
+    assert (cache.get(1), cache.made) == ("first", 1)
+
+
+def test_caches_of_one_kind_share_its_limit() -> None:
+    kind = kind_of(3)
+    old: Recent[int, str] = Recent(kind)
+    new: Recent[int, str] = Recent(kind)
+    old.put(1, "1")
+    for key in range(3):
+        new.put(key, str(key))
+    assert (len(old), len(new)) == (0, 3)
+
+
+def test_what_an_object_keeps_goes_with_it() -> None:
+    kind = kind_of(100)
+    cache: Recent[int, Value] = Recent(kind)
+    seen = weakref.ref(cache.put(1, Value()))
+    assert kind.held().entries == 1
+    del cache
+    gc.collect()
+    assert seen() is None
+    assert kind.held().entries == 0
+    other: Recent[int, int] = Recent(kind)
+    for key in range(100):  # as many as there is room for, now
+        other.put(key, key)
+    assert len(other) == 100
+
+
+def test_what_is_forgotten_dies_and_may_use_the_cache() -> None:
+    kind = kind_of(1)
+    cache: Recent[int, Value] = Recent(kind)
+    counted: list[int] = []
+    value = cache.put(1, Value())
+    weakref.finalize(value, lambda: counted.append(kind.held().entries))
+    del value
+    cache.put(2, Value())
+    assert counted == [1]
+
+
+def test_the_limit_is_that_of_the_knobs_that_hold() -> None:
+    cache: Recent[int, int] = Recent(Kind(lambda knobs: knobs.kept_maps))
+    with knobs.scope(kept_maps=2):
+        for key in range(5):
+            cache.put(key, key)
+        assert len(cache) == 2
+    for key in range(5):
+        cache.put(key, key)
+    assert len(cache) == 5
+
+
+def test_what_is_said_of_a_kind() -> None:
+    kind = Kind(lambda knobs: 2, size=len)
+    cache: Recent[int, str] = Recent(kind)
+    assert kind.held().hits == 0
+    cache.put(1, "one")
+    for key in (1, 1, 7):
+        cache.get(key)
+    cache.put(1, "again")
+    cache.put(2, "three")
+    cache.put(3, "four")
+    held = kind.held()
+    assert (held.entries, held.limit, held.bytes) == (2, 2, 9)
+    assert (held.hits, held.made, held.dropped) == (2, 3, 1)
+    assert kind.held().hits == 2
+
+
+@pytest.mark.parametrize("limit", [1, 7, 64])
+def test_threads_never_see_another_value_or_too_many(limit: int) -> None:
+    kind = kind_of(limit)
+    caches: list[Recent[int, tuple[int]]] = [Recent(kind) for _ in range(3)]
+    wrong: list[object] = []
+
+    def work(seed: int) -> None:
+        drawn = random.Random(seed)
+        for _ in range(2000):
+            cache, key = drawn.choice(caches), drawn.randrange(2 * limit)
+            found = cache.get(key) or cache.put(key, (key,))
+            if found != (key,):
+                wrong.append(found)
+            if sum(map(len, caches)) > limit + 16:
+                wrong.append("too many")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    held = kind.held()
+    assert held.entries <= limit
+    assert held.made - held.dropped == held.entries
