@@ -129,9 +129,8 @@ class _TensorCheck:
                 values[wanted.name] = got
             elif isinstance(wanted, Const) and wanted.value != got:
                 raise self._wrong_extent(d, got, int(wanted.value))
-            values[f"{name}_stride{d}"] = info.strides[d]
-        if 0 not in info.shape:
-            self._check_strides(info)
+        for d, stride in enumerate(self._strides(info)):
+            values[f"{name}_stride{d}"] = stride
 
     def _wrong_extent(self, d: int, got: int, wanted: int) -> ArgumentError:
         broadcast = " (it is a broadcast dimension)" if wanted == 1 else ""
@@ -141,26 +140,36 @@ class _TensorCheck:
             remedy="pass such an array, or define the extent as -1",
         )
 
-    def _check_strides(self, info: ArrayInfo) -> None:
+    def _strides(self, info: ArrayInfo) -> list[int]:
+        """The strides that kernels see. Those of dimensions of one element, and of empty arrays,
+        are never walked, and libraries leave anything there: they are as if there were no gaps.
+        """
+        strides = list(info.strides)
+        empty = 0 in info.shape
         expected = 1
         for d in self._fast_to_slow:
-            extent, stride = info.shape[d], info.strides[d]
-            if extent == 1:
-                continue
-            if stride < 0:
-                raise ArgumentError(
-                    f"{self.who} has stride {stride} in dimension {d}",
-                    code="WS0307",
-                    remedy="pass a copy: negative strides are not supported",
-                )
-            if self._tensor.contiguity[d] and stride != expected:
-                raise ArgumentError(
-                    f"{self.who} has stride {stride} in dimension {d}, and must have {expected}: "
-                    f"it is defined as contiguous there and has shape {tuple(info.shape)}",
-                    code="WS0308",
-                    remedy="pass a contiguous copy, or define the input with contiguity=False",
-                )
-            expected = stride * extent
+            if empty or info.shape[d] == 1:
+                strides[d] = expected
+            else:
+                self._check_stride(info, d, expected)
+            expected = strides[d] * max(info.shape[d], 1)
+        return strides
+
+    def _check_stride(self, info: ArrayInfo, d: int, expected: int) -> None:
+        stride = info.strides[d]
+        if stride < 0:
+            raise ArgumentError(
+                f"{self.who} has stride {stride} in dimension {d}",
+                code="WS0307",
+                remedy="pass a copy: negative strides are not supported",
+            )
+        if self._tensor.contiguity[d] and stride != expected:
+            raise ArgumentError(
+                f"{self.who} has stride {stride} in dimension {d}, and must have {expected}: "
+                f"it is defined as contiguous there and has shape {tuple(info.shape)}",
+                code="WS0308",
+                remedy="pass a contiguous copy, or define the input with contiguity=False",
+            )
 
 
 class _ScalarCheck:

@@ -78,6 +78,14 @@ class Executable:
             ready = self._ready[key] = self._prepare(inputs)
         return ready
 
+    def takes(self, inputs: Sequence[object]) -> bool:
+        """Whether the arguments fit the definition, as a call would find."""
+        try:
+            self._binder(inputs)
+        except ArgumentError:
+            return False
+        return True
+
     def plan_for(self, inputs: Sequence[object], knobs: Knobs | None = None) -> CallPlan:
         """Kernels and launches for these arrays, compiled; nothing is run."""
         binding = self._binder(inputs)

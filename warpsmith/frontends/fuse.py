@@ -1,8 +1,9 @@
 """`fuse`: a plain function of tensors as one fusion.
 
 The function is traced: it runs once with tensors that record what is done to them. A trace serves
-all calls whose arguments have the same types, ranks, memory layouts, alignment and extents of 1;
-sizes and numbers may differ from call to call.
+all calls whose arguments have the same types, ranks, memory layouts and alignment; sizes and numbers
+may differ from call to call. Extents of 0 and 1 are sizes like others, but where a dimension of 1 is
+repeated along another tensor's: `reuse.may_serve` states the rule.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from warpsmith.errors import ArgumentError, DefinitionError
 from warpsmith.frontends.inputs import SYMBOLIC, define_input, define_scalar_input
 from warpsmith.frontends.layout import layout_of
 from warpsmith.frontends.outputs import add_output
+from warpsmith.frontends.reuse import may_serve
 from warpsmith.frontends.tensor import Tensor
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -91,7 +93,8 @@ class Fused:
             if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         )
         self._known: dict[tuple[object, ...], _Route] = {}
-        self._traces: dict[tuple[object, ...], Trace] = {}
+        self._classes: dict[tuple[object, ...], Trace] = {}
+        self._traces: dict[tuple[object, ...], list[Trace]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function returns: a tensor, or a tuple of tensors."""
@@ -176,7 +179,7 @@ class Fused:
     @property
     def traces(self) -> int:
         """How many times the function was traced."""
-        return len(self._traces)
+        return sum(map(len, self._traces.values()))
 
     def _complete(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """One value for each parameter, defaults included, that the key functions can read."""
@@ -200,9 +203,14 @@ class Fused:
 
     def _find(self, args: tuple[Any, ...]) -> Trace:
         key = tuple(_classified(value) for value in args)
-        trace = self._traces.get(key)
+        trace = self._classes.get(key)
         if trace is None:
-            trace = self._traces[key] = self._trace(args)
+            kin = self._traces.setdefault(tuple(map(_kind, args)), [])
+            trace = next((made for made in kin if _serves(made, args)), None)
+            if trace is None:
+                trace = self._trace(args)
+                kin.append(trace)
+            self._classes[key] = trace
         return trace
 
     def _trace(self, args: tuple[Any, ...]) -> Trace:
@@ -305,8 +313,22 @@ def _classified(value: Any) -> object:
         return _static(value)
     info = arrays.describe(value)
     ones = tuple(extent == 1 for extent in info.shape)
-    layout = layout_of(info.shape, info.strides)
-    return (info.dtype, ones, layout, info.pointer & 15 == 0, info.device_kind)
+    return (ones, layout_of(info.shape, info.strides), _kind(value))
+
+
+def _kind(value: Any) -> object:
+    """What the trace depends on, sizes and layouts left out."""
+    if not _is_array(value):
+        return _classified(value)
+    info = arrays.describe(value)
+    return (info.dtype, len(info.shape), info.pointer & 15 == 0, info.device_kind)
+
+
+def _serves(trace: Trace, args: Sequence[Any]) -> bool:
+    """Whether an earlier trace of the same kinds serves a call: see `may_serve`."""
+    inputs = [args[position] for position in trace.positions]
+    infos = [arrays.describe(value) for value in inputs if _is_array(value)]
+    return may_serve(trace.fusion.input_tensors, infos) and bool(trace.executable.takes(inputs))
 
 
 def _like(fusion: Fusion, value: object) -> TensorView:
