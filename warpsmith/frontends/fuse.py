@@ -1,9 +1,9 @@
 """`fuse`: a plain function of tensors as one fusion.
 
 The function is traced: it runs once with tensors that record what is done to them. A trace serves
-all calls whose arguments have the same types, ranks, memory layouts and alignment; sizes and numbers
-may differ from call to call. Extents of 0 and 1 are sizes like others, but where a dimension of 1 is
-repeated along another tensor's: `reuse.may_serve` states the rule.
+all calls whose arguments have the same types, ranks, memory layouts and alignment; sizes and
+numbers may differ from call to call. Extents of 0 and 1 are sizes like others, but where a
+dimension of 1 is repeated along another tensor's: `reuse.may_serve` states the rule.
 """
 
 from __future__ import annotations

@@ -147,4 +147,5 @@ def _check_rows(fusion: Fusion, product: Matmul, problem: Problem) -> None:
                 f"{tensor.name} has {what}, and the TMA unit, which feeds tensor cores, takes "
                 "multiples of 16",
                 remedy=f"pad its last dimension to a multiple of {16 // size} elements",
+                line=output.line or product.output.line,
             )
