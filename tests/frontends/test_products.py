@@ -132,8 +132,10 @@ def test_a_product_over_vectors_runs_without_tensor_cores() -> None:
 
 def test_what_no_scheduler_takes_is_refused_in_words() -> None:
     x, y = random((4, 6), FLOAT), random((6, 4), FLOAT)
+    product = warpsmith.fuse(lambda x, y: x @ y)
     with pytest.raises(SchedulerRefusal) as error:
-        warpsmith.fuse(lambda x, y: x @ y)(x, y)
+        product(x, y)
+    assert error.value.line == (__file__, product._function.__code__.co_firstlineno)
     for name in ("pointwise", "reduction", "inner_persistent"):
         assert f"{name}: it has a matrix product; " in str(error.value)
     assert "matmul: T0, an operand of its product, is float" in str(error.value)

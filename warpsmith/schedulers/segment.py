@@ -244,6 +244,7 @@ def _check(fusion: Fusion, sink: TensorView, cuts: frozenset[int], without: Refu
         raise SchedulerRefusal(
             f"no scheduler can compute {sink.name} ({reasons})",
             remedy="split the program into several fusions, or schedule it by hand",
+            line=sink.line,
         )
 
 
