@@ -7,6 +7,8 @@ itself broke a promise, and asks for a report.
 
 from __future__ import annotations
 
+from warpsmith.callers import Line, caller, line_text
+
 
 class WarpsmithError(Exception):
     """Base of all errors that a user can cause and mend.
@@ -15,22 +17,33 @@ class WarpsmithError(Exception):
         message: names the value that was got and the rule that it breaks.
         code: stable identifier such as `"WS0203"`; the class gives a default.
         remedy: what to try instead; empty when nothing can be tried.
+        line: of the user's program, which said what is wrong; None if no line did.
     """
 
     code = "WS0000"
 
-    def __init__(self, message: str, *, code: str | None = None, remedy: str = "") -> None:
+    def __init__(
+        self, message: str, *, code: str | None = None, remedy: str = "", line: Line | None = None
+    ) -> None:
         self.code = code or type(self).code
         self.message = message
         self.remedy = remedy
+        self.line = line
         text = f"[{self.code}] {message}"
-        super().__init__(f"{text}; {remedy}" if remedy else text)
+        text = f"{text}; {remedy}" if remedy else text
+        super().__init__(text if line is None else f"{text} (at {line_text(line)})")
 
 
 class DefinitionError(WarpsmithError):
-    """The tensor program itself is wrong: ranks, dtypes, dimensions, unknown operations."""
+    """The tensor program itself is wrong: ranks, dtypes, dimensions, unknown operations.
+
+    It is raised while the program is defined, so its line is the one that is being run.
+    """
 
     code = "WS0100"
+
+    def __init__(self, message: str, *, code: str | None = None, remedy: str = "") -> None:
+        super().__init__(message, code=code, remedy=remedy, line=caller())
 
 
 class ScheduleError(WarpsmithError):

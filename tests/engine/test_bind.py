@@ -68,11 +68,20 @@ def test_sizes_strides_and_scalars(make: Callable[..., Any]) -> None:
         fd.add_output(fd.ops.mul(x, fd.define_scalar(DataType.Double)))
 
     binding = bound(body, [make(3, 1, 8)[:, :, :4], 2])
-    sizes = {"T0_size0": 3, "T0_stride0": 8, "T0_stride1": 8, "T0_stride2": 1}
+    sizes = {"T0_size0": 3, "T0_stride0": 8, "T0_stride1": 4, "T0_stride2": 1}
     assert binding.values == {**sizes, "S0": 2.0}
     assert type(binding.values["S0"]) is float
     assert binding.device == ("cpu", 0)
     assert [tuple(info.shape) for info in binding.infos] == [(3, 1, 4)]
+
+
+@pytest.mark.parametrize("stride", [0, 1, 5, 1000003])
+def test_strides_that_nothing_walks_are_as_without_gaps(stride: int) -> None:
+    shape = {"shape": [-1, -1, -1], "contiguity": [True, False, True]}
+    values = bound(one(**shape), [torch.zeros(99).as_strided((3, 1, 8), (8, stride, 1))]).values
+    assert [values[f"T0_stride{d}"] for d in range(3)] == [8, 8, 1]
+    values = bound(one(**shape), [torch.zeros(99).as_strided((3, 0, 8), (1, stride, 2))]).values
+    assert [values[f"T0_stride{d}"] for d in range(3)] == [8, 8, 1]
 
 
 def test_number_of_arguments() -> None:

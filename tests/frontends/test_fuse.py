@@ -62,7 +62,6 @@ def test_sizes_and_numbers_do_not_trace_again() -> None:
         (torch.zeros(2, 4, 8), 1.0),  # rank
         (torch.zeros(8, 4).T, 1.0),  # order in memory
         (torch.zeros(4, 16)[:, ::2], 1.0),  # gaps
-        (torch.zeros(1, 8), 1.0),  # an extent of 1
         (torch.zeros(4, 9)[:, 1:], 1.0),  # gaps between rows, and alignment
         (torch.zeros(33)[1:].reshape(4, 8), 1.0),  # alignment
         (torch.zeros(4, 8), 1),  # a number's type
@@ -76,6 +75,64 @@ def test_what_traces_again(other: tuple[torch.Tensor, float]) -> None:
         x, a = other
         torch.testing.assert_close(fused(x, a), x * a)
     assert fused.traces == 2
+
+
+@pytest.mark.parametrize("shape", [(1, 8), (4, 1), (1, 1), (0, 8), (4, 0), (1, 0)])
+def test_extents_of_0_and_1_are_sizes_like_others(shape: tuple[int, int]) -> None:
+    fused = warpsmith.fuse(lambda x, y: (x * y, ops.sum(x, [1])))
+    fused(torch.zeros(4, 8), torch.zeros(4, 8))
+    x, y = random(shape, DataType.Float), random(shape, DataType.Float, 1)
+    product, total = fused(x, y)
+    assert torch.equal(product, x * y)
+    assert torch.equal(total, x.sum(1))
+    assert fused.traces == 1
+
+
+def test_strides_that_mean_nothing_do_not_trace_again() -> None:
+    fused = warpsmith.fuse(lambda x: x + 1)
+    fused(torch.zeros(4, 8))
+    for shape, strides in (((1, 8), (1, 1)), ((1, 8), (3, 1)), ((4, 1), (1, 7)), ((0, 8), (0, 5))):
+        x = torch.arange(8.0).as_strided(shape, strides)
+        assert torch.equal(fused(x), x + 1)
+    assert fused.traces == 1
+    apart = torch.zeros(4, 8)[:, :1]
+    assert torch.equal(fused(apart), apart + 1)
+    assert fused.traces == 2, "its rows lie apart"
+
+
+def test_an_extent_of_1_traces_again_only_where_it_is_repeated() -> None:
+    fused = warpsmith.fuse(lambda x, y: x - y)
+    shapes = (
+        (((4, 8), (4, 8)), 1),
+        (((1, 8), (1, 8)), 1),
+        (((1, 8), (4, 8)), 2),  # x is repeated along the rows
+        (((1, 5), (1, 5)), 2),
+        (((1, 8), (0, 8)), 2),
+        (((4, 1), (4, 8)), 3),  # along the columns
+        (((1, 1), (1, 8)), 3),
+        (((4, 8), (1, 8)), 4),
+        (((4, 8), (4, 8)), 4),
+    )
+    for (a, b), traces in shapes:
+        x, y = random(a, DataType.Float), random(b, DataType.Float, 1)
+        assert torch.equal(fused(x, y), x - y), (a, b)
+        assert fused.traces == traces, (a, b)
+
+
+def test_a_trace_of_repeated_extents_serves_no_others() -> None:
+    fused = warpsmith.fuse(lambda x, y: x - y)
+    for rows, traces in ((1, 1), (4, 2), (1, 2), (0, 2), (7, 2)):
+        x, y = random((rows, 8), DataType.Float), random((8,), DataType.Float, 1)
+        assert torch.equal(fused(x, y), x - y)
+        assert fused.traces == traces
+
+
+def test_the_first_empty_call_decides_no_layout() -> None:
+    fused = warpsmith.fuse(lambda x: x * 2)
+    for shape in ((4, 0), (4, 8), (3, 5)):
+        x = random(shape, DataType.Float)
+        assert torch.equal(fused(x), x * 2)
+    assert fused.traces == 1
 
 
 def test_static_arguments_trace_again() -> None:

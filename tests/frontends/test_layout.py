@@ -26,6 +26,8 @@ from warpsmith.frontends.layout import layout_of
         ((1, 1), (7, 9), (None, None), None),
         ((3, 5), (0, 1), (False, True), None),
         ((5, 3), (1, 0), (True, False), (0, 1)),
+        ((4, 0), (1, 1), (True, True), None),
+        ((0, 1, 3), (1, 7, 0), (True, None, True), None),
     ],
 )
 def test_layouts(

@@ -14,7 +14,7 @@ import numpy as np
 from warpsmith.engine.agreements import Agreement, agreements
 from warpsmith.errors import ArgumentError
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.fusion import Fusion, Output
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.runtime.arrays import ArrayInfo, describe
@@ -39,10 +39,11 @@ class Binder:
     """Checks the arguments of calls of one fusion."""
 
     def __init__(self, fusion: Fusion) -> None:
+        written = {o.alias_of.name: o for o in fusion.outputs if o.alias_of is not None}
         self._checks = tuple(
             _ScalarCheck(position, value)
             if isinstance(value, Symbol)
-            else _TensorCheck(position, value)
+            else _TensorCheck(position, value, written.get(value.name))
             for position, value in enumerate(fusion.inputs)
         )
         self._agreements: tuple[Agreement, ...] = agreements(fusion)
@@ -83,11 +84,13 @@ def bind(fusion: Fusion, inputs: Sequence[object]) -> Binding:
 
 
 class _TensorCheck:
-    """What one input tensor asks of its argument."""
+    """What one input tensor asks of its argument; `written` is the output that goes into it."""
 
-    def __init__(self, position: int, tensor: TensorView) -> None:
+    def __init__(self, position: int, tensor: TensorView, written: Output | None) -> None:
         self.who = f"argument {position} ({tensor.name})"
         self._tensor = tensor
+        self._line = tensor.line
+        self._written = written
         self._dtype = tensor.dtype
         self._fast_to_slow = tuple(reversed(tensor.memory_order()))
         self._extents = [axis.extent for axis in tensor.shape_axes]
@@ -99,12 +102,16 @@ class _TensorCheck:
                 f"{self._dtype.name}",
                 code="WS0302",
                 remedy="pass an array, or define the input as a scalar",
+                line=self._line,
             )
         try:
             info = describe(given)
         except ArgumentError as error:
             raise ArgumentError(
-                f"{self.who}: {error.message}", code=error.code, remedy=error.remedy
+                f"{self.who}: {error.message}",
+                code=error.code,
+                remedy=error.remedy,
+                line=self._line,
             ) from None
         if info.dtype != self._dtype.value:
             raise ArgumentError(
@@ -112,6 +119,7 @@ class _TensorCheck:
                 f"{self._dtype.name}",
                 code="WS0303",
                 remedy=f"convert the argument to {self._dtype.value}",
+                line=self._line,
             )
         if len(info.shape) != self._tensor.rank:
             raise ArgumentError(
@@ -119,6 +127,7 @@ class _TensorCheck:
                 f"have {self._tensor.rank}",
                 code="WS0305",
                 remedy="reshape the argument, or define the input with its rank",
+                line=self._line,
             )
         return info
 
@@ -129,9 +138,8 @@ class _TensorCheck:
                 values[wanted.name] = got
             elif isinstance(wanted, Const) and wanted.value != got:
                 raise self._wrong_extent(d, got, int(wanted.value))
-            values[f"{name}_stride{d}"] = info.strides[d]
-        if 0 not in info.shape:
-            self._check_strides(info)
+        for d, stride in enumerate(self._strides(info)):
+            values[f"{name}_stride{d}"] = stride
 
     def _wrong_extent(self, d: int, got: int, wanted: int) -> ArgumentError:
         broadcast = " (it is a broadcast dimension)" if wanted == 1 else ""
@@ -139,28 +147,49 @@ class _TensorCheck:
             f"{self.who} has extent {got} in dimension {d}, and must have {wanted}{broadcast}",
             code="WS0306",
             remedy="pass such an array, or define the extent as -1",
+            line=self._line,
         )
 
-    def _check_strides(self, info: ArrayInfo) -> None:
+    def _strides(self, info: ArrayInfo) -> list[int]:
+        """The strides that kernels see. Those of dimensions of one element, and of empty arrays,
+        are never walked, and libraries leave anything there: they are as if there were no gaps.
+        """
+        strides = list(info.strides)
+        empty = 0 in info.shape
         expected = 1
         for d in self._fast_to_slow:
-            extent, stride = info.shape[d], info.strides[d]
-            if extent == 1:
-                continue
-            if stride < 0:
-                raise ArgumentError(
-                    f"{self.who} has stride {stride} in dimension {d}",
-                    code="WS0307",
-                    remedy="pass a copy: negative strides are not supported",
-                )
-            if self._tensor.contiguity[d] and stride != expected:
-                raise ArgumentError(
-                    f"{self.who} has stride {stride} in dimension {d}, and must have {expected}: "
-                    f"it is defined as contiguous there and has shape {tuple(info.shape)}",
-                    code="WS0308",
-                    remedy="pass a contiguous copy, or define the input with contiguity=False",
-                )
-            expected = stride * extent
+            if empty or info.shape[d] == 1:
+                strides[d] = expected
+            else:
+                self._check_stride(info, d, expected)
+            expected = strides[d] * max(info.shape[d], 1)
+        return strides
+
+    def _check_stride(self, info: ArrayInfo, d: int, expected: int) -> None:
+        stride = info.strides[d]
+        if stride < 0:
+            raise ArgumentError(
+                f"{self.who} has stride {stride} in dimension {d}",
+                code="WS0307",
+                remedy="pass a copy: negative strides are not supported",
+                line=self._line,
+            )
+        if self._tensor.contiguity[d] and stride != expected:
+            raise ArgumentError(
+                f"{self.who} has stride {stride} in dimension {d}, and must have {expected}: "
+                f"it is defined as contiguous there and has shape {tuple(info.shape)}",
+                code="WS0308",
+                remedy="pass a contiguous copy, or define the input with contiguity=False",
+                line=self._line,
+            )
+        if stride == 0 and self._written is not None:
+            raise ArgumentError(
+                f"{self.who} has stride 0 in dimension {d}: its elements are one in memory, and "
+                f"output {self._written.value.name} is written into it",
+                code="WS0317",
+                remedy="pass an array with an element in memory for each of its elements",
+                line=self._written.line,
+            )
 
 
 class _ScalarCheck:

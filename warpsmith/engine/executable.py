@@ -87,6 +87,14 @@ class Executable:
         key = (signature(inputs), knob_module.scoped_plan())
         return self._ready.get(key) or self._ready.put(key, self._prepare(inputs))
 
+    def takes(self, inputs: Sequence[object]) -> bool:
+        """Whether the arguments fit the definition, as a call would find."""
+        try:
+            self._binder(inputs)
+        except ArgumentError:
+            return False
+        return True
+
     def plan_for(self, inputs: Sequence[object], knobs: Knobs | None = None) -> CallPlan:
         """Kernels and launches for these arrays, compiled; nothing is run."""
         binding = self._binder(inputs)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from warpsmith.callers import caller
 from warpsmith.errors import ArgumentError, DefinitionError
 from warpsmith.frontends import printer, validation
 from warpsmith.frontends.inputs import SYMBOLIC, define_input, define_scalar_input
@@ -294,7 +295,9 @@ class FusionDefinition:
 
 
 def _own(tensor: TensorView) -> Tensor:
+    """A new input as users see it, with the line that defined it."""
     assert isinstance(tensor, Tensor)
+    tensor.line = caller()
     return tensor
 
 

@@ -1,8 +1,9 @@
 """`fuse`: a plain function of tensors as one fusion.
 
 The function is traced: it runs once with tensors that record what is done to them. A trace serves
-all calls whose arguments have the same types, ranks, memory layouts, alignment and extents of 1;
-sizes and numbers may differ from call to call.
+all calls whose arguments have the same types, ranks, memory layouts and alignment; sizes and
+numbers may differ from call to call. Extents of 0 and 1 are sizes like others, but where a
+dimension of 1 is repeated along another tensor's: `reuse.may_serve` states the rule.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from warpsmith.errors import ArgumentError, DefinitionError
 from warpsmith.frontends.inputs import SYMBOLIC, define_input, define_scalar_input
 from warpsmith.frontends.layout import layout_of
 from warpsmith.frontends.outputs import add_output
+from warpsmith.frontends.reuse import may_serve
 from warpsmith.frontends.tensor import Tensor
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -90,6 +92,7 @@ class Fused:
             if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         )
         self._known: Recent[tuple[object, ...], _Route] = Recent(PLANS)
+        self._classes: Recent[tuple[object, ...], Trace] = Recent(TRACES)
         self._traces: Recent[tuple[object, ...], Trace] = Recent(TRACES)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -196,7 +199,19 @@ class Fused:
 
     def _find(self, args: tuple[Any, ...]) -> Trace:
         key = tuple(_classified(value) for value in args)
-        return self._traces.get(key) or self._traces.put(key, self._trace(args))
+        trace = self._classes.get(key)
+        if trace is None:
+            trace = self._classes.put(key, self._served(args))
+        return trace
+
+    def _served(self, args: tuple[Any, ...]) -> Trace:
+        """A trace of earlier calls that serves these arguments, or a new one."""
+        kind, number = tuple(map(_kind, args)), 0
+        while (trace := self._traces.get((kind, number))) is not None:
+            if _serves(trace, args):
+                return trace
+            number += 1
+        return self._traces.put((kind, number), self._trace(args))
 
     def _trace(self, args: tuple[Any, ...]) -> Trace:
         from warpsmith.engine.executable import Executable
@@ -298,8 +313,22 @@ def _classified(value: Any) -> object:
         return _static(value)
     info = arrays.describe(value)
     ones = tuple(extent == 1 for extent in info.shape)
-    layout = layout_of(info.shape, info.strides)
-    return (info.dtype, ones, layout, info.pointer & 15 == 0, info.device_kind)
+    return (ones, layout_of(info.shape, info.strides), _kind(value))
+
+
+def _kind(value: Any) -> object:
+    """What the trace depends on, sizes and layouts left out."""
+    if not _is_array(value):
+        return _classified(value)
+    info = arrays.describe(value)
+    return (info.dtype, len(info.shape), info.pointer & 15 == 0, info.device_kind)
+
+
+def _serves(trace: Trace, args: Sequence[Any]) -> bool:
+    """Whether an earlier trace of the same kinds serves a call: see `may_serve`."""
+    inputs = [args[position] for position in trace.positions]
+    infos = [arrays.describe(value) for value in inputs if _is_array(value)]
+    return may_serve(trace.fusion.input_tensors, infos) and bool(trace.executable.takes(inputs))
 
 
 def _like(fusion: Fusion, value: object) -> TensorView:

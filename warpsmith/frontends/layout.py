@@ -23,9 +23,12 @@ def layout_of(shape: Sequence[int], strides: Sequence[int]) -> Layout:
     """The layout of an array; strides count elements.
 
     Repeated dimensions (stride 0) come out as the slowest, where they break no one's contiguity;
-    those of extent 1 keep their place before the dimension that follows them.
+    those of extent 1 keep their place before the dimension that follows them. Strides of an empty
+    array mean nothing: it is row-major, without gaps.
     """
     rank = len(shape)
+    if 0 in shape:
+        return Layout(tuple(None if extent == 1 else True for extent in shape), None)
     place = list(strides)
     for d in reversed(range(rank)):
         if shape[d] == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from warpsmith import ops
+from warpsmith.callers import caller
 from warpsmith.errors import DefinitionError
 from warpsmith.ir.fusion import Fusion, Output
 from warpsmith.ir.scalar import Const
@@ -25,7 +26,7 @@ def add_output(fusion: Fusion, value: object, alias_input: object = None) -> Non
     if tensor.is_input or tensor.is_output:
         tensor = ops.set(tensor)
     alias = None if alias_input is None else _checked_alias(fusion, tensor, alias_input)
-    fusion.outputs.append(Output(tensor, alias))
+    fusion.outputs.append(Output(tensor, alias, caller()))
 
 
 def _checked_alias(fusion: Fusion, tensor: TensorView, alias_input: object) -> TensorView:
@@ -48,6 +49,14 @@ def _checked_alias(fusion: Fusion, tensor: TensorView, alias_input: object) -> T
     if clash or len(shape) != len(wanted):
         raise _refusal(
             tensor, f"{alias.name} of shape {wanted}, and has shape {shape}", "expand or reshape it"
+        )
+    if tensor.stride_order is not None and tensor.memory_order() != alias.memory_order():
+        theirs, own = alias.memory_order(), tensor.memory_order()
+        raise _refusal(
+            tensor,
+            f"{alias.name}, whose dimensions lie in the order {theirs} from the slowest, and is "
+            f"asked to lie in the order {own}",
+            "leave its stride_order out: it lies as the input does",
         )
     return alias
 

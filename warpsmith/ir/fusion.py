@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from warpsmith.callers import Line, caller
 from warpsmith.errors import DefinitionError
 from warpsmith.ir.domains import IterDomain, ParallelType, Transform
 from warpsmith.ir.dtypes import DataType
@@ -21,10 +22,14 @@ producers' and others', or one number for each role that is named."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Output:
-    """A result; with `alias_of`, it is written into that input instead of being returned."""
+    """A result; with `alias_of`, it is written into that input instead of being returned.
+
+    `line` is that of the user's program, which made it a result; None if unknown.
+    """
 
     value: TensorView
     alias_of: TensorView | None = None
+    line: Line | None = None
 
 
 class Fusion:
@@ -134,10 +139,12 @@ class Fusion:
         return name
 
     def append(self, operation: Operation) -> None:
-        """Add an operation at the end."""
+        """Add an operation at the end; its results keep the line of the user's program."""
         self.operations.append(operation)
+        line = caller(above=1)  # its own caller is an operation of `ops`
         for output in operation.outputs:
             output.definition = operation
+            output.line = line
 
     def insert_before(self, anchor: Operation, operation: Operation) -> None:
         self.operations.insert(self.operations.index(anchor), operation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from warpsmith.callers import Line
 from warpsmith.ir.copies import CircularBuffer, LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, IterType, MemoryType, Transform
 from warpsmith.ir.dtypes import DataType
@@ -42,6 +43,7 @@ class TensorView:
         buffering: the slots that it is loaded through, ahead of their use; None is one slot.
         swizzle: bytes of the rows in which its shared memory permutes 16-byte chunks as TMA does:
             32, 64 or 128; 0 for none.
+        line: of the user's program, which defined it; None if unknown.
         compute_at: how many outer loops it shares with its consumers.
         section: what groups of a role compute one after the other, by name; empty for no order.
         narrow: the type of 16 bits that a Float value is rounded to where it goes through memory:
@@ -62,6 +64,7 @@ class TensorView:
         "implicit_cast",
         "lanes",
         "lasting",
+        "line",
         "logical",
         "loop",
         "memory",
@@ -112,6 +115,7 @@ class TensorView:
         self.role = ""
         self.section = ""
         self.definition: Operation | None = None
+        self.line: Line | None = None
         self.implicit_cast = False
         self.narrow: DataType | None = None
 

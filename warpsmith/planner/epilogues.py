@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.graph import Graph
 from warpsmith.planner.crossing import Crossing
@@ -50,11 +49,7 @@ def epilogue_of(
             tried.append(found)
             if found.taken_by(scheduler):
                 return epilogue
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in tried[-1].refusals)
-    raise SchedulerRefusal(
-        f"no scheduler can compute {', '.join(tried[-1].outputs)} ({reasons})",
-        remedy="split the program into several fusions, or schedule it by hand",
-    )
+    raise tried[-1].refusal()
 
 
 def around(graph: Graph, epilogue: Epilogue, crossing: Crossing) -> frozenset[int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.exprs import Move, Operation, Reduction, Welford
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
@@ -121,7 +120,7 @@ def _enough_cuts(
             more = _reduced(graph, slices) - cuts or _widened(graph, slices) - cuts
             more = more or _sources(graph, sink) - cuts
             if not more:
-                _refuse(segments.of([sink], cuts))
+                raise segments.of([sink], cuts).refusal()
             found |= more
         cuts = found
 
@@ -198,11 +197,3 @@ def _merge_sinks(segments: Segments, sinks: Sequence[int], cuts: frozenset[int])
         else:
             home.append(sink)
     return groups
-
-
-def _refuse(alone: Segment) -> None:
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in alone.refusals)
-    raise SchedulerRefusal(
-        f"no scheduler can compute {', '.join(alone.outputs)} ({reasons})",
-        remedy="split the program into several fusions, or schedule it by hand",
-    )

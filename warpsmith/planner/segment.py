@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph, Layout
 from warpsmith.planner.alike import Key, Shape, renamed, shape_of
@@ -67,6 +68,15 @@ class Segment:
     @property
     def can_be_scheduled(self) -> bool:
         return any(not reason for _, reason in self.refusals)
+
+    def refusal(self) -> SchedulerRefusal:
+        """An error that says why no scheduler takes it."""
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in self.refusals)
+        return SchedulerRefusal(
+            f"no scheduler can compute {', '.join(self.outputs)} ({reasons})",
+            remedy="split the program into several fusions, or schedule it by hand",
+            line=self.fusion.outputs[0].value.line,
+        )
 
     def taken_by(self, scheduler: str) -> bool:
         """Whether this scheduler takes it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from warpsmith.callers import caller_line
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.copies import CircularBuffer
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.slices import check_slice
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedule.callers import caller_line
 from warpsmith.schedule.carriers import copied_source
 from warpsmith.schedule.roles import LOAD, set_registers, set_role
 

@@ -6,12 +6,12 @@ import inspect
 from types import FrameType
 
 from tests.support.program import Program
+from warpsmith.callers import caller_line
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
-from warpsmith.schedule.callers import caller_line
 from warpsmith.schedule.rings import circular_buffer
 
 
