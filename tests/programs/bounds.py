@@ -94,7 +94,7 @@ def settled(dtype: DataType, value: np.ndarray, error: np.ndarray) -> Bounded:
     error = np.where(np.isfinite(value), error, np.where(np.isinf(error), np.inf, 0.0))
     error = np.where(np.isnan(error), np.inf, error)
     size = np.abs(value)
-    known = np.isfinite(size) & np.isfinite(error)
+    known = np.isfinite(size) & np.isfinite(error) & (size < 1e150)
     typical = np.sqrt(np.mean(np.square(size[known]))) if known.any() else 0.0
     wide = error > _LOOSE * np.maximum(size, typical) + SMALLEST[dtype]
     huge = np.isfinite(size) & (size + error > LARGEST[dtype] / 8)

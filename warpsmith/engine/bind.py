@@ -131,7 +131,7 @@ class _TensorCheck:
                 raise self._wrong_extent(d, got, int(wanted.value))
             values[f"{name}_stride{d}"] = info.strides[d]
         if 0 not in info.shape:
-            self._check_strides(info)
+            self._check_strides(info, values)
 
     def _wrong_extent(self, d: int, got: int, wanted: int) -> ArgumentError:
         broadcast = " (it is a broadcast dimension)" if wanted == 1 else ""
@@ -141,11 +141,18 @@ class _TensorCheck:
             remedy="pass such an array, or define the extent as -1",
         )
 
-    def _check_strides(self, info: ArrayInfo) -> None:
+    def _check_strides(self, info: ArrayInfo, values: dict[str, float]) -> None:
+        """Refuse strides that the definition excludes.
+
+        A dimension that is 1 in this call may have any, and counts as if it were contiguous: slower
+        dimensions that are contiguous take their strides from it.
+        """
         expected = 1
         for d in self._fast_to_slow:
             extent, stride = info.shape[d], info.strides[d]
             if extent == 1:
+                if isinstance(self._extents[d], Symbol):
+                    values[f"{self._tensor.name}_stride{d}"] = expected
                 continue
             if stride < 0:
                 raise ArgumentError(
