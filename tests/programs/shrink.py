@@ -22,7 +22,7 @@ from warpsmith.ir.dtypes import DataType
 
 Fails = Callable[[Program], bool]
 
-_EXTENTS = (2, 3, 4, 8, 17, 1)
+_EXTENTS = (2, 3, 4, 8, 17)
 
 
 def shrunk(program: Program, fails: Fails, most: int = 200) -> Program:
@@ -94,7 +94,7 @@ def _without(program: Program, statement: Statement) -> Iterator[Program]:
 def _with_smaller_sizes(program: Program) -> Iterator[Program]:
     for name, size in program.sizes.items():
         for extent in _EXTENTS:
-            if extent < size.extent and not (extent == 1 and size.static):
+            if extent < size.extent:
                 yield _resized(program, name, Size(extent, size.static))
         if size.extent > 40:
             yield _resized(program, name, Size(size.extent // 2, size.static))
