@@ -158,12 +158,17 @@ def _points(operands: Sequence[Bounded]) -> list[list[np.ndarray]]:
     points = []
     for signs in itertools.product((-1.0, 1.0), repeat=len(wide)) if wide else ():
         moved = dict(zip(wide, signs, strict=True))
-        points.append([x.value + moved[k] * errors[k] if k in moved else x.value
-                       for k, x in enumerate(operands)])
+        points.append(
+            [
+                x.value + moved[k] * errors[k] if k in moved else x.value
+                for k, x in enumerate(operands)
+            ]
+        )
     for k in wide:
         for share in (-0.5, 0.5):
-            points.append([x.value + share * errors[k] if j == k else x.value
-                           for j, x in enumerate(operands)])
+            points.append(
+                [x.value + share * errors[k] if j == k else x.value for j, x in enumerate(operands)]
+            )
     for k, x in enumerate(operands):
         if x.dtype.is_float and (x.value == 0).any():
             turned = np.where(x.value == 0, -x.value, x.value)

@@ -69,6 +69,10 @@ SIMULATED = Budget(operations=(2, 12), elements=1024, products=2**15, extents=(*
 """What the simulator runs in about a second."""
 
 
+TINY = Budget(operations=(1, 3), elements=256, products=2**12, extents=(1, 2, 3, 5, 8, 16, 17, 33))
+"""What the simulator runs in an instant: most of the time is the compiler's."""
+
+
 def generate(seed: int, budget: Budget = Budget()) -> Program:  # noqa: B008  # frozen
     """The program of this seed."""
     return _Grower(random.Random(seed), budget, seed).program()
@@ -306,8 +310,11 @@ class _Grower:
         def fits(other: Value) -> bool:
             joined = self._joined(value.dims, other.dims)
             same = other.dtype.is_float == value.dtype.is_float
-            return joined is not None and self._fits(joined) and same and self._takes(
-                op, other.dtype, position
+            return (
+                joined is not None
+                and self._fits(joined)
+                and same
+                and self._takes(op, other.dtype, position)
             )
 
         if not above and self._chance(0.75):
@@ -399,9 +406,11 @@ class _Grower:
         self._add("expand", Ref(name), Shape(tuple(wanted)))
 
     def _squeeze(self, name: str, dims: Sequence[Dim]) -> None:
-        self._add("squeeze", Ref(name), (self._choice.choice(
-            [d for d, dim in enumerate(dims) if not dim]
-        ),))
+        self._add(
+            "squeeze",
+            Ref(name),
+            (self._choice.choice([d for d, dim in enumerate(dims) if not dim]),),
+        )
 
     def _merge(self, name: str, dims: Sequence[Dim]) -> None:
         """Some neighbours become one dimension."""
@@ -474,21 +483,29 @@ class _Grower:
             mean = self._meaning.program.statements[-1].results[1]
             centered = self._add("sub", Ref(name), Ref(mean))
         else:
-            variance = self._add("mean", Ref(self._add("mul", Ref(name), Ref(name))), gone,
-                                 keepdim=True)
+            variance = self._add(
+                "mean", Ref(self._add("mul", Ref(name), Ref(name))), gone, keepdim=True
+            )
             centered = name
         scale = self._add("rsqrt", Ref(self._add("add", Ref(variance), 1e-3)))
         scaled = self._add("mul", Ref(centered), Ref(scale))
         if self._chance(0.6):
-            kept = tuple(dim if d in gone else () for d, dim in
-                         enumerate(self._value(name).dims))[min(gone) :]
+            kept = tuple(dim if d in gone else () for d, dim in enumerate(self._value(name).dims))[
+                min(gone) :
+            ]
             weight = self._new_input(dtype, kept)
             self._add("mul", Ref(scaled), Ref(weight))
 
     def _dropout(self) -> None:
         name = self._pick(lambda value: value.dtype.is_float)
-        self._add("dropout", Ref(name), self._choice.choice((0.1, 0.5)), results=2,
-                  rng_seed=self._seed(), rng_offset=self._choice.randrange(4))
+        self._add(
+            "dropout",
+            Ref(name),
+            self._choice.choice((0.1, 0.5)),
+            results=2,
+            rng_seed=self._seed(),
+            rng_offset=self._choice.randrange(4),
+        )
 
     def _seed(self) -> Any:
         return self._new_scalar(DataType.Int) if self._chance(0.3) else self._choice.randrange(99)
@@ -505,15 +522,34 @@ class _Grower:
                 dtype = self._choice.choice((DataType.Int, DataType.Int32, DataType.Float))
                 if not other.dims:
                     raise InvalidProgramError("no extent")
-                places = self._add("iota", Extent(other.dims[-1]), self._choice.randint(-3, 3),
-                                   self._choice.choice((1, 2)), dtype)
+                places = self._add(
+                    "iota",
+                    Extent(other.dims[-1]),
+                    self._choice.randint(-3, 3),
+                    self._choice.choice((1, 2)),
+                    dtype,
+                )
                 self._add("mul", Ref(places), self._choice.choice((0.25, 0.5)))
             case 3:
-                self._add("uniform", 0, 1, shape, rng_seed=self._seed(), rng_offset=1,
-                          dtype=DataType.Float)
+                self._add(
+                    "uniform",
+                    0,
+                    1,
+                    shape,
+                    rng_seed=self._seed(),
+                    rng_offset=1,
+                    dtype=DataType.Float,
+                )
             case 4:
-                self._add("normal", 0.5, 2.0, shape, rng_seed=self._seed(), rng_offset=2,
-                          dtype=DataType.Float)
+                self._add(
+                    "normal",
+                    0.5,
+                    2.0,
+                    shape,
+                    rng_seed=self._seed(),
+                    rng_offset=2,
+                    dtype=DataType.Float,
+                )
 
     def _product(self) -> None:
         name = self._pick(lambda value: bool(value.dims) and value.dtype in PRODUCT_TYPES)
@@ -561,8 +597,11 @@ class _Grower:
         rows = math.prod(self._meaning.program.shape(beside.dims))
         if rows * extents[0] * (extents[-1] if len(extents) > 1 else 1) > self._budget.products * 8:
             raise InvalidProgramError("too large")
-        fitting = [name for name, value in self._meaning.values.items()
-                   if value.dims == dims and value.dtype is dtype]
+        fitting = [
+            name
+            for name, value in self._meaning.values.items()
+            if value.dims == dims and value.dtype is dtype
+        ]
         if fitting and self._chance(0.5):
             return self._choice.choice(fitting)
         return self._new_input(dtype, dims)

@@ -201,7 +201,12 @@ def uncompiled() -> Iterator[None]:
 
     def pretended(self: CubinCache, source: Source, *, always_compile: bool = False) -> Binary:
         return Binary(
-            cubin=b"", ptx="", log="", registers=32, spill_bytes=0, stack_bytes=0,
+            cubin=b"",
+            ptx="",
+            log="",
+            registers=32,
+            spill_bytes=0,
+            stack_bytes=0,
             static_shared_bytes=0,
         )
 
@@ -219,6 +224,8 @@ def valid(program: Program) -> bool:
         return False
     inputs = {given.name for given in program.inputs if isinstance(given, Input)}
     known = all(name in meaning.values for name, _ in program.outputs)
-    return bool(program.outputs) and known and all(
-        not alias or alias in inputs for _, alias in program.outputs
+    return (
+        bool(program.outputs)
+        and known
+        and all(not alias or alias in inputs for _, alias in program.outputs)
     )

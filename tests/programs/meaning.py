@@ -130,10 +130,37 @@ def _number(value: Any) -> Any:
 
 # --- element by element ------------------------------------------------------------------------
 
-_EXACT = ("abs", "neg", "relu", "sign", "floor", "ceil", "round", "trunc", "where", "clamp",
-          "maximum", "minimum", "threshold", "fmod", "cast", "set")
-_CORRECT = ("add", "sub", "mul", "div", "truediv", "sqrt", "reciprocal", "frac", "remainder",
-            "floor_divide", "nextafter")
+_EXACT = (
+    "abs",
+    "neg",
+    "relu",
+    "sign",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "where",
+    "clamp",
+    "maximum",
+    "minimum",
+    "threshold",
+    "fmod",
+    "cast",
+    "set",
+)
+_CORRECT = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "truediv",
+    "sqrt",
+    "reciprocal",
+    "frac",
+    "remainder",
+    "floor_divide",
+    "nextafter",
+)
 
 
 def _ulps(name: str) -> float:
@@ -197,7 +224,9 @@ def _computed(
     if name == "where":
         return _chosen(*operands)
     if name in ("eq", "ne") and compute.is_float:
-        near = np.abs(operands[0].value - operands[1].value) <= sum(x.error for x in operands)
+        with np.errstate(all="ignore"):
+            apart = np.abs(operands[0].value - operands[1].value)
+        near = apart <= sum(x.error for x in operands)
         doubtful = near & (operands[0].error + operands[1].error > 0)
         value = function(*(x.value for x in operands))
         return Bounded(DataType.Bool, value, np.where(doubtful, np.inf, 0.0))
@@ -568,8 +597,10 @@ def _normal(
     extents = meaning.program.shape(shape.dims)
     places = np.arange(math.prod(extents)).reshape(extents)
     philox, seed = TABLE["philox"].numpy, np.asarray(_number(rng_seed))
-    first, second = (philox(p, seed, np.asarray(_number(rng_offset))).astype(float)
-                     for p in (places & -2, places | 1))
+    first, second = (
+        philox(p, seed, np.asarray(_number(rng_offset))).astype(float)
+        for p in (places & -2, places | 1)
+    )
     with np.errstate(all="ignore"):
         radius, angle = np.sqrt(-2 * np.log1p(-first)), 2 * math.pi * second
         number = radius * np.where(places % 2 == 0, np.cos(angle), np.sin(angle))
@@ -623,8 +654,10 @@ def _matmul(meaning: Meaning, a: Any, b: Any) -> Value:
     if vector[1]:
         second = _broadcast(meaning, second, (False, True))
     rank = max(len(first.dims), len(second.dims))
-    wide = [_broadcast(meaning, x, (True,) * (rank - len(x.dims)) + (False,) * len(x.dims))
-            for x in (first, second)]
+    wide = [
+        _broadcast(meaning, x, (True,) * (rank - len(x.dims)) + (False,) * len(x.dims))
+        for x in (first, second)
+    ]
     pairs = zip(wide[0].dims[:-2], wide[1].dims[:-2], strict=True)
     batches = []
     for x, y in pairs:

@@ -144,15 +144,23 @@ def _tidied(program: Program) -> Program:
             kept.append(statement)
             needed.update(statement.reads())
     statements = tuple(reversed(kept))
-    spelled = {dim for s in statements for value in s.args if isinstance(value, Shape | Extent)
-               for dim in (value.dims if isinstance(value, Shape) else (value.dim,))}
+    spelled = {
+        dim
+        for s in statements
+        for value in s.args
+        if isinstance(value, Shape | Extent)
+        for dim in (value.dims if isinstance(value, Shape) else (value.dim,))
+    }
     sizes = {name for dim in spelled for name in dim}
     inputs = tuple(
         given
         for given in program.inputs
         if given.name in needed
-        or (isinstance(given, Input) and any(sizes.intersection(dim) for dim in given.dims)
-            and not _told(program, needed, sizes))
+        or (
+            isinstance(given, Input)
+            and any(sizes.intersection(dim) for dim in given.dims)
+            and not _told(program, needed, sizes)
+        )
     )
     return replace(program, inputs=inputs, statements=statements)
 
