@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from warpsmith import ops
+from warpsmith import knobs, ops
 from warpsmith.engine.bind import Binding, bind
 from warpsmith.errors import ArgumentError
 from warpsmith.frontends.definition import FusionDefinition
@@ -127,6 +127,16 @@ def test_contiguity() -> None:
     bound(one(shape=[-1, -1], contiguity=[False, True]), [rows])
     bound(one(shape=[-1, -1], contiguity=True), [rows[:1]])  # one row has no stride
     bound(one(shape=[-1, -1], contiguity=True), [rows[:, :0]])  # nothing has no stride
+
+
+def test_strides_of_what_is_one_at_run_time_do_not_matter() -> None:
+    """The kernel takes the stride of a contiguous dimension from the faster ones."""
+    column = np.ndarray((3, 1), np.float32, np.arange(3, dtype=np.float32), strides=(4, 8))
+    definition = one(shape=[-1, -1], contiguity=[True, False])
+    assert bound(definition, [column]).values["T0_stride1"] == 1
+    with FusionDefinition() as fd, knobs.scope(device="sim"):
+        definition(fd)
+        np.testing.assert_array_equal(fd.execute([column])[0], -column)
 
 
 def test_stride_order() -> None:

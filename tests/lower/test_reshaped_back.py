@@ -31,3 +31,21 @@ def test_every_element_is_written(back: list[int]) -> None:
     groups = x.reshape(2, 4, 2, 3, 5).astype(np.float64)
     expected = (groups - groups.mean((2, 3, 4), keepdims=True)).reshape(back)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "kept", [(4, 1, 1), (1, 3, 1), (1, 1, 5), (4, 3, 1), (4, 1, 5), (1, 3, 5)], ids=str
+)
+def test_what_lacks_dimensions_is_written_beside_what_a_reshape_splits(
+    kept: tuple[int, ...],
+) -> None:
+    """A draw splits one index into the dimensions of the result, of which another has some."""
+
+    def function(x: Any, y: Any) -> Any:
+        dropped, _ = ops.dropout(x, 0.5, rng_seed=1, rng_offset=0)
+        return dropped * y, ops.neg(y)
+
+    x, y = np.ones((4, 3, 5), np.float32), np.random.default_rng(1).random(kept).astype(np.float32)
+    with knobs.scope(device="sim"):
+        _, found = warpsmith.fuse(function)(x, y)
+    np.testing.assert_array_equal(found, -y)

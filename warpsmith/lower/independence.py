@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.domains import Merge
+from warpsmith.ir.domains import Merge, Split
 from warpsmith.ir.exprs import Move
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
@@ -63,6 +63,33 @@ def origins(domains: DomainMap, group: Group, own: set[Group]) -> set[Group]:
             parts = {transform.axis, transform.outer, transform.inner}
             stack += [domains.group(a) for a in parts - set(transform.results)]
     return found
+
+
+def lacking(domains: DomainMap, group: Group, own: set[Group]) -> set[Group]:
+    """What is left of a group when the `own` ones that splits made from it are known.
+
+    Of `i` that a reshape splits into `n` and `m`, a tensor with `n` alone lacks `m`, and not `i`.
+    """
+    parts = _splits(domains, group)
+    below, stack = set(parts), list(parts)
+    while stack:
+        fresh = set(_splits(domains, stack.pop())) - below
+        below |= fresh
+        stack += fresh
+    if group in own or below.isdisjoint(own):
+        return {group} - own
+    return {left for part in parts for left in lacking(domains, part, own)}
+
+
+def _splits(domains: DomainMap, group: Group) -> list[Group]:
+    """The groups that splits made from a group."""
+    return [
+        part
+        for transform in domains.touching(group)
+        if isinstance(transform, Split) and domains.group(transform.axis) == group
+        for part in map(domains.group, transform.results)
+        if part != group
+    ]
 
 
 def _connected(domains: DomainMap, group: Group) -> set[Group]:

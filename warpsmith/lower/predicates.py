@@ -15,7 +15,7 @@ from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import For, If, Statement, Store
 from warpsmith.lower.access import Access
-from warpsmith.lower.independence import origins
+from warpsmith.lower.independence import lacking, origins
 from warpsmith.lower.places import Places
 
 
@@ -141,8 +141,10 @@ class Predicates:
         found: dict[Group, None] = {}
         for axis in output.loop:
             if id(axis) not in self._places.unused[id(output)]:
-                groups = origins(self._places.domains, self._places.domains.group(axis), own)
-                found.update(dict.fromkeys(g for g in groups if not given.reaches(g)))
+                domains = self._places.domains
+                for made_from in origins(domains, domains.group(axis), own):
+                    if not given.reaches(made_from):
+                        found.update(dict.fromkeys(lacking(domains, made_from, own)))
             elif not axis.parallel.is_thread:
                 found[self._places.domains.group(axis)] = None
         return list(found)

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from warpsmith.ir.exprs import Matmul, Pointwise
+from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise
 from warpsmith.ir.graph import Graph
+from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.flow import Node, cheapest_cut
 from warpsmith.planner.segment import Segment, Segments
@@ -78,7 +79,7 @@ def _grown(graph: Graph, product: int, last: Mapping[int, int]) -> tuple[int, ..
     """The product and all pointwise operations that need nothing but it, and what is before it."""
     own = last[product]
     made = set(graph.made(product))
-    rank = graph.tensors[graph.made(product)[0]].rank
+    size = _dimensions(graph.tensors[graph.made(product)[0]])
     chosen = [product]
     pending = [p for p in graph.readers.get(graph.made(product)[0], ()) if p in last]
     seen = set(pending)
@@ -86,14 +87,14 @@ def _grown(graph: Graph, product: int, last: Mapping[int, int]) -> tuple[int, ..
     while pending:
         position = heappop(pending)
         operation = graph.operations[position]
-        if not isinstance(operation, Pointwise) or operation.output.rank != rank:
+        if not _keeps_elements(operation) or _dimensions(operation.outputs[0]) != size:
             continue
         late = [t for t in graph.sources(position) if _last_of(graph, t, last) >= own]
         if any(t not in made for t in late):
             continue
         chosen.append(position)
         made.update(graph.made(position))
-        for reader in graph.readers.get(operation.output.number, ()):
+        for reader in graph.readers.get(operation.outputs[0].number, ()):
             if reader in last and reader not in seen:
                 seen.add(reader)
                 heappush(pending, reader)
@@ -122,6 +123,17 @@ def _cheapest(segments: Segments, grown: tuple[int, ...]) -> tuple[int, ...]:
     outside = {t for p in grown for t in graph.sources(p)} - set(made)
     behind = graph.slice([*stored, made[0]], outside | set(graph.sources(grown[0])))
     return tuple(p for p in grown if p in set(behind))
+
+
+def _keeps_elements(operation: Operation) -> bool:
+    """Whether it computes each element of its result of one place of a product."""
+    if isinstance(operation, Move):
+        return operation.kind not in ("reshape", "expand")
+    return isinstance(operation, Pointwise)
+
+
+def _dimensions(tensor: TensorView) -> int:
+    return sum(not axis.is_broadcast for axis in tensor.shape_axes)
 
 
 def _last_of(graph: Graph, number: int, last: Mapping[int, int]) -> int:

@@ -1,0 +1,276 @@
+"""Arrays with a bound on what rounding may have done to each element.
+
+Floats are held in float64 next to `error`: the kernel's value lies within `value - error` and
+`value + error`, and infinity says that nothing is known of it. A function's bound is found by
+evaluating it at the ends of its operands' intervals as well, so no derivatives are written down;
+where an interval is so wide that this could mislead, the element counts as unknown.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from warpsmith.ir.dtypes import DataType
+
+UNIT = {
+    DataType.Double: 2.0**-53,
+    DataType.Float: 2.0**-24,
+    DataType.Half: 2.0**-11,
+    DataType.BFloat16: 2.0**-8,
+}
+"""Half a unit in the last place, relative."""
+
+SMALLEST = {
+    DataType.Double: 2.0**-1022,
+    DataType.Float: 2.0**-126,
+    DataType.Half: 2.0**-24,
+    DataType.BFloat16: 2.0**-126,
+}
+"""What may be lost beside zero: a subnormal number, or all of them where functions flush them."""
+
+LARGEST = {
+    DataType.Double: 1.7e308,
+    DataType.Float: 3.4e38,
+    DataType.Half: 65504.0,
+    DataType.BFloat16: 3.38e38,
+}
+
+_NUMPY = {
+    DataType.Double: np.float64,
+    DataType.Float: np.float32,
+    DataType.Half: np.float16,
+    DataType.BFloat16: ml_dtypes.bfloat16,
+    DataType.Int: np.int64,
+    DataType.Int32: np.int32,
+    DataType.Bool: np.bool_,
+}
+
+_LOOSE = 0.05
+"""An error beyond this share of an element, and of the array's typical size, says too little."""
+
+_MARGIN = 1.5
+"""Of a function's change between the ends of an interval and its middle, for what lies between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Values of a type with their errors: float64, infinite where unknown, 0 for exact ones."""
+
+    dtype: DataType
+    value: np.ndarray
+    error: np.ndarray
+
+    @property
+    def unknown(self) -> np.ndarray:
+        return np.isinf(self.error)
+
+    def moved(self, move: Callable[[np.ndarray], np.ndarray]) -> Bounded:
+        """The same move of the values and of their errors."""
+        return Bounded(self.dtype, move(self.value), move(self.error))
+
+
+def exact(dtype: DataType, array: np.ndarray) -> Bounded:
+    """Values as they are."""
+    held = array.astype(np.float64) if dtype.is_float else np.asarray(array, _NUMPY[dtype])
+    return Bounded(dtype, held, np.zeros(held.shape))
+
+
+def rounded(dtype: DataType, array: np.ndarray) -> np.ndarray:
+    """The float64 values of an array that was rounded to a float type."""
+    with np.errstate(all="ignore"):
+        return array.astype(_NUMPY[dtype]).astype(np.float64)
+
+
+def settled(dtype: DataType, value: np.ndarray, error: np.ndarray) -> Bounded:
+    """Floats whose error says too little, or that come near the type's range, become unknown.
+
+    Infinities and NaNs in `value` are known unless `error` is infinite: they are what IEEE gives.
+    """
+    error = np.where(np.isfinite(value), error, np.where(np.isinf(error), np.inf, 0.0))
+    error = np.where(np.isnan(error), np.inf, error)
+    size = np.abs(value)
+    known = np.isfinite(size) & np.isfinite(error) & (size < 1e150)
+    typical = np.sqrt(np.mean(np.square(size[known]))) if known.any() else 0.0
+    wide = error > _LOOSE * np.maximum(size, typical) + SMALLEST[dtype]
+    huge = np.isfinite(size) & (size + error > LARGEST[dtype] / 8)
+    return Bounded(dtype, value, np.where(wide | huge, np.inf, error))
+
+
+def sampled(
+    function: Callable[..., np.ndarray],
+    dtype: DataType,
+    operands: Sequence[Bounded],
+    *,
+    ulps: float,
+    extra: np.ndarray | float = 0.0,
+) -> Bounded:
+    """A float function of floats, each result within `ulps` halves of units in the last place.
+
+    Args:
+        dtype: the type it is computed in.
+        extra: further error, absolute.
+    """
+    middle, spread, same = _samples(function, operands)
+    error = _MARGIN * spread + extra
+    if ulps:
+        error = error + (ulps * UNIT[dtype]) * np.abs(middle) + SMALLEST[dtype]
+    return settled(dtype, middle, np.where(same, error, np.inf))
+
+
+def decided(function: Callable[..., np.ndarray], operands: Sequence[Bounded]) -> Bounded:
+    """A bool function of anything; unknown where the operands' errors could turn it."""
+    middle, spread, same = _samples(function, operands)
+    return Bounded(DataType.Bool, middle, np.where(same & (spread == 0), 0.0, np.inf))
+
+
+def _samples(
+    function: Callable[..., np.ndarray], operands: Sequence[Bounded]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values in the middle, how far others lie from them, and where these are of one kind."""
+    with np.errstate(all="ignore"):
+        middle = np.asarray(function(*(x.value for x in operands)))
+        known = np.ones(middle.shape, bool)
+        for x in operands:
+            known &= ~x.unknown
+        spread, same = np.zeros(middle.shape), known
+        for points in _points(operands):
+            found = np.asarray(function(*points))
+            if middle.dtype == bool:
+                spread = np.maximum(spread, found != middle)
+                continue
+            both_nan = np.isnan(found) & np.isnan(middle)
+            equal = (found == middle) | both_nan
+            difference = np.where(equal, 0.0, np.abs(found - middle))
+            same = same & (equal | (np.isfinite(found) & np.isfinite(middle)))
+            spread = np.maximum(spread, np.where(np.isfinite(difference), difference, 0.0))
+    return middle, spread, same
+
+
+def _points(operands: Sequence[Bounded]) -> list[list[np.ndarray]]:
+    """Corners of the operands' intervals, their half-way points, and zeros with the other sign."""
+    errors = [np.where(x.unknown, 0.0, x.error) for x in operands]
+    wide = [k for k, error in enumerate(errors) if error.any()]
+    points = []
+    for signs in itertools.product((-1.0, 1.0), repeat=len(wide)) if wide else ():
+        moved = dict(zip(wide, signs, strict=True))
+        points.append(
+            [
+                x.value + moved[k] * errors[k] if k in moved else x.value
+                for k, x in enumerate(operands)
+            ]
+        )
+    for k in wide:
+        for share in (-0.5, 0.5):
+            points.append(
+                [x.value + share * errors[k] if j == k else x.value for j, x in enumerate(operands)]
+            )
+    for k, x in enumerate(operands):
+        if x.dtype.is_float and (x.value == 0).any():
+            turned = np.where(x.value == 0, -x.value, x.value)
+            points.append([turned if j == k else y.value for j, y in enumerate(operands)])
+    return points
+
+
+def converted(x: Bounded, dtype: DataType) -> Bounded:
+    """`x` in another type, as a cast rounds it."""
+    if x.dtype is dtype:
+        return x
+    with np.errstate(all="ignore"):
+        if dtype is DataType.Bool:
+            doubtful = (np.abs(x.value) <= x.error) & (x.error > 0) if x.dtype.is_float else False
+            return Bounded(dtype, x.value != 0, np.where(doubtful | x.unknown, np.inf, 0.0))
+        if dtype.is_float:
+            return _to_float(x, dtype)
+        if not x.dtype.is_float:
+            return Bounded(dtype, x.value.astype(_NUMPY[dtype]), x.error)
+        limits = np.iinfo(_NUMPY[dtype])
+        inside = (x.value > float(limits.min)) & (x.value < float(limits.max))
+        whole = np.trunc(np.where(inside, x.value, 0.0))
+        steady = inside & ~x.unknown
+        for end in (x.value - x.error, x.value + x.error):
+            steady &= np.trunc(end) == whole
+        return Bounded(dtype, whole.astype(_NUMPY[dtype]), np.where(steady, 0.0, np.inf))
+
+
+def _to_float(x: Bounded, dtype: DataType) -> Bounded:
+    source = x.value.astype(np.float64)
+    if x.dtype.is_float and UNIT[x.dtype] >= UNIT[dtype] and not x.dtype.is_half:
+        return Bounded(dtype, source, x.error)
+    middle = rounded(dtype, source)
+    # What is rounded twice, by way of Float, may land on the other side of a tie.
+    error = np.maximum(x.error, np.where(dtype.is_half, 2.0**-25, 0.0) * np.abs(source))
+    error = np.where(x.dtype is DataType.Double, error, x.error)
+    ends = [rounded(dtype, source - error), rounded(dtype, source + error)]
+    spread = np.maximum(*(np.where(end == middle, 0.0, np.abs(end - middle)) for end in ends))
+    over = np.isinf(middle) & np.isfinite(source)
+    return settled(dtype, middle, np.where(over | x.unknown, np.inf, spread))
+
+
+def summed(x: Bounded, axes: tuple[int, ...], dtype: DataType) -> Bounded:
+    """The sum over axes in any order, in a float type."""
+    count = int(np.prod([x.value.shape[d] for d in axes], dtype=np.int64))
+    with np.errstate(all="ignore"):
+        value = x.value.sum(axes)
+        size = np.where(np.isfinite(x.value), np.abs(x.value), 0.0).sum(axes)
+        error = x.error.sum(axes) + (4 + 4 * np.sqrt(count)) * UNIT[dtype] * size
+    far = np.isfinite(value) & (size > LARGEST[dtype] / 8)
+    return settled(dtype, value, np.where(far, np.inf, error + SMALLEST[dtype]))
+
+
+def multiplied(x: Bounded, axes: tuple[int, ...], dtype: DataType) -> Bounded:
+    """The product over axes in any order, in a float type."""
+    count = int(np.prod([x.value.shape[d] for d in axes], dtype=np.int64))
+    with np.errstate(all="ignore"):
+        value = x.value.prod(axes)
+        size = np.abs(x.value)
+        outer = (size + x.error).prod(axes)
+        high, low = np.maximum(size, 1.0).prod(axes), np.minimum(size, 1.0).prod(axes)
+        error = outer - size.prod(axes) + 2 * count * UNIT[dtype] * outer
+        odd = ~np.isfinite(x.value).all(axes) | (high > LARGEST[dtype] / 8)
+        odd |= (low < 1e3 * SMALLEST[dtype]) & ~((x.value == 0) & (x.error == 0)).any(axes)
+    return settled(dtype, value, np.where(odd, np.inf, error + SMALLEST[dtype]))
+
+
+def extreme(x: Bounded, axes: tuple[int, ...], *, largest: bool) -> Bounded:
+    """The maximum or the minimum over axes; of nothing, the type's lowest or highest value."""
+    sign = 1 if largest else -1
+    kind = x.value.dtype
+    if kind == bool:
+        reduced = x.value.any(axes) if largest else x.value.all(axes)
+        return Bounded(x.dtype, reduced, x.error.sum(axes))
+    if kind.kind == "f":
+        nothing: float = -sign * np.inf
+    else:
+        nothing = int(np.iinfo(kind).min if largest else np.iinfo(kind).max)
+    reduce = np.max if largest else np.min
+    with np.errstate(all="ignore"):
+        value = np.asarray(reduce(x.value, axes, initial=nothing))
+        error = np.where(np.isnan(x.value), 0.0, x.error)
+        if not error.any() or not x.dtype.is_float:
+            return Bounded(x.dtype, value, error.sum(axes))
+        above = np.asarray(reduce(x.value + sign * error, axes, initial=nothing))
+        below = np.asarray(reduce(x.value - sign * error, axes, initial=nothing))
+        spread = np.maximum(np.abs(above - value), np.abs(value - below))
+    return settled(x.dtype, value, np.where(np.isnan(spread), error.sum(axes), spread))
+
+
+def contracted(equation: str, a: Bounded, b: Bounded, dtype: DataType, terms: int) -> Bounded:
+    """The sums of products of an einsum equation, added up in a float type."""
+    with np.errstate(all="ignore"):
+        value = np.einsum(equation, a.value, b.value)
+        parts = [np.where(np.isfinite(x.value), np.abs(x.value), 0.0) for x in (a, b)]
+        errors = [np.where(x.unknown, 0.0, x.error) for x in (a, b)]
+        size = np.einsum(equation, *parts)
+        error = np.einsum(equation, parts[0] + errors[0], parts[1] + errors[1]) - size
+        error = np.maximum(error, 0.0) + (4 + 4 * np.sqrt(terms)) * UNIT[dtype] * size
+        lost = [x.unknown.astype(float) for x in (a, b)]
+        everywhere = [np.ones(x.value.shape) for x in (a, b)]
+        unknown = np.einsum(equation, lost[0], everywhere[1]) > 0
+        unknown |= np.einsum(equation, everywhere[0], lost[1]) > 0
+        unknown |= np.isfinite(value) & (size > LARGEST[dtype] / 8)
+    return settled(dtype, value, np.where(unknown, np.inf, error + SMALLEST[dtype]))

@@ -1,0 +1,66 @@
+"""Shrinking finds the short program; the pool outlives what hangs and what dies; the table counts."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from tests.programs import pool, run
+from tests.programs.generate import generate
+from tests.programs.judge import Verdict
+from tests.programs.program import Input, Layout, Program
+from tests.programs.run import Judged
+from tests.programs.shrink import shrunk
+
+
+def has_exp(program: Program) -> bool:
+    return any(statement.op == "exp" for statement in program.statements)
+
+
+def test_a_long_program_shrinks_to_what_fails() -> None:
+    seed = next(
+        seed
+        for seed in range(200)
+        if has_exp(generate(seed)) and len(generate(seed).statements) > 15
+    )
+    small = shrunk(generate(seed), has_exp, most=300)
+    assert [statement.op for statement in small.statements] == ["exp"]
+    assert len(small.inputs) == len(small.outputs) == 1
+    (given,) = small.inputs
+    assert isinstance(given, Input)
+    assert given.layout == Layout()
+    assert small.extent(given.dims[0]) <= 2
+
+
+def test_what_does_not_fail_stays() -> None:
+    program = generate(1)
+    assert shrunk(program, lambda candidate: False) is program
+
+
+def work(item: str) -> str:
+    if item == "hang":
+        time.sleep(60)
+    if item == "die":
+        os._exit(3)
+    return item.upper()
+
+
+def test_the_pool_replaces_processes() -> None:
+    items = ["a", "hang", "b", "die", "c"]
+    found = dict(pool.each(work, items, jobs=2, seconds=4))
+    assert [found[item] for item in "abc"] == ["A", "B", "C"]
+    assert found["hang"] == pool.Lost("no result after 4 s", True)
+    assert found["die"] == pool.Lost("the process died (3)", False)
+
+
+def test_failures_are_grouped_without_names_and_numbers() -> None:
+    found = [
+        Judged(1, Verdict("refused", "WS0262", "T7 needs 12 elements", seconds=1.0)),
+        Judged(2, Verdict("refused", "WS0262", "T91 needs 4 elements", seconds=2.0)),
+        Judged(3, Verdict("passed", left_out=0.5, seconds=3.0)),
+    ]
+    text = run.table(found)
+    assert "passed 1  refused 2  of 3" in text
+    assert "2 refused WS0262 (seeds 1, 2)" in text
+    assert "left out of comparison: 50.00 % of elements" in text
+    assert "median 2.00, longest 3.00" in text

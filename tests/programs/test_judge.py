@@ -1,0 +1,139 @@
+"""The judge sees what is wrong, knows what it cannot know, and reads a program as its text says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.programs import bounds, judge
+from tests.programs.bounds import Bounded
+from tests.programs.generate import TINY, generate
+from tests.programs.judge import judged, valid
+from tests.programs.program import Input, Layout, Program, Ref, Shape, Size, Statement
+from warpsmith.ir.dtypes import DataType
+
+SIZES = {"n0": Size(6), "n1": Size(5, static=True)}
+X = Input("t0", DataType.Float, (("n0",), ("n1",)))
+
+
+def one(op: str, *args: Any, given: Input = X, **options: Any) -> Program:
+    """A program of one operation on `t0`."""
+    statement = Statement(("t1",), op, (Ref("t0"), *args), tuple(options.items()))
+    return Program(SIZES, (given,), (statement,), (("t1", ""),))
+
+
+def changed(change: Callable[[np.ndarray], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every call return something else than it computed."""
+    run = judge._run
+
+    def wrong(*args: Any) -> list[np.ndarray]:
+        results = [np.array(result) for result in run(*args)]
+        for result in results:
+            change(result)
+        return results
+
+    monkeypatch.setattr(judge, "_run", wrong)
+
+
+@pytest.mark.parametrize("dtype", [DataType.Float, DataType.Double, DataType.BFloat16])
+@pytest.mark.parametrize("op", ["exp", "neg", "sum", "var"])
+def test_one_wrong_element_is_found(
+    op: str, dtype: DataType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = one(op, given=Input("t0", dtype, X.dims))
+    assert judged(program, "reference").kind == "passed"
+    changed(lambda result: np.multiply.at(result, (0,) * result.ndim, 1.02), monkeypatch)
+    assert judged(program, "reference").kind == "wrong"
+
+
+def test_a_missing_write_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed(lambda result: result[-1:].fill(np.nan), monkeypatch)
+    verdict = judged(one("exp"), "reference")
+    assert verdict.kind == "wrong"
+    assert "5 of 30 elements are wrong" in verdict.message
+
+
+def test_types_and_shapes_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge, "_run", lambda *args: [np.zeros((6, 5), np.float64)])
+    assert "is float64(6, 5), and should be float32(6, 5)" in judged(one("exp"), "sim").message
+    monkeypatch.setattr(judge, "_run", lambda *args: [np.zeros((6, 1), np.float32)])
+    assert "is float32(6, 1)" in judged(one("exp"), "sim").message
+
+
+def test_comparisons_within_the_error_are_left_out() -> None:
+    third = Bounded(DataType.Float, np.array([1.0, 2.0]), np.array([1e-7, 1e-7]))
+    near = Bounded(DataType.Float, np.array([1.0 + 5e-8, 2.1]), np.zeros(2))
+    found = bounds.decided(np.less, (third, near))
+    np.testing.assert_array_equal(found.unknown, [True, False])
+
+
+def test_floor_near_a_whole_number_may_be_either() -> None:
+    x = Bounded(DataType.Float, np.array([2.0, 2.5]), np.array([1e-6, 1e-6]))
+    found = bounds.sampled(np.floor, DataType.Float, (x,), ulps=0)
+    np.testing.assert_array_equal(found.unknown, [True, False])
+    assert found.error[1] == 0
+
+
+def test_errors_grow_through_steep_functions() -> None:
+    x = Bounded(DataType.Float, np.array([10.0]), np.array([1e-4]))
+    found = bounds.sampled(np.exp, DataType.Float, (x,), ulps=2)
+    assert found.error[0] >= np.exp(10.0) * 1e-4
+    assert found.error[0] <= np.exp(10.0) * 3e-4
+
+
+def test_a_cast_rounds_and_only_doubt_leaves_an_error() -> None:
+    x = Bounded(DataType.Float, np.array([1.001, 1.0 + 2**-8]), np.array([1e-6, 1e-6]))
+    found = bounds.converted(x, DataType.BFloat16)
+    assert found.value[0] == 1.0
+    assert found.error[0] == 0.0
+    assert found.error[1] == 2**-7
+
+
+def test_sums_that_cancel_are_wide() -> None:
+    x = bounds.exact(DataType.Float, np.array([[1e4, -1e4, 1.0]]))
+    assert bounds.summed(x, (1,), DataType.Float).error[0] > 1e-3
+
+
+def test_programs_of_which_little_is_known_are_skipped() -> None:
+    doubt = Statement(("t1",), "log", (Ref("t0"),))
+    program = Program(
+        SIZES, (Input("t0", DataType.Float, X.dims, values="whole"),), (doubt,), (("t1", ""),)
+    )
+    assert judged(program, "reference").kind == "passed"  # NaN and infinity are known
+    nearly = Statement(("t2",), "sub", (Ref("t1"), Ref("t1")))
+    again = Statement(("t3",), "reciprocal", (Ref("t2"),))
+    unknown = Program(SIZES, (X,), (one("exp").statements[0], nearly, again), (("t3", ""),))
+    assert judged(unknown, "reference").kind == "skipped"
+
+
+def test_rules_are_checked_without_warpsmith() -> None:
+    assert valid(one("permute", (1, 0)))
+    assert not valid(one("permute", (1, 1)))
+    assert not valid(one("squeeze", (0,)))
+    assert not valid(one("reshape", Shape((("n1",), ("n0",)))))
+    assert not valid(one("bitwise_and", 3))
+
+
+def test_refusals_and_crashes_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    gap = Input("t0", DataType.Float, X.dims, Layout(gaps=(1,)))
+    program = one("exp", given=gap)
+    assert judged(program, "plan").kind == "passed"
+    monkeypatch.setattr(Layout, "strides", lambda self, shape: (1, 6))
+    assert judged(program, "plan").code == "WS0308"
+
+    def breaks(*args: Any) -> None:
+        raise KeyError("T7")
+
+    monkeypatch.setattr(judge, "plan_only", breaks)
+    verdict = judged(one("exp"), "plan")
+    assert (verdict.kind, verdict.code) == ("crashed", "KeyError")
+
+
+def test_the_text_runs_as_it_stands() -> None:
+    from warpsmith import knobs
+
+    with knobs.scope(device="reference"):
+        exec(generate(3, TINY).text(), {})

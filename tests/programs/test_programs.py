@@ -1,0 +1,77 @@
+"""Random programs: none is wrong, none breaks; what is refused today is refused for known reasons.
+
+`python -m tests.programs.run` draws thousands. A failing seed is printed with its program, which
+runs as it stands.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.programs.generate import TINY, Budget, generate
+from tests.programs.judge import Mode, judged
+
+KNOWN = ("WS0400", "WS1005", "WS0201", "WS0209", "WS0241", "WS0262", "WS0316")
+"""Codes of refusals of programs that have a meaning, until plans take everything."""
+
+
+def check(seeds: range, mode: Mode, budget: Budget) -> tuple[int, int]:
+    """How many programs passed, and how many were refused; the test fails at any other verdict."""
+    print(f"seeds {seeds.start} to {seeds.stop - 1}")
+    passed = refused = 0
+    for seed in seeds:
+        program = generate(seed, budget)
+        verdict = judged(program, mode)
+        known = verdict.kind == "refused" and verdict.code in KNOWN
+        good = verdict.kind in ("passed", "skipped") or known
+        assert good, f"seed {seed}: {verdict}\n{program.text()}"
+        passed += verdict.kind == "passed"
+        refused += known
+    return passed, refused
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_the_meaning_is_that_of_the_reference(block: int) -> None:
+    """All of `ops`, and the evaluator, against rules that were written down a second time."""
+    passed, refused = check(range(40 * block, 40 * block + 40), "reference", Budget())
+    assert passed >= 38
+    assert passed + refused == 40
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_programs_are_planned_and_lowered(block: int) -> None:
+    passed, refused = check(range(7000 + 20 * block, 7020 + 20 * block), "plan", Budget())
+    assert passed >= 10
+    assert passed + refused == 20
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_small_programs_are_right_on_the_simulator(block: int) -> None:
+    passed, _ = check(range(500 + 15 * block, 515 + 15 * block), "sim", TINY)
+    assert passed >= 9
+
+
+def test_programs_are_of_every_kind() -> None:
+    """The generator reaches what it is for, or it would prove little."""
+    programs = [generate(seed) for seed in range(150)]
+    used = {statement.op for program in programs for statement in program.statements}
+    assert {"matmul", "linear", "var_mean", "welford", "prod", "dropout", "normal", "iota"} <= used
+    assert {"reshape", "expand", "squeeze", "permute", "stride_order", "broadcast_in_dim"} <= used
+    assert len(used) > 80
+    sizes = [size for program in programs for size in program.sizes.values()]
+    assert any(size.extent == 0 for size in sizes)
+    assert any(size.extent == 1 for size in sizes)
+    assert {size.static for size in sizes} == {True, False}
+    lengths = {len(program.statements) for program in programs}
+    assert min(lengths) <= 3
+    assert max(lengths) >= 25
+    assert {len(program.outputs) for program in programs} >= {1, 2, 3, 4, 5, 6}
+    assert any(alias for program in programs for _, alias in program.outputs)
+    layouts = [given.layout for p in programs for given in p.inputs if hasattr(given, "layout")]
+    for attribute in ("order", "gaps", "repeated", "offset"):
+        assert any(getattr(layout, attribute) for layout in layouts)
+
+
+def test_a_seed_is_a_program() -> None:
+    assert generate(11) == generate(11)
+    assert generate(11).text() == generate(11).text()
