@@ -312,7 +312,7 @@ class _OnDevice:
         )
         self._arrivals: dict[tuple[int, str], Any] = {}
         self._new = tuple(
-            (a.name, a.shape, a.strides, getattr(torch, _TORCH_NAMES[a.dtype]))
+            (a.name, a.shape, a.strides, arrays.torch_dtypes()[a.dtype])
             for a in (*call.outputs, *call.temporaries)
         )
         self._device = torch.device("cuda", ordinal)
@@ -357,7 +357,7 @@ class _OnDevice:
         torch = self._torch
         kept = {}
         for space in launch.workspaces:
-            dtype = getattr(torch, _TORCH_NAMES[space.dtype])
+            dtype = arrays.torch_dtypes()[space.dtype]
             if not space.zeroed:
                 kept[space.name] = torch.empty(space.elements, dtype=dtype, device=self._device)
             else:
@@ -378,17 +378,6 @@ class _OnDevice:
             found = torch.zeros(elements, dtype=torch.int32, device=self._device)
             self._arrivals[stream, name] = found
         return found
-
-
-_TORCH_NAMES = {
-    "double": "float64",
-    "float": "float32",
-    "half": "float16",
-    "bfloat16": "bfloat16",
-    "int64": "int64",
-    "int32": "int32",
-    "bool": "bool",
-}
 
 
 class _ThroughDevice:

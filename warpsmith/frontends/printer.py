@@ -83,9 +83,14 @@ def input_text(value: object) -> str:
     if info.kind == "torch":
         dtype = str(getattr(value, "dtype", None))
         place = "cpu" if info.device_kind == "cpu" else f"cuda:{info.ordinal}"
-        fill = "normal_()" if DataType(info.dtype).is_float else "random_(0, 2)"
+        kind = DataType(info.dtype)
+        fill = "normal_()" if kind.is_float else "random_(0, 2)"
+        if kind.is_float8:
+            fill = "fill_(1)"
         return f'torch.empty_strided({shape}, {strides}, dtype={dtype}, device="{place}").{fill}'
-    dtype = "ml_dtypes.bfloat16" if info.dtype == "bfloat16" else f'"{_dtype_name(value)}"'
+    named = arrays.NUMPY_DTYPES[info.dtype]
+    foreign = named.type.__module__ == "ml_dtypes"
+    dtype = f"ml_dtypes.{named.name}" if foreign else f'"{_dtype_name(value)}"'
     reach = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
     in_bytes = tuple(stride * DataType(info.dtype).size for stride in strides)
     elements = f"numpy.ones({max(reach, 0)}, dtype={dtype})"

@@ -80,14 +80,15 @@ def _is_rounded_quotient(fusion: Fusion, operation: Operation) -> bool:
         return False
     quotient, uses = operation.output, fusion.uses(operation.output)
     rounded = all(
-        isinstance(use, Pointwise) and use.op == "cast" and use.output.dtype.is_half for use in uses
+        isinstance(use, Pointwise) and use.op == "cast" and use.output.dtype.is_narrow
+        for use in uses
     )
     return quotient.dtype is DataType.Float and bool(uses) and rounded and not quotient.is_output
 
 
 def _precise(fusion: Fusion) -> set[int]:
     """Identities of the tensors that some result of more than 16 bits is made of."""
-    found = {id(t) for t in fusion.tensors if t.is_output and not t.dtype.is_half}
+    found = {id(t) for t in fusion.tensors if t.is_output and not t.dtype.is_narrow}
     for operation in reversed(fusion.operations):
         if any(id(output) in found for output in operation.outputs):
             found.update(map(id, tensor_inputs(operation)))
