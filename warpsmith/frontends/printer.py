@@ -93,8 +93,8 @@ def input_text(value: object) -> str:
     dtype = f"ml_dtypes.{named.name}" if foreign else f'"{_dtype_name(value)}"'
     reach = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
     in_bytes = tuple(stride * DataType(info.dtype).size for stride in strides)
-    elements = f"numpy.ones({max(reach, 0)}, dtype={dtype})"
-    return f"numpy.lib.stride_tricks.as_strided({elements}, {shape}, {in_bytes})"
+    memory = f'numpy.ones({max(reach, 0)}, {dtype}).view("u1")'  # NumPy views no float8 by strides
+    return f"numpy.ndarray({shape}, {dtype}, {memory}, strides={in_bytes})"
 
 
 def _dtype_name(array: Any) -> str:
