@@ -85,10 +85,10 @@ def test_text() -> None:
         fd.add_output(fd.ops.linear(x, w))
         fd.add_output(x @ w.transpose(0, 1))
     assert repr(fd).splitlines()[3:] == [
-        "    tv2 = fd.ops.linear(tv0, tv1)",
+        "    tv2 = fd.ops.linear(tv0, tv1, dtype=DataType.Float)",
         "    tv3 = fd.ops.cast(tv2, dtype=DataType.BFloat16)",
         "    tv4 = fd.ops.permute(tv1, dims=[1, 0])",
-        "    tv5 = fd.ops.matmul(tv0, tv4)",
+        "    tv5 = fd.ops.matmul(tv0, tv4, dtype=DataType.Float)",
         "    tv6 = fd.ops.cast(tv5, dtype=DataType.BFloat16)",
         "    fd.add_output(tv3)",
         "    fd.add_output(tv6)",

@@ -19,6 +19,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import (
@@ -167,7 +168,7 @@ def _read_unpermuted(fusion: Fusion, operation: Matmul) -> None:
         return
     if first is second:
         second = _unary("set", fusion, second, second.dtype, operation)
-    fusion.replace(operation, Matmul(first, second, operation.output, (axes[0], axes[1])))
+    fusion.replace(operation, replace(operation, a=first, b=second, axes=(axes[0], axes[1])))
 
 
 def _permutation(tensor: TensorView) -> Move | None:
