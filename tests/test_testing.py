@@ -57,7 +57,13 @@ def test_tolerance_grows_with_the_reduction_and_ends_at_the_stored_precision() -
     assert tolerance("double", 16384).absolute < 1e-9
 
 
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *(np.float16, ml_dtypes.bfloat16, np.float32),
+        *(ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2),
+    ],
+)
 def test_rounding_of_a_result_is_close(dtype: Any) -> None:
     exact = np.random.default_rng(0).standard_normal(1000)
     assert_close(exact.astype(dtype), exact)

@@ -35,7 +35,16 @@ class Tolerance:
 
 
 # Unit of the last place at 1, per dtype.
-_EPSILONS = {"double": 2.0**-52, "float": 2.0**-23, "half": 2.0**-10, "bfloat16": 2.0**-7}
+_EPSILONS = {
+    "double": 2.0**-52,
+    "float": 2.0**-23,
+    "half": 2.0**-10,
+    "bfloat16": 2.0**-7,
+    "float8_e4m3fn": 2.0**-3,
+    "float8_e5m2": 2.0**-2,
+}
+# Half the distance of subnormal numbers, where it is more than what is allowed anyhow.
+_COARSE = {"float8_e4m3fn": 2.0**-10, "float8_e5m2": 2.0**-17}
 
 
 def tolerance(dtype: str, reduction_length: int = 1, scale: float = 1.0) -> Tolerance:
@@ -57,7 +66,7 @@ def tolerance(dtype: str, reduction_length: int = 1, scale: float = 1.0) -> Tole
     length = max(reduction_length, 1)
     return Tolerance(
         relative=stored + computed * (16 + math.sqrt(length)),
-        absolute=8 * computed * length * abs(scale),
+        absolute=8 * computed * length * abs(scale) + _COARSE.get(dtype, 0.0),
     )
 
 

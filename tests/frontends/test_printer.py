@@ -12,6 +12,7 @@ import torch
 from tests.support.against_torch import random
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.dtypes import DataType
+from warpsmith.runtime import arrays
 
 Body = Callable[[FusionDefinition], Any]
 HALF, FLOAT, INT, BOOL = DataType.Half, DataType.Float, DataType.Int, DataType.Bool
@@ -128,13 +129,14 @@ def test_a_schedule_does_not_change_what_is_defined() -> None:
 
 
 @pytest.mark.parametrize("numpy", [True, False])
-def test_repro_script(numpy: bool) -> None:
+@pytest.mark.parametrize("dtype", [HALF, DataType.Int8, DataType.Float8_e5m2], ids=str)
+def test_repro_script(dtype: DataType, numpy: bool) -> None:
     with FusionDefinition() as fd:
-        x, n = fd.define_tensor([-1, -1], dtype=HALF), fd.define_scalar(INT)
-        fd.add_output(x * n + fd.ops.cast(fd.define_tensor([-1], dtype=INT), HALF))
-    inputs = [random((4, 6), HALF)[:, ::2], 3, random((3,), INT)]
+        x, n = fd.define_tensor([-1, -1], dtype=dtype), fd.define_scalar(INT)
+        fd.add_output(x * n + fd.ops.cast(fd.define_tensor([-1], dtype=INT), dtype))
+    inputs = [random((4, 6), dtype)[:, ::2], 3, random((3,), INT)]
     if numpy:
-        inputs = [i.numpy() if isinstance(i, torch.Tensor) else i for i in inputs]
+        inputs = [arrays.to_numpy(i) if isinstance(i, torch.Tensor) else i for i in inputs]
     fd.execute(inputs, save_repro_inputs=True)
     script = fd.last_repro_script()
     assert script == fd.repro_script_for() == fd.repro_script_for(inputs)

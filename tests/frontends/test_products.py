@@ -58,7 +58,51 @@ def matrices(fd: FusionDefinition) -> Any:
     return batched, square, fd.ops.matmul(b, x), fd.ops.matmul(batched, square), (a @ b).sum(0)
 
 
+def names(fd: FusionDefinition) -> Any:
+    a, b = (fd.define_tensor([-1, -1, -1], contiguity=True, dtype=FLOAT) for _ in range(2))
+    m = fd.define_tensor([-1, -1], contiguity=True, dtype=FLOAT)
+    x = fd.define_tensor([-1], contiguity=True, dtype=FLOAT)
+    ops = fd.ops
+    return (
+        ops.bmm(a, b, precision="tf32"),
+        ops.addmm(x, m, m, 2, alpha=0.5),
+        ops.baddbmm(m, a, b, dtype=HALF, precision="tf32"),
+        ops.linear(a, m, x, precision="tf32"),
+        *(ops.dot(x, x), ops.mv(m, x), ops.outer(x, x)),
+    )
+
+
+def contractions(fd: FusionDefinition) -> Any:
+    q, k, v = (fd.define_tensor([-1, -1, -1], contiguity=True, dtype=HALF) for _ in range(3))
+    scores = fd.ops.einsum("ihd,jhd->hij", q, k, dtype=FLOAT)
+    return (
+        *(scores, fd.ops.einsum("hij,jhd->ihd", fd.ops.cast(scores, HALF), v)),
+        fd.ops.einsum("...i,...j->ij", q, k),
+        fd.ops.einsum("ijk->j", v),
+    )
+
+
+def narrow(fd: FusionDefinition) -> Any:
+    a = fd.define_tensor([-1, -1], contiguity=True, dtype=DataType.Float8_e4m3fn)
+    b = fd.define_tensor([-1, -1], contiguity=True, dtype=DataType.Float8_e5m2)
+    c = fd.define_tensor([-1, -1], contiguity=True, dtype=DataType.Int8)
+    return (
+        *(a @ b, fd.ops.matmul(b, a, dtype=BFLOAT), fd.ops.linear(a, b, dtype=a.dtype)),
+        *(c @ c, fd.ops.matmul(c, c, dtype=DataType.Int8), fd.ops.einsum("ij,jk->ki", c, c)),
+    )
+
+
+CUBES = [random((3, 4, 4), FLOAT, seed) for seed in range(3)]
 PROGRAMS = {
+    "names": (names, [*CUBES[:2], random((4, 4), FLOAT, 2), random((4,), FLOAT, 3)]),
+    "contractions": (contractions, [cube.half() for cube in CUBES]),
+    "narrow": (
+        narrow,
+        [
+            *(random((4, 4), DataType.Float8_e4m3fn), random((4, 4), DataType.Float8_e5m2, 1)),
+            random((4, 4), DataType.Int8, 2),
+        ],
+    ),
     "layer": (layer, [random((2, 3, 5), HALF), random((4, 5), HALF, 1), random((4,), HALF, 2)]),
     "matrices": (
         matrices,
@@ -76,7 +120,7 @@ def test_text_defines_the_same_products(name: str) -> None:
     assert renumbered(repr(first)) == renumbered(repr(second))
     for a, b in zip(first.execute(inputs), second.execute(inputs), strict=True):
         assert a.dtype == b.dtype
-        assert torch.equal(a, b)
+        assert torch.equal(a.double(), b.double())
 
 
 def test_text() -> None:
@@ -85,10 +129,10 @@ def test_text() -> None:
         fd.add_output(fd.ops.linear(x, w))
         fd.add_output(x @ w.transpose(0, 1))
     assert repr(fd).splitlines()[3:] == [
-        "    tv2 = fd.ops.linear(tv0, tv1)",
+        "    tv2 = fd.ops.linear(tv0, tv1, dtype=DataType.Float)",
         "    tv3 = fd.ops.cast(tv2, dtype=DataType.BFloat16)",
         "    tv4 = fd.ops.permute(tv1, dims=[1, 0])",
-        "    tv5 = fd.ops.matmul(tv0, tv4)",
+        "    tv5 = fd.ops.matmul(tv0, tv4, dtype=DataType.Float)",
         "    tv6 = fd.ops.cast(tv5, dtype=DataType.BFloat16)",
         "    fd.add_output(tv3)",
         "    fd.add_output(tv6)",
@@ -123,6 +167,30 @@ def test_validation_knows_how_long_the_sums_are() -> None:
     fd.validate([x, y], [wanted + 16 * 2.0**-24 * np.abs(wanted).max()])
     with pytest.raises(AssertionError, match="elements"):
         fd.validate([x, y], [wanted + 1e-2])
+
+
+def test_text_tells_types_precisions_and_contractions() -> None:
+    with FusionDefinition() as fd:
+        x, w = (fd.define_tensor([-1, 8], contiguity=True, dtype=FLOAT) for _ in range(2))
+        fd.add_output(fd.ops.linear(x, w, precision="tf32"))
+        fd.add_output(fd.ops.einsum("ki,kj->ij", x, w))
+    assert repr(fd).splitlines()[3:5] == [
+        '    tv2 = fd.ops.linear(tv0, tv1, precision="tf32")',
+        '    tv3 = fd.ops.einsum("ca,cb->ab", tv0, tv1)',
+    ]
+
+
+@pytest.mark.usefixtures("_by_numpy")
+def test_validation_of_products_in_narrow_types() -> None:
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([-1, -1], dtype=DataType.Float8_e4m3fn) for _ in range(2))
+        c = fd.define_tensor([-1, -1], dtype=DataType.Int8)
+        fd.add_output(fd.ops.linear(a, b))
+        fd.add_output(fd.ops.linear(a, b, dtype=DataType.Float8_e5m2))
+        fd.add_output(c @ c)
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(s, 64, generator=generator).to(torch.float8_e4m3fn) for s in (16, 24))
+    fd.validate([x, y, random((8, 8), DataType.Int8)])
 
 
 def test_a_product_over_vectors_runs_without_tensor_cores() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -11,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.against_torch import check, defined, random, results
+from tests.support.against_torch import DTYPES, FLOAT8S, TORCH, check, defined, random, results
 from warpsmith import ops
 from warpsmith.errors import DefinitionError
 from warpsmith.frontends.definition import FusionDefinition
@@ -21,6 +22,7 @@ from warpsmith.ops.evaluate import evaluate
 
 HALF, BFLOAT, FLOAT = DataType.Half, DataType.BFloat16, DataType.Float
 TYPES = (HALF, BFLOAT, FLOAT)
+ALL = (*(dtype for dtype in DTYPES if dtype is not DataType.Bool), *FLOAT8S)
 
 MATRICES = (
     ((3, 5), (5, 4)),
@@ -53,28 +55,73 @@ LAYERS = (
 )
 
 
+def wide(x: torch.Tensor, *, sums: bool = False) -> torch.Tensor:
+    """The operand in the type of its products, or with `sums` in that of their sums."""
+    if x.dtype is torch.int8:
+        return x.int()
+    narrow = (torch.float16, torch.bfloat16) if sums else ()
+    return x.float() if x.dtype in (torch.float8_e4m3fn, torch.float8_e5m2, *narrow) else x
+
+
+def widened(peer: Callable[..., Any]) -> Callable[..., Any]:
+    """PyTorch's product of operands in the type of the result; its own of bytes are bytes."""
+    return lambda *given: peer(*map(wide, given))
+
+
 def products(fd: FusionDefinition) -> list[Matmul]:
     return [op for op in fd.fusion.operations if isinstance(op, Matmul)]
 
 
 @pytest.mark.parametrize("static", [False, True])
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shapes", MATRICES + VECTORS, ids=str)
 def test_matmul(shapes: tuple[Any, Any], dtype: DataType, static: bool) -> None:
     check(
         ops.matmul,
-        torch.matmul,
+        widened(torch.matmul),
         *(random(s, dtype, i) for i, s in enumerate(shapes)),
         static=static,
     )
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shapes", LAYERS, ids=str)
 def test_linear(shapes: tuple[Any, ...], dtype: DataType) -> None:
     x, weight, bias = (random(shape, dtype, seed) for seed, shape in enumerate(shapes))
-    check(ops.linear, torch.nn.functional.linear, x, weight)
-    check(ops.linear, torch.nn.functional.linear, x, weight, bias)
+    peer = widened(torch.nn.functional.linear)
+    check(ops.linear, peer, x, weight)
+    check(ops.linear, peer, x, weight, wide(bias))
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, *FLOAT8S], ids=str)
+@pytest.mark.parametrize("given", ALL, ids=str)
+def test_results_in_any_type(given: DataType, dtype: DataType) -> None:
+    """A sum is rounded once, from Float, Double, or integers that wrap."""
+    for shapes in (((3, 5), (5, 4)), ((5,), (5, 4)), ((3, 1), (1, 4))):
+        a, b = (random(shape, given, seed) for seed, shape in enumerate(shapes))
+        check(
+            lambda x, y: ops.matmul(x, y, dtype=dtype),
+            lambda x, y: (wide(x, sums=True) @ wide(y, sums=True)).to(TORCH[dtype]),
+            a,
+            b,
+        )
+
+
+def test_both_8_bit_floats_may_meet() -> None:
+    a, b = (random((4, 4), dtype, seed) for seed, dtype in enumerate(FLOAT8S))
+    for x, y in ((a, b), (b, a), (a[0], b), (a[0], b[0]), (a[:, :1], b[:1])):
+        check(ops.matmul, widened(torch.matmul), x, y)
+    check(ops.linear, widened(torch.nn.functional.linear), a, b)
+
+
+def test_int8_is_summed_without_wrapping() -> None:
+    x = torch.full((2, 1000), -128, dtype=torch.int8)
+    check(lambda t: t @ t.transpose(0, 1), lambda t: t.int() @ t.int().T, x)
+    check(
+        lambda t: ops.matmul(t, t.sum(0, dtype=DataType.Int8) - 127),
+        lambda t: (-127 * t.int()).sum(1, dtype=torch.int32),
+        x,
+    )
 
 
 def test_linear_of_a_vector_of_weights() -> None:
@@ -219,8 +266,10 @@ def test_a_sum_over_1_does_not_meet_a_symbolic_one() -> None:
     [
         ((HALF, FLOAT), "WS0142", "T0 of type Half and T1 of type Float"),
         ((HALF, BFLOAT), "WS0142", "products do not promote"),
-        ((DataType.Int, DataType.Int), "WS0118", "does not take operands of type Int"),
-        ((DataType.Double, DataType.Double), "WS0118", "cast to one of Half, BFloat16, Float"),
+        ((DataType.Int, DataType.Int32), "WS0142", "T0 of type Int and T1 of type Int32"),
+        ((FLOAT, DataType.Float8_e5m2), "WS0142", "T0 of type Float and T1 of type Float8_e5m2"),
+        ((DataType.Bool, DataType.Bool), "WS0118", "does not take operands of type Bool"),
+        ((DataType.Bool, DataType.Bool), "WS0118", "cast to one of Double, Float, Half, BFloat16"),
     ],
 )
 def test_types_without_a_product(types: tuple[DataType, DataType], code: str, said: str) -> None:
@@ -233,7 +282,7 @@ def test_types_without_a_product(types: tuple[DataType, DataType], code: str, sa
 @pytest.mark.parametrize(
     ("bias", "weight", "code", "said"),
     [
-        (random((4,), HALF), (4, 5), "WS0142", "T1 of type Float and T2 of type Half"),
+        (random((4,), HALF), (4, 5), "WS0142", "T2 of type Half to a product of type Float"),
         (random((3, 4), FLOAT), (4, 5), "WS0143", "the bias T2 of 2 dimensions"),
         (random((4,), FLOAT), (5,), "WS0143", "the weight T1 of 1"),
         (random((3,), FLOAT), (4, 5), "WS0121", "has extent"),
@@ -246,6 +295,32 @@ def test_biases_that_do_not_fit(
     with pytest.raises(DefinitionError, match=said) as error:
         defined(ops.linear, random((3, 5), FLOAT), random(weight, FLOAT), bias, static=True)
     assert error.value.code == code
+
+
+def test_tf32_is_kept_for_kernels_and_means_the_exact_product() -> None:
+    a, b = random((3, 5), FLOAT), random((5, 4), FLOAT, 1)
+    for function, right in ((ops.matmul, b), (ops.linear, b.T.contiguous())):
+        asked = lambda x, y, f=function: f(x, y, precision="tf32")  # noqa: E731
+        check(asked, lambda x, y: a @ b, a, right)
+        assert [op.precision for op in products(defined(asked, a, right))] == ["tf32"]
+        assert [op.precision for op in products(defined(function, a, right))] == ["exact"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision", "said"),
+    [
+        (FLOAT, "high", r"WS0147.*matmul got precision 'high'; it is one of 'exact', 'tf32'"),
+        (HALF, "tf32", r"WS0147.*'tf32' for operands of type Half; it rounds operands of type Fl"),
+    ],
+)
+def test_other_precisions_are_refused(dtype: DataType, precision: Any, said: str) -> None:
+    with pytest.raises(DefinitionError, match=said):
+        defined(lambda x: ops.matmul(x, x, precision=precision), random((3, 3), dtype))
+
+
+def test_a_result_has_a_type_of_tensors() -> None:
+    with pytest.raises(DefinitionError, match="WS0117.*matmul got dtype Index"):
+        defined(lambda x: ops.matmul(x, x, dtype=DataType.Index), random((3, 3), HALF))
 
 
 def test_scalars_and_arrays_are_no_operands() -> None:

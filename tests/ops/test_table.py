@@ -45,6 +45,7 @@ TORCH = {
     DataType.Half: torch.float16,
     DataType.Int: torch.int64,
     DataType.Int32: torch.int32,
+    DataType.Int8: torch.int8,
     DataType.Bool: torch.bool,
 }
 C_TYPES = {
@@ -82,6 +83,7 @@ BEYOND_TORCH = {
     # Float, as sigmoid gives.
     ("silu", DataType.Int),
     ("silu", DataType.Int32),
+    ("silu", DataType.Int8),
     ("silu", DataType.Bool),
 }
 SHORT_OF_TORCH = {

@@ -15,8 +15,11 @@ TORCH_DTYPES = {
     "float": torch.float32,
     "half": torch.float16,
     "bfloat16": torch.bfloat16,
+    "float8_e4m3fn": torch.float8_e4m3fn,
+    "float8_e5m2": torch.float8_e5m2,
     "int64": torch.int64,
     "int32": torch.int32,
+    "int8": torch.int8,
     "bool": torch.bool,
 }
 
@@ -47,7 +50,10 @@ def test_a_subclass_and_a_parameter_are_arrays() -> None:
 
 
 def test_unsupported_dtypes_are_named_with_the_supported() -> None:
-    allowed = "the dtypes are double, float, half, bfloat16, int64, int32, bool"
+    allowed = (
+        "the dtypes are double, float, half, bfloat16, float8_e4m3fn, float8_e5m2, int64, int32, "
+        "int8, bool"
+    )
     for array, name in (
         (torch.zeros(2, dtype=torch.uint8), "torch.uint8"),
         (np.zeros(2, np.complex64), "complex64"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from tests.support.program import Program
 from tests.support.reference import reference
 from warpsmith.errors import SchedulerRefusal
+from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Pointwise
+from warpsmith.ir.exprs import Matmul, Pointwise, replace_tensor
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
@@ -247,6 +249,18 @@ def test_permuted_operands_are_read_as_they_lie() -> None:
     assert (product.a is a, product.b is b) == (True, True)
     assert product.axes == ((2, 0), (2, 1))
     assert check(p.fusion) == ["matmul"]
+
+
+def test_a_rewritten_product_keeps_its_precision() -> None:
+    with FusionDefinition() as fd:
+        x, w = (fd.define_tensor([-1, -1], dtype=FLOAT) for _ in range(2))
+        fd.add_output(fd.ops.matmul(x, fd.ops.transpose(w), precision="tf32"))
+    rewrite(fd.fusion)
+    (product,) = [op for op in fd.fusion.operations if isinstance(op, Matmul)]
+    assert product.axes == ((0, 2), (1, 2))
+    assert product.precision == "tf32"
+    (copied,) = [op for op in deepcopy(fd.fusion).operations if isinstance(op, Matmul)]
+    assert replace_tensor(copied, copied.a, copied.b).precision == "tf32"
 
 
 def test_a_tensor_times_its_transpose_reads_a_copy() -> None:

@@ -19,9 +19,13 @@ TORCH = {
     DataType.BFloat16: torch.bfloat16,
     DataType.Int: torch.int64,
     DataType.Int32: torch.int32,
+    DataType.Int8: torch.int8,
     DataType.Bool: torch.bool,
+    DataType.Float8_e4m3fn: torch.float8_e4m3fn,
+    DataType.Float8_e5m2: torch.float8_e5m2,
 }
-DTYPES = tuple(TORCH)
+FLOAT8S = (DataType.Float8_e4m3fn, DataType.Float8_e5m2)
+DTYPES = tuple(dtype for dtype in TORCH if dtype not in FLOAT8S)  # which promote each other
 FLOATS = tuple(dtype for dtype in DTYPES if dtype.is_float)
 
 

@@ -24,8 +24,11 @@ NUMPY_TYPES: dict[DataType, np.dtype] = {
     DataType.Float: np.dtype(np.float32),
     DataType.Half: np.dtype(np.float16),
     DataType.BFloat16: np.dtype(ml_dtypes.bfloat16),
+    DataType.Float8_e4m3fn: np.dtype(ml_dtypes.float8_e4m3fn),
+    DataType.Float8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
     DataType.Int: np.dtype(np.int64),
     DataType.Int32: np.dtype(np.int32),
+    DataType.Int8: np.dtype(np.int8),
     DataType.Bool: np.dtype(np.bool_),
     DataType.Index: np.dtype(np.int64),
 }

@@ -36,6 +36,7 @@ DTYPES = [
     DataType.Double,
     DataType.Half,
     DataType.Bool,
+    *map(rarely, (DataType.Int8, DataType.Float8_e4m3fn, DataType.Float8_e5m2)),
 ]
 """Types of elements, those of a size that another has only in a long run."""
 
@@ -209,7 +210,8 @@ def storing(
 
 def random_array(shape: Sequence[int], dtype: DataType = DataType.Float) -> np.ndarray:
     """Small whole numbers, which every type holds, and whose sums it holds too."""
-    numbers = np.random.default_rng().integers(0, 2 if dtype is DataType.Bool else 100, shape)
+    end = 2 if dtype is DataType.Bool else 4 if dtype.is_float8 else 100
+    numbers = np.random.default_rng().integers(0, end, shape)
     return numbers.astype(NUMPY_TYPES[dtype])
 
 

@@ -55,7 +55,7 @@ class Evaluator:
 
     def __call__(self, expr: Expr, mask: Mask) -> Cell:
         if isinstance(expr, Const):
-            return sure(expr.value, NUMPY_TYPES[expr.dtype])
+            return Cell(cast(np.asarray(expr.value), expr.dtype), ALWAYS)
         if isinstance(expr, Symbol):
             return self._names[expr.name]
         if isinstance(expr, Element):
@@ -151,12 +151,19 @@ def _compares_indices(expr: Apply) -> bool:
 
 
 def cast(data: np.ndarray, dtype: DataType) -> np.ndarray:
-    """Conversion between types; 16-bit floats meet integers by way of float."""
+    """Conversion between types; narrow floats meet integers by way of float."""
     with np.errstate(all="ignore"):
         if dtype is DataType.Bool:
             return np.asarray(data != 0)
-        if (data.dtype.itemsize == 2 and data.dtype.kind != "i") or (
+        kind = NUMPY_TYPES[dtype]
+        if data.dtype == kind:
+            return data
+        if (data.dtype.itemsize <= 2 and data.dtype.kind not in "ib") or (
             dtype.is_half and data.dtype != np.float64
         ):
             data = data.astype(np.float32)
-        return np.asarray(data).astype(NUMPY_TYPES[dtype])
+        if dtype.is_float8:
+            data = data.astype(np.float32)
+            if dtype is DataType.Float8_e4m3fn:
+                data = np.where(np.abs(data) > 448, np.copysign(np.float32(448), data), data)
+        return np.asarray(data).astype(kind)

@@ -17,8 +17,11 @@ STORAGE = {
     DataType.Float: "float",
     DataType.Half: "ws_half",
     DataType.BFloat16: "ws_bfloat16",
+    DataType.Float8_e4m3fn: "ws_float8_e4m3fn",
+    DataType.Float8_e5m2: "ws_float8_e5m2",
     DataType.Int: "long long",
     DataType.Int32: "int",
+    DataType.Int8: "signed char",
     DataType.Bool: "bool",
 }
 
@@ -44,10 +47,8 @@ class ValueText:
 
     def type_name(self, dtype: DataType) -> str:
         """C++ type in which elements are stored."""
-        if dtype is DataType.Half:
-            self.pieces.add("half")
-        elif dtype is DataType.BFloat16:
-            self.pieces.add("bfloat16")
+        if dtype.is_narrow:
+            self.pieces.add(dtype.value)
         return STORAGE[self._index if dtype is DataType.Index else dtype]
 
     def __call__(self, expr: Expr) -> str:
@@ -143,16 +144,21 @@ class ValueText:
         return self(expr) if product else self.operand(expr)
 
     def cast(self, text: str, source: DataType, target: DataType) -> str:
-        """Convert a value; halves and integers meet by way of float."""
+        """Convert a value; narrow floats meet each other and integers by way of float.
+
+        A float becomes an Int8 by way of Int32: beyond that, the number is unspecified.
+        """
         if source is target:
             return text
         if target is DataType.Bool:
-            zero = "0.0f" if source.is_half else "0"
+            zero = "0.0f" if source.is_narrow else "0"
             return f"(({self.cast(text, source, source.compute)}) != {zero})"
-        if source.is_half and not target.is_float:
+        if source.is_narrow and not target.is_float:
             return self.cast(self.cast(text, source, DataType.Float), DataType.Float, target)
-        if target.is_half and source not in (DataType.Float, DataType.Double):
+        if target.is_narrow and source not in (DataType.Float, DataType.Double):
             return self.cast(self.cast(text, source, DataType.Float), DataType.Float, target)
+        if target is DataType.Int8 and source.is_float:
+            return self.cast(self.cast(text, source, DataType.Int32), DataType.Int32, target)
         self.type_name(source)
         return f"({self.type_name(target)})({text})"
 
@@ -160,7 +166,7 @@ class ValueText:
         value, dtype = expr.value, expr.dtype
         if dtype is DataType.Bool:
             return "true" if value else "false"
-        if dtype.is_half:
+        if dtype.is_narrow:
             return self.cast(self._literal(Const(value, DataType.Float)), DataType.Float, dtype)
         if dtype.is_float:
             return self._float_literal(float(value), dtype)

@@ -314,7 +314,7 @@ class _OnDevice:
             (position, name) for position, name in enumerate(names) if name not in tensors
         )
         self._new = tuple(
-            (a.name, a.shape, a.strides, getattr(torch, _TORCH_NAMES[a.dtype]))
+            (a.name, a.shape, a.strides, arrays.torch_dtypes()[a.dtype])
             for a in (*call.outputs, *call.temporaries)
         )
         self._device = torch.device("cuda", ordinal)
@@ -359,7 +359,7 @@ class _OnDevice:
         torch = self._torch
         kept = {}
         for space in spaces:
-            dtype = getattr(torch, _TORCH_NAMES[space.dtype])
+            dtype = arrays.torch_dtypes()[space.dtype]
             if not space.zeroed:
                 kept[space.name] = torch.empty(space.elements, dtype=dtype, device=self._device)
             else:
@@ -382,17 +382,6 @@ class _OnDevice:
             room = (1 << elements.bit_length()) - 1  # any number of as many bits
             found = _COUNTERS.put(key, torch.zeros(room, dtype=torch.int32, device=self._device))
         return found
-
-
-_TORCH_NAMES = {
-    "double": "float64",
-    "float": "float32",
-    "half": "float16",
-    "bfloat16": "bfloat16",
-    "int64": "int64",
-    "int32": "int32",
-    "bool": "bool",
-}
 
 
 class _ThroughDevice:

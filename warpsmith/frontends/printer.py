@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from string import ascii_letters
 from typing import Any
 
 from warpsmith.errors import InternalError
@@ -22,6 +23,7 @@ from warpsmith.ir.exprs import (
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, literal
 from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.contraction import result_of
 from warpsmith.ops.evaluate import is_rfactored, reduction_origin
 from warpsmith.runtime import arrays
 
@@ -83,13 +85,18 @@ def input_text(value: object) -> str:
     if info.kind == "torch":
         dtype = str(getattr(value, "dtype", None))
         place = "cpu" if info.device_kind == "cpu" else f"cuda:{info.ordinal}"
-        fill = "normal_()" if DataType(info.dtype).is_float else "random_(0, 2)"
+        kind = DataType(info.dtype)
+        fill = "normal_()" if kind.is_float else "random_(0, 2)"
+        if kind.is_float8:
+            fill = "fill_(1)"
         return f'torch.empty_strided({shape}, {strides}, dtype={dtype}, device="{place}").{fill}'
-    dtype = "ml_dtypes.bfloat16" if info.dtype == "bfloat16" else f'"{_dtype_name(value)}"'
+    named = arrays.NUMPY_DTYPES[info.dtype]
+    foreign = named.type.__module__ == "ml_dtypes"
+    dtype = f"ml_dtypes.{named.name}" if foreign else f'"{_dtype_name(value)}"'
     reach = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
     in_bytes = tuple(stride * DataType(info.dtype).size for stride in strides)
-    elements = f"numpy.ones({max(reach, 0)}, dtype={dtype})"
-    return f"numpy.lib.stride_tricks.as_strided({elements}, {shape}, {in_bytes})"
+    memory = f'numpy.ones({max(reach, 0)}, {dtype}).view("u1")'  # NumPy views no float8 by strides
+    return f"numpy.ndarray({shape}, {dtype}, {memory}, strides={in_bytes})"
 
 
 def _dtype_name(array: Any) -> str:
@@ -105,16 +112,26 @@ def _dtype(dtype: DataType) -> str:
 
 
 def _product(operation: Matmul) -> str:
-    """The call that defines it: the second operand of `linear` has its summed dimension last."""
+    """The call that defines it: `linear`, `matmul`, or `einsum` where it is neither."""
     of_a, of_b = operation.axes
     last = max(of_a)
     linear = ((*range(last - 1), last), (last - 1, last))
-    standard = all(list(own[:-2]) == sorted(own[:-2]) for own in operation.axes)
+    standard = all(
+        list(own[:-2]) == list(range(last - len(own), last - 2)) for own in operation.axes
+    )
     ends = (of_a[-2:], of_b[-2:]) == ((last - 2, last), (last, last - 1))
-    if not (operation.axes == linear or (standard and ends)):
-        raise InternalError(f"a product of axes {operation.axes} cannot be printed")
-    name = "linear" if operation.axes == linear else "matmul"
-    return f"fd.ops.{name}({_name(operation.a)}, {_name(operation.b)})"
+    arguments = [_name(operation.a), _name(operation.b)]
+    if operation.output.dtype is not result_of(operation.a.dtype):
+        arguments.append(f"dtype={_dtype(operation.output.dtype)}")
+    if operation.precision != "exact":
+        arguments.append(f'precision="{operation.precision}"')
+    name = "linear" if operation.axes == linear else "matmul" if standard and ends else "einsum"
+    if name == "einsum":
+        first, second, result = (
+            "".join(ascii_letters[place] for place in own) for own in (of_a, of_b, range(last))
+        )
+        arguments.insert(0, f'"{first},{second}->{result}"')
+    return f"fd.ops.{name}({', '.join(arguments)})"
 
 
 def _literal(value: float | bool) -> str:
@@ -175,6 +192,9 @@ class _Writer:
     def _pointwise(self, operation: Pointwise) -> str:
         operands = [self._operand(value) for value in operation.inputs]
         if operation.op == "cast":
+            source = operation.inputs[0]
+            if isinstance(source, TensorView) and source.dtype is operation.output.dtype:
+                return f"fd.ops.set({operands[0]})"  # as text it would be no operation
             return f"fd.ops.cast({operands[0]}, dtype={_dtype(operation.output.dtype)})"
         if operation.op == "set" and operation.output.stride_order is not None:
             order = list(operation.output.stride_order)

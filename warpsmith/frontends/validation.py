@@ -68,7 +68,7 @@ def _coarsest_rounding(fusion: Fusion) -> float:
         tolerance(output.dtype.value).relative
         for operation in fusion.operations
         for output in operation.outputs
-        if output.dtype.is_half and fusion.uses(output)
+        if output.dtype.is_narrow and fusion.uses(output)
     ]
     return max(roundings, default=0.0)
 

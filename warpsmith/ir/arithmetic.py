@@ -27,7 +27,7 @@ _INDEX_DIVISION: dict[str, Callable[[Expr, Expr], Expr]] = {
     "remainder": integers.mod,
 }
 _COMPARISONS = ("lt", "le", "gt", "ge")
-_BITS = {DataType.Int: 63, DataType.Int32: 31}
+_BITS = {DataType.Int: 63, DataType.Int32: 31, DataType.Int8: 7}
 
 
 def apply(op: str, args: tuple[Expr, ...], compute: tuple[DataType, ...], result: DataType) -> Expr:

@@ -85,10 +85,6 @@ def atom_of(a: str, b: str) -> Atom | None:
 def atom_for(product: Matmul) -> Atom | None:
     """The instruction that computes a product as precisely as it was asked for, if there is one."""
     atom = atom_of(product.a.dtype.value, product.b.dtype.value)
-    fits = atom is not None and atom.precision in ("", precision_of(product))
+    fits = atom is not None and atom.precision in ("", product.precision)
     return atom if fits and atom is not None and atom.sums == product.output.dtype.value else None
 
-
-def precision_of(product: Matmul) -> str:
-    """What a product's operands may be rounded to, such as `tf32`; empty where to nothing."""
-    return str(getattr(product, "precision", "") or "")

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from enum import Enum
 
+from warpsmith.errors import DefinitionError
+
 
 class DataType(Enum):
-    """Element type of a tensor or a scalar. Names follow nvFuser; `Int` is 64-bit."""
+    """Element type of a tensor or a scalar. Names follow nvFuser; `Int` is 64-bit.
+
+    `Float8_e4m3fn` has no infinity: what is beyond 448 becomes 448, as in PyTorch.
+    """
 
     Double = "double"
     Float = "float"
     Half = "half"
     BFloat16 = "bfloat16"
+    Float8_e4m3fn = "float8_e4m3fn"
+    Float8_e5m2 = "float8_e5m2"
     Int = "int64"
     Int32 = "int32"
+    Int8 = "int8"
     Bool = "bool"
     Index = "index"  # integer of the width that a kernel's addresses need; never a tensor's type
 
@@ -27,21 +35,35 @@ class DataType(Enum):
 
     @property
     def is_float(self) -> bool:
-        return self in (DataType.Double, DataType.Float, DataType.Half, DataType.BFloat16)
+        return self.is_narrow or self in (DataType.Double, DataType.Float)
+
+    @property
+    def is_narrow(self) -> bool:
+        """True for the floats of 16 and 8 bits, whose arithmetic is done in float."""
+        return self.is_half or self.is_float8
 
     @property
     def is_half(self) -> bool:
-        """True for the 16-bit floats, whose arithmetic is done in float."""
+        """True for the floats of 16 bits."""
         return self in (DataType.Half, DataType.BFloat16)
 
     @property
+    def is_float8(self) -> bool:
+        return self in (DataType.Float8_e4m3fn, DataType.Float8_e5m2)
+
+    @property
     def is_int(self) -> bool:
-        return self in (DataType.Int, DataType.Int32, DataType.Index)
+        return self in (DataType.Int, DataType.Int32, DataType.Int8, DataType.Index)
 
     @property
     def compute(self) -> DataType:
-        """Type in which arithmetic on this type is done."""
-        return DataType.Float if self.is_half else self
+        """Type in which arithmetic on this type is done.
+
+        That of Int8 is done in Int32, and each result wraps as it becomes Int8 again.
+        """
+        if self is DataType.Int8:
+            return DataType.Int32
+        return DataType.Float if self.is_narrow else self
 
     @property
     def category(self) -> int:
@@ -54,26 +76,45 @@ _SIZES = {
     DataType.Float: 4,
     DataType.Half: 2,
     DataType.BFloat16: 2,
+    DataType.Float8_e4m3fn: 1,
+    DataType.Float8_e5m2: 1,
     DataType.Int: 8,
     DataType.Int32: 4,
+    DataType.Int8: 1,
     DataType.Bool: 1,
     DataType.Index: 8,
 }
 
-_RANK = (DataType.Bool, DataType.Int32, DataType.Int, DataType.Half, DataType.BFloat16)
-_WIDE = (DataType.Float, DataType.Double)
+_RANK = (
+    DataType.Bool,
+    DataType.Int8,
+    DataType.Int32,
+    DataType.Int,
+    DataType.Half,
+    DataType.BFloat16,
+    DataType.Float,
+    DataType.Double,
+)
 
 
 def promote(a: DataType, b: DataType) -> DataType:
-    """Common type of two types of equal standing, as `torch.promote_types`."""
+    """Common type of two types of equal standing, as `torch.promote_types`.
+
+    Raises DefinitionError where one is an 8-bit float and the other is not the same.
+    """
     a = DataType.Int if a is DataType.Index else a
     b = DataType.Int if b is DataType.Index else b
     if a is b:
         return a
+    if a.is_float8 or b.is_float8:
+        raise DefinitionError(
+            f"operands of types {a.name} and {b.name} have no common type",
+            code="WS0145",
+            remedy="cast one of them: 8-bit floats are not promoted",
+        )
     if a.is_half and b.is_half:
         return DataType.Float
-    order = (*_RANK, *_WIDE)
-    return max(a, b, key=order.index)
+    return max(a, b, key=_RANK.index)
 
 
 def result_type(
@@ -95,8 +136,10 @@ def result_type(
             common = promote(common, dtype)
         if weak:
             common = _default_of_category(common, result)
-        if result is None or common.category > result.category:
+        if result is None:
             result = common
+        elif common.category > result.category:
+            result = promote(common, result) if common.is_float8 else common
     if result is None:
         raise ValueError("result_type of nothing")
     return result

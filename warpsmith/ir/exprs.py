@@ -9,8 +9,8 @@ are `Move`s.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.scalar import Expr
@@ -18,6 +18,9 @@ from warpsmith.ir.tensor import TensorView
 
 Value = TensorView | Expr
 """An operand: a tensor or a scalar expression."""
+
+Precision = Literal["exact", "tf32"]
+"""How a product of Float operands may read them: as they are, or rounded to TF32's 11 bits."""
 
 Pair = tuple[IterDomain, IterDomain]
 """(axis of a producer, root axis of the consumer) that are one iteration."""
@@ -125,16 +128,19 @@ class Welford:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matmul:
-    """`output = sum over k of a * b`, in float; the output's root axes are batches, m, n, k.
+    """`output = sum over k of a * b`; the output's root axes are batches, m, n, k.
 
     `axes[i][d]` is the root axis of the output that dimension `d` of operand `i` is. The last root
-    axis is the reduced one.
+    axis is the reduced one. Terms are multiplied and summed in the output's type: Float of narrow
+    floats, Int32 of Int8, else the operands' own. `precision` "tf32" lets a kernel round Float
+    operands; the exact product always satisfies it.
     """
 
     a: TensorView
     b: TensorView
     output: TensorView
     axes: tuple[tuple[int, ...], tuple[int, ...]]
+    precision: Precision = "exact"
 
     @property
     def inputs(self) -> tuple[Value, ...]:
@@ -216,8 +222,8 @@ def with_values(
             return Reduction(op, given[0], output)
         case Welford():
             return Welford(given, *outputs)
-        case Matmul(axes=axes):
-            return Matmul(given[0], given[1], output, axes)
+        case Matmul():
+            return replace(operation, a=given[0], b=given[1], output=output)
         case Full():
             return Full(given[0], output)
         case Iota():

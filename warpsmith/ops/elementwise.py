@@ -32,17 +32,28 @@ def apply(name: str, *operands: object) -> Value:
     types = (DataType.Bool,) * op.conditions + (compute,) * (len(values) - op.conditions)
     if not tensors:
         scalars = tuple(value for value in values if isinstance(value, Expr))
-        return arithmetic.apply(name, scalars, types, result)
+        made = arithmetic.apply(name, scalars, types, result.compute)
+        return made if result.compute is result else arithmetic.convert(made, result)
     fusion = fusion_of(tensors, name)
-    made: dict[tuple[int, DataType], Value] = {}
+    if common is DataType.Int8 and compute is common.compute:
+        values = (
+            *values[: op.conditions],
+            *(_in_range(value) for value in values[op.conditions :]),
+        )
+    found: dict[tuple[int, DataType], Value] = {}
     for value, dtype in zip(values, types, strict=True):
-        if (id(value), dtype) not in made:
-            made[id(value), dtype] = converted(value, dtype)
-    inputs = aligned([made[id(v), dtype] for v, dtype in zip(values, types, strict=True)])
+        if (id(value), dtype) not in found:
+            found[id(value), dtype] = converted(value, dtype)
+    inputs = aligned([found[id(v), dtype] for v, dtype in zip(values, types, strict=True)])
     axes = joined_axes(name, [value for value in inputs if isinstance(value, TensorView)])
     output = fusion.tensor(result.compute, axes)
     fusion.append(Pointwise(name, inputs, output))
     return rounded(output, result)
+
+
+def _in_range(value: Value) -> Value:
+    """A number beside tensors of Int8 as one, as PyTorch has it; constants must fit."""
+    return arithmetic.convert(value, DataType.Int8) if isinstance(value, Expr) else value
 
 
 def _check_supported(op: PointwiseOp, dtype: DataType) -> None:

@@ -29,7 +29,7 @@ from warpsmith.ir.exprs import (
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ops.scalars import ScalarEvaluator, numpy_dtype
+from warpsmith.ops.scalars import ScalarEvaluator, in_type, numpy_dtype
 from warpsmith.ops.table import TABLE
 
 _REDUCE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -92,8 +92,7 @@ class _Evaluator:
         return [np.array(array, order="C") for array in found]  # no views of inputs or each other
 
     def _store(self, array: np.ndarray, dtype: DataType) -> np.ndarray:
-        """`array` in the NumPy type of `dtype`."""
-        return array.astype(numpy_dtype(dtype, precise=self._precise), copy=False)
+        return in_type(array, dtype, precise=self._precise)
 
     def _shape(self, axes: Sequence[IterDomain]) -> tuple[int, ...]:
         return tuple(self._scalars.integer(axis.extent) for axis in axes)

@@ -11,14 +11,15 @@ from __future__ import annotations
 from typing import Protocol, TypeVar, overload
 
 from warpsmith.errors import DefinitionError
+from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Pointwise, Value
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.elementwise import apply
 from warpsmith.ops.promotion import cast as _cast
-from warpsmith.ops.promotion import fresh_axes
+from warpsmith.ops.promotion import common_type, fresh_axes
 from warpsmith.ops.table import TABLE
-from warpsmith.ops.values import Operand, Scalar, as_tensor
+from warpsmith.ops.values import Operand, Scalar, as_tensor, as_value
 
 __all__ = [
     "abs",
@@ -217,7 +218,6 @@ gt = _binary("gt")
 le = _binary("le")
 logical_and = _binary("logical_and")
 logical_or = _binary("logical_or")
-logical_right_shift = _binary("logical_right_shift")
 lt = _binary("lt")
 maximum = _binary("maximum")
 minimum = _binary("minimum")
@@ -234,6 +234,16 @@ truediv = _binary("truediv")
 def philox(index: Operand, seed: Operand, offset: Operand) -> Value:
     """A number in [0, 1) for each index, as Philox4x32-10 gives it; Float, a multiple of 2^-24."""
     return apply("philox", index, seed, offset)
+
+
+def logical_right_shift(lhs: Operand, rhs: Operand) -> Value:
+    """Bits moved right and filled with 0; 0 when `rhs` is negative or at least the bits."""
+    name = "logical_right_shift"
+    values = as_value(lhs, name), as_value(rhs, name)
+    if common_type(values) is not DataType.Int8:
+        return apply(name, *values)
+    bits, count = (_cast(value, DataType.Int32) for value in values)
+    return _cast(apply(name, apply("bitwise_and", bits, 0xFF), count), DataType.Int8)
 
 
 def where(condition: Operand, a: Operand, b: Operand) -> Value:
@@ -272,6 +282,9 @@ def clamp(x: Operand, min: Operand | None = None, max: Operand | None = None) ->
 def floor_divide(lhs: Operand, rhs: Operand) -> Value:
     """The quotient rounded down, as Python's `//`; of floats by 0, infinity or NaN."""
     remainder_ = apply("remainder", lhs, rhs)
+    if isinstance(remainder_, TensorView) and not remainder_.dtype.is_float:
+        inexact = apply("ne", remainder_, apply("fmod", lhs, rhs))  # and of different signs
+        return apply("sub", apply("div", lhs, rhs), inexact)
     whole = apply("div", apply("sub", lhs, remainder_), rhs)
     if not whole.dtype.is_float:
         return whole

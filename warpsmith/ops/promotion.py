@@ -1,8 +1,8 @@
 """Types of operands and results, by PyTorch's rules, and the casts that bring them about.
 
-Arithmetic on the 16-bit floats is done in Float, and each result is rounded back by a cast that
-nobody asked for. An operation that reads such a result reads the Float value before it: within a
-fusion nothing is rounded but what the user casts, what leaves, and operands of matrix products.
+Arithmetic on floats of 16 and 8 bits is done in Float, and each result is rounded back by a cast
+that nobody asked for. An operation that reads such a result reads the Float value before it: within
+a fusion nothing is rounded but what the user casts, what leaves, and operands of matrix products.
 """
 
 from __future__ import annotations
@@ -78,11 +78,14 @@ def converted_tensor(tensor: TensorView, dtype: DataType) -> TensorView:
 
 
 def rounded(tensor: TensorView, dtype: DataType) -> TensorView:
-    """A Float result in the 16-bit type that the user sees; unchanged where types agree."""
+    """A result in the type that the user sees, which is not the one it was computed in.
+
+    What reads it later may read the Float value before it; an Int8 wraps, and stays so.
+    """
     if tensor.dtype is dtype:
         return tensor
     result = cast_tensor(tensor, dtype)
-    result.implicit_cast = True
+    result.implicit_cast = dtype.is_float
     tensor.narrow = dtype if dtype.is_half else None
     return result
 

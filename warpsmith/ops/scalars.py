@@ -27,11 +27,31 @@ _NUMPY: Mapping[DataType, np.dtype[Any]] = {
     DataType.Float: np.dtype(np.float32),
     DataType.Half: np.dtype(np.float16),
     DataType.BFloat16: np.dtype(ml_dtypes.bfloat16),
+    DataType.Float8_e4m3fn: np.dtype(ml_dtypes.float8_e4m3fn),
+    DataType.Float8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
     DataType.Int: np.dtype(np.int64),
     DataType.Index: np.dtype(np.int64),
     DataType.Int32: np.dtype(np.int32),
+    DataType.Int8: np.dtype(np.int8),
     DataType.Bool: np.dtype(np.bool_),
 }
+
+
+_LARGEST = 448.0  # of Float8_e4m3fn
+
+
+def in_type(array: np.ndarray, dtype: DataType, *, precise: bool = False) -> np.ndarray:
+    """Elements converted to a type as PyTorch does; to 8-bit floats by way of float.
+
+    With `precise` floats become float64, and are not rounded, but one that Float8_e4m3fn would
+    take for its largest number is that then, too.
+    """
+    wanted = numpy_dtype(dtype, precise=precise)
+    if dtype.is_float8 and array.dtype != _NUMPY[dtype]:
+        array = array.astype(np.float64 if precise else np.float32, copy=False)
+        if dtype is DataType.Float8_e4m3fn:
+            array = np.clip(array, -_LARGEST, _LARGEST)
+    return array.astype(wanted, copy=False)
 
 
 class ScalarEvaluator:
@@ -47,9 +67,9 @@ class ScalarEvaluator:
         self._precise = precise
 
     def __call__(self, expr: Expr) -> np.ndarray:
-        dtype = numpy_dtype(expr.dtype, precise=self._precise)
         with np.errstate(all="ignore"):
-            return np.asarray(self._compute(expr)).astype(dtype)
+            found = np.asarray(self._compute(expr))
+            return in_type(found, expr.dtype, precise=self._precise)
 
     def integer(self, expr: Expr) -> int:
         """The value of an integer expression."""

@@ -20,12 +20,21 @@ NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
     "float": np.dtype(np.float32),
     "half": np.dtype(np.float16),
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
     "int64": np.dtype(np.int64),
     "int32": np.dtype(np.int32),
+    "int8": np.dtype(np.int8),
     "bool": np.dtype(np.bool_),
 }
 """The dtypes that warpsmith takes, and what NumPy calls them."""
 
+# NumPy has none of these itself, and PyTorch converts no tensor of them: integers stand in.
+_CARRIERS = {
+    name: np.dtype(f"i{dtype.itemsize}")
+    for name, dtype in NUMPY_DTYPES.items()
+    if dtype.type.__module__ == "ml_dtypes"
+}
 _FROM_NUMPY = {dtype: name for name, dtype in NUMPY_DTYPES.items()}
 
 
@@ -89,15 +98,14 @@ def to_numpy(array: Any) -> np.ndarray:
     """A NumPy array with the elements of `array`: a view of what is on the host, a copy of else."""
     if isinstance(array, np.ndarray):
         return array
-    describe(array)
-    import torch
-
+    dtype = describe(array).dtype
     host = array.detach().cpu()
-    if host.dtype == torch.bfloat16:  # NumPy has none of its own, and PyTorch refuses to convert
-        raw: np.ndarray = host.view(torch.int16).numpy()
-        return raw.view(NUMPY_DTYPES["bfloat16"])
+    if dtype in _CARRIERS:
+        import torch
+
+        host = host.view(getattr(torch, _CARRIERS[dtype].name))
     converted: np.ndarray = host.numpy()
-    return converted
+    return converted.view(NUMPY_DTYPES[dtype])
 
 
 def from_numpy(array: np.ndarray, like: object) -> Any:
@@ -114,10 +122,8 @@ def from_numpy(array: np.ndarray, like: object) -> Any:
     # A tensor has no negative strides and may be written to.
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):
         array = array.copy()
-    if dtype == "bfloat16":
-        tensor = torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    else:
-        tensor = torch.from_numpy(array)
+    tensor = torch.from_numpy(array.view(_CARRIERS.get(dtype, array.dtype)))
+    tensor = tensor.view(torch_dtypes()[dtype])
     return tensor.to(_torch_device(info.device_kind, info.ordinal))
 
 
@@ -138,7 +144,7 @@ def empty(
         import torch
 
         device = _torch_device(device_kind, ordinal)
-        of_dtype = _torch_dtypes()[dtype]
+        of_dtype = torch_dtypes()[dtype]
         if strides is None:
             return torch.empty(shape, dtype=of_dtype, device=device)
         return torch.empty_strided(shape, strides, dtype=of_dtype, device=device)
@@ -198,7 +204,8 @@ def _describe_numpy(array: np.ndarray) -> ArrayInfo:
 
 
 @cache
-def _torch_dtypes() -> dict[str, Any]:
+def torch_dtypes() -> dict[str, Any]:
+    """The dtypes by our names, as PyTorch calls them."""
     import torch
 
     return {
@@ -206,15 +213,18 @@ def _torch_dtypes() -> dict[str, Any]:
         "float": torch.float32,
         "half": torch.float16,
         "bfloat16": torch.bfloat16,
+        "float8_e4m3fn": torch.float8_e4m3fn,
+        "float8_e5m2": torch.float8_e5m2,
         "int64": torch.int64,
         "int32": torch.int32,
+        "int8": torch.int8,
         "bool": torch.bool,
     }
 
 
 @cache
 def _names_of_torch_dtypes() -> dict[Any, str]:
-    return {dtype: name for name, dtype in _torch_dtypes().items()}
+    return {dtype: name for name, dtype in torch_dtypes().items()}
 
 
 @cache

@@ -21,8 +21,11 @@ _TYPES: Final = {
     "float": ("FLOAT32", 4),
     "half": ("FLOAT16", 2),
     "bfloat16": ("BFLOAT16", 2),
+    "float8_e4m3fn": ("UINT8", 1),
+    "float8_e5m2": ("UINT8", 1),
     "int64": ("INT64", 8),
     "int32": ("INT32", 4),
+    "int8": ("UINT8", 1),
     "bool": ("UINT8", 1),
 }
 """By our names: the end of the name in CUtensorMapDataType, and bytes of an element."""

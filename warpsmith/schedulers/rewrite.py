@@ -31,7 +31,6 @@ from warpsmith.ir.exprs import (
     Reduction,
     Value,
     tensor_inputs,
-    with_values,
 )
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
@@ -84,14 +83,15 @@ def _is_rounded_quotient(graph: Graph, operation: Operation) -> bool:
         return False
     quotient, uses = operation.output, graph.uses(operation.output)
     rounded = all(
-        isinstance(use, Pointwise) and use.op == "cast" and use.output.dtype.is_half for use in uses
+        isinstance(use, Pointwise) and use.op == "cast" and use.output.dtype.is_narrow
+        for use in uses
     )
     return quotient.dtype is DataType.Float and bool(uses) and rounded and not quotient.is_output
 
 
 def _precise(fusion: Fusion) -> set[int]:
     """Identities of the tensors that some result of more than 16 bits is made of."""
-    found = {id(t) for t in fusion.tensors if t.is_output and not t.dtype.is_half}
+    found = {id(t) for t in fusion.tensors if t.is_output and not t.dtype.is_narrow}
     for operation in reversed(fusion.operations):
         if any(id(output) in found for output in operation.outputs):
             found.update(map(id, tensor_inputs(operation)))
@@ -170,9 +170,7 @@ def _read_unmoved(fusion: Fusion, operation: Matmul) -> None:
         return
     if first is second:
         second = _unary("set", fusion, second, second.dtype, operation)
-    read = with_values(operation, (first, second), operation.outputs)
-    assert isinstance(read, Matmul)
-    fusion.replace(operation, replace(read, axes=(axes[0], axes[1])))
+    fusion.replace(operation, replace(operation, a=first, b=second, axes=(axes[0], axes[1])))
 
 
 def _before(

@@ -1,4 +1,4 @@
-"""How elements are stored that no C++ type of their size holds: 16-bit floats, and single bits."""
+"""How elements are stored that no C++ type of their size holds: narrow floats, and single bits."""
 
 from __future__ import annotations
 
@@ -87,6 +87,36 @@ _HALF = {
 }
 
 
+# Instructions take pairs: the other one is 0. A double comes through float, as in PyTorch.
+_FLOAT8 = """
+struct NAME {
+    unsigned char bits;
+    NAME() = default;
+    __device__ __forceinline__ explicit NAME(float x) {
+        unsigned short pair;
+        asm("cvt.rn.satfinite.PTX.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+        bits = (unsigned char)pair;BEYOND
+    }
+    __device__ __forceinline__ explicit operator float() const {
+        float x;
+        asm("{ .reg .b32 pair; .reg .b16 low, high; cvt.rn.f16x2.PTX pair, %1; "
+            "mov.b32 {low, high}, pair; cvt.f32.f16 %0, low; }"
+            : "=f"(x) : "h"((unsigned short)bits));
+        return x;
+    }
+    __device__ __forceinline__ explicit operator double() const { return (double)(float)*this; }
+};
+"""
+
+_E4M3 = {"NAME": "ws_float8_e4m3fn", "PTX": "e4m3x2", "BEYOND": ""}
+_E5M2 = {
+    "NAME": "ws_float8_e5m2",
+    "PTX": "e5m2x2",
+    # The instruction gives the largest number for what is nearer to infinity.
+    "BEYOND": "\n        if (fabsf(x) >= 61440.0f) bits = (bits & 0x80u) | 0x7cu;",
+}
+
+
 def _fill(template: str, words: dict[str, str]) -> str:
     for placeholder, word in words.items():
         template = template.replace(placeholder, word)
@@ -115,6 +145,8 @@ struct ws_bits {
 STORAGE = (
     Piece(name="bfloat16", text=_fill(_STRUCT, _BFLOAT16) + _UNPACK_BFLOAT16),
     Piece(name="half", text=_fill(_STRUCT, _HALF) + _UNPACK_HALF),
+    Piece(name="float8_e4m3fn", text=_fill(_FLOAT8, _E4M3)),
+    Piece(name="float8_e5m2", text=_fill(_FLOAT8, _E5M2)),
     Piece(name="vector_bfloat16", needs=("bfloat16", "vector"), text=_fill(_VECTORS, _BFLOAT16)),
     Piece(name="vector_half", needs=("half", "vector"), text=_fill(_VECTORS, _HALF)),
     Piece(name="bits", text=_BITS),

@@ -73,8 +73,8 @@ class PointwiseOp:
         pieces: names of the prelude pieces that the CUDA text needs.
         conditions: number of leading operands that are Bool whatever the others are, and that do
             not take part in the promotion.
-        halves: False when rounding a result that was computed in Float to a 16-bit type would
-            change the meaning, so that 16-bit operands have to be refused.
+        halves: False when rounding a result that was computed in Float to a narrower type would
+            change the meaning, so that such operands have to be refused.
         doc: one sentence for users.
     """
 
@@ -108,7 +108,7 @@ class PointwiseOp:
 
     def supports(self, dtype: DataType) -> bool:
         """Whether operands may have the promoted type `dtype`."""
-        if (dtype.is_half and not self.halves) or (self.rule is Rule.DRAW and dtype.is_float):
+        if (dtype.is_narrow and not self.halves) or (self.rule is Rule.DRAW and dtype.is_float):
             return False
         return self.compute_dtype(dtype) in self.cuda.dtypes
 

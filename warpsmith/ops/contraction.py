@@ -1,0 +1,173 @@
+"""What all products are made of: one `Matmul`, or a multiplication and a sum.
+
+The operands are read as they were rounded: what tensor cores multiply has 16 bits or 8. What needs
+no tensor cores makes no `Matmul`: a product with a vector is a reduction, one over a single k a
+multiplication. The result is rounded implicitly, so what is computed from it reads the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from warpsmith.errors import DefinitionError
+from warpsmith.ir.domains import IterDomain, IterType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Matmul, Precision
+from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.tensor import TensorView
+from warpsmith.ops import reductions
+from warpsmith.ops.broadcasting import axis_of
+from warpsmith.ops.elementwise import apply
+from warpsmith.ops.pointwise import set as copy
+from warpsmith.ops.promotion import check_tensor_type, converted_tensor, rounded, unrounded
+from warpsmith.ops.values import as_tensor, fusion_of
+
+TYPES = tuple(d for d in DataType if d not in (DataType.Bool, DataType.Index))
+"""The types that products take."""
+
+
+def result_of(dtype: DataType) -> DataType:
+    """Type of a product of such operands: Float of 8-bit floats, Int32 of Int8, else their own."""
+    return dtype.compute if dtype.size == 1 else dtype
+
+
+def operands(op: str, *given: object, precision: Precision = "exact") -> tuple[TensorView, ...]:
+    """Tensors of one fusion that can be multiplied with sums; 8-bit floats of both types can."""
+    tensors = tuple(as_tensor(value, op) for value in given)
+    fusion_of(tensors, op)
+    for tensor in tensors:
+        check_type(op, tensor)
+        check_equal_types(op, tensors[0], tensor)
+    check_precision(op, precision, tensors[0].dtype)
+    return tensors
+
+
+def check_type(op: str, tensor: TensorView) -> None:
+    """DefinitionError unless products take the tensor's type."""
+    if tensor.dtype not in TYPES:
+        raise DefinitionError(
+            f"{op} does not take operands of type {tensor.dtype.name}",
+            code="WS0118",
+            remedy=f"cast to one of {', '.join(dtype.name for dtype in TYPES)}",
+        )
+
+
+def check_equal_types(op: str, a: TensorView, b: TensorView) -> None:
+    """DefinitionError unless two operands have one type, or are both 8-bit floats."""
+    if a.dtype is not b.dtype and not (a.dtype.is_float8 and b.dtype.is_float8):
+        raise DefinitionError(
+            f"{op} got {a.name} of type {a.dtype.name} and {b.name} of type {b.dtype.name}",
+            code="WS0142",
+            remedy="cast one of them: products do not promote",
+        )
+
+
+def check_precision(op: str, precision: object, dtype: DataType) -> None:
+    """DefinitionError unless the precision is known, and tf32 asked for Float only."""
+    if precision not in get_args(Precision):
+        raise DefinitionError(
+            f"{op} got precision {precision!r}",
+            code="WS0147",
+            remedy=f"it is one of {', '.join(map(repr, get_args(Precision)))}",
+        )
+    if precision == "tf32" and dtype is not DataType.Float:
+        raise DefinitionError(
+            f"{op} got precision 'tf32' for operands of type {dtype.name}",
+            code="WS0147",
+            remedy="it rounds operands of type Float; leave it out",
+        )
+
+
+def check_rank(op: str, tensor: TensorView, rank: int) -> None:
+    """DefinitionError unless an operand has so many dimensions."""
+    if tensor.rank != rank:
+        raise DefinitionError(
+            f"{op} got {tensor.name} of {tensor.rank} dimensions, and takes {rank}",
+            code="WS0143",
+            remedy="reshape it, or use matmul or einsum",
+        )
+
+
+def check_equal(op: str, *dims: tuple[TensorView, int], why: str) -> None:
+    """DefinitionError unless two dimensions are equal, as far as is known; neither is broadcast.
+
+    One that is 1 by definition meets only another one. `why` is the rule, for the message.
+    """
+    (a, of_a), (b, of_b) = dims
+    first, second = a.shape_axes[of_a], b.shape_axes[of_b]
+    known = isinstance(first.extent, Const) and isinstance(second.extent, Const)
+    if first.is_broadcast is second.is_broadcast and (not known or first.extent == second.extent):
+        return
+    raise DefinitionError(
+        f"{op}: dimension {of_a} of {a.name} has extent {first.extent!r} and dimension {of_b} of "
+        f"{b.name} has {second.extent!r}",
+        code="WS0144",
+        remedy=why,
+    )
+
+
+def finished(op: str, tensor: TensorView, dtype: DataType | None) -> TensorView:
+    """The result in the type that was asked for, rounded once."""
+    if dtype is None:
+        return tensor
+    check_tensor_type(dtype, op)
+    return tensor if tensor.dtype is dtype else rounded(unrounded(tensor), dtype)
+
+
+def multiplied(a: TensorView, b: TensorView) -> TensorView:
+    """The elementwise product, in the type that sums of such products have."""
+    wide = a.dtype.compute
+    result = apply("mul", converted_tensor(a, wide), converted_tensor(b, wide))
+    assert isinstance(result, TensorView)
+    return result
+
+
+def summed(a: TensorView, b: TensorView, dims: int | Sequence[int]) -> TensorView:
+    """The elementwise product summed over dimensions, which holds all products with vectors."""
+    product = multiplied(a, b)
+    total = reductions.sum(product, dims, dtype=product.dtype)
+    return rounded(total, result_of(a.dtype))
+
+
+def product(
+    op: str,
+    a: TensorView,
+    b: TensorView,
+    axes: tuple[tuple[int, ...], tuple[int, ...]],
+    precision: Precision = "exact",
+) -> TensorView:
+    """A `Matmul` and the cast to the type of its result; `axes` as there."""
+    if a is b:  # an operation knows its operands' axes by tensor
+        b = copy(b)
+    last = max(axes[0])
+    root = [
+        _joined(
+            op, [(t, own.index(place)) for t, own in zip((a, b), axes, strict=True) if place in own]
+        )
+        for place in range(last)
+    ]
+    inner = _extent(op, [(t, own.index(last)) for t, own in zip((a, b), axes, strict=True)])
+    output = a.fusion.tensor(a.dtype.compute, (*root, IterDomain(inner, IterType.reduction)))
+    a.fusion.append(Matmul(a, b, output, axes, precision))
+    return rounded(output, result_of(a.dtype))
+
+
+def _joined(op: str, members: Sequence[tuple[TensorView, int]]) -> IterDomain:
+    """A new axis like those of the operands that have it; 1 is broadcast."""
+    concrete = [(t, d) for t, d in members if not t.shape_axes[d].is_broadcast]
+    return axis_of(_extent(op, concrete or members))
+
+
+def _extent(op: str, members: Sequence[tuple[TensorView, int]]) -> Expr:
+    """The extent that equal dimensions have: a constant if one is."""
+    known = [(t, d) for t, d in members if isinstance(t.shape_axes[d].extent, Const)]
+    for tensor, d in known[1:]:
+        check_equal(
+            op,
+            known[0],
+            (tensor, d),
+            why="batches must be equal, or 1 where an operand is to be broadcast",
+        )
+    tensor, d = (known or members)[0]
+    return tensor.shape_axes[d].extent
