@@ -48,7 +48,10 @@ def test_batches_of_tf32_with_a_narrow_result() -> None:
 def test_a_type_has_one_instruction_and_those_that_round_are_asked_for() -> None:
     pairs = [(atom.a, atom.b) for atom in atoms.ATOMS]
     assert len(set(pairs)) == len(pairs)
-    assert {atom.name for atom in atoms.ATOMS if atom.precision} == {"tf32"}
+    asked = {atom.name: atom.precision for atom in atoms.ATOMS if atom.precision}
+    assert asked.pop("tf32") == "tf32"
+    assert set(asked) == {"e4m3", "e4m3_e5m2", "e5m2_e4m3", "e5m2"}
+    assert set(asked.values()) == {atoms.FAST}
     known = {dtype.value: dtype for dtype in DataType}
     for atom in atoms.ATOMS:
         if atom.a in known:
