@@ -221,4 +221,4 @@ class RingText:
 
 def _key(tensor_map: TensorMap) -> tuple[object, ...]:
     t = tensor_map
-    return (t.tensor, t.sizes, t.strides, t.box, t.steps, t.swizzle)
+    return (t.tensor, t.sizes, t.strides, t.box, t.steps, t.swizzle, t.rounds)

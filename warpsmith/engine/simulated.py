@@ -110,13 +110,19 @@ def encoded(each: TiledMap, address: int) -> bytes:
     each.check_address(address)
     return TensorMap(
         address=address,
-        dtype="uint8" if each.dtype == "bool" else arrays.NUMPY_DTYPES[each.dtype].name,
+        dtype=_mapped_type(each),
         dims=each.sizes,
         strides_bytes=each.strides,
         box=each.spans,
         element_strides=each.steps,
         swizzle=f"{each.swizzle}B" if each.swizzle else "none",
     ).encode()
+
+
+def _mapped_type(each: TiledMap) -> str:
+    if each.rounds:
+        return "tfloat32"
+    return "uint8" if each.dtype == "bool" else arrays.NUMPY_DTYPES[each.dtype].name
 
 
 def parameter_bytes(program: Program, formats: str, values: Sequence[Any]) -> bytes:

@@ -43,4 +43,5 @@ def _tiled(described: TensorMap, numbers: dict[str, int]) -> TiledMap:
         box=described.box,
         steps=described.steps,
         swizzle=described.swizzle,
+        rounds=described.rounds,
     )

@@ -25,8 +25,8 @@ class Atom:
         ptx: the types of sums, a and b in the instruction's name.
         depth: elements of k.
         flags: what follows the predicate: signs of a and b, and whether they are transposed.
-        precision: what the product must have asked for where the instruction rounds operands; empty
-            where it reads them as they are.
+        precision: what the product must have asked for where the instruction rounds operands, or
+            sums with fewer bits than its sums have; empty where it does neither.
     """
 
     name: str
@@ -45,10 +45,23 @@ class Atom:
         return columns in (8, 24) or columns in range(16, 257, 16)
 
 
+FAST = "fast"
+"""What no product asks for yet. Of sums of 8-bit floats, Hopper keeps 13 bits of the fraction
+(as the simulator has it); exact ones take accumulators that are added to others every few steps."""
+
+
 def _eight_bits(a: str, b: str, types: tuple[str, str]) -> Atom:
     both = ".".join((a, b))
     name = a if a == b else f"{a}_{b}"
-    return Atom(name=name, a=types[0], b=types[1], ptx=f"f32.{both}", depth=32, flags="1, 1")
+    return Atom(
+        name=name,
+        a=types[0],
+        b=types[1],
+        ptx=f"f32.{both}",
+        depth=32,
+        flags="1, 1",
+        precision=FAST,
+    )
 
 
 _EIGHT = (("e4m3", "float8_e4m3fn"), ("e5m2", "float8_e5m2"))

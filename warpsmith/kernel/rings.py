@@ -57,6 +57,7 @@ class TileCopy(Statement):
         lasting: what a load by `bulk` brings into the L2 is the last to go.
         stores: from shared to global memory.
         barrier: counts the bytes of a load for one thread, with the slot whose barrier it is.
+        rounds: a load by `tma` of floats, which it rounds to TF32.
     """
 
     shared: Buffer
@@ -71,6 +72,7 @@ class TileCopy(Statement):
     lasting: bool = False
     stores: bool = False
     barrier: tuple[Buffer, Expr] | None = None
+    rounds: bool = False
 
     @property
     def elements(self) -> int:
@@ -108,6 +110,7 @@ class TileCopy(Statement):
             box=tuple(dim.box for dim in dims),
             steps=tuple(dim.step for dim in dims),
             swizzle=self.swizzle,
+            rounds=self.rounds,
         )
 
 

@@ -41,6 +41,7 @@ class TensorMap:
         box: elements of a tile along each dimension.
         steps: the tile takes every so many-th index of each dimension.
         swizzle: bytes of the rows in which 16-byte chunks are permuted: 0, 32, 64 or 128.
+        rounds: floats are rounded to TF32 on their way to shared memory.
     """
 
     name: str
@@ -51,6 +52,7 @@ class TensorMap:
     box: tuple[int, ...]
     steps: tuple[int, ...]
     swizzle: int = 0
+    rounds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Operation, tensor_inputs
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Statement
@@ -78,6 +79,7 @@ class TileCopies:
             swizzle=shared.swizzle,
             lasting=output.lasting,
             stores=stores,
+            rounds=_is_rounded(output),
         )
         if output.chunks:
             self._check_chunks(copy, output, memory)
@@ -209,6 +211,13 @@ class TileCopies:
                 return None
             unknown.append(amount)
         return unknown
+
+
+def _is_rounded(output: TensorView) -> bool:
+    """Whether tensor cores read the copy as TF32: else they would cut off what they do not read."""
+    readers = [use for use in output.fusion.uses(output) if isinstance(use, Matmul)]
+    atoms = [atom_for(use) for use in readers]
+    return any(atom is not None and atom.precision == "tf32" for atom in atoms)
 
 
 def _touches(expr: Expr, lanes: list[Symbol]) -> bool:

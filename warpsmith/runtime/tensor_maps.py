@@ -56,6 +56,7 @@ class TiledMap:
         box: elements that a tile takes along each dimension.
         steps: it takes every so many-th index.
         swizzle: bytes of the rows in which 16-byte chunks are permuted in shared memory; 0 is none.
+        rounds: floats are rounded to TF32 on their way to shared memory.
     """
 
     tensor: str
@@ -65,6 +66,7 @@ class TiledMap:
     box: tuple[int, ...]
     steps: tuple[int, ...]
     swizzle: int = 0
+    rounds: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -117,7 +119,7 @@ class TiledMap:
             return self._encoded(initialized(), address)
 
     def _encoded(self, driver: Any, address: int) -> bytes:
-        kind, _ = _TYPES[self.dtype]
+        kind = "TFLOAT32" if self.rounds else _TYPES[self.dtype][0]
         swizzle = f"{self.swizzle}B" if self.swizzle else "NONE"
         # A line has no strides, but the driver wants a pointer to some.
         strides = self.strides or (_GRAIN,)

@@ -124,3 +124,9 @@ def test_a_mask_of_places() -> None:
 
     (result,) = run([x, weight], body)
     close(result, np.where(np.tri(M, N, dtype=bool), wanted, -1.0), K)
+
+
+def test_both_operands_are_added_too() -> None:
+    x, weight = values((K, K), 9), values((K, K), 10)
+    (result,) = run([x, weight], lambda ops, a, b: ops.add(ops.add(ops.linear(a, b), b), a))
+    close(result, wide(x) @ wide(weight).T + wide(x) + wide(weight), K)

@@ -16,9 +16,9 @@ def _tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atoms, "precision_of", lambda product: "tf32")
 
 
-def cut(array: np.ndarray) -> np.ndarray:
-    """What tensor cores see of floats: 10 bits of the fraction, the others cut off."""
-    bits = array.view(np.uint32) & np.uint32(0xFFFFE000)
+def rounded(array: np.ndarray) -> np.ndarray:
+    """What tensor cores read of floats: 10 bits of the fraction, to which the TMA unit rounds."""
+    bits = (array.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
     return bits.view(np.float32).astype(np.float64)
 
 
@@ -31,7 +31,7 @@ def test_floats_are_multiplied_as_tf32_where_that_was_asked_for(
     x, weight = values((m, k), 1, np.float32), values((n, k), 2, np.float32)
     (result,) = run([x, weight], lambda ops, a, b: ops.linear(a, b))
     assert result.dtype == np.float32
-    close(result, cut(x) @ cut(weight).T, k)
+    close(result, rounded(x) @ rounded(weight).T, k)
 
 
 @pytest.mark.usefixtures("_tf32")
@@ -42,13 +42,16 @@ def test_batches_of_tf32_with_a_narrow_result() -> None:
         return ops.cast(ops.matmul(x, ops.transpose(y)), DataType.Half)
 
     (result,) = run([a, b], body)
-    close(result, cut(a) @ cut(b).swapaxes(1, 2), 36)
+    close(result, rounded(a) @ rounded(b).swapaxes(1, 2), 36)
 
 
 def test_a_type_has_one_instruction_and_those_that_round_are_asked_for() -> None:
     pairs = [(atom.a, atom.b) for atom in atoms.ATOMS]
     assert len(set(pairs)) == len(pairs)
-    assert {atom.name for atom in atoms.ATOMS if atom.precision} == {"tf32"}
+    asked = {atom.name: atom.precision for atom in atoms.ATOMS if atom.precision}
+    assert asked.pop("tf32") == "tf32"
+    assert set(asked) == {"e4m3", "e4m3_e5m2", "e5m2_e4m3", "e5m2"}
+    assert set(asked.values()) == {atoms.FAST}
     known = {dtype.value: dtype for dtype in DataType}
     for atom in atoms.ATOMS:
         if atom.a in known:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpsmith.ir.atoms import ROW_BYTES
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
-from warpsmith.ir.exprs import Matmul, Pointwise, replace_tensor
+from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
@@ -26,7 +26,7 @@ from warpsmith.schedule.transforms import (
 )
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.heuristic import MatmulParams, product_of
-from warpsmith.schedulers.matmul.shape import memory_of, places_of, shape_of
+from warpsmith.schedulers.matmul.shape import places_of, shape_of
 
 SWIZZLE = 128
 
@@ -48,7 +48,6 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     A group is a warp group, along block_y; its threads lie along block_x. Where results are not
     staged, outputs have the loops of the epilogue, without the chunk. Batches are a part of `turn`.
     """
-    _separate_operands(fusion)
     product = product_of(fusion)
     operands = [product.a, product.b]
     stored = [cached for cached in caches if not cached.load]
@@ -72,18 +71,6 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     else:
         computed = [t for t in beside if t is not reference and t is not staged]
         _through_shared(stored[0], staged, product, computed, params)
-
-
-def _separate_operands(fusion: Fusion) -> None:
-    """Give the product copies of its own of inputs that other operations read, too."""
-    for operand in (product_of(fusion).a, product_of(fusion).b):
-        product = product_of(fusion)
-        if len(fusion.uses(operand)) > 1:
-            source = memory_of(operand)
-            axes = tuple(axis.clone() for axis in operand.shape_axes)
-            own = fusion.tensor(operand.dtype, axes)
-            fusion.insert_before(product, Pointwise("set", (source,), own))
-            fusion.replace(product, replace_tensor(product, operand, own))
 
 
 def _stage(stored: Cached) -> TensorView:
