@@ -67,16 +67,14 @@ def _covered(fusion: Fusion, domains: DomainMap) -> str:
 def _needed_again(fusion: Fusion, domains: DomainMap, product: Matmul, before: set[int]) -> str:
     """What leads to an operand may be computed again behind the product, if it can be there."""
     outer = _known(domains, product.output.shape_axes)
-    others = [
-        t
-        for op in fusion.operations
-        if id(op) not in before and op is not product
-        for t in tensor_inputs(op)
-        if t is not product.output
+    read = [
+        source
+        for operation in fusion.operations
+        if id(operation) not in before and operation is not product
+        for source in tensor_inputs(operation)
+        if id(source.definition) in before
     ]
-    for operation in fusion.depends_on(others):
-        if operation is product or id(operation) not in before:
-            continue
+    for operation in fusion.depends_on(read):
         missing = _missing(domains, operation, outer)
         if missing:
             return f"{missing} has the summed dimension, and is needed beside the product as well"
