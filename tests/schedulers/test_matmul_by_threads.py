@@ -1,4 +1,4 @@
-"""Products that threads multiply: what is taken, that it is right, and what the kernels are like."""
+"""Products that threads multiply: what is taken, that it is right, what the kernels are like."""
 
 from __future__ import annotations
 
@@ -229,8 +229,8 @@ def test_what_is_refused_in_words() -> None:
         "its product has one tensor as both operands"
     )
     assert refused(beside) == "its output T2 does not depend on the product"
-    assert refused(again) == "two dimensions of T2 come from one dimension of its inputs"
-    assert refused(widened) == "T4 has a dimension that is no kept one of the product"
+    assert refused(again) == "two dimensions of T3 come from one dimension of its inputs"
+    assert refused(widened) == "T5 has a dimension that is no kept one of the product"
     assert refused(lambda p, a, b: p.output(p.reduce("sum", product(p, a, b), [0])) and None) == (
         "T3 is no pointwise work beside the product"
     )
@@ -242,21 +242,38 @@ def test_sums_are_multiply_adds_in_their_own_type() -> None:
     assert {(s.op, s.buffer.dtype) for s in sums} == {("sum", DOUBLE)}
 
 
-def test_a_call_that_tma_cannot_copy_is_planned_again() -> None:
-    """Sizes decide: the same fusion takes tensor cores at 64 columns, and threads at 60."""
+def rows(kind: str) -> np.ndarray:
+    """A matrix [64, 64] of halves, or with something that the TMA unit does not take."""
+    made = np.random.default_rng(0).uniform(-1, 1, (64, 66)).astype(np.float16)
+    if kind == "moved":
+        flat = np.zeros(64 * 64 + 1, np.float16)[1:]
+        flat[:] = made[:, :64].reshape(-1)
+        return flat.reshape(64, 64)
+    if kind == "strided":
+        return made[:, :64]
+    return np.ascontiguousarray(made[:, : 60 if kind == "short" else 64])
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("whole", ""),
+        ("short", "rows of 60 elements, 120 bytes"),
+        ("moved", "an address that is a multiple of 2 bytes"),
+        ("strided", "rows 66 elements of 2 bytes apart"),
+    ],
+)
+def test_a_call_that_tma_cannot_copy_is_planned_again(kind: str, why: str) -> None:
     with warpsmith.FusionDefinition() as fd:
-        x, w = (fd.define_tensor([-1, -1], True, DataType.Half) for _ in range(2))
+        x = fd.define_tensor([-1, -1], [False, True], DataType.Half)
+        w = fd.define_tensor([-1, -1], True, DataType.Half)
         fd.add_output(fd.ops.linear(x, w))
-    rng = np.random.default_rng(0)
-    words = []
-    for k in (64, 60):
-        a, b = (rng.uniform(-1, 1, (64, k)).astype(np.float16) for _ in range(2))
-        with knobs.scope(device="sim"):
-            (result,) = fd.execute([a, b])
-        np.testing.assert_allclose(
-            result.astype(np.float64), a.astype(np.float64) @ b.T.astype(np.float64), atol=2e-2
-        )
-        words.append(fd.explain())
-    assert "scheduler   matmul\n" in words[0]
-    assert "scheduler   matmul_by_threads\n" in words[1]
-    assert "not matmul: T0 has rows of 60 elements, 120 bytes" in words[1]
+    a = rows(kind)
+    b = np.ascontiguousarray(a[::-1])
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([a, b])
+    wanted = a.astype(np.float64) @ b.T.astype(np.float64)
+    np.testing.assert_allclose(result.astype(np.float64), wanted, atol=2e-2)
+    words = fd.explain()
+    assert f"scheduler   matmul{'_by_threads' if why else ''}\n" in words
+    assert f"not matmul: T0 has {why}" in words or not why

@@ -1,4 +1,4 @@
-"""Products of any operands for threads: any order of dimensions, layout, type and pointwise work."""
+"""Products of any operands: any order of dimensions, layout, type and pointwise work."""
 
 from __future__ import annotations
 

@@ -141,7 +141,8 @@ class Predicates:
         found: dict[Group, None] = {}
         for axis in output.loop:
             if id(axis) not in self._places.unused[id(output)]:
-                groups = origins(self._places.domains, self._places.domains.group(axis), own)
+                group = self._places.domains.group(axis)
+                groups = origins(self._places.domains, group, given.reaches)
                 found.update(dict.fromkeys(g for g in groups if not given.reaches(g)))
             elif not axis.parallel.is_thread:
                 found[self._places.domains.group(axis)] = None

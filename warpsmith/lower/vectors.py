@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.integers import Facts
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.scalar import Apply, Expr, Symbol
 
 
 class Vectorizer:

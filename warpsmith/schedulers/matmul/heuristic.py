@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from warpsmith.ir.exprs import Matmul
+from warpsmith.ir.exprs import Matmul, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.schedulers.problem import Problem
 
@@ -128,17 +128,25 @@ def misfit(fusion: Fusion, problem: Problem) -> str:
     call: it takes rows that start at multiples of 16 bytes. Empty where it can.
     """
     product = product_of(fusion)
-    output = fusion.outputs[0].value
-    for tensor in (product.a, product.b, output):
+    copies = (product.a.definition, product.b.definition)
+    operands = [tensor for copy in copies if copy is not None for tensor in tensor_inputs(copy)]
+    for tensor in (*operands, fusion.outputs[0].value):
         fastest = tensor.memory_order()[-1]
         elements = problem.size(tensor.shape_axes[fastest].extent)
         size = tensor.dtype.size
         aligned = problem.alignment.get(tensor.name, 16)
-        if elements * size % 16 or aligned % 16:
-            what = (
-                f"an address that is a multiple of {aligned} bytes"
-                if aligned % 16
-                else f"rows of {elements} elements, {elements * size} bytes"
-            )
+        strides = [
+            problem.values[f"{tensor.name}_stride{d}"]
+            for d, contiguous in enumerate(tensor.contiguity)
+            if contiguous is False
+        ]
+        what = ""
+        if aligned % 16:
+            what = f"an address that is a multiple of {aligned} bytes"
+        elif elements * size % 16:
+            what = f"rows of {elements} elements, {elements * size} bytes"
+        elif any(stride * size % 16 for stride in strides):
+            what = f"rows {' and '.join(map(str, strides))} elements of {size} bytes apart"
+        if what:
             return f"{tensor.name} has {what}, and the TMA unit takes multiples of 16"
     return ""
