@@ -8,16 +8,20 @@ import pytest
 
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.errors import ScheduleError
-from warpsmith.ir import atoms, integers
+from warpsmith.ir import integers
 
 
 def product(
-    rows: int = 64, columns: int = 256, depth: int = 16, dtype: DataType = DataType.BFloat16
+    rows: int = 64,
+    columns: int = 256,
+    depth: int = 16,
+    dtype: DataType = DataType.BFloat16,
+    precision: str = "exact",
 ) -> Any:
     with FusionDefinition() as fd:
         a = fd.define_tensor([rows, depth], True, dtype)
         b = fd.define_tensor([columns, depth], True, dtype)
-        out = fd.ops.linear(a, b)
+        out = fd.ops.linear(a, b, precision=precision)
         fd.add_output(out)
     return out if dtype is DataType.Float else out.definition.inputs[0]
 
@@ -47,14 +51,12 @@ def test_other_instructions_do_not_exist(sizes: tuple[int, int, int]) -> None:
         product(*sizes).tensorize()
 
 
-def test_floats_are_only_rounded_for_a_product_that_asks_for_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_floats_are_only_rounded_for_a_product_that_asks_for_it() -> None:
     sums = product(64, 256, 8, DataType.Float)
     with pytest.raises(ScheduleError, match="WS1010") as refusal:
         sums.tensorize()
     assert "is the product of float and float summed in float" in str(refusal.value)
-    monkeypatch.setattr(atoms, "precision_of", lambda product: "tf32")
+    sums = product(64, 256, 8, DataType.Float, precision="tf32")
     sums.tensorize()
     assert extents(sums.loop) == [64, 256, 8]
 

@@ -100,4 +100,3 @@ def atom_for(product: Matmul) -> Atom | None:
     atom = atom_of(product.a.dtype.value, product.b.dtype.value)
     fits = atom is not None and atom.precision in ("", product.precision)
     return atom if fits and atom is not None and atom.sums == product.output.dtype.value else None
-

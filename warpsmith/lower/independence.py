@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import Merge, Split
@@ -44,8 +46,8 @@ def _needed(domains: DomainMap, loops: set[Group], own: set[Group]) -> set[Group
     return {loop for group in own if derivation.reaches(group) for loop in derivation.needs(group)}
 
 
-def origins(domains: DomainMap, group: Group, own: set[Group]) -> set[Group]:
-    """The groups that a group was made from, back to those that nothing made or that are `own`."""
+def origins(domains: DomainMap, group: Group, known: Callable[[Group], bool]) -> set[Group]:
+    """The groups that a group was made from, back to those that nothing made or that are known."""
     found: set[Group] = set()
     stack = [group]
     while stack:
@@ -56,7 +58,7 @@ def origins(domains: DomainMap, group: Group, own: set[Group]) -> set[Group]:
         made_by = [
             t
             for t in domains.touching(current)
-            if current not in own and any(domains.group(a) == current for a in t.results)
+            if not known(current) and any(domains.group(a) == current for a in t.results)
         ]
         for transform in made_by:
             found.discard(current)

@@ -142,7 +142,7 @@ class Predicates:
         for axis in output.loop:
             if id(axis) not in self._places.unused[id(output)]:
                 domains = self._places.domains
-                for made_from in origins(domains, domains.group(axis), own):
+                for made_from in origins(domains, domains.group(axis), given.reaches):
                     if not given.reaches(made_from):
                         found.update(dict.fromkeys(lacking(domains, made_from, own)))
             elif not axis.parallel.is_thread:

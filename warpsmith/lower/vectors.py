@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.integers import Facts
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.scalar import Apply, Expr, Symbol
 
 
 class Vectorizer:
@@ -45,10 +45,8 @@ class Vectorizer:
                 return None
             found = [part for part in parts if part is not None]
             return integers.add(*(base for base, _ in found)), sum(step for _, step in found)
-        if expr.op == "mul" and isinstance(expr.args[-1], Const) and len(expr.args) == 2:
-            part = self._split(expr.args[0], lane, width)
-            factor = int(expr.args[-1].value)
-            return None if part is None else (integers.mul(part[0], factor), part[1] * factor)
+        if expr.op == "mul":
+            return self._scaled(expr, lane, width)
         if expr.op in ("mod", "floordiv"):
             part = self._split(expr.args[0], lane, width)
             radix = expr.args[1]
@@ -60,6 +58,18 @@ class Vectorizer:
                 return integers.mod(part[0], radix), 1
             return integers.floordiv(part[0], radix), 0
         return None
+
+    def _scaled(self, product: Apply, lane: Symbol, width: int) -> tuple[Expr, int] | None:
+        """`_split` of a product: by a constant, or of what is the same in all lanes."""
+        inside = [arg for arg in product.args if any(node == lane for node in arg.walk())]
+        part = self._split(inside[0], lane, width) if len(inside) == 1 else None
+        if part is None:
+            return None
+        factor = integers.mul(*(arg for arg in product.args if arg is not inside[0]))
+        known = integers.constant(factor)
+        if part[1] and known is None:
+            return None
+        return integers.mul(part[0], factor), part[1] and part[1] * (known or 0)
 
     def require(self, expr: Expr, width: int) -> bool:
         """Whether `expr` is a multiple of `width`, if need be by requiring it of parameters."""

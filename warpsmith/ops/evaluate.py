@@ -63,7 +63,8 @@ def reduction_origin(operation: Reduction | Welford) -> tuple[TensorView, tuple[
 
 def is_rfactored(tensor: TensorView) -> bool:
     """Whether the tensor is the first half of a reduction that was cut in two."""
-    return isinstance(tensor.definition, Reduction | Welford) and tensor.root != tensor.logical
+    sums = isinstance(tensor.definition, Reduction | Welford | Matmul)
+    return sums and tensor.root != tensor.logical
 
 
 class _Evaluator:
@@ -108,6 +109,9 @@ class _Evaluator:
             return
         if is_rfactored(operation.output):
             return
+        part = operation.source.definition if isinstance(operation, Reduction) else None
+        if isinstance(part, Matmul) and is_rfactored(part.output):
+            operation = Matmul(part.a, part.b, operation.outputs[0], part.axes)
         if isinstance(operation, Pointwise):
             result = self._pointwise(operation)
         elif isinstance(operation, Move):

@@ -10,36 +10,28 @@ from warpsmith import DataType
 from warpsmith.ir import atoms
 
 
-@pytest.fixture
-def _tf32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All products ask for TF32."""
-    monkeypatch.setattr(atoms, "precision_of", lambda product: "tf32")
-
-
 def rounded(array: np.ndarray) -> np.ndarray:
     """What tensor cores read of floats: 10 bits of the fraction, to which the TMA unit rounds."""
     bits = (array.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
     return bits.view(np.float32).astype(np.float64)
 
 
-@pytest.mark.usefixtures("_tf32")
 @pytest.mark.parametrize("size", [(72, 88, 132), (64, 64, 32), (200, 37, 4), (129, 264, 100)])
 def test_floats_are_multiplied_as_tf32_where_that_was_asked_for(
     size: tuple[int, int, int],
 ) -> None:
     m, n, k = size
     x, weight = values((m, k), 1, np.float32), values((n, k), 2, np.float32)
-    (result,) = run([x, weight], lambda ops, a, b: ops.linear(a, b))
+    (result,) = run([x, weight], lambda ops, a, b: ops.linear(a, b, precision="tf32"))
     assert result.dtype == np.float32
     close(result, rounded(x) @ rounded(weight).T, k)
 
 
-@pytest.mark.usefixtures("_tf32")
 def test_batches_of_tf32_with_a_narrow_result() -> None:
     a, b = values((3, 70, 36), 3, np.float32), values((3, 80, 36), 4, np.float32)
 
     def body(ops, x, y):  # type: ignore[no-untyped-def]
-        return ops.cast(ops.matmul(x, ops.transpose(y)), DataType.Half)
+        return ops.cast(ops.matmul(x, ops.transpose(y), precision="tf32"), DataType.Half)
 
     (result,) = run([a, b], body)
     close(result, rounded(a) @ rounded(b).swapaxes(1, 2), 36)

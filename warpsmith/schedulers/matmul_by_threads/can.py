@@ -27,7 +27,11 @@ def refusal(fusion: Fusion) -> str:
         if not isinstance(operation, Matmul | Pointwise | Move | Full | Iota):
             return f"{operation.outputs[0].name} is no pointwise work beside the product"
     domains = cached_map(fusion)
-    return _outputs(fusion, product) or self_mapped(fusion, domains) or _covered(fusion, domains)
+    return (
+        _outputs(fusion, product)
+        or self_mapped(fusion, domains)
+        or _covered(fusion, domains, product)
+    )
 
 
 def after_product(fusion: Fusion, product: Matmul) -> set[int]:
@@ -47,11 +51,10 @@ def _outputs(fusion: Fusion, product: Matmul) -> str:
     return ""
 
 
-def _covered(fusion: Fusion, domains: DomainMap) -> str:
+def _covered(fusion: Fusion, domains: DomainMap, product: Matmul) -> str:
     """What leads to the operands must follow from all of the product's loops, what else there is
     from those that are not summed.
     """
-    (product,) = (op for op in fusion.operations if isinstance(op, Matmul))
     before = set(map(id, fusion.depends_on([product.a, product.b])))
     inner = _known(domains, product.output.root)
     outer = _known(domains, product.output.shape_axes)
@@ -61,25 +64,6 @@ def _covered(fusion: Fusion, domains: DomainMap) -> str:
         if missing and operation is not product:
             what = "" if leads else "kept "
             return f"{missing} has a dimension that is no {what}one of the product"
-    return _needed_again(fusion, domains, product, before)
-
-
-def _needed_again(fusion: Fusion, domains: DomainMap, product: Matmul, before: set[int]) -> str:
-    """What leads to an operand may be computed again behind the product, if it can be there."""
-    outer = _known(domains, product.output.shape_axes)
-    others = [
-        t
-        for op in fusion.operations
-        if id(op) not in before and op is not product
-        for t in tensor_inputs(op)
-        if t is not product.output
-    ]
-    for operation in fusion.depends_on(others):
-        if operation is product or id(operation) not in before:
-            continue
-        missing = _missing(domains, operation, outer)
-        if missing:
-            return f"{missing} has the summed dimension, and is needed beside the product as well"
     return ""
 
 

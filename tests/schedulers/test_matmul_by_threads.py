@@ -1,0 +1,279 @@
+"""Products that threads multiply: what is taken, that it is right, what the kernels are like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import warpsmith
+from tests.support.contractions import contraction, run
+from tests.support.launching import check_automatic, random_inputs
+from tests.support.program import Program
+from warpsmith import DataType, knobs, ops
+from warpsmith.kernel.nodes import Accumulate, For, If, Kernel, Statement
+from warpsmith.kernel.traversal import walk
+from warpsmith.lower.pipeline import lower
+from warpsmith.schedulers.matmul_by_threads import can, heuristic
+from warpsmith.schedulers.matmul_by_threads.heuristic import (
+    FLAT,
+    LARGE,
+    MEDIUM,
+    SHORT,
+    SMALL,
+    TALL,
+    Tile,
+)
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reduction.apply import SPLITS
+from warpsmith.schedulers.select import select
+
+FLOAT, DOUBLE = DataType.Float, DataType.Double
+MATRIX = (None, None)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32))
+def test_random_products_are_right(seed: int) -> None:
+    """Any order of dimensions, layout, alignment, type, broadcast, pointwise work and splits."""
+    run(seed)
+
+
+def matrices(p: Program, dtype: DataType = FLOAT, *, sums: DataType = FLOAT) -> Any:
+    a, b = p.input(dtype, MATRIX), p.input(dtype, MATRIX)
+    return contraction(p, a, b, ((0, 2), (2, 1)), sums)
+
+
+SIZES = ((20, 30, 40), (1, 1, 1), (1, 100, 7), (100, 1, 7), (65, 70, 33), (3, 4, 700), (31, 37, 0))
+
+
+@pytest.mark.parametrize("size", [*SIZES, (0, 3, 4), (3, 0, 4)])
+@pytest.mark.parametrize("dtype", [FLOAT, DOUBLE])
+def test_products_of_every_class_are_right(size: tuple[int, int, int], dtype: DataType) -> None:
+    m, n, k = size
+    p = Program()
+    p.output(matrices(p, dtype, sums=dtype))
+    inputs = random_inputs(p.fusion, {"T0": (m, k), "T1": (k, n)})
+    check_automatic(p.fusion, inputs, terms=4 * k + 4)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, DataType.Half])
+@pytest.mark.parametrize("tile", [SHORT, FLAT, TALL, SMALL, MEDIUM, LARGE])
+@pytest.mark.parametrize("splits", [1, 3])
+def test_every_tile_is_right(
+    monkeypatch: pytest.MonkeyPatch, tile: Tile, splits: int, dtype: DataType
+) -> None:
+    """Also where it is not the one for the size; with an epilogue and the sums as results."""
+    chosen = heuristic.choose
+    monkeypatch.setattr(
+        heuristic,
+        "choose",
+        lambda *args: replace(chosen(*args), tile=tile, shared=splits > 1),
+    )
+    p = Program()
+    result = matrices(p, dtype)
+    bias = p.broadcast(p.input(FLOAT, (None,)), (True, False))
+    p.output(result, p.cast(p.op("relu", p.op("add", result, bias)), DataType.BFloat16))
+    m, n, k = 37, 136, 72
+    inputs = random_inputs(p.fusion, {"T0": (m, k), "T1": (k, n), "T3": (n,)})
+    _, kernel = check_automatic(p.fusion, inputs, terms=4 * k, splits=splits)
+    assert (SPLITS in {symbol.name for symbol in kernel.scalars}) is (splits > 1)
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+    "both sides": (lambda a: ops.matmul(a, a), ((33, 33),)),
+    "itself transposed": (lambda a: ops.matmul(a, ops.transpose(a)), ((33, 20),)),
+    "read again": (lambda a: ops.matmul(a, a) + a, ((33, 33),)),
+    "computed": (lambda a, b: ops.matmul(ops.tanh(a) * 2, ops.exp(b)), ((33, 20), (20, 17))),
+    "scaled on both sides": (lambda a, b, c: ops.matmul(a, b * c) + c, ((9, 20), (20, 17), (17,))),
+    "reshaped": (
+        lambda a, b: ops.reshape(ops.matmul(ops.reshape(a, (33, 20)), b), (3, 11, 17)),
+        ((33, 4, 5), (20, 17)),
+    ),
+    "batches broadcast": (ops.matmul, ((2, 1, 9, 20), (3, 20, 17))),
+    "vectors of the definition": (ops.matmul, ((1, 700), (700, 1))),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_are_one_kernel_and_clean_under_several_schedules(name: str) -> None:
+    function, shapes = PROGRAMS[name]
+    torch.manual_seed(0)
+    given_ = [torch.rand(shape) * 2 - 1 for shape in shapes]
+    fused = warpsmith.fuse(function)
+    with knobs.scope(device="sim"):
+        result = fused(*given_)
+        compiled = fused.lower(*given_).compile()
+        assert compiled.verify(schedules=4).verdict == "clean"
+    assert "1 kernel\n" in compiled.explain()
+    wanted = PEERS[name](*(x.double() for x in given_))
+    torch.testing.assert_close(result.double(), wanted, rtol=1e-4, atol=1e-4)
+
+
+PEERS: dict[str, Callable[..., torch.Tensor]] = {
+    "both sides": lambda a: a @ a,
+    "itself transposed": lambda a: a @ a.T,
+    "read again": lambda a: a @ a + a,
+    "computed": lambda a, b: (a.tanh() * 2) @ b.exp(),
+    "scaled on both sides": lambda a, b, c: a @ (b * c) + c,
+    "reshaped": lambda a, b: (a.reshape(33, 20) @ b).reshape(3, 11, 17),
+    "batches broadcast": torch.matmul,
+    "vectors of the definition": torch.matmul,
+}
+
+
+def kernel_for(m: int, n: int, k: int, dtype: DataType = FLOAT) -> Kernel:
+    """The kernel that a float product of these sizes gets; nothing is run."""
+    p = Program()
+    p.output(matrices(p, dtype, sums=dtype))
+    candidate = select(p.fusion)
+    params, _ = candidate.choose(problem(m, n, k))
+    return lower(candidate.scheduled(params), "test", DataType.Int32)
+
+
+def problem(m: int, n: int, k: int) -> Problem:
+    sizes = {"T0_size0": m, "T0_size1": k, "T1_size0": k, "T1_size1": n}
+    return Problem(values=sizes, alignment={})
+
+
+def conditions_around(statements: tuple[Statement, ...], depth: int = 0) -> set[int]:
+    """How many conditions stand around each accumulation."""
+    found: set[int] = set()
+    for statement in statements:
+        if isinstance(statement, Accumulate):
+            found.add(depth)
+        elif isinstance(statement, If):
+            found |= conditions_around(statement.body, depth + 1)
+        elif isinstance(statement, For):
+            found |= conditions_around(statement.body, depth)
+    return found
+
+
+@pytest.mark.parametrize("size", [(2048, 2048, 2048), (99, 99, 99), (7, 9, 11), (1, 5, 70)])
+def test_no_multiply_add_has_a_condition(size: tuple[int, int, int]) -> None:
+    assert conditions_around(kernel_for(*size).body) == {0}
+
+
+def test_tiles_by_size() -> None:
+    def tile(m: int, n: int, k: int, dtype: DataType = FLOAT) -> Tile:
+        p = Program()
+        p.output(matrices(p, dtype, sums=dtype))
+        found = select(p.fusion).choose(problem(m, n, k))[0]
+        assert isinstance(found, heuristic.MatmulByThreadsParams)
+        return found.tile
+
+    assert tile(4096, 4096, 4096) == LARGE
+    assert tile(4096, 4096, 4096, DOUBLE) == MEDIUM  # 64 sums would be 128 registers
+    assert tile(1024, 1024, 1024) == MEDIUM  # 64 large tiles leave half of the device idle
+    assert tile(20, 4096, 4096) == SMALL
+    assert (tile(1, 4096, 64), tile(4096, 3, 64), tile(2, 2, 64)) == (FLAT, TALL, SHORT)
+
+
+@pytest.mark.parametrize(
+    ("size", "blocks"), [((64, 64, 65536), 264), ((1, 1, 10**6), 264), ((2048, 2048, 65536), 1)]
+)
+def test_blocks_share_few_results_of_long_sums(size: tuple[int, int, int], blocks: int) -> None:
+    p = Program()
+    p.output(matrices(p))
+    params, values = select(p.fusion).choose(problem(*size))
+    assert values.get(SPLITS, 1) == blocks
+    assert params.shared is (blocks > 1)  # type: ignore[union-attr]
+
+
+def test_results_that_lie_transposed_are_stored_along_their_memory() -> None:
+    p = Program()
+    p.output(matrices(p), stride_order=(0, 1))
+    params, _ = select(p.fusion).choose(problem(64, 96, 32))
+    assert params.swapped  # type: ignore[union-attr]
+    assert p.fusion.outputs[0].value.name in params.vectorized  # type: ignore[union-attr]
+    inputs = random_inputs(p.fusion, {"T0": (64, 32), "T1": (32, 96)})
+    check_automatic(p.fusion, inputs, terms=128)
+
+
+def refused(grow: Callable[[Program, Any, Any], None]) -> str:
+    p = Program()
+    a, b = p.input(FLOAT, MATRIX), p.input(FLOAT, MATRIX)
+    grow(p, a, b)
+    return can.refusal(p.fusion)
+
+
+def test_what_is_refused_in_words() -> None:
+    def product(p: Program, a: Any, b: Any) -> Any:
+        return contraction(p, a, b, ((0, 2), (2, 1)))
+
+    def twice(p: Program, a: Any, b: Any) -> None:
+        p.output(product(p, a, b), product(p, a, b))
+
+    def beside(p: Program, a: Any, b: Any) -> None:
+        hidden = p.op("exp", a)
+        p.output(product(p, hidden, b), hidden)
+
+    def again(p: Program, a: Any, b: Any) -> None:
+        hidden = p.op("exp", a)
+        p.output(p.op("add", product(p, hidden, b), hidden))
+
+    def widened(p: Program, a: Any, b: Any) -> None:
+        more = p.input(FLOAT, (None, None, None))
+        p.output(p.op("add", p.broadcast(product(p, a, b), (True, False, False)), more))
+
+    assert refused(lambda p, a, b: p.output(product(p, a, b)) and None) == ""
+    assert refused(lambda p, a, b: p.output(p.op("exp", a)) and None) == "it has no matrix product"
+    assert refused(twice) == "it has 2 matrix products"
+    assert refused(lambda p, a, b: p.output(product(p, a, a)) and None) == (
+        "its product has one tensor as both operands"
+    )
+    assert refused(beside) == "its output T2 does not depend on the product"
+    assert refused(again) == "two dimensions of T3 come from one dimension of its inputs"
+    assert refused(widened) == "T5 has a dimension that is no kept one of the product"
+    assert refused(lambda p, a, b: p.output(p.reduce("sum", product(p, a, b), [0])) and None) == (
+        "T3 is no pointwise work beside the product"
+    )
+
+
+def test_sums_are_multiply_adds_in_their_own_type() -> None:
+    kernel = kernel_for(64, 64, 64, DOUBLE)
+    sums = [s for s in walk(kernel.body) if isinstance(s, Accumulate)]
+    assert {(s.op, s.buffer.dtype) for s in sums} == {("sum", DOUBLE)}
+
+
+def rows(kind: str) -> np.ndarray:
+    """A matrix [64, 64] of halves, or with something that the TMA unit does not take."""
+    made = np.random.default_rng(0).uniform(-1, 1, (64, 66)).astype(np.float16)
+    if kind == "moved":
+        flat = np.zeros(64 * 64 + 1, np.float16)[1:]
+        flat[:] = made[:, :64].reshape(-1)
+        return flat.reshape(64, 64)
+    if kind == "strided":
+        return made[:, :64]
+    return np.ascontiguousarray(made[:, : 60 if kind == "short" else 64])
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("whole", ""),
+        ("short", "rows of 60 elements, 120 bytes"),
+        ("moved", "an address that is a multiple of 2 bytes"),
+        ("strided", "rows 66 elements of 2 bytes apart"),
+    ],
+)
+def test_a_call_that_tma_cannot_copy_is_planned_again(kind: str, why: str) -> None:
+    with warpsmith.FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], [False, True], DataType.Half)
+        w = fd.define_tensor([-1, -1], True, DataType.Half)
+        fd.add_output(fd.ops.linear(x, w))
+    a = rows(kind)
+    b = np.ascontiguousarray(a[::-1])
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([a, b])
+    wanted = a.astype(np.float64) @ b.T.astype(np.float64)
+    np.testing.assert_allclose(result.astype(np.float64), wanted, atol=2e-2)
+    words = fd.explain()
+    assert f"scheduler   matmul{'_by_threads' if why else ''}\n" in words
+    assert f"not matmul: T0 has {why}" in words or not why
