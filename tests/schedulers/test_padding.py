@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,17 @@ import pytest
 
 from tests.support.product_programs import close, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
-from warpsmith.errors import InternalError
-from warpsmith.ir.exprs import Matmul
-from warpsmith.schedulers.padding import pad_rows, pitch
+from warpsmith.engine.bind import Binder
+from warpsmith.engine.launches import CallPlan, plan_call
+from warpsmith.engine.plan import PlannedSegment
+from warpsmith.engine.simulated import Simulated
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ops.liveness import remove_dead
+from warpsmith.schedulers.padding import pad_rows, pitch, pitches
+from warpsmith.schedulers.problem import Target
+from warpsmith.schedulers.rewrite import rewrite
+from warpsmith.schedulers.segment import Segment
+from warpsmith.schedulers.select import select
 
 
 @pytest.mark.parametrize(
@@ -35,47 +45,79 @@ def test_rows_begin_at_grains_or_where_that_costs_little_at_lines(
     assert pitch(elements, size) * size % 16 == 0
 
 
-def operand_is_computed() -> tuple[FusionDefinition, Any]:
-    """A product of what another kernel computes and leaves in memory with padded rows."""
-    with FusionDefinition() as fd:
-        x = fd.define_tensor([-1, -1], True, DataType.BFloat16)
-        weight = fd.define_tensor([-1, -1], [False, True], DataType.BFloat16)
-        hidden = fd.ops.relu(x)
-        fd.add_output(fd.ops.linear(hidden, weight))
-    (product,) = (op for op in fd.fusion.operations if isinstance(op, Matmul))
-    return fd, product.a
+@dataclass(frozen=True)
+class Cut:
+    """A product of what another kernel computes, with its two kernels cut by hand.
 
+    The fusions agree on names: `T50` passes between the kernels, `T60` is the result.
+    """
 
-@pytest.mark.parametrize("k", [60, 61, 57])
-def test_a_product_reads_rows_that_another_kernel_padded(k: int) -> None:
-    fd, hidden = operand_is_computed()
-    pad_rows(hidden)
-    x, weight = values((70, k), 1), values((90, 72), 2)[:, :k]
-    with knobs.scope(device="sim"):
-        (result,) = fd.execute([x, weight])
-    close(result, np.maximum(wide(x), 0) @ wide(weight).T, k)
-    assert "scheduler   matmul" in fd.explain()
-    (between,) = fd._executable._last_plan.temporaries
-    assert between.strides == (64, 1)
+    whole: Fusion
+    parts: tuple[Fusion, Fusion]
 
+    @staticmethod
+    def of(batches: int) -> Cut:
+        shape, flags = [-1] * (batches + 2), [*[True] * batches, False, True]
 
-def test_rows_are_padded_behind_batches_too() -> None:
-    with FusionDefinition() as fd:
-        x = fd.define_tensor([-1, -1, -1], True, DataType.BFloat16)
-        y = fd.define_tensor([-1, -1, -1], [True, False, True], DataType.BFloat16)
-        hidden = fd.ops.relu(x)
-        fd.add_output(fd.ops.matmul(hidden, fd.ops.transpose(y)))
-    pad_rows(hidden)
-    a, b = values((3, 20, 61), 3), values((3, 30, 72), 4)[:, :, :61]
-    with knobs.scope(device="sim"):
-        (result,) = fd.execute([a, b])
-    close(result, np.maximum(wide(a), 0) @ wide(b).swapaxes(1, 2), 61)
-    (between,) = fd._executable._last_plan.temporaries
-    assert between.strides == (20 * 64, 64, 1)
+        def product(first: Callable[..., Any] | None) -> FusionDefinition:
+            with FusionDefinition() as fd:
+                x = fd.define_tensor(shape, True, DataType.BFloat16)
+                y = fd.define_tensor(shape, flags, DataType.BFloat16)
+                left = x if first is None else first(fd.ops, x)
+                result = fd.ops.matmul(left, fd.ops.transpose(y))
+                fd.add_output(result)
+            result.number = 60
+            return fd
 
-
-def test_what_the_caller_lays_out_is_not_padded() -> None:
-    fd, _ = operand_is_computed()
-    for tensor in (fd.fusion.input_tensors[0], fd.fusion.outputs[0].value):
-        with pytest.raises(InternalError, match="does not pass between kernels"):
+        with FusionDefinition() as before:
+            hidden = before.ops.relu(before.define_tensor(shape, True, DataType.BFloat16))
+            before.add_output(hidden)
+        after = product(None)
+        read = after.fusion.input_tensors[0]
+        for tensor in (hidden, read):
+            tensor.number = 50
             pad_rows(tensor)
+        rewrite(after.fusion)
+        remove_dead(after.fusion)
+        whole = product(lambda ops, x: ops.relu(x))
+        return Cut(whole.fusion, (before.fusion, after.fusion))
+
+    def planned(self, inputs: list[np.ndarray]) -> CallPlan:
+        binding = Binder(self.whole)(inputs)
+        values = {name: int(value) for name, value in binding.values.items()}
+        segments = [
+            PlannedSegment(
+                Segment(
+                    part,
+                    tuple(t.name for t in part.input_tensors),
+                    tuple(o.value.name for o in part.outputs),
+                ),
+                select(part),
+            )
+            for part in self.parts
+        ]
+        return plan_call(self.whole, segments, values, {}, Target(), knobs.current())
+
+
+@pytest.mark.parametrize("shape", [(70, 60), (70, 61), (70, 57), (3, 20, 61)])
+def test_a_product_reads_rows_that_another_kernel_padded(shape: tuple[int, ...]) -> None:
+    x, weight = values(shape, 1), values((*shape[:-2], 90, 72), 2)[..., : shape[-1]]
+    with knobs.scope(device="sim"):
+        cut = Cut.of(len(shape) - 2)
+        call = cut.planned([x, weight])
+        (result,) = Simulated(cut.whole, call)([x, weight])
+    close(result, np.maximum(wide(x), 0) @ wide(weight).swapaxes(-1, -2), shape[-1])
+    (between,) = call.temporaries
+    assert between.name == "T50"
+    assert between.strides == ((20 * 64, 64, 1) if len(shape) == 3 else (64, 1))
+    candidates = [planned.candidate for planned in call.segments]
+    assert [c.scheduler for c in candidates if c is not None] == ["pointwise", "matmul"]
+
+
+def test_what_has_no_rows_is_not_padded() -> None:
+    with FusionDefinition() as fd:
+        vector = fd.ops.relu(fd.define_tensor([-1], True, DataType.BFloat16))
+        fd.add_output(vector)
+    pad_rows(vector)
+    assert vector.contiguity == (True,)
+    assert pitches(vector, {"T0_size0": 61}) == {}

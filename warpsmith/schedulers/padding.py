@@ -1,14 +1,13 @@
 """Rows of what passes between kernels, padded so that the TMA unit can load them.
 
 A planner calls `pad_rows` on a tensor that one segment writes and another one reads, before it
-cuts; the engine gives each call the pitch, in elements, as the stride of that dimension.
+cuts or in both; the engine gives each call the pitch, in elements, as that dimension's stride.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from warpsmith.errors import InternalError
 from warpsmith.ir.scalar import evaluate
 from warpsmith.ir.tensor import TensorView
 
@@ -23,13 +22,10 @@ SPARE = 10
 def pad_rows(tensor: TensorView) -> None:
     """Let the rows of a tensor, along its fastest dimension, begin at multiples of 16 bytes.
 
-    In memory the tensor keeps the order of its dimensions. One without rows stays as it is.
-
-    Raises:
-        InternalError: an input or a result, whose strides the caller of the program decides.
+    In memory the tensor keeps the order of its dimensions. One without rows stays as it is. What
+    the caller of the program lays out is not to be padded; the segment that writes a tensor and the
+    one that reads it must agree.
     """
-    if tensor.is_input or tensor.is_output:
-        raise InternalError(f"{tensor.name} does not pass between kernels, and cannot be padded")
     row = _row_dimension(tensor)
     if row is not None:
         flags = enumerate(tensor.contiguity)
