@@ -166,7 +166,7 @@ def test_nothing_to_compute_launches_nothing(tmp_path: Path) -> None:
     planner = Planner(negated(), tmp_path)
     call = planner((0, 64))
     assert call.launches == ()
-    assert "there is nothing to compute" in explain_call(planner.segments, call)
+    assert "there is nothing to compute" in explain_call(call)
 
 
 def test_a_sum_of_nothing_is_still_written(tmp_path: Path) -> None:
@@ -176,14 +176,14 @@ def test_a_sum_of_nothing_is_still_written(tmp_path: Path) -> None:
 
 def test_explanation_names_choice_and_numbers(tmp_path: Path) -> None:
     planner = Planner(centred(), tmp_path, without=CUT)
-    text = explain_call(planner.segments, planner((6, 64)))
+    text = explain_call(planner((6, 64)))
     for words in ("2 kernels", "scheduler   reduction", "not pointwise: it reduces", "registers"):
         assert words in text
 
 
 def test_explanation_of_a_row_that_stays_in_registers(tmp_path: Path) -> None:
     planner = Planner(centred(), tmp_path)
-    text = explain_call(planner.segments, planner((6, 64)))
+    text = explain_call(planner((6, 64)))
     for words in ("1 kernel", "scheduler   inner_persistent", "not reduction: ", "block_x="):
         assert words in text
 
@@ -218,7 +218,7 @@ def test_schedule_by_hand_is_kept(tmp_path: Path) -> None:
     planner = Planner(by_hand(), tmp_path, scheduled=True)
     call = planner((6, 64))
     assert call.launches[0].grid == (6, 1, 1)
-    assert "scheduled by hand" in explain_call(planner.segments, call)
+    assert "scheduled by hand" in explain_call(call)
 
 
 def test_size_that_a_schedule_by_hand_does_not_allow(tmp_path: Path) -> None:

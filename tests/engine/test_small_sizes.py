@@ -12,6 +12,7 @@ from tests.support.small_sizes import CASES, Case, arguments, defined, drawn
 from warpsmith import knobs
 from warpsmith.errors import ArgumentError
 from warpsmith.frontends.definition import FusionDefinition
+from warpsmith.ir.domains import ParallelType
 
 
 def outcome(call: Any) -> Any:
@@ -62,3 +63,25 @@ def test_strides_that_nothing_walks_mean_nothing(stride: int) -> None:
     with knobs.scope(device="sim"):
         (total,) = fd.execute([x.as_strided((3, 1, 8), (8, stride, 1))])
     assert torch.equal(total, x.reshape(3, 8).sum(1))
+
+
+def test_a_schedule_by_hand_takes_rows_whose_stride_means_nothing() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], contiguity=[False, True])
+        y = x * 2
+        fd.add_output(y)
+        loaded, made = x.cache_after(), y.cache_before()
+        for tensor in (loaded, made, y):
+            tensor.split(1, 4)
+            tensor.axis(0).parallelize(ParallelType.grid_x)
+        for tensor in (loaded, y):
+            tensor.axis(2).parallelize(ParallelType.vectorize)
+        fd.sched.inline_most()
+    calls = (((4, 8), (8, 1)), ((1, 8), (5, 1)), ((1, 8), (1000003, 1)), ((4, 0), (1, 1)))
+    with knobs.scope(device="sim"):
+        for shape, strides in calls:
+            x = torch.arange(32.0).as_strided(shape, strides)
+            (result,) = fd.manual_execute([x])
+            assert torch.equal(result, x * 2), (shape, strides)
+        with pytest.raises(ArgumentError, match="T0_stride0 is 9.*multiples of 4"):
+            fd.manual_execute([torch.zeros(18).as_strided((2, 8), (9, 1))])

@@ -31,7 +31,9 @@ def test_results_and_gradients(name: str, dim: int, dtype: torch.dtype) -> None:
     assert_right(lambda x: ours(x, dim), lambda x: theirs(x, dim), x, ulps=8)
 
 
-@pytest.mark.parametrize("shape", [(), (7,), (1, 1), (0, 4), (4, 0), (2, 3, 4, 5)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(), (7,), (1, 1), (4, 1), (1, 4), (0, 4), (4, 0), (2, 3, 4, 5)], ids=str
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_shapes(name: str, shape: tuple[int, ...]) -> None:
     x = drawn(shape, torch.float32)
@@ -39,6 +41,10 @@ def test_shapes(name: str, shape: tuple[int, ...]) -> None:
         got, want = (getattr(m, name)(x, dim) for m in (functional, torch_functional))
         assert got.is_contiguous()
         torch.testing.assert_close(got, want)
+        of_ours, of_torch = (x.clone().requires_grad_(True) for _ in range(2))
+        getattr(functional, name)(of_ours, dim).square().sum().backward()
+        getattr(torch_functional, name)(of_torch, dim).square().sum().backward()
+        torch.testing.assert_close(of_ours.grad, of_torch.grad)
 
 
 @pytest.mark.parametrize("name", NAMES)

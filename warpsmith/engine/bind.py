@@ -19,6 +19,9 @@ from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.runtime.arrays import ArrayInfo, describe
 
+_WIDEST = 16
+"""Elements: strides that are multiples of it suit vectors of 16 bytes, and the TMA unit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Binding:
@@ -152,7 +155,8 @@ class _TensorCheck:
 
     def _strides(self, info: ArrayInfo) -> list[int]:
         """The strides that kernels see. Those of dimensions of one element, and of empty arrays,
-        are never walked, and libraries leave anything there: they are as if there were no gaps.
+        are never walked, and libraries leave anything there: they are as if there were no gaps, and
+        in empty arrays multiples of what any access needs.
         """
         strides = list(info.strides)
         empty = 0 in info.shape
@@ -163,6 +167,8 @@ class _TensorCheck:
             else:
                 self._check_stride(info, d, expected)
             expected = strides[d] * max(info.shape[d], 1)
+            if empty:
+                expected = -(-expected // _WIDEST) * _WIDEST
         return strides
 
     def _check_stride(self, info: ArrayInfo, d: int, expected: int) -> None:

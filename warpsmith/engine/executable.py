@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from warpsmith import knobs as knob_module
 from warpsmith.engine.bind import Binder, Binding
+from warpsmith.engine.classes import Classes
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, Workspace, pitches_of, plan_call, problem_of
 from warpsmith.engine.loaded import Loaded
@@ -56,6 +57,9 @@ class Executable:
     Args:
         fusion: finished; not changed any more.
         scheduled: the user laid the schedule, so nothing is cut or scheduled automatically.
+
+    Attributes:
+        classes: of sizes that were planned so far, each with its kernel.
     """
 
     def __init__(self, fusion: Fusion, *, scheduled: bool = False) -> None:
@@ -67,6 +71,8 @@ class Executable:
         self._sizes = _size_arguments(fusion)
         self._ready: Recent[tuple[object, ...], _Ready] = Recent(PLANS)
         self._last_plan: CallPlan | None = None
+        extents = [axis.extent for t in fusion.input_tensors for axis in t.shape_axes]
+        self.classes = Classes([e.name for e in extents if isinstance(e, Symbol)])
 
     def run(self, inputs: Sequence[object]) -> list[Any]:
         """Results of the fusion for one list of arrays and numbers, in the order of its outputs.
@@ -104,7 +110,7 @@ class Executable:
         """What was chosen for the last signature, and why."""
         if self._last_plan is None:
             return "nothing was planned yet: call the fusion, or plan_for, first"
-        return explain_call(self._last_plan.segments, self._last_plan, sync=sync)
+        return explain_call(self._last_plan, self.classes, sync=sync)
 
     def _fitting(self, problem: Problem) -> tuple[PlannedSegment, ...]:
         """Segments of which each can take a call: schedulers that cannot are left out."""
@@ -170,6 +176,7 @@ class Executable:
         segments = self._fitting(problem_of(values, alignment, target, knobs))
         call = plan_call(self.fusion, segments, values, alignment, target, knobs)
         self._last_plan = call
+        self.classes.meet(call)
         return call
 
 

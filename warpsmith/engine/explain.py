@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 
+from warpsmith.engine.classes import Classes, launched
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.plan import PlannedSegment
 from warpsmith.engine.role_facts import ring_line, ring_rows, role_line, role_rows
@@ -13,19 +14,20 @@ from warpsmith.planner.alike import renamed
 from warpsmith.schedulers.problem import Problem
 
 
-def explain_call(segments: Sequence[PlannedSegment], call: CallPlan, *, sync: bool = False) -> str:
-    """One paragraph a kernel: scheduler, runners-up, parameters, launch, resources.
+def explain_call(call: CallPlan, classes: Classes | None = None, *, sync: bool = False) -> str:
+    """One paragraph a kernel: scheduler, runners-up, parameters, launch, resources, classes.
 
     Args:
+        classes: of sizes that the fusion has met.
         sync: list what orders the accesses of memory, too, with the lines of CUDA.
     """
     count = len(call.launches)
     lines = [f"{count} kernel{'s' if count != 1 else ''}"]
-    launches = {launch.segment: launch for launch in call.launches}
-    for number, planned in enumerate(segments):
-        launch = launches.get(number)
+    for number, (planned, launch) in enumerate(launched(call)):
         told = _segment(number, planned, launch, planned.local(call.problem))
         lines += [renamed(line, planned.names) for line in told] if planned.names else told
+        if launch is not None and classes is not None:
+            lines += classes.lines(planned)
         if sync and launch is not None:
             lines += sync_lines(launch.compiled.kernel)
     return "\n".join(lines) + "\n"

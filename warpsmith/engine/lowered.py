@@ -80,7 +80,7 @@ class Compiled:
 
     def explain(self, *, sync: bool = False) -> str:
         """Which scheduler took what, why the others did not, and with which parameters."""
-        return explain_call(self._call.segments, self._call, sync=sync)
+        return explain_call(self._call, self._executable.classes, sync=sync)
 
 
 class _Joined(Mapping[str, str | bytes]):

@@ -169,8 +169,16 @@ class Fused:
         return lower_call(trace.fusion, inputs, asked)
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
-        """What is chosen for such arguments, and why; compiles, but does not run."""
-        return self.lower(*args, **kwargs).compile().explain()
+        """What is chosen for such arguments, and why; compiles, but does not run.
+
+        It lists the classes of sizes that calls of the same trace have met, too.
+        """
+        complete = self._complete(args, kwargs)
+        trace = self._find(complete)
+        with self._asked():
+            trace.executable.plan_for([complete[position] for position in trace.positions])
+        text: str = trace.executable.explain()
+        return text
 
     @property
     def traces(self) -> int:

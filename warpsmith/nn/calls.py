@@ -182,7 +182,7 @@ def softmax(x: torch.Tensor, dim: int, log: bool, out: torch.dtype) -> Any:
     view, place = around(x, dim)
     form = SoftmaxForm(log, place, narrow, wide_name(x.dtype, out), NAMES[out])
     result: Any = programs.softmax(view, form)
-    return result if len(shape) == 2 else result.view(shape)
+    return result if result.shape == shape else result.view(shape)
 
 
 def softmax_gradient(
@@ -195,4 +195,4 @@ def softmax_gradient(
     view, place = around(y, dim)
     form = SoftmaxForm(log, place, "", wide_name(y.dtype, out), NAMES[out])
     result: Any = programs.softmax_gradient(around(dy, dim)[0], view, form)
-    return result if len(shape) == 2 else result.view(shape)
+    return result if result.shape == shape else result.view(shape)
