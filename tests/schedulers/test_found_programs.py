@@ -39,3 +39,20 @@ def reduced_again_where_it_is_one(x: Any) -> tuple[Any, ...]:
 def test_dimensions_of_one_do_not_bring_back_what_was_reduced(body: Body) -> None:
     shape = ((1, 7, 3), [1, -1, 3]) if body is broadcast_where_it_was_reduced else ((5, 9), [-1] * 2)
     check(body, shape)
+
+
+def merged(x: Any) -> Any:
+    return ops.reshape(x, [ops.size(x, 0) * ops.size(x, 1)])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda x: (merged(x), ops.sum(x, [0, 1])),
+        lambda x: (merged(x) * ops.sum(x, [0, 1]),),
+        lambda x: (merged(x) * ops.sum(merged(x), [0]), ops.sum(x, [1])),
+        lambda x: (ops.reshape(x, [-1, 4]) * ops.sum(x, [0, 1]),),
+    ],
+)
+def test_reshapes_of_what_is_reduced_walk_it_too(body: Body) -> None:
+    check(body, ((11, 8), [-1, -1]))
