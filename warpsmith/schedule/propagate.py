@@ -87,11 +87,10 @@ def reduced_groups(fusion: Fusion, domains: DomainMap, tensor: TensorView) -> se
                 continue
             gone |= {domains.group(axis) for axis in output.root if axis.is_reduction}
             gone |= {domains.group(axis) for axis in output.logical if axis.is_reduction}
-    own = {domains.group(axis) for axis in (*tensor.root, *tensor.logical)}
-    gone -= own
+    concrete = [axis for axis in (*tensor.root, *tensor.logical) if not axis.is_broadcast]
+    gone -= {domains.group(axis) for axis in concrete}
     if not gone:
         return gone
-    concrete = (a for a in (*tensor.root, *tensor.logical) if not a.is_broadcast)
     derivation = Derivation(domains, {domains.group(axis): integers.ZERO for axis in concrete})
     return {group for group in gone if not derivation.reaches(group)}
 

@@ -152,7 +152,8 @@ def time_us(work: Work, shape: Shape, blocks_per_sm: int) -> float:
     blocks = shape.cluster * -(-work.width // shape.wide)
     at_once = min(blocks, blocks_per_sm * work.sms)
     together = -(-at_once // work.sms)
-    held = at_once / work.sms * work.length * shape.wide * work.loaded / shape.cluster
+    each = work.loaded or work.widest  # what is made of narrower inputs waits for its stores
+    held = at_once / work.sms * work.length * shape.wide * each / shape.cluster
     piece = shape.wide * work.widest if shape.wide < work.width else PIECES[0][0]
     share = next(share for least, share in PIECES if piece >= least)
     warps = together * max(1, shape.threads // 32)

@@ -60,7 +60,10 @@ def _needs_result_again(fusion: Fusion, domains: DomainMap, first: TensorView) -
         for output in operation.outputs:
             if id(output) not in after or _is_reduction(operation):
                 continue
-            if any(domains.group(axis) in gone for axis in output.root):
+            own = {domains.group(a): integers.ZERO for a in output.root if not a.is_broadcast}
+            made_of = Derivation(domains, own)  # also by a reshape
+            joined = any(domains.group(axis) in gone for axis in output.root)
+            if joined or any(map(made_of.reaches, gone)):
                 return f"{output.name} combines a reduction's result with what was reduced"
     for operation in fusion.operations:
         if _is_reduction(operation) and any(id(t) in after for t in tensor_inputs(operation)):

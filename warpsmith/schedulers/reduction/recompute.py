@@ -6,6 +6,8 @@ computed twice: after the reduction it is small, since no reduced dimension is l
 
 from __future__ import annotations
 
+from warpsmith.ir import integers
+from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.exprs import Operation, Reduction, Welford, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
@@ -85,15 +87,17 @@ def only_after(fusion: Fusion, after: set[int]) -> list[TensorView]:
 
 
 def _walks_reduced(fusion: Fusion) -> set[int]:
-    """Identities of the tensors with a dimension that is reduced somewhere."""
+    """Identities of the tensors with a dimension that is reduced somewhere, or is made from one."""
     domains = DomainMap(fusion)
     axes = {id(t): (*t.root, *t.logical) for t in fusion.computed}
     gone = {domains.group(a) for group in axes.values() for a in group if a.is_reduction}
-    return {
-        key
-        for key, own in axes.items()
-        if any(domains.group(a) in gone and not a.is_broadcast for a in own)
-    }
+    found: set[int] = set()
+    for key, own in axes.items():
+        concrete = {domains.group(a): integers.ZERO for a in own if not a.is_broadcast}
+        derivation = Derivation(domains, concrete)
+        if not gone.isdisjoint(concrete) or any(map(derivation.reaches, gone)):
+            found.add(key)
+    return found
 
 
 def _follows(use: Operation, after: set[int], found: dict[int, TensorView]) -> bool:

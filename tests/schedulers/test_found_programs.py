@@ -1,0 +1,58 @@
+"""Short programs that random ones shrank to, each of which was refused or broke a scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warpsmith import FusionDefinition, knobs, ops
+
+Body = Callable[..., tuple[Any, ...]]
+
+
+def check(body: Body, *shapes: tuple[tuple[int, ...], list[int]]) -> None:
+    """Results on the simulator are those of float64; shapes are (of the call, as defined)."""
+    draw = np.random.default_rng(0)
+    arrays = [draw.random(shape).astype(np.float32) for shape, _ in shapes]
+    with FusionDefinition() as fd:
+        for result in body(*(fd.define_tensor(shape=defined) for _, defined in shapes)):
+            fd.add_output(result)
+    with knobs.scope(device="sim"):
+        fd.validate(arrays)
+
+
+def broadcast_where_it_was_reduced(x: Any) -> tuple[Any, ...]:
+    """The sum's dimension of 1 joins one that was reduced; it does not bring that back."""
+    total = ops.sum(x, [1, 2])
+    return total, x + total
+
+
+def reduced_again_where_it_is_one(x: Any) -> tuple[Any, ...]:
+    top = ops.max(x, [0, 1], keepdim=True)
+    return x - top, ops.mean(top, [1], keepdim=True)
+
+
+@pytest.mark.parametrize("body", [broadcast_where_it_was_reduced, reduced_again_where_it_is_one])
+def test_dimensions_of_one_do_not_bring_back_what_was_reduced(body: Body) -> None:
+    shape = ((1, 7, 3), [1, -1, 3]) if body is broadcast_where_it_was_reduced else ((5, 9), [-1] * 2)
+    check(body, shape)
+
+
+def merged(x: Any) -> Any:
+    return ops.reshape(x, [ops.size(x, 0) * ops.size(x, 1)])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda x: (merged(x), ops.sum(x, [0, 1])),
+        lambda x: (merged(x) * ops.sum(x, [0, 1]),),
+        lambda x: (merged(x) * ops.sum(merged(x), [0]), ops.sum(x, [1])),
+        lambda x: (ops.reshape(x, [-1, 4]) * ops.sum(x, [0, 1]),),
+    ],
+)
+def test_reshapes_of_what_is_reduced_walk_it_too(body: Body) -> None:
+    check(body, ((11, 8), [-1, -1]))
