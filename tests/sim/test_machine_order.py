@@ -296,7 +296,7 @@ def test_neighbouring_bytes_do_not_race() -> None:
 
 
 def last_block(before: str, after: str, signal: str = "atom.relaxed.gpu.global.add.u32") -> str:
-    """All threads of both CTAs write; thread 0 of CTA 0 signals, and CTA 1 reads what it waited for.
+    """All threads of CTA 0 write and its thread 0 signals; CTA 1 waits for that, and reads.
 
     `before` stands in front of the CTA barrier, in all threads; `after` behind it, in thread 0.
     """
@@ -332,7 +332,9 @@ def said(body: str) -> str:
 def test_fences_of_other_threads_than_the_one_that_signals() -> None:
     body = last_block(ALL_FENCE, "")
     text = said(body)
-    line = text_of(body).splitlines().index(f"    atom.relaxed.gpu.global.add.u32 %r9, [{FLAG}], 1;")
+    line = (
+        text_of(body).splitlines().index(f"    atom.relaxed.gpu.global.add.u32 %r9, [{FLAG}], 1;")
+    )
     assert f"{ELSEWHERE}{line + 1}, and a fence publishes what its own thread knows" in text
     assert "put a fence, or a release, into that thread behind the barrier" in text
 
