@@ -203,7 +203,7 @@ def test_host_arrays_go_through_device_memory(add: LoadedKernel, arguments: Argu
     x, y = np.random.default_rng(0).random((2, 1001), np.float32)[:, 1:]
     z = np.zeros(1000, np.float32)
     with DeviceMemory(0) as memory:
-        on_device = [memory.upload(array) for array in (x, y, z)]
+        on_device = [memory.upload(array, "an array") for array in (x, y, z)]
         assert on_device[1] % 256 == y.ctypes.data % 256
         arguments.set((*on_device, 1000, 2.0, True))
         add.launch((4, 1, 1), BLOCK, 0, 0, arguments)

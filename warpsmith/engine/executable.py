@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -32,7 +33,7 @@ from warpsmith.planner.segment import Unfit
 from warpsmith.runtime import arrays, driver
 from warpsmith.runtime.clusters import clusters_at_once
 from warpsmith.runtime.kept import CUTS, PLANS, WORKSPACES
-from warpsmith.runtime.memory import DeviceMemory, span
+from warpsmith.runtime.memory import DeviceMemory, host_arrays, no_room, span
 from warpsmith.runtime.recent import Recent
 from warpsmith.runtime.stream import current_stream
 from warpsmith.schedulers.problem import Problem, Target
@@ -258,7 +259,7 @@ def _place(binding: Binding, knobs: Knobs) -> int | Literal["sim", "reference"]:
         return 0
     if knobs.device == "gpu":
         raise DeviceError(
-            "WARPSMITH_DEVICE=gpu, and there is no GPU",
+            f"WARPSMITH_DEVICE=gpu, and there is no GPU: {driver.why_no_device()}",
             code="WS0601",
             remedy="use `auto`, `sim` or `reference`",
         )
@@ -281,7 +282,14 @@ class _Reference:
                 refuse_gradients(position)
         host: list[Any] = [arrays.to_numpy(x) if is_array(x) else x for x in inputs]
         names = [output.value.name for output in self._fusion.outputs]
-        results = dict(zip(names, evaluate(self._fusion, host), strict=True))
+        try:
+            results = dict(zip(names, evaluate(self._fusion, host), strict=True))
+        except MemoryError as failure:
+            raise DeviceError(
+                f"the call does not fit into the memory of this machine: {failure}",
+                code="WS0607",
+                remedy="pass smaller tensors, or parts of them one after the other",
+            ) from None
         return handed_back(self._fusion, inputs, results)
 
 
@@ -341,13 +349,17 @@ class _OnDevice:
                 refuse_gradients(position)
             addresses[name] = tensor.data_ptr()
         made: dict[str, Any] = {}
-        for name, shape, strides, dtype in self._new:
-            if strides is None:
-                tensor = torch.empty(shape, dtype=dtype, device=self._device)
-            else:
-                tensor = torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
-            made[name] = tensor
-            addresses[name] = tensor.data_ptr()
+        try:
+            for name, shape, strides, dtype in self._new:
+                if strides is None:
+                    tensor = torch.empty(shape, dtype=dtype, device=self._device)
+                else:
+                    tensor = torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
+                made[name] = tensor
+                addresses[name] = tensor.data_ptr()
+        except RuntimeError as failure:  # of the allocator, or of a size beyond all numbers
+            made.clear()
+            raise self._no_room(name, math.prod(shape) * dtype.itemsize) from failure
         stream = current_stream(self._ordinal)
         scalars = {name: inputs[position] for position, name in self._scalars}
         # All memory is there before the first launch: nothing may come between launches that
@@ -368,10 +380,20 @@ class _OnDevice:
         for space in spaces:
             dtype = arrays.torch_dtypes()[space.dtype]
             if not space.zeroed:
-                kept[space.name] = torch.empty(space.elements, dtype=dtype, device=self._device)
+                kept[space.name] = self._empty(space.name, space.elements, dtype)
             else:
                 kept[space.name] = self._counters(space.elements, stream)
         return kept
+
+    def _empty(self, name: str, elements: int, dtype: Any) -> Any:
+        try:
+            return self._torch.empty(elements, dtype=dtype, device=self._device)
+        except RuntimeError as failure:
+            raise self._no_room(name, elements * dtype.itemsize) from failure
+
+    def _no_room(self, name: str, byte_count: int) -> DeviceError:
+        what = f"{name}, which the call makes,"
+        return no_room(what, byte_count, str(self._device), *self._torch.cuda.mem_get_info())
 
     def _counters(self, elements: int, stream: int) -> Any:
         """Arrival counters, zeroed once per stream: each kernel leaves them at zero.
@@ -406,23 +428,22 @@ class _ThroughDevice:
         fusion = self._fusion
         addresses: dict[str, int] = {}
         scalars: dict[str, Any] = {}
-        results: dict[str, np.ndarray] = {}
+        results = host_arrays(self._made)
         with DeviceMemory(self._ordinal) as memory:
             for value, given in zip(fusion.inputs, inputs, strict=True):
                 if is_array(given):
-                    addresses[value.name] = memory.upload(arrays.to_numpy(given))
+                    host = arrays.to_numpy(given)
+                    addresses[value.name] = memory.upload(host, value.name)
                 else:
                     scalars[value.name] = given
-            for a in self._made:
-                host = arrays.empty(a.shape, a.dtype, kind="numpy", strides=a.strides)
-                results[a.name] = host
-                addresses[a.name] = memory.allocate(span(host)[1])
+            for name, host in results.items():
+                addresses[name] = memory.allocate(span(host)[1], name)
             spaces: list[dict[str, int]] = []
             for loaded in self._loaded:
                 own = {}
                 for space in loaded.workspaces:
                     zeros = np.zeros(space.elements, arrays.NUMPY_DTYPES[space.dtype])
-                    own[space.name] = memory.upload(zeros)
+                    own[space.name] = memory.upload(zeros, space.name)
                 spaces.append(own)
             for loaded, own in zip(self._loaded, spaces, strict=True):
                 loaded.start(addresses | own, scalars, 0)

@@ -23,7 +23,7 @@ from warpsmith.ir.scalar import evaluate
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Kernel, Reciprocal
 from warpsmith.knobs import Knobs
-from warpsmith.runtime.launch import Extent, check_clusters
+from warpsmith.runtime.launch import Extent, check_clusters, check_grid
 from warpsmith.runtime.tensor_maps import TiledMap
 from warpsmith.schedulers.padding import pitches
 from warpsmith.schedulers.problem import Problem, Target
@@ -281,6 +281,7 @@ def _local_launch(
     block = tuple(evaluate(extent, numbers) for extent in kernel.launch.block)
     if 0 in grid or 0 in block:
         return None
+    check_grid(kernel.name, (grid[0], grid[1], grid[2]))
     check_clusters(kernel.name, (grid[0], grid[1], grid[2]), kernel.launch.cluster)
     workspaces = []
     for buffer in kernel.parameters:

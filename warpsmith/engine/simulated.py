@@ -15,7 +15,7 @@ from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.errors import SimulationError
 from warpsmith.ir.fusion import Fusion
 from warpsmith.runtime import arrays
-from warpsmith.runtime.memory import span
+from warpsmith.runtime.memory import host_arrays, span
 from warpsmith.runtime.tensor_maps import MAP_BYTES, TiledMap
 from warpsmith.sim import machine
 from warpsmith.sim.program import Program
@@ -161,10 +161,7 @@ class Simulated:
                 memory.add(value.name, arrays.to_numpy(given), defined=True)
             else:
                 scalars[value.name] = given
-        results = {
-            a.name: arrays.empty(a.shape, a.dtype, kind="numpy", strides=a.strides)
-            for a in (*self._call.outputs, *self._call.temporaries)
-        }
+        results = host_arrays((*self._call.outputs, *self._call.temporaries))
         for name, host in results.items():
             memory.add(name, host, defined=False)
         reports = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,13 @@ from warpsmith.errors import DeviceError
 _NO_DEVICE = (
     "an NVIDIA GPU and a driver for CUDA 13 are needed; without them set WARPSMITH_DEVICE=reference"
 )
+
+
+TOO_OLD = "WS0609"
+"""The code of a driver that is older than what NVRTC makes."""
+
+_LEAST_VERSION = 13000
+"""As `cuDriverGetVersion` counts. Drivers load the cubins of their own major version, and older."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,22 +54,46 @@ def check(result: tuple[Any, ...]) -> Any:
 
 
 def initialized() -> Any:
-    """The driver bindings, ready for use. Raises DeviceError where there is no driver."""
+    """The driver bindings, ready for use.
+
+    Raises DeviceError where there is no driver, or WS0609 one that is older than what NVRTC makes.
+    """
     try:
         return _initialize()
     except (ImportError, RuntimeError) as missing:
         raise DeviceError(f"no CUDA driver: {missing}", remedy=_NO_DEVICE) from missing
     except DeviceError as refusal:
-        raise DeviceError(refusal.message, remedy=_NO_DEVICE) from refusal
+        remedy = refusal.remedy or _NO_DEVICE
+        raise DeviceError(refusal.message, code=refusal.code, remedy=remedy) from refusal
 
 
 def device_count() -> int:
-    """How many GPUs this process can use; 0 where there is no driver."""
+    """How many GPUs this process can use; 0 where there is no driver, or one that is too old.
+
+    That one is warned of, since there may be a GPU.
+    """
     try:
         count: int = check(initialized().cuDeviceGetCount())
-    except DeviceError:
+    except DeviceError as refusal:
+        if refusal.code == TOO_OLD:
+            _warn_once(f"no GPU can be used: {refusal}")
         return 0
     return count
+
+
+def why_no_device() -> str:
+    """What stands in the way of a GPU, in words."""
+    try:
+        count = check(initialized().cuDeviceGetCount())
+    except DeviceError as refusal:
+        return refusal.message
+    return f"this process sees {count} of them (CUDA_VISIBLE_DEVICES may hide some)"
+
+
+def memory_info() -> tuple[int, int]:
+    """Bytes of the current device that are free, and all that it has."""
+    free, total = check(initialized().cuMemGetInfo())
+    return int(free), int(total)
 
 
 def ensure_context(ordinal: int) -> Any:
@@ -132,7 +164,28 @@ def _initialize() -> Any:
     from cuda.bindings import driver
 
     check(driver.cuInit(0))
+    check_version(check(driver.cuDriverGetVersion()))
     return driver
+
+
+def check_version(version: int) -> None:
+    """Raise DeviceError for a driver that is older than the CUDA that kernels are compiled by.
+
+    Args:
+        version: of CUDA that the driver is for: 1000 times the major, and 10 times the minor.
+    """
+    if version < _LEAST_VERSION:
+        raise DeviceError(
+            f"the NVIDIA driver is for CUDA {version // 1000}.{version % 1000 // 10}, and kernels "
+            f"are compiled by CUDA {_LEAST_VERSION // 1000}",
+            code=TOO_OLD,
+            remedy="install a driver of release 580 or later, or set WARPSMITH_DEVICE=sim",
+        )
+
+
+@cache
+def _warn_once(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
 @cache

@@ -7,8 +7,9 @@ from typing import Any
 
 from warpsmith.errors import DeviceError
 from warpsmith.runtime.arguments import ArgumentBuffer
-from warpsmith.runtime.driver import check, ensure_context, initialized
+from warpsmith.runtime.driver import check, ensure_context, initialized, memory_info
 from warpsmith.runtime.early import early_launcher
+from warpsmith.runtime.memory import no_room
 from warpsmith.runtime.source import Binary
 from warpsmith.runtime.stream import is_capturing
 from warpsmith.runtime.unload import Residence, leave, unload_left
@@ -20,6 +21,30 @@ _SHARED_BYTES_UNASKED = 48 * 1024
 _CLUSTER_BLOCKS_UNASKED = 8
 
 Extent = tuple[int, int, int]
+
+_OLD = "the driver may be older than the compiler: install one of release 580 or later"
+_REFUSED = {
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": "kernels are compiled for Hopper: use an H100 or H200, or set "
+    "WARPSMITH_DEVICE=sim",
+    "CUDA_ERROR_INVALID_IMAGE": _OLD,
+    "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": _OLD,
+}
+"""What to do about the answers of the driver to a module."""
+
+
+_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
+"""Of a grid along x, y and z (CUDA C++ Programming Guide, compute capabilities)."""
+
+
+def check_grid(entry: str, grid: Extent) -> None:
+    """Raise DeviceError for a grid with more blocks along x, y or z than a device takes."""
+    if any(blocks > most for blocks, most in zip(grid, _MOST_BLOCKS, strict=True)):
+        raise DeviceError(
+            f"kernel `{entry}` would need a grid of {grid} blocks, and a device takes "
+            f"{_MOST_BLOCKS} at most",
+            code="WS0608",
+            remedy="pass smaller tensors, or parts of them one after the other",
+        )
 
 
 def check_clusters(entry: str, grid: Extent, cluster: Extent) -> None:
@@ -53,7 +78,7 @@ class LoadedKernel:
         self._driver = initialized()
         self._context = ensure_context(ordinal)
         unload_left()
-        module = check(self._driver.cuModuleLoadData(binary.cubin))
+        module = self._load(binary.cubin)
         self.residence = Residence(self._driver, self._context, module, {0})
         weakref.finalize(self, leave, self.residence).atexit = False
         self._function = check(self._driver.cuModuleGetFunction(module, entry.encode()))
@@ -64,6 +89,21 @@ class LoadedKernel:
         self._launch = early_launcher(self._driver) if early else plain
         # The bindings' wrapper of the stream of the last launch: it seldom changes.
         self._stream: tuple[int, Any] = (0, self._driver.CUstream(0))
+
+    def _load(self, cubin: bytes) -> Any:
+        status, module = self._driver.cuModuleLoadData(cubin)
+        name = getattr(status, "name", "")
+        if status == 0:
+            return module
+        if name == "CUDA_ERROR_OUT_OF_MEMORY":
+            what = f"the code of kernel `{self.entry}`"
+            raise no_room(what, len(cubin), f"GPU {self.ordinal}", *memory_info())
+        raise DeviceError(
+            f"GPU {self.ordinal} does not take kernel `{self.entry}`, machine code for sm_90a: the "
+            f"driver answered {name}",
+            code="WS0612",
+            remedy=_REFUSED.get(name, "look at the GPU and at the driver by `nvidia-smi`"),
+        )
 
     def launch(
         self,

@@ -1,16 +1,34 @@
-"""Device memory for arrays that live on the host, where there is no PyTorch to allocate it."""
+"""Memory for arrays of the host, there and on a device, without PyTorch."""
 
 from __future__ import annotations
 
+import math
+import os
+from collections.abc import Iterable
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 
-from warpsmith.runtime.driver import check, ensure_context, initialized
+from warpsmith.errors import DeviceError
+from warpsmith.runtime.arrays import NUMPY_DTYPES, empty
+from warpsmith.runtime.driver import check, ensure_context, initialized, memory_info
 
 # The driver aligns allocations to at least this; copies keep the host address's remainder by it.
 _ALIGNMENT = 256
+
+
+class _Wanted(Protocol):
+    """An array that is to be made; strides count elements."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...] | None: ...
 
 
 class DeviceMemory:
@@ -20,7 +38,7 @@ class DeviceMemory:
 
     Example:
         with DeviceMemory(0) as memory:
-            x, y = memory.upload(a), memory.upload(b)
+            x, y = memory.upload(a, "x"), memory.upload(b, "y")
             ...launch...
             memory.download(y, b)
     """
@@ -43,13 +61,15 @@ class DeviceMemory:
         while self._allocations:
             self._driver.cuMemFree(self._allocations.pop())
 
-    def allocate(self, byte_count: int) -> int:
-        """Address of `byte_count` uninitialized bytes, aligned to 256."""
-        address = int(check(self._driver.cuMemAlloc(max(byte_count, 1))))
-        self._allocations.append(address)
-        return address
+    def allocate(self, byte_count: int, what: str) -> int:
+        """Address of `byte_count` uninitialized bytes for `what`, aligned to 256."""
+        status, address = self._driver.cuMemAlloc(max(byte_count, 1))
+        if status == self._driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            raise no_room(what, byte_count, f"GPU {self.ordinal}", *memory_info())
+        self._allocations.append(int(check((status, address))))
+        return self._allocations[-1]
 
-    def upload(self, array: np.ndarray) -> int:
+    def upload(self, array: np.ndarray, what: str) -> int:
         """Copy an array with its strides and gaps; the device address of its first element.
 
         The address is aligned as the host's is, so what was decided from one holds for the other.
@@ -57,7 +77,7 @@ class DeviceMemory:
         low, byte_count = span(array)
         host: int = array.__array_interface__["data"][0] + low
         remainder = host % _ALIGNMENT
-        device = self.allocate(byte_count + remainder) + remainder
+        device = self.allocate(byte_count + remainder, what) + remainder
         if byte_count:
             check(self._driver.cuMemcpyHtoD(device, host, byte_count))
         return device - low
@@ -68,6 +88,38 @@ class DeviceMemory:
         if byte_count:
             host: int = array.__array_interface__["data"][0] + low
             check(self._driver.cuMemcpyDtoH(host, device + low, byte_count))
+
+
+def host_arrays(wanted: Iterable[_Wanted]) -> dict[str, np.ndarray]:
+    """Undefined arrays of the host by name. Raises DeviceError (WS0607) where one fits nowhere."""
+    made: dict[str, np.ndarray] = {}
+    for each in wanted:
+        byte_count = math.prod(each.shape) * NUMPY_DTYPES[each.dtype].itemsize
+        page = os.sysconf("SC_PAGE_SIZE")
+        free, total = (os.sysconf(f"SC_{kind}_PAGES") * page for kind in ("AVPHYS", "PHYS"))
+        try:
+            if byte_count > total:  # the system may promise it, and end the process later
+                raise MemoryError
+            made[each.name] = empty(each.shape, each.dtype, kind="numpy", strides=each.strides)
+        except (MemoryError, ValueError):
+            raise no_room(each.name, byte_count, "this machine", free, total) from None
+    return made
+
+
+def no_room(what: str, byte_count: int, place: str, free: int, total: int) -> DeviceError:
+    """What is raised where `byte_count` bytes for `what` cannot be had.
+
+    Args:
+        place: whose memory it is.
+        free, total: bytes of it.
+    """
+    never = byte_count > total
+    return DeviceError(
+        f"{what} takes {byte_count:,} bytes, and {place} has {free:,} free of {total:,}",
+        code="WS0607",
+        remedy=("it can never fit: " if never else "let go of tensors first, or ")
+        + "pass smaller tensors, or parts of them one after the other",
+    )
 
 
 def span(array: np.ndarray) -> tuple[int, int]:

@@ -126,8 +126,10 @@ static void learn_later(const target *t, const location *l) {
 static void learn(const target *t) {
     warp *w = t->w;
     location *l = location_at(w->m, t->at.in->base + t->at.offset, false);
-    if (!l || !scopes_meet(w, l, scope_of(t->in))) return;
+    if (!l) return;
     bool acquires = t->in->semantics == SEMANTICS_ACQUIRE || t->in->semantics == SEMANTICS_ACQ_REL;
+    signal_seen(w, l, acquires);
+    if (!scopes_meet(w, l, scope_of(t->in))) return;
     if (acquires) acquire(w, 1u << t->lane, &l->clock);
     else learn_later(t, l);
 }
@@ -136,11 +138,13 @@ static void publish(const target *t, bool extends) {
     warp *w = t->w;
     bool releases = t->in->semantics == SEMANTICS_RELEASE || t->in->semantics == SEMANTICS_ACQ_REL;
     bool fenced = w->has_released && lane_in(w->released_lanes, (int)t->lane);
+    bool signals = !releases && !clock_is_empty(&w->cta->fenced) && scope_of(t->in) >= SCOPE_GPU;
     u64 address = t->at.in->base + t->at.offset;
-    location *l = location_at(w->m, address, releases || fenced);
+    location *l = location_at(w->m, address, releases || fenced || signals);
     if (!l) return;
     l->version = ++w->m->location_version;
     if (!extends) clock_free(&l->clock);
+    if (signals) signal_sent(w, t->lane, t->pc, l, extends);
     if (!releases && !fenced) return;
     u8 scope = releases ? scope_of(t->in) : w->released_scope;
     l->scope = extends && !clock_is_empty(&l->clock) && l->scope < scope ? l->scope : scope;

@@ -222,6 +222,7 @@ static void memory_fence(warp *w, const insn *in, u32 mask) {
     static const u8 NEEDED[] = {SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU};
     for (u32 i = 0; learners && i < 3; i++)
         if (in->scope >= NEEDED[i]) acquire(w, learners, &w->to_acquire[i]);
+    if (learners) signals_acquired(w);
     if (!releases) return;
     if (!w->has_released || (w->released_lanes & ~mask) == 0) {
         w->released_lanes = mask;
@@ -232,6 +233,7 @@ static void memory_fence(warp *w, const insn *in, u32 mask) {
     }
     w->has_released = true;
     release_into(w, mask, &w->released_by_fence);
+    clock_join(&w->cta->fenced, &w->released_by_fence);
 }
 
 static step fence(warp *w, const insn *in, u32 mask) {

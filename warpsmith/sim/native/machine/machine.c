@@ -131,6 +131,8 @@ static void machine_free(machine *m) {
     for (u32 i = 0; i < m->flight_count; i++) effect_free(m->flights[i]); /* they name warps */
     for (u32 i = 0; i < m->cta_count; i++) {
         cta_free(&m->ctas[i]);
+        clock_free(&m->ctas[i].fenced);
+        clock_free(&m->ctas[i].unfenced.clock);
         free(m->ctas[i].warps);
     }
     for (u32 i = 0; i < m->cta_count / m->cluster_size; i++) {
@@ -141,7 +143,10 @@ static void machine_free(machine *m) {
     region_release(m, &m->module);
     region_release(m, &m->constant);
     region_release(m, &m->params);
-    for (u32 i = 0; i < m->location_capacity; i++) clock_free(&m->locations[i].clock);
+    for (u32 i = 0; i < m->location_capacity; i++) {
+        clock_free(&m->locations[i].clock);
+        clock_free(&m->locations[i].unfenced.clock);
+    }
     free(m->locations);
     free(m->flights);
     free(m->accesses);

@@ -72,6 +72,14 @@ u32 known_phase(const warp *w, u32 lane, u32 cta, u32 agent);
 void see_into(const warp *w, u32 lanes, vclock *into); /* phases only */
 location *location_at(machine *m, u64 address, bool make);
 
+/* ---- signals.c: strong writes to global memory without a release */
+void signal_sent(warp *w, u32 lane, i32 pc, location *l, bool extends);
+void signal_seen(warp *w, const location *l, bool acquires);
+void signals_acquired(warp *w); /* an acquire fence */
+/* The signal that would order an access of another CTA before `a`, had its own thread fenced behind
+   what it knew, as the threads of that access have; NULL where there is none. */
+const unfenced *signal_between(const actor *a, u32 who, u32 time);
+
 /* ---- operands.c: `i` counts an instruction's operands, vectors spread out. */
 const operand *operand_at(const warp *w, const insn *in, u32 i);
 const u64 *source(warp *w, const insn *in, u32 i, row scratch, u32 mask); /* a row of values */

@@ -77,6 +77,12 @@ typedef struct {
     vclock clock;
 } lane_clock;
 
+/* What a signal would publish if a fence of its own thread stood right before it (memory/signals.c). */
+typedef struct {
+    vclock clock;
+    u32 who, pc; /* of the last such signal */
+} unfenced;
+
 enum { MAX_LANE_CLOCKS = 32 };
 
 struct warp {
@@ -112,6 +118,8 @@ struct warp {
     u64 learned_version; /* of the location that a relaxed read saw last */
     vclock to_acquire[3]; /* what relaxed reads of `acquire_lanes` found in this CTA, cluster, grid */
     u32 acquire_lanes; /* ... for an acquire fence */
+    unfenced unfenced; /* what a relaxed read found of signals without a fence */
+    u64 signal_version; /* of the location in which it found them last */
     vclock inits; /* what fence.mbarrier_init published */
     bool has_released;
 
@@ -156,6 +164,8 @@ struct cta {
     u16 *barrier_at; /* index + 1 by address / 8 */
     named_barrier named[NAMED_BARRIERS];
     i64 register_pool;
+    vclock fenced; /* what stood before a releasing fence of its own thread */
+    unfenced unfenced; /* what this CTA would know if the signals that it has seen were released */
     bool started, exited;
 };
 
@@ -260,6 +270,7 @@ typedef struct {
 typedef struct {
     u64 address, version; /* a number of its own for every content of the clock */
     vclock clock;
+    unfenced unfenced;
     u8 scope;
     u32 cta;
 } location;

@@ -48,6 +48,7 @@ void warp_free(warp *w) {
     clock_free(&w->known);
     clock_free(&w->released_by_fence);
     for (u32 i = 0; i < 3; i++) clock_free(&w->to_acquire[i]);
+    clock_free(&w->unfenced.clock);
     clock_free(&w->inits);
     for (u32 i = 0; i < w->lane_clock_count; i++) clock_free(&w->lane_clocks[i].clock);
     w->lane_clock_count = 0;

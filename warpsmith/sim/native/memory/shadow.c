@@ -3,6 +3,7 @@
    that makes it, is a race whatever order the schedule happened to run them in. */
 #include "machine/machine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 u32 who_of(const cta *c, u32 agent, u32 lane) {
@@ -90,6 +91,17 @@ static void complain(const actor *a, const region *r, u64 offset, order_known ho
     describe_who(m, a->who, a->time, mine, sizeof mine);
     describe_who(m, who, time, other, sizeof other);
     bool lanes = how == UNKNOWN && !(who & WHO_FLIGHT) && (who ^ a->who) < 32;
+    const unfenced *signal = how == UNKNOWN ? signal_between(a, who, time) : NULL;
+    char why[400] = ", with nothing that orders the two";
+    if (signal) {
+        char from[160];
+        describe_who(m, signal->who, 0, from, sizeof from);
+        snprintf(why, sizeof why,
+                 ", with nothing that orders the two: the fences stood in other threads than %s, "
+                 "which signals at line %u, and a fence publishes what its own thread knows by then; "
+                 "put a fence, or a release, into that thread behind the barrier",
+                 from, m->code[signal->pc].line);
+    }
     finding *f = report(
         m, kind, a->by, (i32)a->lane, (i32)(a->pc & SHADOW_PC), "%s %s what %s %s%s", mine,
         writes ? "writes" : "reads", other, wrote ? "wrote" : "reads",
@@ -97,7 +109,7 @@ static void complain(const actor *a, const region *r, u64 offset, order_known ho
         : who & WHO_FLIGHT ? " while that copy is in flight"
         : wgmma           ? " before its wgmma group was waited for"
         : lanes           ? ", with no warp-level synchronization between the lanes"
-                          : ", with nothing that orders the two");
+                          : why);
     if (!f) return;
     f->other_pc = (i32)(pc & SHADOW_PC);
     split_who(m, who, &f->other_cta, &f->other_warp, &f->other_lane);
