@@ -375,7 +375,6 @@ class _OnDevice:
 
     def _scratch(self, spaces: Sequence[Workspace], stream: int) -> dict[str, Any]:
         """Scratch of one launch; the allocator reuses it in stream order once it is let go."""
-        torch = self._torch
         kept = {}
         for space in spaces:
             dtype = arrays.torch_dtypes()[space.dtype]
