@@ -139,5 +139,9 @@ class InternalError(Exception):
     """warpsmith broke one of its own invariants; please report it with the dump."""
 
 
+class PlanWarning(UserWarning):
+    """A schedule that was chosen automatically makes no kernel; another one took its place."""
+
+
 class SpillWarning(UserWarning):
     """A kernel keeps registers in memory, since a role needs more of them than it has."""

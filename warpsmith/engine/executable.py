@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, Workspace, pitches_of, plan_call, problem_of
 from warpsmith.engine.loaded import Loaded
 from warpsmith.engine.plan import (
+    NoKernelError,
     PlannedSegment,
     misfits,
     plan,
@@ -23,7 +25,7 @@ from warpsmith.engine.plan import (
     require_roles,
 )
 from warpsmith.engine.verification import Verification
-from warpsmith.errors import ArgumentError, DeviceError
+from warpsmith.errors import ArgumentError, DeviceError, PlanWarning
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
@@ -113,9 +115,8 @@ class Executable:
             return "nothing was planned yet: call the fusion, or plan_for, first"
         return explain_call(self._last_plan, self.classes, sync=sync)
 
-    def _fitting(self, problem: Problem) -> tuple[PlannedSegment, ...]:
+    def _fitting(self, problem: Problem, without: tuple[Unfit, ...]) -> tuple[PlannedSegment, ...]:
         """Segments of which each can take a call: schedulers that cannot are left out."""
-        without: tuple[Unfit, ...] = ()
         chosen = NO_PACKING if self._scheduled else packing(self._prepared, problem)
         while True:
             key = (without, chosen)
@@ -174,8 +175,21 @@ class Executable:
             name: _alignment(info.pointer) for name, info in zip(names, binding.infos, strict=True)
         }
         target = _target(knobs)
-        segments = self._fitting(problem_of(values, alignment, target, knobs))
-        call = plan_call(self.fusion, segments, values, alignment, target, knobs)
+        without: tuple[Unfit, ...] = ()
+        while True:
+            segments = self._fitting(problem_of(values, alignment, target, knobs), without)
+            try:
+                call = plan_call(self.fusion, segments, values, alignment, target, knobs)
+                break
+            except NoKernelError as failure:
+                without += (failure.unfit,)
+                unfit = failure.unfit
+                warnings.warn(
+                    f"{unfit.scheduler} takes a part of the program, but {unfit.reason}; the part "
+                    "is planned without it, which may be slower: please report it",
+                    PlanWarning,
+                    stacklevel=2,
+                )
         self._last_plan = call
         self.classes.meet(call)
         return call

@@ -10,7 +10,13 @@ from functools import partial
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
 from warpsmith.engine.proofs import prove
-from warpsmith.errors import ArgumentError, SchedulerRefusal
+from warpsmith.errors import (
+    ArgumentError,
+    CompileError,
+    ProtocolError,
+    ScheduleError,
+    SchedulerRefusal,
+)
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
@@ -36,6 +42,14 @@ TMA_BYTES = 16
 _Variant = tuple[Params | None, DataType, tuple[tuple[str, int], ...], int | None, bool]
 """Parameters, index type, tensors left to the threads with their granule, limit of waits, and
 whether it overlaps with other kernels of its call."""
+
+
+class NoKernelError(Exception):
+    """The schedule that a scheduler laid by itself makes no kernel; `unfit` says of which part."""
+
+    def __init__(self, unfit: Unfit) -> None:
+        super().__init__(unfit.reason)
+        self.unfit = unfit
 
 
 @dataclass(slots=True)
@@ -113,10 +127,31 @@ class PlannedSegment:
         self, problem: Problem, index_type: DataType, knobs: Knobs
     ) -> tuple[CompiledKernel, dict[str, int], Params | None]:
         """The kernel of a call, told in the candidate's names, with its launch symbols' values."""
-        params: Params | None = None
-        launch_values: dict[str, int] = {}
-        if self.candidate is not None:
-            params, launch_values = self.candidate.choose(problem)
+        if self.candidate is None:
+            return self._fitting(None, {}, problem, index_type, knobs)
+        chosen, launch_values = self.candidate.choose(problem)
+        plain = self.candidate.plain(chosen)
+        try:
+            try:
+                return self._fitting(chosen, launch_values, problem, index_type, knobs)
+            except (ArgumentError, ScheduleError):  # of vectors: no other demand is a candidate's
+                if plain is None:
+                    raise
+                return self._fitting(plain, launch_values, problem, index_type, knobs)
+        except (ArgumentError, ScheduleError, CompileError, ProtocolError) as failure:
+            made = frozenset(tensor.name for tensor in self.segment.fusion.computed)
+            reason = f"its schedule fails: {failure}"
+            raise NoKernelError(Unfit(self.candidate.scheduler, reason, made)) from failure
+
+    def _fitting(
+        self,
+        params: Params | None,
+        launch_values: dict[str, int],
+        problem: Problem,
+        index_type: DataType,
+        knobs: Knobs,
+    ) -> tuple[CompiledKernel, dict[str, int], Params | None]:
+        """The kernel of these parameters, held against what the call allows."""
         values = {**problem.values, **launch_values}
         compiled = self._kernel(params, index_type, (), knobs, values)
         granules = _granules(compiled, problem, launch_values)

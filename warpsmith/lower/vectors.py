@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.integers import Facts
-from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 
 
 class Vectorizer:
@@ -88,8 +88,8 @@ class Vectorizer:
         return True
 
     def _is_parameter(self, expr: Expr) -> bool:
-        return (
-            isinstance(expr, Symbol)
-            and expr.name in self._parameters
-            and expr.dtype is DataType.Index
-        )
+        """Whether a launch knows its value: a size or stride, or what is computed of such alone."""
+        if isinstance(expr, Symbol):
+            return expr.name in self._parameters and expr.dtype is DataType.Index
+        inside = expr.args
+        return bool(inside) and all(isinstance(e, Const) or self._is_parameter(e) for e in inside)

@@ -104,7 +104,7 @@ def _grown(graph: Graph, product: int, last: Mapping[int, int]) -> tuple[int, ..
 def _cheapest(segments: Segments, grown: tuple[int, ...]) -> tuple[int, ...]:
     """Of these operations, those behind which the fewest bytes are stored; more where it is equal.
 
-    Results are stored in any case.
+    Results are stored in any case, and a value that is stored in a narrow form is that form, too.
     """
     graph, inside = segments.graph, set(grown)
     made = [number for position in grown for number in graph.made(position)]
@@ -118,8 +118,10 @@ def _cheapest(segments: Segments, grown: tuple[int, ...]) -> tuple[int, ...]:
         if live or number in graph.results:
             needed.add(number)
         form = graph.tensors[segments.forms.get(number, number)]
-        cost[number] = 0 if form.number in graph.results else form.dtype.size
+        free = form.number in graph.results or number in segments.rounded
+        cost[number] = 0 if free else form.dtype.size
     stored = [n for n in cheapest_cut(made[0], readers, needed, cost) if isinstance(n, int)]
+    stored += [segments.forms[number] for number in stored if number in segments.forms]
     outside = {t for p in grown for t in graph.sources(p)} - set(made)
     behind = graph.slice([*stored, made[0]], outside | set(graph.sources(grown[0])))
     return tuple(p for p in grown if p in set(behind))

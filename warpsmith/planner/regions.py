@@ -35,7 +35,7 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
     region = segments.graph.slice(sinks, stored)
     cuts = _first_cuts(segments, sinks, region, stored)
     cuts = _enough_cuts(segments, sinks, region, cuts)
-    groups = _merge_sinks(segments, _all_sinks(segments.graph, region, sinks, cuts), cuts)
+    groups = _merge_sinks(segments, _all_sinks(segments, region, sinks, cuts), cuts)
     return [segments.of(group, cuts) for group in groups]
 
 
@@ -86,7 +86,7 @@ def _first_cuts(
     while True:
         found = cuts | {
             number
-            for sink in _all_sinks(graph, region, sinks, cuts)
+            for sink in _all_sinks(segments, region, sinks, cuts)
             if not segments.of([sink], cuts).can_be_scheduled
             for position in graph.slice([sink], cuts)
             for number in graph.made(position)
@@ -109,7 +109,7 @@ def _enough_cuts(
     while True:
         refused = [
             sink
-            for sink in _all_sinks(graph, region, sinks, cuts)
+            for sink in _all_sinks(segments, region, sinks, cuts)
             if not segments.of([sink], cuts).can_be_scheduled
         ]
         if not refused:
@@ -165,16 +165,21 @@ def widens(operation: Operation) -> bool:
 
 
 def _all_sinks(
-    graph: Graph, region: Sequence[int], sinks: Sequence[int], cuts: Collection[int]
+    segments: Segments, region: Sequence[int], sinks: Sequence[int], cuts: Collection[int]
 ) -> list[int]:
-    """Tensors that must be written: those asked for, and cuts among the region's own."""
+    """Tensors that must be written: those asked for, and cuts among the region's own.
+
+    A value and the narrow form in which it is stored count as one.
+    """
     wanted = set(sinks)
-    return [
+    found = [
         number
         for position in region
-        for number in graph.made(position)
+        for number in segments.graph.made(position)
         if number in wanted or number in cuts
     ]
+    forms = {segments.forms.get(number) for number in found}
+    return [number for number in found if number not in forms]
 
 
 def _merge_sinks(segments: Segments, sinks: Sequence[int], cuts: frozenset[int]) -> list[list[int]]:

@@ -111,9 +111,15 @@ class Segments:
     said: Said = field(default_factory=dict)
     _known: dict[tuple[tuple[int, ...], tuple[int, ...]], Segment] = field(default_factory=dict)
 
+    @property
+    def rounded(self) -> frozenset[int]:
+        """Numbers of the narrow forms."""
+        return frozenset(self.forms.values())
+
     def inside(self, graph: Graph) -> Segments:
         """Segments of a graph that is made of a part of this one."""
-        return Segments(graph, self.without, self.layouts, self.forms, self.said)
+        forms = {number: form for number, form in self.forms.items() if form in graph.maker}
+        return Segments(graph, self.without, self.layouts, forms, self.said)
 
     def of(self, sinks: Iterable[int], stored: Collection[int]) -> Segment:
         """The segment that computes the sinks of inputs and of what is stored."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
@@ -172,6 +172,14 @@ class Candidate:
             return params, {}
         count = reduction_heuristic.splits(shape, params, problem)
         return params, {reduction_apply.SPLITS: count}
+
+    def plain(self, params: Params) -> Params | None:
+        """The same schedule without vectors; None where it has none, or is nothing without them."""
+        if isinstance(params, PointwiseParams) and (params.vector > 1 or params.ring):
+            return replace(params, vector=1, vectorized=(), transposed=None, ring=0)
+        if isinstance(params, ReductionParams) and params.vector > 1 and not params.ring:
+            return replace(params, vector=1, vectorized=())
+        return None
 
     def predicted(self, problem: Problem) -> tuple[tuple[str, float], ...]:
         """The strategies that were compared, with the microseconds that each is predicted to take:
