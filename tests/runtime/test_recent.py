@@ -10,6 +10,7 @@ import weakref
 import pytest
 
 from warpsmith import knobs
+from warpsmith.runtime import recent
 from warpsmith.runtime.recent import Kind, Recent
 
 
@@ -96,6 +97,16 @@ def test_the_limit_is_that_of_the_knobs_that_hold() -> None:
     for key in range(5):
         cache.put(key, key)
     assert len(cache) == 5
+
+
+def test_what_is_put_in_seldom_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    environment = recent.current
+    monkeypatch.setattr(recent, "current", lambda: read.append(1) or environment())
+    cache: Recent[int, int] = Recent(Kind(lambda knobs: knobs.kept_maps))
+    for key in range(640):
+        cache.put(key, key)
+    assert len(read) == 10
 
 
 def test_what_is_said_of_a_kind() -> None:

@@ -14,13 +14,16 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Generic, TypeVar
 
-from warpsmith.knobs import Knobs, current
+from warpsmith.knobs import Knobs, current, scoped
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 _SHARE = 8
 """A full kind lets go of one in so many at a time, so that few of those that come pay for it."""
+
+_LOOK_EVERY = 64
+"""Values that are put in between two looks at the environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,7 @@ class Kind:
         self._drawn_otherwise = 0
         self._entries = 0
         self._left: deque[int] = deque()  # entries of caches that are no more
+        self._outside: int | None = None
         self._made = 0
         self._dropped = 0
 
@@ -88,7 +92,7 @@ class Kind:
 
     def put(self, cache: Recent[K, V], key: K, value: V) -> V:
         """What the cache keeps under the key from now on: what is there already, or this value."""
-        limit = self._limit(current())
+        limit = self._limit_now()
         gone: list[Any] = []  # dies after the lock is given back: what dies may run any code
         with self._lock:
             self._drawn_otherwise += 1
@@ -105,6 +109,15 @@ class Kind:
             if self._entries > limit:
                 self._let_go(limit - limit // _SHARE, gone)
         return value
+
+    def _limit_now(self) -> int:
+        """The limit; the environment, which takes long to read, is looked at now and then."""
+        inside = scoped()
+        if inside is not None:
+            return self._limit(inside)
+        if self._outside is None or self._made % _LOOK_EVERY == 0:
+            self._outside = self._limit(current())
+        return self._outside
 
     def _let_go(self, wanted: int, gone: list[Any]) -> None:
         """Keep the `wanted` that were used last."""

@@ -1,0 +1,283 @@
+"""A long run: threads that call random programs at random sizes; memory must come to rest.
+
+`python -m bench.soak --minutes 30` on a GPU, or `--minutes 1 --device sim` anywhere. Every 10 s it
+prints what the process and the device hold. It exits with 1 if a result was wrong, or if memory
+still grows after the first sixth of the time. The limits of caches are divided by how much shorter
+than 30 minutes the run is, so that a short one reaches them, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
+
+import warpsmith
+from warpsmith import knobs, ops
+from warpsmith.knobs import Knobs
+
+Device = Literal["gpu", "sim", "reference"]
+Step = tuple[str, int, int]
+"""An operation, and which of the values so far it takes."""
+
+WHOLE_MINUTES = 30.0
+POOL = 64
+"""Programs that are called again and again, at other sizes."""
+
+FRESH = 0.02
+"""Share of calls that are of a program which nobody keeps."""
+
+CHECKED = 0.1
+"""Share of calls whose results are held against float64."""
+
+TOLERANCE = 2e-3
+"""Of a result's largest element: programs are a few steps of float, none of which amplifies."""
+
+LIMITS = ("kept_traces", "kept_plans", "kept_kernels", "loaded_kernels", "kept_maps")
+
+
+_OPS: Any = ops  # called with values whose types only a run knows
+
+POINTWISE: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "add": (lambda a, b: a + b, lambda a, b: a + b),
+    "mul": (lambda a, b: _OPS.tanh(a) * b, lambda a, b: np.tanh(a) * b),
+    "mix": (lambda a, b: 0.5 * a - 0.25 * b, lambda a, b: 0.5 * a - 0.25 * b),
+    "relu": (lambda a, b: _OPS.relu(a), lambda a, b: np.maximum(a, 0)),
+    "gate": (lambda a, b: _OPS.sigmoid(a) * b, lambda a, b: b / (1 + np.exp(-a))),
+}
+ROWS: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "centre": (
+        lambda a, b: a - _OPS.mean(a, [-1], keepdim=True),
+        lambda a, b: a - a.mean(-1, keepdims=True),
+    ),
+    "norm": (
+        lambda a, b: a * _OPS.rsqrt(_OPS.mean(a * a, [-1], keepdim=True) + 1.0) + b,
+        lambda a, b: a / np.sqrt((a * a).mean(-1, keepdims=True) + 1) + b,
+    ),
+    "peak": (
+        lambda a, b: a - 0.5 * _OPS.max(b, [-1], keepdim=True),
+        lambda a, b: a - 0.5 * b.max(-1, keepdims=True),
+    ),
+}
+ENDS: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "all": (lambda a: a, lambda a: a),
+    "rows": (lambda a: _OPS.mean(a, [-1]), lambda a: a.mean(-1)),
+    "columns": (lambda a: _OPS.mean(a, [0]), lambda a: a.mean(0)),
+    "both": (lambda a: (a, _OPS.mean(a, [0])), lambda a: (a, a.mean(0))),
+}
+STEPS = {**POINTWISE, **ROWS}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A random program of two arguments: `x [rows, columns]`, and `y` like it or one row."""
+
+    steps: tuple[Step, ...]
+    end: str
+    one_row: bool
+
+    def __call__(self, x: Any, y: Any, *, which: int) -> Any:
+        """The results of warpsmith's operations, `which` 0, or of NumPy's, 1."""
+        values = [x, y + 0.0 * x]
+        for name, first, second in self.steps:
+            values.append(STEPS[name][which](values[first], values[second]))
+        return ENDS[self.end][which](values[-1])
+
+    @property
+    def fused(self) -> Callable[[Any, Any], Any]:
+        return warpsmith.fuse(lambda x, y: self(x, y, which=0))
+
+
+def drawn(random_: random.Random) -> Program:
+    """A program of 2 to 8 steps, at most two of them over rows."""
+    steps: list[Step] = []
+    names = [random_.choice(list(POINTWISE)) for _ in range(random_.randint(2, 6))]
+    for _ in range(random_.randint(0, 2)):
+        names.insert(random_.randrange(len(names) + 1), random_.choice(list(ROWS)))
+    for number, name in enumerate(names):
+        steps.append((name, number + 1, random_.randrange(number + 2)))
+    return Program(tuple(steps), random_.choice(list(ENDS)), random_.random() < 0.5)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a run saw: bytes of the process and of the device, by second; and what was wrong."""
+
+    seconds: list[float] = field(default_factory=list)
+    process: list[int] = field(default_factory=list)
+    device: list[int] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
+
+    def problems(self, duration_s: float) -> list[str]:
+        """What makes the run a failure, in words."""
+        found = list(self.wrong)
+        for name, bytes_ in (("the process", self.process), ("the device", self.device)):
+            growth = grown(self.seconds, bytes_, duration_s)
+            if growth > 0:
+                found.append(f"the memory of {name} grew by {growth / 2**20:.0f} MiB too much")
+        return found
+
+
+def grown(seconds: Sequence[float], bytes_: Sequence[int], duration_s: float) -> float:
+    """Bytes by which the last quarter holds more than the quarter behind the first sixth did, over
+    what is let pass: 5 % and 32 MiB. Without samples in both there is nothing to say: 0.
+    """
+    start = duration_s / 6
+    early = [b for s, b in zip(seconds, bytes_, strict=True) if start <= s < start + duration_s / 4]
+    late = [b for s, b in zip(seconds, bytes_, strict=True) if s >= duration_s * 3 / 4]
+    if not early or not late:
+        return 0.0
+    return median(late) - 1.05 * median(early) - 32 * 2**20
+
+
+def limits(minutes: float) -> dict[str, int]:
+    """Knobs of a run that is so long."""
+    share = min(minutes / WHOLE_MINUTES, 1.0)
+    defaults: dict[str, Any] = {declared.name: declared.default for declared in fields(Knobs)}
+    return {name: max(int(defaults[name] * share), 8) for name in LIMITS}
+
+
+def soak(
+    *, minutes: float, threads: int, device: Device, seed: int, say: Callable[[str], None]
+) -> Seen:
+    """Run, and watch. `say` gets a line each 10 s."""
+    seen = Seen(calls=[0] * threads)
+    pool = [drawn(random.Random(f"{seed}/{number}")) for number in range(POOL)]
+    known = [(program, program.fused) for program in pool]
+    begin, over = time.monotonic(), threading.Event()
+    chosen = limits(minutes)
+
+    def work(number: int) -> None:
+        random_ = random.Random(f"{seed} {number}")
+        numbers = np.random.default_rng([seed, number])
+        with knobs.scope(device=device, **chosen):
+            while not over.is_set():
+                program, fused = random_.choice(known)
+                if random_.random() < FRESH:
+                    program = drawn(random_)
+                    fused = program.fused
+                try:
+                    _call(program, fused, random_, numbers, device)
+                except Exception as failure:
+                    seen.wrong.append(f"{type(failure).__name__}: {failure}; {program}")
+                    over.set()
+                seen.calls[number] += 1
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    told = 0
+    while not over.wait(1.0):
+        passed = time.monotonic() - begin
+        seen.seconds.append(passed)
+        seen.process.append(resident_bytes())
+        seen.device.append(device_bytes() if device == "gpu" else 0)
+        if passed >= 10 * (told + 1):
+            told += 1
+            say(_line(seen))
+        if passed >= 60 * minutes:
+            over.set()
+    for worker in workers:
+        worker.join()
+    return seen
+
+
+def _call(
+    program: Program,
+    fused: Callable[[Any, Any], Any],
+    random_: random.Random,
+    numbers: np.random.Generator,
+    device: Device,
+) -> None:
+    """One call at random sizes; raises AssertionError for a result that is wrong."""
+    most = 4096 if device == "gpu" else 48
+    rows, columns = (
+        random_.choice((random_.randint(1, most), 1 << random_.randint(0, 5))) for _ in range(2)
+    )
+    shape = (1, columns) if program.one_row else (rows, columns)
+    x, y = (numbers.standard_normal(size, dtype=np.float32) for size in ((rows, columns), shape))
+    given: list[Any] = [x, y]
+    if device == "gpu":
+        import torch
+
+        given = [torch.from_numpy(array).cuda() for array in given]
+    results = fused(*given)
+    if random_.random() >= CHECKED:
+        return
+    exact = program(x.astype(np.float64), y.astype(np.float64), which=1)
+    pairs = zip(_several(results), _several(exact), strict=True)
+    for position, (got, wanted) in enumerate(pairs):
+        host = np.asarray(got.cpu() if device == "gpu" else got, np.float64)
+        assert host.shape == wanted.shape, (host.shape, wanted.shape)
+        error = np.max(np.abs(host - wanted), initial=0.0)
+        scale = max(float(np.max(np.abs(wanted), initial=0.0)), 1.0)
+        assert error <= TOLERANCE * scale, (
+            f"result {position} of {(rows, columns)} is off by {error:.3g} of {scale:.3g}"
+        )
+
+
+def _several(results: Any) -> tuple[Any, ...]:
+    return tuple(results) if isinstance(results, tuple | list) else (results,)
+
+
+def resident_bytes() -> int:
+    """What the process holds in memory."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def device_bytes() -> int:
+    """What is taken of the device's memory, by anybody, but for what PyTorch keeps in store."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info()
+    spare = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    return int(total - free - spare)
+
+
+def _line(seen: Seen) -> str:
+    kept = ", ".join(
+        f"{name} {held.entries}" for name, held in warpsmith.cache_info().items() if held.made
+    )
+    return (
+        f"{seen.seconds[-1]:6.0f} s  {sum(seen.calls):8d} calls  process "
+        f"{seen.process[-1] / 2**20:7.0f} MiB  device {seen.device[-1] / 2**20:7.0f} MiB  {kept}"
+    )
+
+
+def main() -> int:
+    """The command; its exit status."""
+    parser = argparse.ArgumentParser(description="Random programs and sizes, for a long time.")
+    parser.add_argument("--minutes", type=float, default=WHOLE_MINUTES)
+    parser.add_argument("--threads", type=int, default=16)
+    parser.add_argument("--device", choices=("gpu", "sim", "reference"), default="gpu")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    print(f"seed {given.seed}, {given.threads} threads, {given.minutes} minutes on {given.device}")
+    print(f"limits {limits(given.minutes)}", flush=True)
+    seen = soak(
+        minutes=given.minutes,
+        threads=given.threads,
+        device=given.device,
+        seed=given.seed,
+        say=lambda line: print(line, flush=True),
+    )
+    problems = seen.problems(60 * given.minutes)
+    for problem in problems:
+        print(f"WRONG: {problem}")
+    print(f"{sum(seen.calls)} calls: {'failed' if problems else 'right, and memory at rest'}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""The long run, cut short: counts stay within limits, and what it must notice is noticed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from bench import soak
+from bench.soak import Device, Seen, drawn, grown, limits
+from warpsmith import knobs
+
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that a few seconds reach."""
+    few = {"kept_traces": 3, "kept_plans": 3, "kept_kernels": 2}
+    monkeypatch.setattr(soak, "limits", lambda minutes: few)
+
+
+def run(device: Device, minutes: float, threads: int) -> tuple[Seen, list[str]]:
+    lines: list[str] = []
+    with knobs.scope(**soak.limits(0)):
+        before = warpsmith.cache_info()
+        seen = soak.soak(minutes=minutes, threads=threads, device=device, seed=3, say=lines.append)
+        after = warpsmith.cache_info()
+    assert not seen.wrong, seen.wrong[0]
+    for name in ("traces", "plans") if device == "reference" else ("traces", "plans", "kernels"):
+        assert after[name].made > before[name].made
+        assert after[name].dropped > before[name].dropped
+        assert after[name].entries <= after[name].limit, name
+    return seen, lines
+
+
+@pytest.mark.parametrize("device", ["reference", "sim"])
+def test_counts_stay_within_limits(device: Device) -> None:
+    seen, _ = run(device, 0.15, 4)
+    assert sum(seen.calls) > 5
+    assert len(seen.process) >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_memory_comes_to_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    seen, lines = run("sim", 2.0, 16)
+    assert len(lines) >= 10
+    assert not seen.problems(120)
+
+
+def test_growth_is_noticed() -> None:
+    seconds = [float(second) for second in range(60)]
+    growing = [(500 + 8 * second) * MIB for second in range(60)]
+    assert grown(seconds, growing, 60) > 100 * MIB
+    filled = [min(500 + 40 * second, 900) * MIB for second in range(60)]
+    assert grown(seconds, filled, 60) < 0
+    assert grown(seconds[:3], growing[:3], 60) == 0
+    seen = Seen(seconds=seconds, process=growing, device=filled)
+    assert [problem[:31] for problem in seen.problems(60)] == ["the memory of the process grew "]
+
+
+def test_a_wrong_result_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def off(self: soak.Program, x: Any, y: Any, *, which: int) -> Any:
+        return x + which
+
+    monkeypatch.setattr(soak.Program, "__call__", off)
+    monkeypatch.setattr(soak, "CHECKED", 1.0)
+    seen = soak.soak(minutes=1.0, threads=2, device="reference", seed=0, say=print)
+    assert seen.problems(60)
+    assert "AssertionError: result 0 of " in seen.wrong[0]
+
+
+def test_limits_shrink_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert limits(30)["kept_plans"] == limits(90)["kept_plans"] == knobs.Knobs().kept_plans
+    assert limits(3)["kept_plans"] == knobs.Knobs().kept_plans // 10
+    assert limits(0.01)["kept_plans"] == 8
+
+
+def test_programs_differ_and_their_meanings_are_right() -> None:
+    programs = [drawn(random.Random(seed)) for seed in range(40)]
+    assert len(set(programs)) > 35
+    x = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
+    with knobs.scope(device="reference"):
+        for program in programs:
+            got, wanted = program.fused(x, x[:1]), program(x.astype(np.float64), x[:1], which=1)
+            for a, b in zip(soak._several(got), soak._several(wanted), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_the_command_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["soak", "--minutes", "0.05", "--device", "reference"])
+    assert soak.main() == 0
