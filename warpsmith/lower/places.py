@@ -27,8 +27,9 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Element
 from warpsmith.kernel.rings import Slots
 from warpsmith.kernel.tiles import TileNeeds
-from warpsmith.lower.access import Access, layout_of, size_of
+from warpsmith.lower.access import Access
 from warpsmith.lower.independence import independent_axes
+from warpsmith.lower.layouts import layout_of, size_of
 from warpsmith.lower.rings import CHUNK_BYTES, Rings
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.threads import Threads
