@@ -139,9 +139,14 @@ class Nests:
         numbers = self._passages is not None and any(self._passages.keeps(op, depth) for op in nest)
         known = isinstance(extent, Const) and int(extent.value) <= UNROLL_LIMIT
         staged = turns and all(self._leaves.is_staging(op) for op in nest if self._turns(op, depth))
-        short = known and (staged or not turns) and not numbers
+        free = (staged or not turns) and not numbers
+        short = known and (free or self._in_registers(nest, depth))
         unroll = short or parallel is ParallelType.unroll
         return [For(symbol, extent, tuple(body), unroll, turns)]
+
+    def _in_registers(self, nest: list[Operation], depth: int) -> bool:
+        """Whether the loop's index addresses registers, which have no address when it runs."""
+        return any(self._leaves.indexes_registers(operation, depth) for operation in nest)
 
     def _turns(self, operation: Operation, depth: int) -> bool:
         return bool(self._leaves.turns(operation, depth))
