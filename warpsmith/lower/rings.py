@@ -171,13 +171,17 @@ class Rings:
             )
         if self.crosses(tensor):
             return
-        others = [c.name for c in fusion.consumers(tensor) if c not in self._drained[id(tensor)]]
+        stores = self._drained[id(tensor)]
+        others = [c.name for c in fusion.consumers(tensor) if c not in stores]
         if others or tensor.copied_by.loads:
-            why = f"also read by {', '.join(others)}" if others else "itself loaded by TMA"
+            loaded = f"itself loaded by {tensor.copied_by.value}"
+            why = f"also read by {', '.join(others)}" if others else loaded
+            uses = ", ".join(store.name for store in stores)
             raise ScheduleError(
                 f"{tensor.name} is stored by TMA and {why}: one ring cannot order both",
                 code="WS0294",
-                remedy=f"put a copy of its own between: {tensor.name}.cache_after()",
+                remedy="store a copy of its own, in shared memory: "
+                f"{tensor.name}.cache_after(cached_uses=[{uses}])",
             )
 
     def _check_interval(self, tensor: TensorView) -> None:
