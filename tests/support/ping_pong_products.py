@@ -24,6 +24,8 @@ def ping_pong_product(
     allocated: Held = "groups",
     ordered: bool = True,
     stages: int = 4,
+    stored_by: Literal["store", "compute"] = "store",
+    bound: bool = False,
 ) -> FusionDefinition:
     """`linear`; a tile goes through registers to 64 columns of shared memory at a time.
 
@@ -33,6 +35,8 @@ def ping_pong_product(
         allocated: the allocation domain names the groups' loop, or does not.
         ordered: the groups' main loops, and epilogues, follow each other.
         stages: of the operands.
+        stored_by: a role of its own, or the groups, which each ask for a copy of their own tile.
+        bound: the stores' loop over groups is bound as the groups' own one is.
     """
     with FusionDefinition() as fd:
         a, b = (fd.define_tensor([-1, depth], True, DataType.BFloat16) for _ in range(2))
@@ -87,9 +91,14 @@ def ping_pong_product(
         fd.sched.inline_at(out, 4 if chunks else 3, selected_tensors=[staged])
         fd.sched.inline_at(staged, 6 if chunks else 5, selected_tensors=[result], best_effort=True)
         fd.sched.inline_at(result, 3, selected_tensors=[product], best_effort=True)
+        if bound:
+            out.axis(2).parallelize(BLOCK_Y)
         position = (4 if chunks else 3) if held == "one" else 2
-        staged.circular_buffer(groups, stage_slice_position=position)
-        out.set_role("store")
+        if stored_by == "store":
+            staged.circular_buffer(groups, stage_slice_position=position)
+            out.set_role("store")
+        elif chunks:
+            staged.circular_buffer(2)
         if ordered:
             product.order_groups("main")
             for tensor in (result, staged):

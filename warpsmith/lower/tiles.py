@@ -49,6 +49,7 @@ class TileCopies:
                 code="WS0296",
                 remedy="use such copies from inputs of the fusion, or to its outputs",
             )
+        self._check_asked_once(output, shared, len(indices))
         walking = self._walking(output, len(indices))
         lanes = [index for index in walking if isinstance(index, Symbol)]
         access = self._places.access(operation, [*indices, *walking])
@@ -84,6 +85,24 @@ class TileCopies:
         if self._places.rings.has_head(output):
             return [self._in_chunks(copy, output, memory, self._places.head(start, output))]
         return [self._feasible(copy, output, memory)]
+
+    def _check_asked_once(self, output: TensorView, shared: TensorView, depth: int) -> None:
+        """Refuse a copy whose loops several threads walk that are not groups of their own."""
+        along = self._places.threads.groups_along
+        for place, axis in enumerate(output.loop[:depth]):
+            if not axis.parallel.is_block or axis.parallel is along:
+                continue
+            if self._places.extent(axis) != integers.ONE:
+                outside = f", and let {shared.name} be computed outside: "
+                outside += share_less(output, shared, place)
+                raise ScheduleError(
+                    f"{axis!r} of {output.name} is bound to {axis.parallel.name}, along which no "
+                    "groups of warps take turns, and one thread asks the TMA unit for the "
+                    "elements of all",
+                    code="WS0219",
+                    remedy="leave it serial"
+                    + ("" if self._places.rings.crosses(shared) else outside),
+                )
 
     def _check_chunks(self, copy: TileCopy, output: TensorView, memory: TensorView) -> None:
         """Refuse to bring chunks of what is no run of memory, or to where others are to lie."""
@@ -292,6 +311,11 @@ def _by_threads(copy: TileCopy, size: int, granule: int) -> TileCopy:
     loads = width >= 4 and not copy.stores
     how = LoadStoreOpType.cp_async if loads else LoadStoreOpType.set
     return replace(copy, how=how, width=width)
+
+
+def share_less(copy: TensorView, shared: TensorView, depth: int) -> str:
+    """The call that has one copy by the TMA unit move what threads along a loop compute."""
+    return f"inline_at({copy.name}, {depth}, selected_tensors=[{shared.name}])"
 
 
 def is_tile(output: TensorView, depth: int) -> bool:

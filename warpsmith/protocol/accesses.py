@@ -203,7 +203,7 @@ def divisions(kernel: Kernel) -> dict[str, Division]:
             stages = counts.pop() if len(counts) == 1 else 1
             elements = total // stages
         groups = [r.groups for r in _roles(kernel.body) if r.name in each.roles]
-        parts = max(groups, default=1) if each.apart and not each.by_tma else 1
+        parts = max(groups, default=1) if each.apart else 1
         private = (
             not each.together
             and name not in kernel.exchanged

@@ -99,7 +99,7 @@ def _branch(branch: Branch, turner: _Turner) -> Branch:
     shared = [
         s.buffer.name
         for s in walk(branch.body)
-        if isinstance(s, Fill | Drain) and s.buffer.memory is MemoryType.shared
+        if isinstance(s, Fill) and s.buffer.memory is MemoryType.shared
     ]
     if shared and role.groups > 1:
         raise ScheduleError(
