@@ -128,8 +128,11 @@ class Products:
         """Refuse an operand that threads write: nothing fences that before tensor cores read it."""
         definition = tensor.definition
         if tensor.copied_by is not LoadStoreOpType.tma:
-            copies = isinstance(definition, Pointwise) and definition.op == "set"
-            loads = copies and all(s.is_input for s in tensor_inputs(definition))
+            loads = (
+                isinstance(definition, Pointwise)
+                and definition.op == "set"
+                and all(source.is_input for source in tensor_inputs(definition))
+            )
             remedy = f"call {tensor.name}.set_load_store_op(LoadStoreOpType.tma) and bind the "
             remedy += "loops of a tile, and no others within them, to tma"
             raise ScheduleError(

@@ -174,8 +174,8 @@ class Rings:
         stores = self._drained[id(tensor)]
         others = [c.name for c in fusion.consumers(tensor) if c not in stores]
         if others or tensor.copied_by.loads:
-            loaded = f"itself loaded by {tensor.copied_by.value}"
-            why = f"also read by {', '.join(others)}" if others else loaded
+            carrier = f"itself loaded by {tensor.copied_by.value}"
+            why = f"also read by {', '.join(others)}" if others else carrier
             uses = ", ".join(store.name for store in stores)
             raise ScheduleError(
                 f"{tensor.name} is stored by TMA and {why}: one ring cannot order both",
