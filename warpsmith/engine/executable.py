@@ -11,7 +11,6 @@ from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, Launch, plan_call, problem_of
 from warpsmith.engine.plan import PlannedSegment, misfits, plan, require_roles
-from warpsmith.engine.verification import Verification
 from warpsmith.engine.watched import ready_to_launch
 from warpsmith.errors import ArgumentError, DeviceError
 from warpsmith.ir.fusion import Fusion
@@ -28,6 +27,7 @@ from warpsmith.schedulers.select import Refusals
 
 if TYPE_CHECKING:
     from warpsmith.engine.simulated import Simulated
+    from warpsmith.engine.verification import Verification
 
 _MAPS_KEPT = 256
 """Addresses of a tensor whose maps a launch keeps encoded: allocators hand out the same ones."""
@@ -123,9 +123,9 @@ class Executable:
         return Simulated(self.fusion, call)
 
     def verify(self, inputs: Sequence[object], *, schedules: int) -> Verification:
-        """What the simulator says of each kernel that these arrays launch."""
+        """What the simulator says of each kernel that these arrays launch, and of the results."""
         call = self._plan(self._binder(inputs), knob_module.current())
-        return Verification(self._simulated(call).verify(inputs, schedules=schedules)[1])
+        return self._simulated(call).verify(inputs, schedules=schedules)
 
     def _plan(self, binding: Binding, knobs: Knobs) -> CallPlan:
         values = {
