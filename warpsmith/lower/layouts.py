@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.mapping import DomainMap
@@ -113,7 +114,7 @@ def size_of(domains: DomainMap, tensor: TensorView, layout: tuple[IterDomain, ..
     if tensor.padding and extents:
         extents[-1] = integers.add(extents[-1], tensor.padding)
     size = integers.mul(*extents) if extents else integers.ONE
-    if not isinstance(size, Const):
+    if not isinstance(size, Const) and not _is_run(tensor):
         place = "registers" if tensor.memory is MemoryType.local else "shared memory"
         raise ScheduleError(
             f"{tensor.name} needs {size!r} elements of {place}, which is not a constant",
@@ -121,3 +122,12 @@ def size_of(domains: DomainMap, tensor: TensorView, layout: tuple[IterDomain, ..
             remedy="inline it deeper, or split its loops by constants",
         )
     return size
+
+
+def _is_run(tensor: TensorView) -> bool:
+    """Whether one copy of the TMA unit brings each slot, of a length that calls may decide."""
+    return (
+        tensor.copied_by is LoadStoreOpType.bulk
+        and not tensor.is_output
+        and tensor.memory is MemoryType.shared
+    )

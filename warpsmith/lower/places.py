@@ -204,7 +204,7 @@ class Places:
     def slots(self, tensor: TensorView) -> Slots:
         """The slots of a tensor in shared memory or registers."""
         size = size_of(self.domains, tensor, self.layouts[id(tensor)])
-        return self.rings.slots(tensor, constant_of(size))
+        return self.rings.slots(tensor, size)
 
 
 def is_parallel(operation: Reduction | Welford) -> bool:

@@ -14,7 +14,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import TileDim, TileNeeds
-from warpsmith.lower.boxes import MAX_RANK, Box, length, without
+from warpsmith.lower.boxes import MAX_RANK, Box, extent_of, without
 from warpsmith.lower.places import Places, constant_of
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.rings import CHUNK_BYTES
@@ -66,7 +66,10 @@ class TileCopies:
         in_order = [dims[ranks[d]] for d in order]
         tile = Box.of(output, in_order, lanes)
         self._check_packed(output, shared, place, tile)
-        condition = self._predicates.of_tile(start, operation)
+        condition = integers.conjunction(
+            self._predicates.of_tile(start, operation),
+            *(integers.less(0, dim.box) for dim in tile.dims),
+        )
         bounds = integers.conjuncts(self._predicates.of_tile(access, operation))
         copy = TileCopy(
             shared=self._places.buffer(shared),
@@ -150,19 +153,21 @@ class TileCopies:
 
     def _walking(self, output: TensorView, depth: int) -> list[Expr]:
         """Indices of the loops that walk the tile: 0 of those with one iteration, or symbols."""
-        extents = [constant_of(self._places.extent(axis)) for axis in output.loop[depth:]]
+        extents: list[Expr] = [self._places.extent(axis) for axis in output.loop[depth:]]
+        if len(extents) > 1:
+            extents = [integers.index(constant_of(extent)) for extent in extents]
         return [
-            integers.ZERO if extent == 1 else Symbol(f"lane{number}", extent=Const(extent))
+            integers.ZERO if extent == integers.ONE else Symbol(f"lane{number}", extent=extent)
             for number, extent in enumerate(extents)
         ]
 
     def _check_packed(self, output: TensorView, shared: TensorView, place: Expr, tile: Box) -> None:
         """The tile fills consecutive elements of shared memory, in memory's order."""
         expected: Expr = integers.ZERO
-        step = 1
+        step: Expr = integers.ONE
         for lane in tile.lanes_fastest_first:
             expected = integers.add(expected, integers.mul(lane, step))
-            step *= length(lane)
+            step = integers.mul(step, extent_of(lane))
         start = without(place, list(tile.lanes_fastest_first))
         if integers.sub(integers.sub(place, start), expected) != integers.ZERO:
             raise ScheduleError(
@@ -179,7 +184,7 @@ class TileCopies:
         fastest = copy.dims[-1]
         if copy.how is LoadStoreOpType.tma:
             _check_box(copy, output, size)
-        elif any(dim.box > 1 for dim in copy.dims[:-1]) or fastest.step > 1:
+        elif any(dim.box != 1 for dim in copy.dims[:-1]) or fastest.step > 1:
             raise ScheduleError(
                 f"{output.name} is copied by bulk, and its tile {[d.box for d in copy.dims]} is "
                 "not contiguous in memory",
@@ -259,7 +264,7 @@ def _inside(output: TensorView, tile: Box, bounds: list[Expr]) -> Expr:
 
 def _check_box(copy: TileCopy, output: TensorView, size: int) -> None:
     """Refuse a box that no tensor map can have."""
-    boxes = [dim.box for dim in copy.dims]
+    boxes = [dim.length for dim in copy.dims]
     reason = remedy = ""
     if len(boxes) > MAX_RANK:
         reason = f"has {len(boxes)} dimensions, and a tensor map {MAX_RANK}"
@@ -295,7 +300,7 @@ def _check_box(copy: TileCopy, output: TensorView, size: int) -> None:
 
 def _span(dim: TileDim) -> int:
     """Elements of a dimension that the driver counts for the box."""
-    return dim.box * dim.step
+    return dim.length * dim.step
 
 
 def _by_threads(copy: TileCopy, size: int, granule: int) -> TileCopy:
@@ -304,7 +309,7 @@ def _by_threads(copy: TileCopy, size: int, granule: int) -> TileCopy:
     width = max(granule, size)
     while width > size and (
         fastest.step > 1
-        or fastest.box * size % width
+        or not integers.divides(width, integers.mul(fastest.box, size))
         or not integers.divides(width // size, fastest.first)
     ):
         width //= 2

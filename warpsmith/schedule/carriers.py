@@ -166,11 +166,13 @@ def _check_tma_axis(tensor: TensorView, axis: IterDomain, carrier: LoadStoreOpTy
             code="WS0217",
             remedy="bind axes along which the tensor has elements of its own",
         )
-    if not isinstance(axis.extent, Const):
+    run = carrier is LoadStoreOpType.bulk and not tensor.is_output
+    if not isinstance(axis.extent, Const) and not run:
         raise ScheduleError(
             f"{axis!r} of {tensor.name} has no constant extent, which tma needs",
             code="WS0209",
-            remedy="split it by the number of elements to be copied at once first",
+            remedy="split it by the number of elements to be copied at once first"
+            + ("" if tensor.is_output else ", or load whole rows by LoadStoreOpType.bulk"),
         )
     for other in tensor.loop:
         bound = other is not axis and other.parallel is ParallelType.tma
