@@ -114,7 +114,7 @@ def size_of(domains: DomainMap, tensor: TensorView, layout: tuple[IterDomain, ..
     if tensor.padding and extents:
         extents[-1] = integers.add(extents[-1], tensor.padding)
     size = integers.mul(*extents) if extents else integers.ONE
-    if not isinstance(size, Const) and not _is_run(tensor):
+    if not isinstance(size, Const) and not _is_run(tensor, layout):
         place = "registers" if tensor.memory is MemoryType.local else "shared memory"
         raise ScheduleError(
             f"{tensor.name} needs {size!r} elements of {place}, which is not a constant",
@@ -124,10 +124,11 @@ def size_of(domains: DomainMap, tensor: TensorView, layout: tuple[IterDomain, ..
     return size
 
 
-def _is_run(tensor: TensorView) -> bool:
+def _is_run(tensor: TensorView, layout: Sequence[IterDomain]) -> bool:
     """Whether one copy of the TMA unit brings each slot, of a length that calls may decide."""
     return (
         tensor.copied_by is LoadStoreOpType.bulk
         and not tensor.is_output
         and tensor.memory is MemoryType.shared
+        and all(axis.parallel is ParallelType.tma for axis in layout)
     )
