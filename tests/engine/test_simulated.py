@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import warpsmith
-from warpsmith import knobs, ops
+from warpsmith import DataType, knobs, ops
 from warpsmith.errors import DefinitionError, SimulationError
 from warpsmith.frontends.definition import FusionDefinition
 
@@ -130,6 +130,76 @@ def test_a_race_in_edited_cuda_is_found(tmp_path: Path) -> None:
         kinds = {f.kind for f in broken.lower(x).compile().verify().reports[0].findings}
         assert "race" in kinds
     np.testing.assert_allclose(warpsmith.fuse(row_sums)(x), x.sum(1), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "output", "values"),
+    [
+        ("+ 1.0f", "+ (block_x == 3 ? 1.01f : 1.0f)", "output 0", "8 of 360 elements differ"),
+        ("> 0.5f", "> 0.5f || block_x == 3", "output 1", "got True, expected False"),
+        ("ws_store(T1 +", "if (block_x != 3) ws_store(T1 +", "output 0", "got nan"),
+    ],
+)
+def test_a_wrong_result_in_edited_cuda_is_found(
+    tmp_path: Path, old: str, new: str, output: str, values: str
+) -> None:
+    """Threads do what they may, and what comes of it is not what the program means."""
+    x = np.linspace(-3, 1, 360, dtype=np.float32).reshape(9, 40)
+
+    def program(x: Any) -> Any:
+        return x + 1.0, ops.gt(x, 0.5)
+
+    (kernel,) = warpsmith.fuse(program).lower(x).compile().kernels
+    assert old in kernel.cuda
+    (tmp_path / f"{kernel.name}.cu").write_text(kernel.cuda.replace(old, new))
+    with knobs.scope(override_dir=tmp_path):
+        verification = warpsmith.verify(warpsmith.fuse(program), [x], schedules=3)
+    assert verification.verdict == "findings"
+    (finding,) = verification.reports[0].findings
+    assert finding.kind == "wrong-output"
+    assert finding.schedule == "round-robin"
+    assert output in finding.message
+    assert values in finding.message
+    assert "worst at (0, " in finding.message
+    assert warpsmith.verify(warpsmith.fuse(program), [x], schedules=3).verdict == "clean"
+
+
+def test_results_that_rounding_decides_are_right() -> None:
+    """In float the sum of a row is 0.5 or not; in float64 it is less."""
+    x = np.zeros((4, 8), np.float32)
+    x[:, 0], x[1, 1] = 0.5, -(2.0**-27)
+
+    def program(x: Any) -> Any:
+        return ops.ge(ops.sum(x, [1]), 0.5)
+
+    np.testing.assert_array_equal(warpsmith.fuse(program)(x), [True] * 4)
+    assert warpsmith.verify(warpsmith.fuse(program), [x], schedules=2).verdict == "clean"
+
+
+def test_doubles_that_come_of_floats_are_as_close_as_floats() -> None:
+    def program(x: Any) -> Any:
+        wide = ops.cast(x, DataType.Double)
+        return ops.cast(ops.sum(x, [1]), DataType.Double), ops.sum(wide, [1])
+
+    assert warpsmith.verify(warpsmith.fuse(program), [normal(9, 333)]).verdict == "clean"
+
+
+def test_the_last_kernel_that_writes_an_output_is_the_one_that_is_judged() -> None:
+    def program(x: Any) -> Any:
+        row = ops.sum(x, [1], keepdim=True)
+        return row, x - ops.mean(row, [0])
+
+    assert (
+        warpsmith.verify(warpsmith.fuse(program), [normal(9, 33)], schedules=2).verdict == "clean"
+    )
+
+
+def test_random_numbers_are_held_against_the_meaning_too() -> None:
+    def program(x: Any, seed: Any) -> Any:
+        return ops.dropout(x, 0.5, rng_seed=seed, rng_offset=0)
+
+    found = warpsmith.verify(warpsmith.fuse(program), [normal(9, 33), 7], schedules=2)
+    assert found.verdict == "clean", str(found)
 
 
 def test_an_endless_loop_in_edited_cuda_ends(tmp_path: Path) -> None:

@@ -12,9 +12,12 @@ import torch
 from tests.support.against_torch import DTYPES, TORCH, random
 from warpsmith.errors import ArgumentError, DefinitionError
 from warpsmith.frontends.definition import FusionDefinition
-from warpsmith.ir.domains import ParallelType
+from warpsmith.frontends.tensor import Tensor
+from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const
+from warpsmith.schedule.laid import is_scheduled
 
 
 def test_define_tensor_by_shape() -> None:
@@ -197,6 +200,77 @@ def test_manual_execute() -> None:
         fd.execute([random((30, 7), DataType.BFloat16)])
     with pytest.raises(DefinitionError, match="got heuristic_params of type dict"):
         fd.manual_execute([], heuristic_params={})
+
+
+def doubled_by_hand() -> FusionDefinition:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], contiguity=True)
+        y = x * 2.0
+        fd.add_output(y)
+        cache = x.cache_after()
+        y.split(0, 32)
+        fd.sched.transform_like(y)
+        y.axis(0).parallelize(ParallelType.grid_x)
+        y.axis(1).parallelize(ParallelType.block_x)
+        fd.sched.parallelize_like(y)
+        fd.sched.inline_at(y, 1, selected_tensors=[cache])
+    return fd
+
+
+def test_verify_comes_before_what_it_verifies() -> None:
+    """It runs the schedule that was laid, as `manual_execute` will, and refuses it nothing."""
+    fd = doubled_by_hand()
+    array = random((70,), DataType.Float)
+    assert "nothing was planned yet" in fd.explain()
+    assert fd.verify([array], schedules=2).verdict == "clean"
+    assert "by hand" in fd.explain()
+    assert "manual_" in fd.verify([array], schedules=1).reports[0].kernel
+    (result,) = fd.manual_execute([array])
+    np.testing.assert_array_equal(np.asarray(result), np.asarray(array) * 2)
+    assert "manual_" in fd.verify([array], schedules=1).reports[0].kernel
+
+
+def test_verify_before_and_after_execute() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], contiguity=True)
+        fd.add_output(x * 2.0)
+    array = random((70,), DataType.Float)
+    names = [fd.verify([array], schedules=1).reports[0].kernel]
+    fd.execute([array])
+    names.append(fd.verify([array], schedules=1).reports[0].kernel)
+    assert names[0].startswith("pointwise_")
+    assert names == names[:1] * 2
+
+
+def test_verify_sees_what_is_scheduled_after_it() -> None:
+    fd = doubled_by_hand()
+    array = random((70,), DataType.Float)
+    first = fd.verify([array], schedules=1).reports[0].kernel
+    y = fd.fusion.outputs[0].value
+    assert isinstance(y, Tensor)
+    y.set_role("a")
+    assert fd.verify([array], schedules=1).reports[0].kernel != first
+
+
+@pytest.mark.parametrize("change", range(7))
+def test_what_makes_a_schedule(change: int) -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([4, 8], contiguity=True)
+        total = fd.ops.sum(x, [1])
+        fd.add_output(total)
+    cache = x.cache_after()
+    before = total.cache_before()
+    assert not is_scheduled(fd.fusion)
+    (
+        lambda: cache.split(0, 2),
+        lambda: cache.axis(0).parallelize(ParallelType.block_x),
+        lambda: fd.sched.inline_at(before, 1, selected_tensors=[cache]),
+        lambda: cache.set_memory_type(MemoryType.shared),
+        lambda: cache.set_load_store_op(LoadStoreOpType.cp_async),
+        lambda: cache.circular_buffer(2),
+        lambda: cache.set_role("load"),
+    )[change]()
+    assert is_scheduled(fd.fusion)
 
 
 def test_circular_buffers_by_name_and_by_method() -> None:

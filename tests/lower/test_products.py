@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.matmuls import check, operands
 from tests.support.product_schedules import by_hand
-from warpsmith import DataType, LoadStoreOpType, knobs
+from warpsmith import DataType, LoadStoreOpType, ParallelType, knobs
 from warpsmith.errors import ScheduleError
 from warpsmith.lower.pipeline import lower
 
@@ -44,3 +44,26 @@ def test_operands_that_the_threads_would_have_to_copy_are_refused() -> None:
     with pytest.raises(ScheduleError, match="WS1005") as refusal:
         lower(fusion, "k", DataType.Int32, granules={copies[0]: 8})
     assert "multiples of 8 bytes, and TMA takes 16" in str(refusal.value)
+
+
+def test_operands_that_the_threads_copy_are_not_said_to_be_of_tma() -> None:
+    """Undoing what was changed is what the message says."""
+    fusion = by_hand().fusion
+    operand: Any = next(t for t in fusion.computed if t.copied_by is LoadStoreOpType.tma)
+    for axis in (3, 4, 5):
+        operand.axis(axis).parallelize(ParallelType.serial)
+    operand.set_load_store_op(LoadStoreOpType.cp_async)
+    operand.split(5, 8)
+    operand.axis(6).parallelize(ParallelType.vectorize)
+    with pytest.raises(ScheduleError, match="WS1005") as refusal:
+        lower(fusion, "k", DataType.Int32)
+    assert (
+        f"{operand.name} is an operand of tensor cores, and the threads write it, by cp.async"
+        in str(refusal.value)
+    )
+    assert f"call {operand.name}.set_load_store_op(LoadStoreOpType.tma)" in refusal.value.remedy
+    operand.axis(6).parallelize(ParallelType.serial)
+    operand.set_load_store_op(LoadStoreOpType.tma)
+    for axis in (3, 4, 5, 6):
+        operand.axis(axis).parallelize(ParallelType.tma)
+    lower(fusion, "k", DataType.Int32)

@@ -37,6 +37,25 @@ def test_caches_and_rfactor_change_nothing() -> None:
         np.testing.assert_array_equal(old, new)
 
 
+@pytest.mark.parametrize("steps", [[[0]], [[1]], [[0, 3]], [[0], [1]], [[3], [0]], [[1, 3]]])
+@pytest.mark.parametrize("name", ["sum", "var"])
+def test_rfactor_of_whole_dimensions_changes_nothing(name: str, steps: list[list[int]]) -> None:
+    """In one step or two; what a first step keeps whole the last one reduces."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1, -1, -1], dtype=DataType.Double)
+        fd.add_output(getattr(ops, name)(x, [0, 1, 3]))
+    given = random((3, 2, 5, 4), DataType.Double).numpy()
+    (before,) = evaluate(fd.fusion, [given])
+    first = next(tensor for tensor in fd.fusion.tensors if tensor.has_reduction)
+    reduced = {axis: id(first.loop[axis]) for axis in (0, 1, 3)}
+    for step in steps:
+        loops = [id(axis) for axis in first.loop]
+        places = [loops.index(reduced[axis]) for axis in step if reduced[axis] in loops]
+        first.rfactor(places or [next(p for p, a in enumerate(first.loop) if a.is_reduction)])
+    (after,) = evaluate(fd.fusion, [given])
+    np.testing.assert_allclose(after, before, rtol=1e-14)
+
+
 def test_precise_rounds_nothing() -> None:
     def program(x: Any) -> Any:
         return ops.cast(ops.mul(ops.cast(ops.add(x, 1e-9), DataType.Half), 3), DataType.Float)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 
 from tests.support.tiling import Tiling, bind_tile, kernel_of, loaded, loading, stored, storing
-from warpsmith import DataType, FusionDefinition, LoadStoreOpType, ParallelType
+from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.errors import ScheduleError
 
 TMA, BULK = LoadStoreOpType.tma, LoadStoreOpType.bulk
@@ -88,12 +89,12 @@ def read_beside_its_store() -> FusionDefinition:
     return fd
 
 
-def loaded_and_stored() -> FusionDefinition:
+def loaded_and_stored(carrier: LoadStoreOpType) -> FusionDefinition:
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1], True)
         y = fd.ops.set(x)
         fd.add_output(y)
-        loaded(x, TMA)
+        loaded(x, carrier)
         y.set_load_store_op(TMA)
     return fd
 
@@ -232,14 +233,17 @@ REFUSED: list[tuple[str, Callable[[], FusionDefinition], str, str]] = [
     (
         "WS0294",
         read_beside_its_store,
-        "is stored by TMA and also read by T",
-        "put a copy of its own between: T",
+        "T2 is stored by TMA and also read by T3: one ring cannot order both",
+        "store a copy of its own, in shared memory: T2.cache_after(cached_uses=[T1])",
     ),
-    (
-        "WS0294",
-        loaded_and_stored,
-        "T2 is stored by TMA and itself loaded by TMA: one ring cannot order both",
-        "put a copy of its own between: T2.cache_after()",
+    *(
+        (
+            "WS0294",
+            lambda carrier=carrier: loaded_and_stored(carrier),  # type: ignore[misc]
+            f"T2 is stored by TMA and itself loaded by {carrier.value}: one ring cannot order",
+            "store a copy of its own, in shared memory: T2.cache_after(cached_uses=[T1])",
+        )
+        for carrier in (TMA, LoadStoreOpType.cp_async)
     ),
     (
         "WS0295",
@@ -318,6 +322,26 @@ def test_tiles_are_refused(
         kernel_of(fd)
     assert caught.value.code == code
     assert remedy in caught.value.remedy
+
+
+@pytest.mark.parametrize("carrier", [None, TMA, LoadStoreOpType.cp_async])
+def test_what_is_stored_by_tma_alone(carrier: LoadStoreOpType | None) -> None:
+    """What WS0294 says is done, and the kernel is right."""
+    fd = read_beside_its_store() if carrier is None else loaded_and_stored(carrier)
+    y = fd.fusion.outputs[0].value
+    (staged,) = (t for t in fd.fusion.computed if t.memory is MemoryType.shared)
+    copy = staged.cache_after(cached_uses=[y])  # type: ignore[attr-defined]
+    copy.set_memory_type(MemoryType.shared)
+    for tensor in fd.fusion.computed:
+        tensor.split(0, 64)  # type: ignore[attr-defined]
+        tile = tensor.copied_by.is_tma
+        kind = ParallelType.tma if tile else ParallelType.block_x
+        tensor.axis(1).parallelize(kind)  # type: ignore[attr-defined]
+    fd.sched.inline_at(y, 1)
+    array = np.arange(200, dtype=np.float32)
+    results = fd.manual_execute([array])
+    assert fd.verify([array], schedules=3).verdict == "clean"
+    np.testing.assert_array_equal(results[0], array if carrier else 2 * array)
 
 
 def test_tiles_in_the_order_of_memory_are_not_refused() -> None:

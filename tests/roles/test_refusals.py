@@ -72,16 +72,20 @@ def negated(
     return fd
 
 
-@pytest.mark.parametrize("number", [0, 20, 33, 256, "many"])
-def test_numbers_of_registers(number: object) -> None:
+@pytest.mark.parametrize(
+    ("number", "instead"), [(0, 24), (20, 24), (33, 40), (250, 248), (256, 248), ("many", None)]
+)
+def test_numbers_of_registers(number: object, instead: int | None) -> None:
     def make(registers: object) -> FusionDefinition:
         fd = negated()
         fd.sched.set_registers(registers)  # type: ignore[arg-type]
         return fd
 
-    words = f"{number!r} registers: a role has a multiple of 8, from 24 to 248; round up"
-    refused(partial(make, (number, 64)), "WS0239", words, "or use 'auto'")
+    words = f"{number!r} registers: a role has a multiple of 8, from 24 to 248; use "
+    words += f"{instead or 'such a number'}, or 'auto'"
+    refused(partial(make, (number, 64)), "WS0239", words)
     refused(partial(make, {"compute": number}), "WS0239", words)
+    works(partial(make, {"compute": instead or 64}), np.negative)
     works(partial(make, "auto"), np.negative)
 
 

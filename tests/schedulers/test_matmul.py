@@ -33,6 +33,18 @@ def test_products_are_right(size: tuple[int, int, int]) -> None:
     check(result, x, weight)
 
 
+@pytest.mark.parametrize("depth", [64, 128, 192])
+def test_a_known_number_of_steps(depth: int) -> None:
+    """ptxas serialized the products of a loop that it knew to run."""
+    with FusionDefinition() as fd:
+        x, weight = (fd.define_tensor([-1, depth], True, DataType.BFloat16) for _ in range(2))
+        fd.add_output(fd.ops.linear(x, weight))
+    a, b = operands(136, 72, depth, seed=3)
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([a, b])
+    check(result, a, b)
+
+
 def test_half_as_well() -> None:
     x, weight = operands(136, 264, 200, seed=2, dtype=DataType.Half)
     with knobs.scope(device="sim"):

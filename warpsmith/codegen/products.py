@@ -34,8 +34,12 @@ def product_lines(statement: Statement, value: ValueText, team: Team | None) -> 
             return [*_changed(accumulators, value), "ws_fence_products();"]
         case CommitProducts():
             return ["ws_commit_products();"]
-        case AwaitProducts(pending=pending, accumulators=accumulators):
-            return [f"ws_await_products<{pending}>();", *_changed(accumulators, value)]
+        case AwaitProducts(pending=pending, accumulators=accumulators, apart=apart):
+            condition = "if (ws_unknown(1)) " if apart else ""
+            if apart:
+                value.pieces.add("unknown")
+            awaited = f"{condition}ws_await_products<{pending}>();"
+            return [awaited, *_changed(accumulators, value)]
         case StoreMatrix(target=target, target_index=to, source=source, source_index=index):
             value.pieces.add("store_matrix")
             _check_matrix(target)

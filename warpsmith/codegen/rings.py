@@ -175,18 +175,20 @@ class RingText:
         kind = value.type_name(DataType.Index)
         size = copy.memory.dtype.size
         step = copy.width // size
+        count = value.operand(integers.floordiv(copy.elements, step))
         lines = [
-            f"for (int piece = {team.thread}; piece < {copy.elements // step}; "
-            f"piece += {team.threads}) {{",
+            f"for (int piece = {team.thread}; piece < {count}; piece += {team.threads}) {{",
             "  int left = piece;",
         ]
         indices = []
         for number, dim in reversed(list(enumerate(copy.dims))):
-            pieces = dim.box // step if number == len(copy.dims) - 1 else dim.box
-            stride = dim.step * (step if number == len(copy.dims) - 1 else 1)
-            inside = f"left % {pieces} * {stride}" if pieces > 1 else "0"
+            last = number == len(copy.dims) - 1
+            box = integers.floordiv(dim.box, step) if last else integers.index(dim.box)
+            pieces = value.operand(box)
+            stride = dim.step * (step if last else 1)
+            inside = f"left % {pieces} * {stride}" if box != integers.ONE else "0"
             lines.append(f"  const {kind} k{number} = {value.operand(dim.first)} + {inside};")
-            if pieces > 1:
+            if box != integers.ONE:
                 lines.append(f"  left /= {pieces};")
             indices.append((f"k{number}", dim))
         bounds = [f"{name} < {value.operand(dim.size)}" for name, dim in indices]

@@ -24,7 +24,6 @@ from warpsmith.engine.plan import (
     prepare,
     require_roles,
 )
-from warpsmith.engine.verification import Verification
 from warpsmith.errors import ArgumentError, DeviceError, PlanWarning
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
@@ -42,6 +41,7 @@ from warpsmith.schedulers.problem import Problem, Target
 
 if TYPE_CHECKING:
     from warpsmith.engine.simulated import Simulated
+    from warpsmith.engine.verification import Verification
 
 _Ready = Callable[[Sequence[object]], list[Any]]
 """A call signature that can be run: from inputs to results."""
@@ -160,9 +160,9 @@ class Executable:
         return Simulated(self.fusion, call)
 
     def verify(self, inputs: Sequence[object], *, schedules: int) -> Verification:
-        """What the simulator says of each kernel that these arrays launch."""
+        """What the simulator says of each kernel that these arrays launch, and of the results."""
         call = self._plan(self._binder(inputs), knob_module.current())
-        return Verification(self._simulated(call).verify(inputs, schedules=schedules)[1])
+        return self._simulated(call).verify(inputs, schedules=schedules)
 
     def _plan(self, binding: Binding, knobs: Knobs) -> CallPlan:
         values = {

@@ -14,6 +14,7 @@ from typing import Final
 
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, agreed, index_type_for
+from warpsmith.engine.room import check_room
 from warpsmith.engine.spread import reserved_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.domains import MemoryType
@@ -299,6 +300,7 @@ def _local_launch(
         None if planned.named(symbol.name) in given else numbers[symbol.name]
         for symbol in kernel.scalars
     )
+    check_room(kernel, numbers)
     shared_bytes = reserved = evaluate(compiled.shared, numbers)
     if kernel.early and kernel.launch.cluster_blocks == 1:
         reserved = reserved_bytes(shared_bytes, _product(grid), problem.target.sm_count)

@@ -72,11 +72,14 @@ class Compiled:
         return max((launch.shared_bytes for launch in self._call.launches), default=0)
 
     def verify(self, *, schedules: int = DEFAULT_SCHEDULES) -> Verification:
-        """What the simulator finds in the kernels, run on the arrays that were lowered for."""
+        """What the simulator finds in the kernels, run on the arrays that were lowered for.
+
+        Their results are held against the meaning of the program.
+        """
         from warpsmith.engine.simulated import Simulated
 
         call = Simulated(self._executable.fusion, self._call)
-        return Verification(call.verify(self._inputs, schedules=schedules)[1])
+        return call.verify(self._inputs, schedules=schedules)
 
     def explain(self, *, sync: bool = False) -> str:
         """Which scheduler took what, why the others did not, and with which parameters."""

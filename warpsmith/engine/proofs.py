@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from warpsmith.engine.room import check_room
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.protocol import check_blocks, check_start
+from warpsmith.protocol.extract import launch_values
 from warpsmith.protocol.sizes import blocks_of
 
 
@@ -24,8 +26,10 @@ def prove(kernel: Kernel, values: Mapping[str, int]) -> int:
         where none were.
 
     Raises:
+        ArgumentError: as `check_room` does.
         ProtocolError: with the shortest run that goes wrong.
     """
+    check_room(kernel, launch_values(kernel, values, (0, 0, 0)))
     check_start(kernel)
     if not kernel.rings and kernel.launch.cluster_blocks == 1:
         return 0

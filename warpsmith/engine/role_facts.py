@@ -84,7 +84,7 @@ def ring_rows(kernel: Kernel, values: Mapping[str, int]) -> tuple[RingRow, ...]:
     known = launch_values(kernel, values, (0, 0, 0))
     sizes = {buffer.name: buffer.dtype.size for buffer in kernel.shared}
     arrivals = _arrivals(kernel, known)
-    return tuple(_ring_row(ring, sizes, arrivals) for ring in kernel.rings)
+    return tuple(_ring_row(ring, sizes, arrivals, known) for ring in kernel.rings)
 
 
 def role_line(row: RoleRow) -> str:
@@ -127,11 +127,16 @@ def _role_row(role: Role, known: Mapping[str, int], registers: int) -> RoleRow:
     )
 
 
-def _ring_row(ring: Ring, sizes: Mapping[str, int], arrivals: Mapping[str, int]) -> RingRow:
+def _ring_row(
+    ring: Ring, sizes: Mapping[str, int], arrivals: Mapping[str, int], known: Mapping[str, int]
+) -> RingRow:
     return RingRow(
         name=ring.name,
         slots=ring.stages,
-        slot_bytes=tuple((name, count * sizes[name]) for name, count in ring.buffers),
+        slot_bytes=tuple(
+            (name, _value(integers.index(count), known) * sizes[name])
+            for name, count in ring.buffers
+        ),
         producer=ring.producer,
         consumers=tuple(filter(None, ring.consumers)),
         groups=ring.groups,

@@ -12,6 +12,8 @@ import numpy as np
 
 from warpsmith.engine.executable import handed_back, is_array, refuse_gradients
 from warpsmith.engine.launches import CallPlan, Launch
+from warpsmith.engine.meaning import Wanted, meaning
+from warpsmith.engine.verification import Verification
 from warpsmith.errors import SimulationError
 from warpsmith.ir.fusion import Fusion
 from warpsmith.runtime import arrays
@@ -20,7 +22,7 @@ from warpsmith.runtime.tensor_maps import MAP_BYTES, TiledMap
 from warpsmith.sim import machine
 from warpsmith.sim.program import Program
 from warpsmith.sim.report import Report
-from warpsmith.sim.simulate import simulate
+from warpsmith.sim.simulate import Judge, simulate
 from warpsmith.sim.tensor_maps import TensorMap
 
 _ALIGNMENT: Final = 16
@@ -35,6 +37,25 @@ class _Place:
     content: np.ndarray[Any, np.dtype[np.uint8]]
     offset: int  # of the first element
     defined: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What a result must be that lies in memory just as an array, from an offset in bytes on."""
+
+    array: np.ndarray[Any, Any]
+    offset: int
+    wanted: Wanted
+
+    def wrong(self, name: str, content: np.ndarray[Any, Any], /) -> str:
+        return self.wanted.wrong(_elements(content, self.offset, self.array))
+
+
+def _elements(
+    content: np.ndarray[Any, Any], offset: int, like: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """A view of bytes as an array of the type, shape and strides of another one."""
+    return np.ndarray(like.shape, like.dtype, content.data, offset, like.strides)
 
 
 class Memory:
@@ -55,15 +76,26 @@ class Memory:
 
     def take_out(self, name: str, array: np.ndarray[Any, Any]) -> None:
         """Copy back into the array that was added under this name, or one just like it."""
-        low, size = span(array)
         place = self._places[name]
-        start = array.__array_interface__["data"][0] + low
-        first = place.offset + low
-        ctypes.memmove(start, place.content[first : first + size].ctypes.data, size)
+        array[...] = _elements(place.content, place.offset, array)
 
-    def run(self, launch: Launch, scalars: Mapping[str, Any], schedules: int) -> Report:
-        """Simulate one kernel; its results are those of the first schedule."""
-        report = simulate(self._launch(launch, scalars), count=schedules)
+    def judge(self, name: str, array: np.ndarray[Any, Any], wanted: Wanted) -> Judge:
+        """Holds what a run leaves of an array that was added against what is wanted of it."""
+        return _Output(array, self._places[name].offset, wanted)
+
+    def run(
+        self,
+        launch: Launch,
+        scalars: Mapping[str, Any],
+        schedules: int,
+        expected: Mapping[str, Judge] | None = None,
+    ) -> Report:
+        """Simulate one kernel; its results are those of the first schedule.
+
+        Args:
+            expected: judges, by array, what each schedule leaves.
+        """
+        report = simulate(self._launch(launch, scalars), count=schedules, expected=expected)
         for name in launch.pointers:
             place = self._places[name]
             place.content = report.arrays[name]
@@ -146,15 +178,24 @@ class Simulated:
         for position, value in enumerate(inputs):
             if getattr(value, "requires_grad", False):
                 refuse_gradients(position)
-        results, reports = self.verify(inputs, schedules=1)
+        results, reports = self._run(inputs, 1, {})
         for report in reports:
             _insist(report)
         return handed_back(self._fusion, inputs, results)
 
-    def verify(
-        self, inputs: Sequence[object], *, schedules: int
+    def verify(self, inputs: Sequence[object], *, schedules: int) -> Verification:
+        """A report for each kernel, under so many schedules each.
+
+        The outputs that a kernel completes are held against the meaning of the program.
+        """
+        host = [arrays.to_numpy(given) if is_array(given) else given for given in inputs]
+        wanted = meaning(self._fusion, host)
+        return Verification(self._run(inputs, schedules, wanted)[1])
+
+    def _run(
+        self, inputs: Sequence[object], schedules: int, wanted: Mapping[str, Wanted]
     ) -> tuple[dict[str, np.ndarray[Any, Any]], tuple[Report, ...]]:
-        """Results by name, and a report for each kernel, under so many schedules each."""
+        """Results by name, and the kernels' reports."""
         memory, scalars = Memory(), {}
         for value, given in zip(self._fusion.inputs, inputs, strict=True):
             if is_array(given):
@@ -165,15 +206,25 @@ class Simulated:
         for name, host in results.items():
             memory.add(name, host, defined=False)
         reports = []
+        complete = {name: launch for launch in self._call.launches for name in _written(launch)}
         for launch in self._call.launches:
             for space in launch.workspaces:
                 zeros = np.zeros(space.elements, arrays.NUMPY_DTYPES[space.dtype])
                 memory.add(space.name, zeros, defined=space.zeroed)
-            report = memory.run(launch, scalars, schedules)
-            reports.append(report)
+            judges = {
+                name: memory.judge(name, results[name], output)
+                for name, output in wanted.items()
+                if complete.get(name) is launch
+            }
+            reports.append(memory.run(launch, scalars, schedules, judges))
         for name, host in results.items():
             memory.take_out(name, host)
         return results, tuple(reports)
+
+
+def _written(launch: Launch) -> list[str]:
+    """Names of the arrays that a kernel writes."""
+    return [buffer.name for buffer in launch.compiled.kernel.parameters if buffer.written]
 
 
 def _insist(report: Report) -> None:

@@ -16,7 +16,8 @@ DEFAULT_SCHEDULES: Final = 8
 class Verification:
     """Reports in the order in which the kernels run; there may be none, when nothing is computed.
 
-    Each kernel was run on the results of those before it, under every schedule.
+    Each kernel was run on the results of those before it, under every schedule, and the outputs
+    that it completes were held against the meaning of the program.
     """
 
     reports: tuple[Report, ...]

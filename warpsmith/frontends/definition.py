@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.knobs import Specialize, scope
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.runtime import arrays
+from warpsmith.schedule.laid import is_scheduled
 
 if TYPE_CHECKING:
     from warpsmith.engine.verification import Verification
@@ -51,6 +53,7 @@ class FusionDefinition:
         self.ops = Operations(self.fusion)
         self.sched = Schedule(self.fusion)
         self._executable: Any = None
+        self._explained: Any = None
         self._scheduled = False
         self._repro_inputs: Sequence[str] | None = None
 
@@ -206,26 +209,26 @@ class FusionDefinition:
         Args:
             schedules: orders of warps and copies that each kernel is run under.
             scheduled: by the schedule that the user laid, as `manual_execute`; if absent, as the
-                last call was.
+                last call was, and before any call if there is such a schedule.
         """
         given = [_runnable(value) for value in inputs]
-        executable = self._ready(self._scheduled if scheduled is None else scheduled)
+        self._explained = executable = self._as_it_stands(scheduled)
         verification: Verification = executable.verify(given, schedules=schedules)
         return verification
 
     def explain(self, *, sync: bool = False) -> str:
-        """What was chosen for the last call, and why.
+        """What was chosen for the last call, or `verify`, and why.
 
         Args:
             sync: list what orders accesses of memory, too, with the lines of CUDA.
         """
-        text: str = self._ready(self._scheduled).explain(sync=sync)
+        text: str = (self._explained or self._as_it_stands(None)).explain(sync=sync)
         return text
 
     def _run(
         self, inputs: Sequence[object], device: object, save: bool, *, scheduled: bool
     ) -> list[Any]:
-        executable = self._ready(scheduled)
+        self._explained = executable = self._ready(scheduled)
         given = [_runnable(value) for value in inputs]
         if device is not None:
             _check_device(given, device)
@@ -233,6 +236,19 @@ class FusionDefinition:
             self._repro_inputs = tuple(printer.input_text(value) for value in given)
         results: list[Any] = executable.run(given)
         return results
+
+    def _as_it_stands(self, scheduled: bool | None) -> Any:
+        """The executable that calls use; before any, or for another schedule, one of a copy."""
+        from warpsmith.engine.executable import Executable
+
+        if self._executable is not None and scheduled in (None, self._scheduled):
+            return self._executable
+        self.fusion.check_not_empty()
+        fusion = copy.deepcopy(self.fusion)
+        remove_dead(fusion)
+        return Executable(
+            fusion, scheduled=is_scheduled(fusion) if scheduled is None else scheduled
+        )
 
     def _ready(self, scheduled: bool) -> Any:
         """The executable of the definition as it stands at the first call."""

@@ -1,4 +1,4 @@
-"""`warpsmith.verify`: is what a fusion compiles to free of hangs, races and wrong accesses?"""
+"""`warpsmith.verify`: is what a fusion compiles to right, and free of hangs and races?"""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 def verify(fusion: object, inputs: Sequence[object], *, schedules: int = 8) -> Verification:
     """Run every kernel of a fusion on the simulator, without a GPU, and report what it finds.
+
+    Results that are not what the program means in float64, within what its types allow, are
+    findings of kind `wrong-output`. Integers and bools are to be exact.
 
     Args:
         fusion: a FusionDefinition, or a function made by `fuse`.

@@ -88,12 +88,15 @@ class AwaitProducts(Statement):
 
     Attributes:
         accumulators: that may be read behind it; so the compiler keeps reads there.
+        apart: the compiler is not to know that it is run, as behind a loop that certainly runs
+            and leaves a group on its way: ptxas serializes the products of that loop otherwise.
     """
 
     collective: ClassVar[bool] = True
 
     pending: int = 0
     accumulators: tuple[Buffer, ...] = field(default=())
+    apart: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class Slots:
     Attributes:
         stages: slots; 1 where nothing runs ahead.
         prefetch: iterations that fills are ahead of uses.
-        elements: of one slot.
+        elements: of one slot; an expression where calls decide.
         ring: buffers of one loop with equal slots share barriers if this is equal.
         interval: nanoseconds for each fill, none of which begins before its time; 0 where slots
             alone say when.
@@ -36,7 +36,7 @@ class Slots:
 
     stages: int
     prefetch: int
-    elements: int
+    elements: int | Expr
     ring: str = ""
     interval: int = 0
     where: str = field(default="", compare=False)
@@ -75,12 +75,9 @@ class TileCopy(Statement):
     rounds: bool = False
 
     @property
-    def elements(self) -> int:
+    def elements(self) -> Expr:
         """Elements of the whole box."""
-        result = 1
-        for dim in self.dims:
-            result *= dim.box
-        return result
+        return integers.mul(*(dim.box for dim in self.dims))
 
     @property
     def start(self) -> Expr:
@@ -92,7 +89,7 @@ class TileCopy(Statement):
         """Bytes that the TMA unit moves, and that the barrier of a load counts."""
         size = self.memory.dtype.size
         if self.how is LoadStoreOpType.tma:
-            return integers.index(self.elements * size)
+            return integers.mul(self.elements, size)
         amount = integers.mul(self.inside, size)
         if self.condition == integers.TRUE:
             return amount
@@ -107,7 +104,7 @@ class TileCopy(Statement):
             dtype=self.memory.dtype,
             sizes=tuple(dim.size for dim in dims),
             strides=tuple(dim.stride for dim in dims[1:]),
-            box=tuple(dim.box for dim in dims),
+            box=tuple(dim.length for dim in dims),
             steps=tuple(dim.step for dim in dims),
             swizzle=self.swizzle,
             rounds=self.rounds,
@@ -205,7 +202,7 @@ class Ring:
 
     name: str
     stages: int
-    buffers: tuple[tuple[str, int], ...]
+    buffers: tuple[tuple[str, int | Expr], ...]
     full: Buffer
     empty: Buffer | None
     producer: str = ""

@@ -108,7 +108,7 @@ class Passage:
     """A buffer whose slots one role fills and others use.
 
     Attributes:
-        elements: of one slot.
+        elements: of one slot; an expression where calls decide.
         producer, consumers: names of roles.
         groups: of a role that take turns, each filling or using slots of its own; 1 for none.
         share: slots that one of these groups has before the next one's.
@@ -120,7 +120,7 @@ class Passage:
     """
 
     buffer: Buffer
-    elements: int
+    elements: int | Expr
     stages: int
     producer: str
     consumers: tuple[str, ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from warpsmith.errors import InternalError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
 
@@ -13,18 +14,25 @@ class TileDim:
     """One dimension of a tile in global memory; all lengths in elements of the tensor.
 
     Attributes:
-        box: elements of the tile along the dimension.
+        box: elements of the tile along the dimension; an expression where calls decide.
         first: index of the tile's first one.
         size: extent of the tensor.
         stride: distance of neighbours in memory.
         step: the tile takes every `step`-th index.
     """
 
-    box: int
+    box: int | Expr
     first: Expr
     size: Expr
     stride: Expr
     step: int = 1
+
+    @property
+    def length(self) -> int:
+        """The box's elements, which are known. Raises InternalError where calls decide."""
+        if isinstance(self.box, int):
+            return self.box
+        raise InternalError(f"a tile of {self.box!r} elements should be of constant length")
 
 
 @dataclass(frozen=True, slots=True)

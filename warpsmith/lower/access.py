@@ -12,7 +12,7 @@ from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.integers import Facts
 from warpsmith.ir.mapping import DomainMap, Group
-from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.lower.threads import Threads
 
@@ -224,49 +224,3 @@ class Access:
             known = self._derivation.reaches(group)
             if not known or self.index(group) != self._threads.symbols.get(axis.parallel):
                 yield axis
-
-
-def layout_of(
-    domains: DomainMap,
-    tensor: TensorView,
-    start: int,
-    skipped: frozenset[int],
-    *,
-    outside: bool = True,
-) -> tuple[IterDomain, ...]:
-    """Axes that a local or shared buffer must hold: its loops from `start` on.
-
-    Grid and cluster axes, reductions, axes in `skipped` and extent-1 axes need no room; block axes
-    need none in registers, but always in shared memory, which all threads of a block share: those
-    outside `start`, too, unless each of its slots is one group's. Of what tensor cores compute each
-    thread has the fragment that `allocation` says.
-    """
-    if tensor.allocation is not None and tensor.lanes is None:
-        return tensor.allocation
-    shared = tensor.memory is MemoryType.shared
-    around = [a for a in tensor.loop[:start] if shared and outside and a.parallel.is_block]
-    axes = []
-    for axis in (*around, *tensor.loop[start:]):
-        if axis.parallel.is_of_blocks or axis.is_reduction or id(axis) in skipped:
-            continue
-        if axis.parallel.is_block and tensor.memory is MemoryType.local:
-            continue
-        if axis.parallel is not ParallelType.mma and domains.extent_of(axis) != integers.ONE:
-            axes.append(axis)
-    return (*axes, *(tensor.allocation or ()))
-
-
-def size_of(domains: DomainMap, tensor: TensorView, layout: tuple[IterDomain, ...]) -> Expr:
-    """Elements of a local or shared buffer with that layout."""
-    extents = [domains.extent(domains.group(axis)) for axis in layout]
-    if tensor.padding and extents:
-        extents[-1] = integers.add(extents[-1], tensor.padding)
-    size = integers.mul(*extents) if extents else integers.ONE
-    if not isinstance(size, Const):
-        place = "registers" if tensor.memory is MemoryType.local else "shared memory"
-        raise ScheduleError(
-            f"{tensor.name} needs {size!r} elements of {place}, which is not a constant",
-            code="WS0262",
-            remedy="inline it deeper, or split its loops by constants",
-        )
-    return size

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.tiles import TileDim
 from warpsmith.lower.access import MemoryDim
@@ -55,7 +54,7 @@ class Box:
                     remedy="bind loops that are split off whole dimensions, or off merged "
                     "contiguous ones",
                 )
-            box = math.prod(length(lane) for _, lane in walked)
+            box = _box([lane for _, lane in walked])
             step = walked[0][0] if walked else 1
             first = without(dim.index, lanes)
             found.append(TileDim(box, first, dim.extent, dim.stride, step))
@@ -123,14 +122,28 @@ def _steps(index: Expr, lanes: list[Symbol]) -> dict[Symbol, int] | None:
     return found
 
 
-def length(lane: Symbol) -> int:
+def extent_of(lane: Symbol) -> Expr:
     assert lane.extent is not None
-    return constant_of(lane.extent)
+    return lane.extent
+
+
+def length(lane: Symbol) -> int:
+    return constant_of(extent_of(lane))
 
 
 def _is_chain(walked: list[tuple[int, Symbol]]) -> bool:
     """Whether loops, by growing step, continue each other: together they are one longer loop."""
-    return all(b_step == a_step * length(a) for (a_step, a), (b_step, _) in pairwise(walked))
+    known = all(isinstance(lane.extent, Const) for _, lane in walked[: len(walked) - 1])
+    return known and all(
+        b_step == a_step * length(a) for (a_step, a), (b_step, _) in pairwise(walked)
+    )
+
+
+def _box(lanes: list[Symbol]) -> int | Expr:
+    """Elements that loops walk together."""
+    extent = integers.mul(*(extent_of(lane) for lane in lanes))
+    known = integers.constant(extent)
+    return extent if known is None else known
 
 
 def without(index: Expr, lanes: list[Symbol]) -> Expr:

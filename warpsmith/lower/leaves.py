@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from warpsmith.errors import InternalError, ScheduleError
+from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import (
     Full,
@@ -92,6 +94,21 @@ class Leaves:
         and their places must be known when the kernel is compiled.
         """
         return all(map(self._places.rings.is_drained, operation.outputs))
+
+    def indexes_registers(self, operation: Operation, depth: int) -> bool:
+        """Whether the loop at `depth` says which registers, that outlive it, the operation uses."""
+        places, loops = self._places, operation.outputs[0].loop
+        groups = [places.domains.group(axis) for axis in loops]
+        derivation = Derivation(places.domains, dict.fromkeys(groups, integers.ZERO))
+        for tensor in (*operation.outputs, *tensor_inputs(operation)):
+            buffer = places.buffer(tensor)
+            if buffer.memory is not MemoryType.local or places.rings.home(tensor) > depth:
+                continue
+            held = [places.domains.group(axis) for axis in places.layouts[id(tensor)]]
+            told = (group for group in held if derivation.reaches(group))
+            if any(groups[depth] in derivation.needs(group) for group in told):
+                return True
+        return False
 
     def is_leaf(self, operation: Operation, depth: int) -> bool:
         """Whether the operation's remaining loops belong inside one statement."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, ParallelType
-from warpsmith.ir.exprs import Operation
+from warpsmith.ir.exprs import Operation, tensor_inputs
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.nodes import Declare, For, If, Statement
@@ -22,6 +22,7 @@ from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.passages import Passages
 from warpsmith.lower.skips import Skips
 from warpsmith.lower.threads import Threads
+from warpsmith.lower.tiles import share_less
 
 UNROLL_LIMIT = 64
 """Constant loops up to this length are unrolled: their indices address registers."""
@@ -126,7 +127,7 @@ class Nests:
         axes = [op.outputs[0].loop[depth] for op in nest]
         if all(self._skips_loop(op, a, depth) for op, a in zip(nest, axes, strict=True)):
             return self._inside(nest, depth, opened, integers.ZERO)
-        parallel = self._parallel_type(nest, axes)
+        parallel = self._parallel_type(nest, axes, depth)
         extent = self._domains.extent(self._domains.group(axes[0]))
         if extent == integers.ONE:
             return self._inside(nest, depth, opened, integers.ZERO)
@@ -139,9 +140,14 @@ class Nests:
         numbers = self._passages is not None and any(self._passages.keeps(op, depth) for op in nest)
         known = isinstance(extent, Const) and int(extent.value) <= UNROLL_LIMIT
         staged = turns and all(self._leaves.is_staging(op) for op in nest if self._turns(op, depth))
-        short = known and (staged or not turns) and not numbers
+        free = (staged or not turns) and not numbers
+        short = known and (free or self._in_registers(nest, depth))
         unroll = short or parallel is ParallelType.unroll
         return [For(symbol, extent, tuple(body), unroll, turns)]
+
+    def _in_registers(self, nest: list[Operation], depth: int) -> bool:
+        """Whether the loop's index addresses registers, which have no address when it runs."""
+        return any(self._leaves.indexes_registers(operation, depth) for operation in nest)
 
     def _turns(self, operation: Operation, depth: int) -> bool:
         return bool(self._leaves.turns(operation, depth))
@@ -167,7 +173,9 @@ class Nests:
             return body
         return [If(condition, tuple(body), uniform=True)]
 
-    def _parallel_type(self, nest: list[Operation], axes: list[IterDomain]) -> ParallelType:
+    def _parallel_type(
+        self, nest: list[Operation], axes: list[IterDomain], depth: int
+    ) -> ParallelType:
         kinds = {axis.parallel for axis in axes}
         threads = {kind for kind in kinds if kind.is_thread}
         if len(threads) > 1 or (threads and len(kinds) > 1):
@@ -177,9 +185,21 @@ class Nests:
             raise ScheduleError(
                 f"tensors that share a loop bind it differently ({names})",
                 code="WS0263",
-                remedy="call parallelize_like on the tensor that is bound as wanted",
+                remedy=self._alike(nest, axes, depth),
             )
         if threads:
             return threads.pop()
         unrolled = any(kind.is_unrolled for kind in kinds)
         return ParallelType.unroll if unrolled else ParallelType.serial
+
+    def _alike(self, nest: list[Operation], axes: list[IterDomain], depth: int) -> str:
+        """How operations could share a loop that some bind to threads, and others otherwise."""
+        copy = next((op for op in nest if op.outputs[0].copied_by.is_tma), None)
+        bound = next(axis.parallel for axis in axes if axis.parallel.is_thread)
+        if copy is None or not bound.is_block:
+            return "call parallelize_like on the tensor that is bound as wanted"
+        output, (source,) = copy.outputs[0], tensor_inputs(copy)
+        if output.is_output and bound is self._threads.groups_along:
+            return f"call {output.name}.axis({depth}).parallelize(ParallelType.{bound.name})"
+        inner, outer = (source, output) if output.is_output else (output, nest[-1].outputs[0])
+        return f"one copy moves what all threads compute: {share_less(outer, inner, depth)}"

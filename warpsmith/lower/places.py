@@ -27,9 +27,10 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Element
 from warpsmith.kernel.rings import Slots
 from warpsmith.kernel.tiles import TileNeeds
-from warpsmith.lower.access import Access, layout_of, size_of
+from warpsmith.lower.access import Access
 from warpsmith.lower.fills import zero_past_ends
 from warpsmith.lower.independence import independent_axes
+from warpsmith.lower.layouts import layout_of, size_of
 from warpsmith.lower.rings import CHUNK_BYTES, Rings
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.threads import Threads
@@ -206,7 +207,7 @@ class Places:
     def slots(self, tensor: TensorView) -> Slots:
         """The slots of a tensor in shared memory or registers."""
         size = size_of(self.domains, tensor, self.layouts[id(tensor)])
-        return self.rings.slots(tensor, constant_of(size))
+        return self.rings.slots(tensor, size)
 
 
 def is_parallel(operation: Reduction | Welford | Matmul) -> bool:

@@ -7,7 +7,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Operation, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Operation, Pointwise, tensor_inputs
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, For, If, Statement, Store
@@ -109,15 +109,7 @@ class Products:
                 remedy=f"load it by tma: {tensor.name}.cache_after(op_type=LoadStoreOpType.tma), "
                 "set_memory_type(MemoryType.shared), set_swizzle(128)",
             )
-        if tensor.copied_by is not LoadStoreOpType.tma or (
-            tensor.name in self._places.made.left_to_threads
-        ):
-            why = self._places.made.left_to_threads.get(tensor.name, "it is not loaded by tma")
-            raise ScheduleError(
-                f"{tensor.name} is an operand of tensor cores, and TMA cannot fill it: {why}",
-                code="WS1005",
-                remedy="give operands whose rows, and whose start, are multiples of 16 bytes",
-            )
+        self._check_filled(tensor)
         index = self._places.index_row_major(access, tensor)
         start = without(index, [*lanes])
         length = tensor.swizzle // tensor.dtype.size
@@ -131,6 +123,34 @@ class Products:
                 "the next one the rows",
             )
         return MatrixTile(self._places.buffer(tensor), start, tensor.swizzle)
+
+    def _check_filled(self, tensor: TensorView) -> None:
+        """Refuse an operand that threads write: nothing fences that before tensor cores read it."""
+        definition = tensor.definition
+        if tensor.copied_by is not LoadStoreOpType.tma:
+            loads = (
+                isinstance(definition, Pointwise)
+                and definition.op == "set"
+                and all(source.is_input for source in tensor_inputs(definition))
+            )
+            remedy = f"call {tensor.name}.set_load_store_op(LoadStoreOpType.tma) and bind the "
+            remedy += "loops of a tile, and no others within them, to tma"
+            raise ScheduleError(
+                f"{tensor.name} is an operand of tensor cores, and the threads write it, by "
+                f"{tensor.copied_by.value}: only TMA fills operands",
+                code="WS1005",
+                remedy=remedy
+                if loads
+                else "compute it in another fusion, whose result this one "
+                "takes as an input and loads by tma",
+            )
+        why = self._places.made.left_to_threads.get(tensor.name)
+        if why is not None:
+            raise ScheduleError(
+                f"{tensor.name} is an operand of tensor cores, and TMA cannot fill it: {why}",
+                code="WS1005",
+                remedy="give operands whose rows, and whose start, are multiples of 16 bytes",
+            )
 
     # --- stmatrix ------------------------------------------------------------------------------
 

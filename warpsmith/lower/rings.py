@@ -94,16 +94,19 @@ class Rings:
         """
         return tensor.chunks and self.granule(tensor) >= CHUNK_BYTES
 
-    def slots(self, tensor: TensorView, elements: int) -> Slots:
+    def slots(self, tensor: TensorView, elements: Expr) -> Slots:
         """The slots of a tensor of which one holds so many elements."""
         step = max(1, _alignment(tensor, self.is_drained(tensor)) // tensor.dtype.size)
         options = tensor.buffering
         if self.has_head(tensor):
-            elements += CHUNK_BYTES // tensor.dtype.size - 1
+            elements = integers.add(elements, CHUNK_BYTES // tensor.dtype.size - 1)
+        if options:
+            elements = integers.mul(integers.ceildiv(elements, step), step)
+        known = integers.constant(elements)
         return Slots(
             stages=options.stages if options else 1,
             prefetch=options.prefetch if options else 0,
-            elements=-(-elements // step) * step if options else elements,
+            elements=elements if known is None else known,
             ring=options.ring if options else "",
             interval=options.interval if options else 0,
             where=options.where if options else "",
@@ -114,12 +117,12 @@ class Rings:
         drained = self.is_drained(tensor)
         if not drained and not self.is_filled(tensor):
             return Buffer(tensor.name, tensor.dtype, tensor.memory, elements)
-        slots = self.slots(tensor, integers.constant(elements) or 0)
+        slots = self.slots(tensor, elements)
         return Buffer(
             tensor.name,
             tensor.dtype,
             tensor.memory,
-            integers.index(slots.stages * slots.elements),
+            integers.mul(slots.stages, slots.elements),
             guarded=tensor.memory is MemoryType.shared,
             alignment=_alignment(tensor, drained),
         )
@@ -171,13 +174,17 @@ class Rings:
             )
         if self.crosses(tensor):
             return
-        others = [c.name for c in fusion.consumers(tensor) if c not in self._drained[id(tensor)]]
+        stores = self._drained[id(tensor)]
+        others = [c.name for c in fusion.consumers(tensor) if c not in stores]
         if others or tensor.copied_by.loads:
-            why = f"also read by {', '.join(others)}" if others else "itself loaded by TMA"
+            carrier = f"itself loaded by {tensor.copied_by.value}"
+            why = f"also read by {', '.join(others)}" if others else carrier
+            uses = ", ".join(store.name for store in stores)
             raise ScheduleError(
                 f"{tensor.name} is stored by TMA and {why}: one ring cannot order both",
                 code="WS0294",
-                remedy=f"put a copy of its own between: {tensor.name}.cache_after()",
+                remedy="store a copy of its own, in shared memory: "
+                f"{tensor.name}.cache_after(cached_uses=[{uses}])",
             )
 
     def _check_interval(self, tensor: TensorView) -> None:

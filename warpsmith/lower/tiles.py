@@ -15,7 +15,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import TileDim, TileNeeds
-from warpsmith.lower.boxes import MAX_RANK, Box, length, without
+from warpsmith.lower.boxes import MAX_RANK, Box, extent_of, without
 from warpsmith.lower.places import Places, constant_of
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.rings import CHUNK_BYTES
@@ -50,6 +50,7 @@ class TileCopies:
                 code="WS0296",
                 remedy="use such copies from inputs of the fusion, or to its outputs",
             )
+        self._check_asked_once(output, shared, len(indices))
         walking = self._walking(output, len(indices))
         lanes = [index for index in walking if isinstance(index, Symbol)]
         access = self._places.access(operation, [*indices, *walking])
@@ -66,7 +67,10 @@ class TileCopies:
         in_order = [dims[ranks[d]] for d in order]
         tile = Box.of(output, in_order, lanes)
         self._check_packed(output, shared, place, tile)
-        condition = self._predicates.of_tile(start, operation)
+        condition = integers.conjunction(
+            self._predicates.of_tile(start, operation),
+            *(integers.less(0, dim.box) for dim in tile.dims),
+        )
         bounds = integers.conjuncts(self._predicates.of_tile(access, operation))
         copy = TileCopy(
             shared=self._places.buffer(shared),
@@ -86,6 +90,24 @@ class TileCopies:
         if self._places.rings.has_head(output):
             return [self._in_chunks(copy, output, memory, self._places.head(start, output))]
         return [self._feasible(copy, output, memory)]
+
+    def _check_asked_once(self, output: TensorView, shared: TensorView, depth: int) -> None:
+        """Refuse a copy whose loops several threads walk that are not groups of their own."""
+        along = self._places.threads.groups_along
+        for place, axis in enumerate(output.loop[:depth]):
+            if not axis.parallel.is_block or axis.parallel is along:
+                continue
+            if self._places.extent(axis) != integers.ONE:
+                outside = f", and let {shared.name} be computed outside: "
+                outside += share_less(output, shared, place)
+                raise ScheduleError(
+                    f"{axis!r} of {output.name} is bound to {axis.parallel.name}, along which no "
+                    "groups of warps take turns, and one thread asks the TMA unit for the "
+                    "elements of all",
+                    code="WS0219",
+                    remedy="leave it serial"
+                    + ("" if self._places.rings.crosses(shared) else outside),
+                )
 
     def _check_chunks(self, copy: TileCopy, output: TensorView, memory: TensorView) -> None:
         """Refuse to bring chunks of what is no run of memory, or to where others are to lie."""
@@ -133,19 +155,21 @@ class TileCopies:
 
     def _walking(self, output: TensorView, depth: int) -> list[Expr]:
         """Indices of the loops that walk the tile: 0 of those with one iteration, or symbols."""
-        extents = [constant_of(self._places.extent(axis)) for axis in output.loop[depth:]]
+        extents: list[Expr] = [self._places.extent(axis) for axis in output.loop[depth:]]
+        if len(extents) > 1:
+            extents = [integers.index(constant_of(extent)) for extent in extents]
         return [
-            integers.ZERO if extent == 1 else Symbol(f"lane{number}", extent=Const(extent))
+            integers.ZERO if extent == integers.ONE else Symbol(f"lane{number}", extent=extent)
             for number, extent in enumerate(extents)
         ]
 
     def _check_packed(self, output: TensorView, shared: TensorView, place: Expr, tile: Box) -> None:
         """The tile fills consecutive elements of shared memory, in memory's order."""
         expected: Expr = integers.ZERO
-        step = 1
+        step: Expr = integers.ONE
         for lane in tile.lanes_fastest_first:
             expected = integers.add(expected, integers.mul(lane, step))
-            step *= length(lane)
+            step = integers.mul(step, extent_of(lane))
         start = without(place, list(tile.lanes_fastest_first))
         if integers.sub(integers.sub(place, start), expected) != integers.ZERO:
             raise ScheduleError(
@@ -162,7 +186,7 @@ class TileCopies:
         fastest = copy.dims[-1]
         if copy.how is LoadStoreOpType.tma:
             _check_box(copy, output, size)
-        elif any(dim.box > 1 for dim in copy.dims[:-1]) or fastest.step > 1:
+        elif any(dim.box != 1 for dim in copy.dims[:-1]) or fastest.step > 1:
             raise ScheduleError(
                 f"{output.name} is copied by bulk, and its tile {[d.box for d in copy.dims]} is "
                 "not contiguous in memory",
@@ -249,7 +273,7 @@ def _inside(output: TensorView, tile: Box, bounds: list[Expr]) -> Expr:
 
 def _check_box(copy: TileCopy, output: TensorView, size: int) -> None:
     """Refuse a box that no tensor map can have."""
-    boxes = [dim.box for dim in copy.dims]
+    boxes = [dim.length for dim in copy.dims]
     reason = remedy = ""
     if len(boxes) > MAX_RANK:
         reason = f"has {len(boxes)} dimensions, and a tensor map {MAX_RANK}"
@@ -285,7 +309,7 @@ def _check_box(copy: TileCopy, output: TensorView, size: int) -> None:
 
 def _span(dim: TileDim) -> int:
     """Elements of a dimension that the driver counts for the box."""
-    return dim.box * dim.step
+    return dim.length * dim.step
 
 
 def _by_threads(copy: TileCopy, size: int, granule: int) -> TileCopy:
@@ -294,13 +318,18 @@ def _by_threads(copy: TileCopy, size: int, granule: int) -> TileCopy:
     width = max(granule, size)
     while width > size and (
         fastest.step > 1
-        or fastest.box * size % width
+        or not integers.divides(width, integers.mul(fastest.box, size))
         or not integers.divides(width // size, fastest.first)
     ):
         width //= 2
     loads = width >= 4 and not copy.stores
     how = LoadStoreOpType.cp_async if loads else LoadStoreOpType.set
     return replace(copy, how=how, width=width)
+
+
+def share_less(copy: TensorView, shared: TensorView, depth: int) -> str:
+    """The call that has one copy by the TMA unit move what threads along a loop compute."""
+    return f"inline_at({copy.name}, {depth}, selected_tensors=[{shared.name}])"
 
 
 def is_tile(output: TensorView, depth: int) -> bool:

@@ -53,18 +53,30 @@ def evaluate(
 
 def reduction_origin(operation: Reduction | Welford) -> tuple[TensorView, tuple[int, ...]]:
     """The tensor that a reduction reads and the dimensions it reduces, as before any rfactor."""
+    return _origin(operation, frozenset())
+
+
+def _origin(
+    operation: Reduction | Welford, later: frozenset[int]
+) -> tuple[TensorView, tuple[int, ...]]:
+    """The same, where further steps reduce axes of the operation's result, too."""
     source, output = operation.inputs[0], operation.outputs[0]
     assert isinstance(source, TensorView)
+    reduced = [axis.is_reduction or id(axis) in later for axis in output.root]
     definition = source.definition
     if is_rfactored(source) and isinstance(definition, Reduction | Welford):
-        return reduction_origin(definition)
-    return source, tuple(d for d, axis in enumerate(output.root) if axis.is_reduction)
+        pairs = zip(source.shape_axes, reduced, strict=True)
+        return _origin(definition, frozenset(id(axis) for axis, goes in pairs if goes))
+    return source, tuple(d for d, goes in enumerate(reduced) if goes)
 
 
 def is_rfactored(tensor: TensorView) -> bool:
-    """Whether the tensor is the first half of a reduction that was cut in two."""
+    """Whether the tensor is the first half of a reduction that was cut in two.
+
+    Such a half has a root of its own, even where that has the axes of its shape.
+    """
     sums = isinstance(tensor.definition, Reduction | Welford | Matmul)
-    return sums and tensor.root != tensor.logical
+    return sums and tensor.root is not tensor.logical
 
 
 class _Evaluator:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
-from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.scalar import Apply, Expr, Symbol, evaluate
 from warpsmith.kernel.clusters import (
     AnnounceStart,
     LoadRemote,
@@ -95,7 +95,7 @@ class Division:
 
     Attributes:
         base: number of its first place.
-        elements: of one slot.
+        elements: of one slot; none where calls decide so.
     """
 
     base: int
@@ -178,8 +178,13 @@ def _elements(expr: Expr) -> Iterator[Element]:
             yield from _elements(arg)
 
 
-def divisions(kernel: Kernel) -> dict[str, Division]:
-    """How each shared buffer that holds data is divided, by name."""
+def divisions(kernel: Kernel, known: Mapping[str, int]) -> dict[str, Division]:
+    """How each shared buffer that holds data is divided, by name.
+
+    Args:
+        known: values of all that a launch gives.
+    """
+    values = dict(known)
     cursors = {
         symbol.name: s.cursor
         for s in walk(kernel.body)
@@ -196,21 +201,22 @@ def divisions(kernel: Kernel) -> dict[str, Division]:
     result: dict[str, Division] = {}
     base = 0
     for name, each in found.items():
-        total = integers.constant(each.buffer.size) or 1
-        stages, elements = ringed.get(name, (0, 0))
+        total = evaluate(each.buffer.size, values)
+        stages, held = ringed.get(name, (0, 0))
+        elements = evaluate(integers.index(held), values)
         if not stages:
             counts = {cursor.stages for cursor in each.cursors}
             stages = counts.pop() if len(counts) == 1 else 1
             elements = total // stages
         groups = [r.groups for r in _roles(kernel.body) if r.name in each.roles]
-        parts = max(groups, default=1) if each.apart and not each.by_tma else 1
+        parts = max(groups, default=1) if each.apart else 1
         private = (
             not each.together
             and name not in kernel.exchanged
             and name not in ringed
             and len(each.roles) == 1
         )
-        result[name] = Division(base, stages, max(elements, 1), parts, private, each.by_tma)
+        result[name] = Division(base, stages, elements, parts, private, each.by_tma)
         base += stages * parts
     return result
 

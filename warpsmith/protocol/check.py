@@ -106,7 +106,8 @@ def check_blocks(
     Raises:
         ProtocolError: as `check` does.
     """
-    common = _Common(Prepared(divisions(kernel), gifts(kernel)))
+    known = launch_values(kernel, values, (0, 0, 0))
+    common = _Common(Prepared(divisions(kernel, known), frozenset(known), gifts(kernel)))
     return tuple([_check(kernel, values, block, common) for block in blocks])
 
 

@@ -56,7 +56,9 @@ def skeleton_of(
         Broken: synchronization that only part of a warp or group would reach.
     """
     return _Extraction(
-        kernel, known, prepared or Prepared(divisions(kernel), gifts(kernel))
+        kernel,
+        known,
+        prepared or Prepared(divisions(kernel, known), frozenset(known), gifts(kernel)),
     ).skeleton()
 
 

@@ -65,6 +65,7 @@ class Prepared:
 
     Attributes:
         divisions: of buffers that hold data.
+        sizes: names of what a launch gives, which lengths of slots may depend on.
         gifts: what blocks of a cluster give to each other, by the names of barriers.
         pool: of steps.
         synchronizing: whether statements have synchronization inside, by identity.
@@ -75,6 +76,7 @@ class Prepared:
     """
 
     divisions: dict[str, Division]
+    sizes: frozenset[str] = frozenset()
     gifts: dict[str, Gift] = field(default_factory=dict)
     pool: Pool = field(default_factory=Pool)
     synchronizing: dict[int, bool] = field(default_factory=dict)
@@ -349,6 +351,8 @@ class Leaves:
         whole = tuple(division.base + s * parts + part for s in range(division.stages))
 
         def places(start: int) -> tuple[int, ...]:
+            if not division.elements:
+                return ()  # nobody touches anything
             slot = start // division.elements
             return whole[slot : slot + 1] if 0 <= slot < division.stages else whole
 
@@ -365,24 +369,23 @@ class Leaves:
         Loops over the elements of a slot may be split, and the parts of a split loop that do not
         run would begin behind the slot.
         """
-        places = frozenset(self._scope.cursors)
+        places, sizes = frozenset(self._scope.cursors), self._shared.prepared.sizes
         known = self._shared.prepared.starts
         found = known.get((id(index), places))
         if found is None:
-            found = known[id(index), places] = _without(index, places)
+            found = known[id(index), places] = _without(index, places, sizes)
         return found
 
 
-def _without(index: Expr, places: Set[str]) -> Expr:
-    """An index without the terms in which other names than these occur."""
+def _without(index: Expr, places: Set[str], sizes: Set[str]) -> Expr:
+    """An index without the terms in which other names than these occur, or sizes alone."""
     kept = {
         monomial: coefficient
         for monomial, coefficient in integers.polynomial(index).items()
-        if all(
-            node.name in places
-            for factor in monomial
-            for node in factor.walk()
-            if isinstance(node, Symbol)
-        )
+        if (names := _names(monomial)) <= places | sizes and not (names and names <= sizes)
     }
     return integers.expression(kept) if kept else integers.ZERO
+
+
+def _names(monomial: tuple[Expr, ...]) -> set[str]:
+    return {node.name for factor in monomial for node in factor.walk() if isinstance(node, Symbol)}

@@ -139,9 +139,10 @@ def check_binding(
         op_type: what carries the copy, if not what the tensor says.
     """
     carrier = tensor.copied_by if op_type is None else op_type
+    alone = parallel_type.is_block and not tensor.is_output  # groups may each store their own
     if parallel_type is ParallelType.tma:
         _check_tma_axis(tensor, axis, carrier)
-    elif carrier.is_tma and (parallel_type.is_block or parallel_type is ParallelType.vectorize):
+    elif carrier.is_tma and (alone or parallel_type is ParallelType.vectorize):
         raise ScheduleError(
             f"{axis!r} of {tensor.name} cannot be bound to {parallel_type.name}: {carrier.name} "
             "copies by TMA, and one thread asks for all elements",
@@ -165,11 +166,13 @@ def _check_tma_axis(tensor: TensorView, axis: IterDomain, carrier: LoadStoreOpTy
             code="WS0217",
             remedy="bind axes along which the tensor has elements of its own",
         )
-    if not isinstance(axis.extent, Const):
+    run = carrier is LoadStoreOpType.bulk and not tensor.is_output
+    if not isinstance(axis.extent, Const) and not run:
         raise ScheduleError(
             f"{axis!r} of {tensor.name} has no constant extent, which tma needs",
             code="WS0209",
-            remedy="split it by the number of elements to be copied at once first",
+            remedy="split it by the number of elements to be copied at once first"
+            + ("" if tensor.is_output else ", or load whole rows by LoadStoreOpType.bulk"),
         )
     for other in tensor.loop:
         bound = other is not axis and other.parallel is ParallelType.tma

@@ -138,8 +138,9 @@ def parallelize_like(
     single tensors and are only spread when `selected_parallel_types` names them.
 
     Axes that are on tma stay there. A copy by TMA takes no thread axes, since one thread asks for
-    all of it: where the reference has one, the copy's axis is left as it is; but if
-    `selected_tensors` names the copy, the call is refused and binds nothing.
+    all of it: where the reference has one, the copy's axis is left as it is. If `selected_tensors`
+    names the copy, a store is bound, for groups that take turns, and for a load the call is refused
+    and binds nothing.
     """
     fusion = reference.fusion
     domains = DomainMap(fusion)
@@ -164,6 +165,8 @@ def parallelize_like(
 
 def _takes(tensor: TensorView, axis: IterDomain, kind: ParallelType, *, must: bool) -> bool:
     """Whether what carries the tensor's copy can run the axis so; refused if not and it `must`."""
+    if not must and tensor.copied_by.is_tma and kind.is_block:
+        return False
     try:
         check_binding(tensor, axis, kind)
     except ScheduleError as refusal:

@@ -93,6 +93,13 @@ def set_registers(fusion: Fusion, registers: Registers) -> None:
                 raise ScheduleError(
                     f"{number!r} registers: a role has a multiple of 8, from 24 to 248",
                     code="WS0239",
-                    remedy="round up to the next multiple of 8, or use 'auto'",
+                    remedy=f"use {_nearest(number)}, or 'auto'",
                 )
     fusion.registers = registers
+
+
+def _nearest(number: object) -> str:
+    """What `setmaxnreg` takes in place of a number: no fewer registers, where there are as many."""
+    if not isinstance(number, int):
+        return "such a number"
+    return str(min(max(-(-number // 8) * 8, 24), 248))

@@ -206,8 +206,9 @@ def set_memory_type(tensor: TensorView, memory_type: MemoryType) -> TensorView:
 def set_allocation_domain(tensor: TensorView, axes: Sequence[IterDomain]) -> TensorView:
     """Lay a shared tensor's memory out by these axes, the last one the fastest.
 
-    They are axes that its loops are made from (or their clones); inside the loops that it shares
-    with its consumers each must be walked whole.
+    They are axes that its loops are made from (or their clones), or loops. Inside the loops that it
+    shares with its consumers each must be walked whole, and together they must tell all elements
+    apart: lowering refuses them otherwise (WS1101).
     """
     if tensor.memory is not MemoryType.shared:
         raise ScheduleError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,29 @@ class Expectation:
     values: NDArray[Any]
     rtol: float = 1e-5
     atol: float = 0.0
+
+    def wrong(self, name: str, array: NDArray[Any]) -> str:
+        """What is wrong with an output, in words; empty if nothing is."""
+        got = array.astype(np.float64)
+        want = np.asarray(self.values).astype(np.float64).reshape(got.shape)
+        with np.errstate(invalid="ignore"):
+            error = np.abs(got - want)
+            wrong = ~(error <= self.atol + self.rtol * np.abs(want))
+        wrong &= ~((got == want) | (np.isnan(got) & np.isnan(want)))
+        if not wrong.any():
+            return ""
+        at = np.unravel_index(int(np.argmax(wrong)), got.shape)
+        place = ", ".join(map(str, at))
+        return (
+            f"{name}[{place}] is {got[at]}, expected {want[at]} (rtol {self.rtol}, atol "
+            f"{self.atol}); {int(wrong.sum())} of {wrong.size} elements are wrong"
+        )
+
+
+class Judge(Protocol):
+    """Says of an output buffer, as a run left it, what is wrong with it; empty if nothing is."""
+
+    def wrong(self, name: str, array: NDArray[Any], /) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +79,7 @@ def simulate(
     count: int = DEFAULT_SCHEDULES,
     seed: int = 0,
     budget: int = DEFAULT_BUDGET,
-    expected: Mapping[str, Expectation] | None = None,
+    expected: Mapping[str, Judge] | None = None,
     progress: Callable[[Schedule], None] | None = None,
     trace: Path | None = None,
 ) -> Report:
@@ -185,22 +208,7 @@ def _site(launch: Launch, pc: Any, cta: Any, warp: Any, lane: Any) -> Site:
     )
 
 
-def _wrong_outputs(outcome: Outcome, expected: Mapping[str, Expectation]) -> Iterator[Finding]:
-    for name, wanted in expected.items():
-        got = outcome.arrays[name].astype(np.float64)
-        want = np.asarray(wanted.values).astype(np.float64).reshape(got.shape)
-        with np.errstate(invalid="ignore"):
-            error = np.abs(got - want)
-            wrong = ~(error <= wanted.atol + wanted.rtol * np.abs(want))
-        wrong &= ~((got == want) | (np.isnan(got) & np.isnan(want)))
-        if not wrong.any():
-            continue
-        at = np.unravel_index(int(np.argmax(wrong)), got.shape)
-        place = ", ".join(map(str, at))
-        yield Finding(
-            kind=WRONG_OUTPUT,
-            message=f"{name}[{place}] is {got[at]}, expected {want[at]} (rtol {wanted.rtol}, atol "
-            f"{wanted.atol}); {int(wrong.sum())} of {wrong.size} elements are wrong",
-            site=Site(),
-            buffer=name,
-        )
+def _wrong_outputs(outcome: Outcome, expected: Mapping[str, Judge]) -> Iterator[Finding]:
+    for name, judge in expected.items():
+        if message := judge.wrong(name, outcome.arrays[name]):
+            yield Finding(kind=WRONG_OUTPUT, message=message, site=Site(), buffer=name)

@@ -47,6 +47,15 @@ __device__ __forceinline__ void ws_changed(int (&registers)[Count]) {
 }
 """
 
+_UNKNOWN = """
+// The same number, of which the compiler knows nothing.
+__device__ __forceinline__ int ws_unknown(int number) {
+    int same;
+    asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));
+    return same;
+}
+"""
+
 _STORE_MATRIX = """
 // Four 8 x 8 matrices of 16-bit elements, eight elements of each thread; `row` is of 16 bytes.
 template <class T>
@@ -120,5 +129,6 @@ PRODUCTS = (
     Piece(name="matrix", needs=("address",), text=_MATRIX),
     Piece(name="products", text=_PRODUCTS),
     Piece(name="products_int", needs=("products",), text=_PRODUCTS_INT),
+    Piece(name="unknown", text=_UNKNOWN),
     Piece(name="store_matrix", needs=("address",), text=_STORE_MATRIX),
 )

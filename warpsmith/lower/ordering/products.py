@@ -117,7 +117,8 @@ def delay_releases(batch: Batch, guards: Sequence[Guard], sites: Sequence[Site])
     assert isinstance(loop.statement, For)
     symbol, extent = loop.statement.symbol, loop.statement.extent
     (wait,) = batch.commit.after(AwaitProducts(1))
-    end = AwaitProducts(0, batch.sums)
+    runs = integers.less(0, extent) == integers.TRUE
+    end = AwaitProducts(0, batch.sums, apart=runs)
     late: list[Release] = []
     delayed: list[Node] = []
     for node, cursor in cursors.items():

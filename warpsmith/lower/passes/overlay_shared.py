@@ -48,6 +48,8 @@ def overlay_shared(kernel: Kernel) -> Kernel:
     if any(isinstance(statement, Branch) for statement in kernel.body):
         return kernel
     lives = _lifetimes(kernel)
+    if any(integers.constant(life.buffer.size) is None for life in lives):
+        return kernel  # where one ends the launch decides
     if not any(a.last < b.first for a in lives for b in lives):
         return kernel
     placed = _placed(lives)

@@ -99,7 +99,7 @@ def _branch(branch: Branch, turner: _Turner) -> Branch:
     shared = [
         s.buffer.name
         for s in walk(branch.body)
-        if isinstance(s, Fill | Drain) and s.buffer.memory is MemoryType.shared
+        if isinstance(s, Fill) and s.buffer.memory is MemoryType.shared
     ]
     if shared and role.groups > 1:
         raise ScheduleError(
@@ -279,7 +279,7 @@ class _Turner:
 
     # --- rings ---------------------------------------------------------------------------------
 
-    def _load_ring(self, slots: Slots, elements: dict[str, int], *, again: bool) -> LoadRing:
+    def _load_ring(self, slots: Slots, elements: dict[str, int | Expr], *, again: bool) -> LoadRing:
         name = self._name()
         ring = LoadRing(name, slots, elements, again)
         self.cursors += ring.cursors
@@ -300,7 +300,7 @@ class _Turner:
     def _copy_ring(
         self,
         slots: Slots,
-        elements: dict[str, int],
+        elements: dict[str, int | Expr],
         fills: Statements,
         buffers: tuple[Buffer, ...],
     ) -> CopyRing:

@@ -34,7 +34,7 @@ class CopyRing:
         self,
         name: str,
         slots: Slots,
-        elements: dict[str, int],
+        elements: dict[str, int | Expr],
         fills: Statements,
         buffers: tuple[Buffer, ...],
     ) -> None:
@@ -44,8 +44,7 @@ class CopyRing:
         self._fills = fills
         self._buffers = buffers
         self.in_registers = buffers[0].memory is MemoryType.local
-        small = slots.stages == 2 and sum(elements.values()) <= CARRIED
-        self.carried = self.in_registers and small and slots.prefetch == 1
+        self.carried = self.in_registers and slots.prefetch == 1 and _are_carried(slots, elements)
         self.asynchronous = any(map(is_asynchronous, walk(fills)))
         self._fill = Cursor(f"{name}_fill", slots.stages, slots.prefetch)
         self._use = Cursor(f"{name}_use", slots.stages)
@@ -71,7 +70,8 @@ class CopyRing:
             Store(buffer, integers.index(k), Element(buffer, integers.index(size + k)))
             for buffer in self._buffers
             for size in (self._elements[buffer.name],)
-            for k in range(size if self.carried else 0)
+            if self.carried and isinstance(size, int)
+            for k in range(size)
         ]
 
     def advance(self) -> list[Statement]:
@@ -84,6 +84,12 @@ class CopyRing:
 
     def _offsets(self, slot: Expr) -> dict[str, Expr]:
         return {name: integers.mul(slot, size) for name, size in self._elements.items()}
+
+
+def _are_carried(slots: Slots, elements: dict[str, int | Expr]) -> bool:
+    """Whether slots are few and small enough to move the second to the first in every turn."""
+    sizes = [size for size in elements.values() if isinstance(size, int)]
+    return slots.stages == 2 and len(sizes) == len(elements) and sum(sizes) <= CARRIED
 
 
 def is_asynchronous(statement: Statement) -> bool:

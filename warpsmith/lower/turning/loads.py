@@ -44,7 +44,9 @@ class LoadRing:
         again: the slots are used more than once.
     """
 
-    def __init__(self, name: str, slots: Slots, elements: dict[str, int], again: bool) -> None:
+    def __init__(
+        self, name: str, slots: Slots, elements: dict[str, int | Expr], again: bool
+    ) -> None:
         stages = slots.stages
         self.slots = slots
         self.names: Collection[str] = elements.keys()
