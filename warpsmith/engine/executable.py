@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from warpsmith import knobs as knob_module
 from warpsmith.engine.bind import Binder, Binding
+from warpsmith.engine.empty import only, written
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, Launch, plan_call, problem_of
 from warpsmith.engine.plan import PlannedSegment, misfits, plan, require_roles
@@ -49,7 +50,7 @@ class Executable:
         self.fusion = fusion
         self._scheduled = scheduled
         self._binder = Binder(fusion)
-        self._segments: dict[tuple[str, ...], tuple[PlannedSegment, ...]] = {}
+        self._segments: dict[tuple[object, ...], tuple[PlannedSegment, ...]] = {}
         self._sizes = _size_arguments(fusion)
         self._ready: dict[tuple[object, ...], _Ready] = {}
         self._last_plan: CallPlan | None = None
@@ -92,16 +93,17 @@ class Executable:
     def _fitting(self, problem: Problem) -> tuple[PlannedSegment, ...]:
         """Segments of which each can take a call: schedulers that cannot are left out."""
         without: Refusals = ()
+        kept = written(self.fusion, problem.values)
         while True:
-            names = tuple(name for name, _ in without)
-            if names not in self._segments:
-                made = plan(self.fusion, scheduled=self._scheduled, without=without)
-                self._segments[names] = made
-            found = misfits(self._segments[names], problem)
+            key = (kept, *(name for name, _ in without))
+            if key not in self._segments:
+                fusion = self.fusion if self._scheduled else only(self.fusion, kept)
+                self._segments[key] = plan(fusion, scheduled=self._scheduled, without=without)
+            found = misfits(self._segments[key], problem)
             if not found:
                 if problem.warp_specialize is True:
-                    require_roles(self._segments[names], problem, without)
-                return self._segments[names]
+                    require_roles(self._segments[key], problem, without)
+                return self._segments[key]
             without += found
 
     def _prepare(self, inputs: Sequence[object]) -> _Ready:
