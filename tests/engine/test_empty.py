@@ -38,6 +38,15 @@ def test_what_has_elements_is_written(function: Callable[..., Any]) -> None:
     assert again[0].shape == (3, 12)
 
 
+def test_sizes_that_are_0_by_definition() -> None:
+    with warpsmith.FusionDefinition() as fd, knobs.scope(device="sim"):
+        w = fd.define_tensor(shape=[-1])
+        fd.add_output(w * fd.define_tensor(shape=[0, -1]))
+        fd.add_output(w)
+        _, found = fd.execute([np.ones(5, np.float32), np.ones((0, 5), np.float32)])
+    np.testing.assert_array_equal(found, np.ones(5))
+
+
 def test_nothing_is_launched_where_all_is_empty() -> None:
     x, w = np.ones((0, 12), np.float32), np.ones(12, np.float32)
     compiled = warpsmith.fuse(lambda x, w: (x * w, x + w)).lower(x, w).compile()

@@ -17,8 +17,6 @@ from warpsmith.ops.liveness import remove_dead
 def written(fusion: Fusion, values: Mapping[str, int]) -> tuple[int, ...]:
     """Positions of the outputs to compute: those with elements, where only some have any."""
     every = tuple(range(len(fusion.outputs)))
-    if 0 not in values.values():
-        return every
     kept = tuple(
         position
         for position, output in enumerate(fusion.outputs)
