@@ -74,9 +74,9 @@ def measure(layers: int) -> tuple[dict[str, float], str]:
                 planned(stack(layers)[0])(arrays)
     except WarpsmithError as refusal:
         return seconds, str(refusal)
-    seconds["compiled cold"] = seconds.pop("planned and compiled cold") - seconds[
-        "planned and lowered"
-    ]
+    seconds["compiled cold"] = (
+        seconds.pop("planned and compiled cold") - seconds["planned and lowered"]
+    )
     return seconds, ""
 
 

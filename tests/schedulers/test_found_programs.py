@@ -37,7 +37,9 @@ def reduced_again_where_it_is_one(x: Any) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("body", [broadcast_where_it_was_reduced, reduced_again_where_it_is_one])
 def test_dimensions_of_one_do_not_bring_back_what_was_reduced(body: Body) -> None:
-    shape = ((1, 7, 3), [1, -1, 3]) if body is broadcast_where_it_was_reduced else ((5, 9), [-1] * 2)
+    shape = (
+        ((1, 7, 3), [1, -1, 3]) if body is broadcast_where_it_was_reduced else ((5, 9), [-1] * 2)
+    )
     check(body, shape)
 
 

@@ -1,7 +1,7 @@
 """Calls in which some results are empty and others are not.
 
 A kernel's grid covers the dimensions of all of its results, so one that has an empty result among
-them would not be launched. Where a size is 0, what is empty is left out, and the rest planned alone.
+them would not be launched. What is empty is therefore left out, and the rest planned alone.
 """
 
 from __future__ import annotations
