@@ -52,10 +52,12 @@ def stack(layers: int, *, places: int = -1) -> tuple[FusionDefinition, Kinds]:
 
 @contextmanager
 def timed(name: str, seconds: dict[str, float]) -> Iterator[None]:
-    """Notes how long the body took."""
+    """Notes how long the body took, also where it was refused."""
     began = time.perf_counter()
-    yield
-    seconds[name] = time.perf_counter() - began
+    try:
+        yield
+    finally:
+        seconds[name] = time.perf_counter() - began
 
 
 def measure(layers: int) -> tuple[dict[str, float], str]:
@@ -74,9 +76,9 @@ def measure(layers: int) -> tuple[dict[str, float], str]:
                 planned(stack(layers)[0])(arrays)
     except WarpsmithError as refusal:
         return seconds, str(refusal)
-    seconds["compiled cold"] = seconds.pop("planned and compiled cold") - seconds[
-        "planned and lowered"
-    ]
+    seconds["compiled cold"] = (
+        seconds.pop("planned and compiled cold") - seconds["planned and lowered"]
+    )
     return seconds, ""
 
 

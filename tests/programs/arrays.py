@@ -24,7 +24,7 @@ def array(
     values: str = "normal",
     seed: int = 0,
 ) -> np.ndarray:
-    """An array of the shape that lies in memory as `layout` says; bytes between elements are 0xFF."""
+    """An array that lies in memory as `layout` says; bytes between elements are 0xFF."""
     kind = np.dtype(NUMPY_DTYPES[dtype.value])
     strides = layout.strides(shape)
     last = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True) if extent)

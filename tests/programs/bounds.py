@@ -97,7 +97,7 @@ def settled(dtype: DataType, value: np.ndarray, error: np.ndarray) -> Bounded:
     known = np.isfinite(size) & np.isfinite(error) & (size < 1e150)
     typical = np.sqrt(np.mean(np.square(size[known]))) if known.any() else 0.0
     wide = error > _LOOSE * np.maximum(size, typical) + SMALLEST[dtype]
-    huge = np.isfinite(size) & (size + error > LARGEST[dtype] / 8)
+    huge = np.isfinite(size) & (np.maximum(size, error) > LARGEST[dtype] / 16)
     return Bounded(dtype, value, np.where(wide | huge, np.inf, error))
 
 
@@ -240,7 +240,7 @@ def extreme(x: Bounded, axes: tuple[int, ...], *, largest: bool) -> Bounded:
     """The maximum or the minimum over axes; of nothing, the type's lowest or highest value."""
     sign = 1 if largest else -1
     kind = x.value.dtype
-    if kind == bool:
+    if kind.kind == "b":
         reduced = x.value.any(axes) if largest else x.value.all(axes)
         return Bounded(x.dtype, reduced, x.error.sum(axes))
     if kind.kind == "f":

@@ -1,4 +1,4 @@
-"""Work done by several processes, each item under a time limit; a process that hangs is replaced."""
+"""Work of several processes, each item under a time limit; a process that hangs is replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tensor program as a value: sizes by name, inputs with layouts, statements, outputs; and as text.
+"""A tensor program as a value: sizes, inputs with layouts, statements, outputs; and as text.
 
 A dimension is a product of named sizes, so a program stays the same program when its sizes change.
 The text is Python that defines and runs it, and also what the tests run: there is no second way.

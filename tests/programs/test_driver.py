@@ -1,4 +1,4 @@
-"""Shrinking finds the short program; the pool outlives what hangs and what dies; the table counts."""
+"""Shrinking finds short programs; the pool outlives what hangs and dies; the table counts."""
 
 from __future__ import annotations
 

@@ -58,3 +58,15 @@ def merged(x: Any) -> Any:
 )
 def test_reshapes_of_what_is_reduced_walk_it_too(body: Body) -> None:
     check(body, ((11, 8), [-1, -1]))
+
+
+@pytest.mark.parametrize("op", [ops.mul, ops.add])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_columns_of_what_two_vectors_make(op: Callable[..., Any], dim: int) -> None:
+    """No input has the size of the whole, or says which dimension lies fastest."""
+
+    def centred(x: Any, y: Any) -> tuple[Any, ...]:
+        whole = op(x, ops.transpose(y, 0, 1))
+        return (whole - ops.mean(whole, [dim], keepdim=True),)
+
+    check(centred, ((40, 1), [-1, 1]), ((33, 1), [-1, 1]))

@@ -29,6 +29,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
 from warpsmith.ops.evaluate import evaluate
+from warpsmith.planner.empty import empty_tensors
 from warpsmith.planner.operands import NO_PACKING, Packing, packing
 from warpsmith.planner.segment import Unfit
 from warpsmith.runtime import arrays, driver
@@ -50,8 +51,9 @@ _COUNTERS: Final[Recent[tuple[int, int, int], Any]] = Recent(WORKSPACES)
 """Arrival counters by device, stream and how many they are."""
 
 
-_Cut = tuple[tuple[Unfit, ...], Packing]
-"""What decides how a program is cut: schedulers that are left out, and operands that are copied."""
+_Cut = tuple[tuple[Unfit, ...], Packing, frozenset[int]]
+"""What decides how a program is cut: schedulers that are left out, operands that are copied, and
+numbers of the tensors that have no elements."""
 
 
 class Executable:
@@ -118,8 +120,9 @@ class Executable:
     def _fitting(self, problem: Problem, without: tuple[Unfit, ...]) -> tuple[PlannedSegment, ...]:
         """Segments of which each can take a call: schedulers that cannot are left out."""
         chosen = NO_PACKING if self._scheduled else packing(self._prepared, problem)
+        empty = frozenset() if self._scheduled else empty_tensors(self._prepared, problem.values)
         while True:
-            key = (without, chosen)
+            key = (without, chosen, empty)
             segments = self._segments.get(key)
             if segments is None:
                 segments = self._segments.put(key, self._cut(*key))
@@ -132,10 +135,12 @@ class Executable:
                 return segments
             without += found
 
-    def _cut(self, without: tuple[Unfit, ...], chosen: Packing) -> tuple[PlannedSegment, ...]:
+    def _cut(
+        self, without: tuple[Unfit, ...], chosen: Packing, empty: frozenset[int]
+    ) -> tuple[PlannedSegment, ...]:
         if self._scheduled:
             return plan(self.fusion, scheduled=True)
-        return plan_prepared(self._prepared, without, chosen)
+        return plan_prepared(self._prepared, without, chosen, empty)
 
     @cached_property
     def _prepared(self) -> Fusion:

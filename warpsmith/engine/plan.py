@@ -291,14 +291,20 @@ def plan(
 
 
 def plan_prepared(
-    fusion: Fusion, without: tuple[Unfit, ...] = (), packing: Packing = NO_PACKING
+    fusion: Fusion,
+    without: tuple[Unfit, ...] = (),
+    packing: Packing = NO_PACKING,
+    empty: frozenset[int] = frozenset(),
 ) -> tuple[PlannedSegment, ...]:
-    """The segments of a program that `prepare` made, with a scheduler each."""
+    """The segments of a program that `prepare` made, with a scheduler each.
+
+    `empty` are numbers of tensors without elements.
+    """
     padded = packing.padded
     if packing.copies:
         fusion = copy.deepcopy(fusion)
         padded = copy_operands(fusion, packing)
-    segments = cut(fusion, without, padded)
+    segments = cut(fusion, without, padded, empty)
     last = len(segments) - 1
     planned: list[PlannedSegment] = []
     known: dict[Hashable, PlannedSegment] = {}

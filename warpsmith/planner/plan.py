@@ -22,13 +22,17 @@ from warpsmith.planner.segment import Segment, Segments, Unfit
 
 
 def cut(
-    fusion: Fusion, without: tuple[Unfit, ...] = (), padded: frozenset[int] = frozenset()
+    fusion: Fusion,
+    without: tuple[Unfit, ...] = (),
+    padded: frozenset[int] = frozenset(),
+    empty: frozenset[int] = frozenset(),
 ) -> tuple[Segment, ...]:
     """Segments of a fusion in an order in which they can run; its operations stay as they are.
 
     Args:
         without: schedulers that are not to take parts, each with the reason.
         padded: numbers of tensors whose rows are padded where they are stored.
+        empty: numbers of tensors that have no elements.
 
     Raises:
         SchedulerRefusal: an operation that no scheduler can take even alone.
@@ -37,8 +41,9 @@ def cut(
     graph = Graph.of(fusion)
     products = [p for p in graph.needed if isinstance(graph.operations[p], Matmul)]
     if not products:
-        return tuple(cut_region(Segments(graph, without), graph.outputs, frozenset()))
-    segments = Segments(graph, without, operand_layouts(graph, padded), narrow_forms(graph))
+        alone = Segments(graph, without, empty)
+        return tuple(cut_region(alone, graph.outputs, frozenset()))
+    segments = Segments(graph, without, empty, operand_layouts(graph, padded), narrow_forms(graph))
     return tuple(_around_products(segments, products))
 
 

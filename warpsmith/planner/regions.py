@@ -27,11 +27,11 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
         SchedulerRefusal: an operation that no scheduler can take even alone.
     """
     whole = segments.of(sinks, stored)
-    if whole.can_be_scheduled:
-        return [whole]
-    halves = _rows_then_columns(segments, sinks, stored)
-    if halves:
-        return halves
+    if segments.go_together(sinks):
+        if whole.can_be_scheduled:
+            return [whole]
+        if halves := _rows_then_columns(segments, sinks, stored):
+            return halves
     region = segments.graph.slice(sinks, stored)
     cuts = _first_cuts(segments, sinks, region, stored)
     cuts = _enough_cuts(segments, sinks, region, cuts)
@@ -195,7 +195,8 @@ def _merge_sinks(segments: Segments, sinks: Sequence[int], cuts: frozenset[int])
         for group in reversed(groups):
             if needed & set(group):
                 break
-            if segments.of([*group, sink], cuts).can_be_scheduled:
+            together = [*group, sink]
+            if segments.go_together(together) and segments.of(together, cuts).can_be_scheduled:
                 home = group
         if home is None:
             groups.append([sink])

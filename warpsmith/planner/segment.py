@@ -100,12 +100,14 @@ class Segments:
 
     Args:
         without: schedulers that are not to take any, each with the reason.
+        empty: numbers of tensors that have no elements in the call.
         layouts: by number of a tensor, how it is stored where that is not as the graph says.
         forms: by number of a tensor, that of its cast to the type in which it is stored.
     """
 
     graph: Graph
     without: tuple[Unfit, ...] = ()
+    empty: frozenset[int] = frozenset()
     layouts: Mapping[int, Layout] = field(default_factory=dict)
     forms: Mapping[int, int] = field(default_factory=dict)
     said: Said = field(default_factory=dict)
@@ -116,10 +118,14 @@ class Segments:
         """Numbers of the narrow forms."""
         return frozenset(self.forms.values())
 
+    def go_together(self, sinks: Collection[int]) -> bool:
+        """Whether all of the tensors have elements, or none."""
+        return len({sink in self.empty for sink in sinks}) < 2
+
     def inside(self, graph: Graph) -> Segments:
         """Segments of a graph that is made of a part of this one."""
         forms = {number: form for number, form in self.forms.items() if form in graph.maker}
-        return Segments(graph, self.without, self.layouts, forms, self.said)
+        return Segments(graph, self.without, self.empty, self.layouts, forms, self.said)
 
     def of(self, sinks: Iterable[int], stored: Collection[int]) -> Segment:
         """The segment that computes the sinks of inputs and of what is stored."""

@@ -41,7 +41,7 @@ def gpt2(heads: int, features: int) -> tuple[Any, Any]:
         return h + ops.matmul(m, w2) + c2
 
     def backward(dy: Tensor, x: Tensor, *w: Tensor) -> tuple[Tensor, ...]:
-        n1, b1, wq, _, wk, _, wv, _, wo, bo, n2, b2, w1, c1, w2, _ = w
+        n1, _, wq, _, wk, _, wv, _, wo, bo, n2, b2, w1, c1, w2, _ = w
         n, q, k, v = attended(x, w)
         mask = parts.earlier(x)
         a = parts.merged(parts.attention(q, k, v, scale, mask))

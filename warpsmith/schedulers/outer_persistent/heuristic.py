@@ -132,6 +132,8 @@ def columns_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -
 
 def misfit(columns: Columns, residents: tuple[Choice, ...], problem: Problem) -> str:
     """Why the columns of a call cannot stay in registers; empty where they can."""
+    if not columns.run.axes:
+        return "no dimension that it keeps lies fastest in memory"
     work = columns.work(problem)
     if work.length == 0 or work.width == 0:
         return "its columns are empty"

@@ -1,0 +1,95 @@
+"""Rules of matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.programs import bounds
+from tests.programs.bounds import Bounded
+from tests.programs.program import Dim, Program, Shape
+from tests.programs.rules.moves import broadcast, expand, moved, transpose
+from tests.programs.rules.pointwise import pointwise
+from tests.programs.values import (
+    Value,
+    as_tensor,
+    require,
+)
+
+
+def _product(program: Program, equation: str, a: Value, b: Value, dims: Sequence[Dim]) -> Value:
+    """Operands are read as they were rounded, or not: tensor cores take the rounded ones."""
+    require(a.dtype is b.dtype and a.dtype.is_float, "types")
+    inner = equation.split("->")[0].split(",")[0][-1]
+    terms = a.wide.value.shape[equation.split(",")[0].index(inner)]
+    compute = a.dtype.compute
+    parts = [_rounded_or_not(x) for x in (a, b)]
+    found = bounds.contracted(equation, *parts, compute, max(terms, 1))
+    return Value(a.dtype, tuple(dims), found)
+
+
+def _rounded_or_not(x: Value) -> Bounded:
+    narrow = x.narrow()
+    with np.errstate(all="ignore"):
+        away = np.where(x.wide.value == narrow.value, 0.0, np.abs(x.wide.value - narrow.value))
+    error = np.maximum(narrow.error, np.where(np.isnan(away), 0.0, away + x.wide.error))
+    return Bounded(narrow.dtype, narrow.value, error)
+
+
+def matmul(program: Program, a: Any, b: Any) -> Value:
+    first, second = as_tensor(a), as_tensor(b)
+    require(bool(first.dims) and bool(second.dims), "dimensions")
+    inner = second.dims[-2] if len(second.dims) > 1 else second.dims[-1]
+    require(first.dims[-1] == inner, "inner extents")
+    vector = len(first.dims) == 1, len(second.dims) == 1
+    if vector[0]:
+        first = broadcast(program, first, (True, False))
+    if vector[1]:
+        second = broadcast(program, second, (False, True))
+    rank = max(len(first.dims), len(second.dims))
+    wide = [
+        broadcast(program, x, (True,) * (rank - len(x.dims)) + (False,) * len(x.dims))
+        for x in (first, second)
+    ]
+    pairs = zip(wide[0].dims[:-2], wide[1].dims[:-2], strict=True)
+    batches = []
+    for x, y in pairs:
+        require(not x or not y or x == y, "batches")
+        batches.append(x or y)
+    found = [expand(program, x, Shape((*batches, *x.dims[-2:]))) for x in wide]
+    letters = "".join(chr(ord("a") + d) for d in range(len(batches)))
+    dims = (*batches, first.dims[-2], second.dims[-1])
+    result = _product(program, f"{letters}xz,{letters}zy->{letters}xy", *found, dims)
+    if vector[0]:
+        result = _squeeze_any(result, len(batches))
+    return _squeeze_any(result, len(result.dims) - 1) if vector[1] else result
+
+
+def _squeeze_any(x: Value, d: int) -> Value:
+    return moved(x, [*x.dims[:d], *x.dims[d + 1 :]], lambda v: v.squeeze(d))
+
+
+def linear(program: Program, x: Any, weight: Any, bias: Any = None) -> Value:
+    first, second = as_tensor(x), as_tensor(weight)
+    require(len(second.dims) <= 2, "weight")
+    if len(second.dims) == 2:
+        second = transpose(program, second)
+    result = matmul(program, first, second)
+    if bias is None:
+        return result
+    given = as_tensor(bias)
+    require(given.dtype is result.dtype, "types")
+    require(given.dims == as_tensor(weight).dims[:-1], "bias")
+    return pointwise(program, "add", result, given)
+
+
+def bmm(program: Program, a: Any, b: Any) -> Value:
+    require(len(as_tensor(a).dims) == len(as_tensor(b).dims) == 3, "three dimensions")
+    return matmul(program, a, b)
+
+
+def addmm(program: Program, c: Any, a: Any, b: Any) -> Value:
+    require(len(as_tensor(a).dims) == len(as_tensor(b).dims) == 2, "two dimensions")
+    return pointwise(program, "add", c, matmul(program, a, b))
