@@ -115,7 +115,7 @@ def _on_gpu(fd: Any, inputs: Sequence[Any]) -> list[np.ndarray]:
 
 def _on_device(array: np.ndarray, torch: Any) -> Any:
     """A tensor with the strides and the misalignment of a host array."""
-    like = arrays.from_numpy(np.ascontiguousarray(array), torch.zeros(()))
+    like = arrays.from_numpy(np.array(array, order="C"), torch.zeros(()))
     strides = [step // array.itemsize for step in array.strides]
     last = sum((e - 1) * s for e, s in zip(array.shape, strides, strict=True) if e)
     lead = array.ctypes.data % 64 // array.itemsize

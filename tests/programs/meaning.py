@@ -8,11 +8,14 @@ where are said a second time, so that a fault in `ops` shows as well as one in a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from tests.programs import bounds
 from tests.programs.arrays import array
+from tests.programs.bounds import SMALLEST, UNIT, settled
 from tests.programs.program import Extent, Input, Program, Ref, ScalarInput, Shape, Statement
 from tests.programs.rules import moves, pointwise, products, reductions, scalars
 from tests.programs.values import Value, require
@@ -54,7 +57,16 @@ class Meaning:
         require(len(results) == len(statement.results), "results")
         for name, value in zip(statement.results, results, strict=True):
             require(value.wide.value.shape == self.program.shape(value.dims), "shape")
-            self.values[name] = value
+            self.values[name] = self._perhaps_stored(value)
+
+    def _perhaps_stored(self, value: Value) -> Value:
+        """Beside products, what its user knows as 16-bit may be rounded to that in memory."""
+        products = any(statement.op in PRODUCTS for statement in self.program.statements)
+        if not products or not value.dtype.is_half or value.wide.dtype is value.dtype:
+            return value
+        held = value.wide
+        error = held.error + UNIT[value.dtype] * np.abs(held.value) + SMALLEST[value.dtype]
+        return replace(value, wide=settled(held.dtype, held.value, error))
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, Ref):
@@ -68,6 +80,10 @@ class Meaning:
             self.program.spelled(value.dim)
         return value
 
+
+PRODUCTS = frozenset(
+    {"matmul", "linear", "bmm", "addmm", "baddbmm", "dot", "mv", "outer", "einsum"}
+)
 
 RULES: dict[str, Callable[..., Any]] = {
     "addcmul": pointwise.addcmul,

@@ -1,6 +1,8 @@
-"""Whether a kernel's shared memory fits a block."""
+"""Whether a kernel's threads and shared memory fit a block."""
 
 from __future__ import annotations
+
+from math import prod
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
@@ -10,6 +12,29 @@ from warpsmith.kernel.nodes import Kernel
 
 SHARED_LIMIT = 232_448
 """Bytes of shared memory that a block may have on 9.0 (CUDA programming guide)."""
+
+THREAD_LIMIT = 1024
+THREADS_ALONG = (1024, 1024, 64)
+"""Threads of a block, and along its x, y and z (CUDA programming guide)."""
+
+
+def check_threads(kernel: Kernel) -> None:
+    """Refuse more threads than a block can have, where their number is known."""
+    known = [integers.constant(extent) or 1 for extent in kernel.launch.block]
+    for axis, extent, most in zip("xyz", known, THREADS_ALONG, strict=True):
+        if extent > most:
+            raise ScheduleError(
+                f"a block would have {extent} threads along block_{axis}, and it may have {most}",
+                code="WS1102",
+                remedy=f"split the loop that is bound to block_{axis} by {most} or less",
+            )
+    if prod(known) > THREAD_LIMIT:
+        raise ScheduleError(
+            f"a block would have {' x '.join(map(str, known))} = {prod(known)} threads, and it may "
+            f"have {THREAD_LIMIT}",
+            code="WS1102",
+            remedy="split the loops that are bound to the block by less",
+        )
 
 
 def check_shared(fusion: Fusion, kernel: Kernel) -> None:

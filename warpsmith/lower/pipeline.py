@@ -17,7 +17,7 @@ from warpsmith.kernel.rings import ELECTED
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import defined, expressions, walk
 from warpsmith.lower.access import stride_symbols
-from warpsmith.lower.capacity import check_shared
+from warpsmith.lower.capacity import check_shared, check_threads
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.nests import Nests
 from warpsmith.lower.passes.batch_welford import batch_welford
@@ -104,6 +104,7 @@ def lower(
         if observe is not None:
             observe(stage.name, kernel)
     kernel = _with_scalars(kernel)
+    check_threads(kernel)
     check_shared(fusion, kernel)
     if sync_inside_branch(kernel):
         raise InternalError(f"{name}: a barrier stands under a condition")

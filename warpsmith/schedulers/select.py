@@ -179,6 +179,9 @@ class Candidate:
             return replace(params, vector=1, vectorized=(), transposed=None, ring=0)
         if isinstance(params, ReductionParams) and params.vector > 1 and not params.ring:
             return replace(params, vector=1, vectorized=())
+        if isinstance(params, MatmulByThreadsParams) and params.vectorized:
+            first, second = (replace(each, vector=1) for each in params.reads)
+            return replace(params, reads=(first, second), vectorized=())
         return None
 
     def predicted(self, problem: Problem) -> tuple[tuple[str, float], ...]:

@@ -97,7 +97,7 @@ MEDIUM = Tile(rows=64, columns=64, depth=16, threads=(16, 16, 1))
 SMALL = Tile(rows=32, columns=32, depth=32, threads=(8, 8, 4))
 FLAT = Tile(rows=4, columns=128, depth=32, threads=(32, 1, 8))
 TALL = Tile(rows=128, columns=4, depth=32, threads=(1, 32, 8))
-SHORT = Tile(rows=4, columns=4, depth=512, threads=(1, 1, 128))
+SHORT = Tile(rows=4, columns=4, depth=512, threads=(2, 1, 64))
 """Few tiles, since each is a kernel of its own. A thread of the large one has 8 x 8 sums, which
 take half of its registers; those of the others have 4 x 4: they read half an element from shared
 memory for each product."""

@@ -1,0 +1,38 @@
+"""Threads that a block cannot have are refused, and the remedy works."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.program import Program
+from warpsmith.errors import ScheduleError
+from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.lower.pipeline import lower
+from warpsmith.schedule.transforms import parallelize, split
+
+
+def negated(threads: int, kind: ParallelType, beside: int = 1) -> Fusion:
+    """One operation whose loops are `[grid_x, kind, block_x]`."""
+    p = Program()
+    output = p.op("neg", p.input(DataType.Float, (None,)))
+    p.output(output)
+    split(output, 0, beside)
+    split(output, 0, threads)
+    parallelize(output, 0, ParallelType.grid_x)
+    parallelize(output, 1, kind)
+    parallelize(output, 2, ParallelType.block_x)
+    return p.fusion
+
+
+def test_a_block_has_64_threads_along_z_at_most() -> None:
+    with pytest.raises(ScheduleError, match="WS1102.*128 threads along block_z.*by 64 or less"):
+        lower(negated(128, ParallelType.block_z), "test", DataType.Int32)
+    lower(negated(64, ParallelType.block_z), "test", DataType.Int32)
+
+
+def test_a_block_has_1024_threads_at_most() -> None:
+    with pytest.raises(ScheduleError, match=r"WS1102.*64 x 32 x 1 = 2048 threads"):
+        lower(negated(32, ParallelType.block_y, 64), "test", DataType.Int32)
+    lower(negated(16, ParallelType.block_y, 64), "test", DataType.Int32)
