@@ -260,7 +260,7 @@ def rows(kind: str) -> np.ndarray:
         ("whole", ""),
         ("short", "rows of 60 elements, 120 bytes"),
         ("moved", "an address that is a multiple of 2 bytes"),
-        ("strided", "rows 66 elements of 2 bytes apart"),
+        ("strided", "rows of 66 elements, 132 bytes"),
     ],
 )
 def test_a_call_that_tma_cannot_copy_is_planned_again(kind: str, why: str) -> None:

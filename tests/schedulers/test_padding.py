@@ -17,10 +17,10 @@ from warpsmith.engine.plan import PlannedSegment
 from warpsmith.engine.simulated import Simulated
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ops.liveness import remove_dead
+from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.padding import pad_rows, pitch, pitches
 from warpsmith.schedulers.problem import Target
 from warpsmith.schedulers.rewrite import rewrite
-from warpsmith.schedulers.segment import Segment
 from warpsmith.schedulers.select import select
 
 

@@ -11,7 +11,11 @@ from warpsmith.engine.plan import PlannedSegment
 from warpsmith.engine.role_facts import ring_line, ring_rows, role_line, role_rows
 from warpsmith.engine.sync_facts import sync_lines
 from warpsmith.planner.alike import renamed
+from warpsmith.planner.cuts import cuts
 from warpsmith.schedulers.problem import Problem
+
+_CUTS_SHOWN = 12
+"""Cuts of a program that are explained; those of a model's later layers are like the first ones."""
 
 
 def explain_call(call: CallPlan, classes: Classes | None = None, *, sync: bool = False) -> str:
@@ -22,10 +26,12 @@ def explain_call(call: CallPlan, classes: Classes | None = None, *, sync: bool =
         sync: list what orders the accesses of memory, too, with the lines of CUDA.
     """
     count = len(call.launches)
-    lines = [f"{count} kernel{'s' if count != 1 else ''}"]
+    lines = [f"{count} kernel{'s' if count != 1 else ''}", *_graph(call)]
     for number, (planned, launch) in enumerate(launched(call)):
-        told = _segment(number, planned, launch, planned.local(call.problem))
-        lines += [renamed(line, planned.names) for line in told] if planned.names else told
+        inputs, outputs = planned.segment.inputs, planned.segment.outputs
+        lines.append(f"kernel {number}: {', '.join(inputs) or 'nothing'} -> {', '.join(outputs)}")
+        told = _segment(planned, launch, planned.local(call.problem))
+        lines += [renamed(line, planned.names) for line in told]
         if launch is not None and classes is not None:
             lines += classes.lines(planned)
         if sync and launch is not None:
@@ -33,16 +39,22 @@ def explain_call(call: CallPlan, classes: Classes | None = None, *, sync: bool =
     return "\n".join(lines) + "\n"
 
 
-def _segment(
-    number: int, planned: PlannedSegment, launch: Launch | None, problem: Problem
-) -> list[str]:
-    inputs, outputs = planned.segment.inputs, planned.segment.outputs
-    lines = [f"kernel {number}: {', '.join(inputs) or 'nothing'} -> {', '.join(outputs)}"]
+def _graph(call: CallPlan) -> list[str]:
+    """What crosses memory between the kernels, and why they are not one."""
+    segments = [planned.segment for planned in call.segments]
+    found = list(cuts(segments, call.problem, _CUTS_SHOWN + 1))
+    lines = [line for cut in found[:_CUTS_SHOWN] for line in cut.lines()]
+    if len(found) > _CUTS_SHOWN:
+        lines.append(f"and more cuts: these are the first {_CUTS_SHOWN}")
+    return lines
+
+
+def _segment(planned: PlannedSegment, launch: Launch | None, problem: Problem) -> list[str]:
     candidate = planned.candidate
     if candidate is None:
-        lines.append("  scheduled by hand")
+        lines = ["  scheduled by hand"]
     else:
-        lines.append(f"  scheduler   {candidate.scheduler}")
+        lines = [f"  scheduler   {candidate.scheduler}"]
         lines += [f"  not {name}: {reason}" for name, reason in candidate.refusals]
     if launch is None:
         return [*lines, "  launched    no: there is nothing to compute"]

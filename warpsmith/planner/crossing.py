@@ -40,6 +40,10 @@ class Crossing:
                 return frozenset((number,))
             (number,) = graph.sources(position)
 
+    def is_cheap(self, number: int) -> bool:
+        """Whether a few operations compute the tensor of inputs."""
+        return self._repeated(number) is not None
+
     def of_all(self, numbers: Collection[int]) -> frozenset[int]:
         """The same of several tensors."""
         return frozenset(t for number in numbers for t in self.stored(number))

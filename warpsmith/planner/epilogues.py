@@ -13,8 +13,8 @@ from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.flow import Node, cheapest_cut
 from warpsmith.planner.segment import Segment, Segments
 
-SCHEDULERS = ("matmul", "matmul_by_threads")
-"""Those that take products, the faster one first."""
+BY_THREADS = "matmul_by_threads"
+"""The scheduler that takes every product; it computes cheap operands itself, a tile at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,12 @@ class Epilogue:
     Attributes:
         positions: of these operations, the product's first.
         sinks: numbers of what they make that somebody else needs, or that is a result.
+        operands: numbers of the computed operands that are stored before.
     """
 
     positions: tuple[int, ...]
     sinks: tuple[int, ...]
+    operands: frozenset[int]
 
 
 def epilogue_of(
@@ -42,11 +44,15 @@ def epilogue_of(
     Raises:
         SchedulerRefusal: no scheduler takes the product alone.
     """
+    graph = segments.graph
+    computed = frozenset(t for t in graph.sources(product) if t in graph.maker)
+    costly = frozenset(t for t in computed if not crossing.is_cheap(t))
     tried: list[Segment] = []
-    offered = list(_offers(segments.graph, product, last, segments, crossing))
-    for scheduler in SCHEDULERS:
-        for epilogue in offered:
-            found = segments.of(epilogue.sinks, around(segments.graph, epilogue, crossing))
+    offered = list(_offers(product, last, segments, crossing))
+    for scheduler, stored in (("matmul", computed), (BY_THREADS, costly), (BY_THREADS, computed)):
+        for positions, sinks in offered:
+            epilogue = Epilogue(positions, sinks, stored)
+            found = segments.of(sinks, around(graph, epilogue, crossing))
             tried.append(found)
             if found.taken_by(scheduler):
                 return epilogue
@@ -56,30 +62,33 @@ def epilogue_of(
 def around(graph: Graph, epilogue: Epilogue, crossing: Crossing) -> frozenset[int]:
     """What must be stored before the kernel of an epilogue runs."""
     made = {number for position in epilogue.positions for number in graph.made(position)}
-    product, *behind = epilogue.positions
-    operands = [t for t in graph.sources(product) if t in graph.maker]
-    read = {t for p in behind for t in graph.sources(p)} - made
-    return frozenset(operands) | crossing.of_all(read)
+    read = {t for p in epilogue.positions[1:] for t in graph.sources(p)} - made
+    return epilogue.operands | crossing.of_all(read)
 
 
 def _offers(
-    graph: Graph, product: int, last: Mapping[int, int], segments: Segments, crossing: Crossing
-) -> Iterator[Epilogue]:
-    """What a kernel may compute, the most first."""
-    grown = _grown(graph, product, last)
-    cheapest = _cheapest(segments, grown)
-    shorter = _until_needed_twice(graph, cheapest)
+    product: int, last: Mapping[int, int], segments: Segments, crossing: Crossing
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Operations that a kernel may compute, the most first, and what it stores of them."""
+    graph = segments.graph
+    offers: list[tuple[int, ...]] = []
+    for reshapes in (True, False):
+        cheapest = _cheapest(segments, _grown(graph, product, last, reshapes=reshapes))
+        offers += [cheapest, _until_needed_twice(graph, cheapest)]
     casts = [p for p in cheapest[1:] if _is_cast_of(graph, p, product)]
-    offers = (cheapest, shorter, (product, *casts), (product,))
+    offers += [(product, *casts), (product,)]
     for positions in dict.fromkeys(offers):
-        yield Epilogue(positions, _sinks(graph, positions, crossing))
+        yield positions, _sinks(graph, positions, crossing)
 
 
-def _grown(graph: Graph, product: int, last: Mapping[int, int]) -> tuple[int, ...]:
-    """The product and all pointwise operations that need nothing but it, and what is before it."""
+def _grown(
+    graph: Graph, product: int, last: Mapping[int, int], *, reshapes: bool
+) -> tuple[int, ...]:
+    """The product and all operations on its elements that need nothing but it, and what is before
+    it.
+    """
     own = last[product]
     made = set(graph.made(product))
-    size = _dimensions(graph.tensors[graph.made(product)[0]])
     chosen = [product]
     pending = [p for p in graph.readers.get(graph.made(product)[0], ()) if p in last]
     seen = set(pending)
@@ -87,10 +96,10 @@ def _grown(graph: Graph, product: int, last: Mapping[int, int]) -> tuple[int, ..
     while pending:
         position = heappop(pending)
         operation = graph.operations[position]
-        if not _keeps_elements(operation) or _dimensions(operation.outputs[0]) != size:
-            continue
         late = [t for t in graph.sources(position) if _last_of(graph, t, last) >= own]
-        if any(t not in made for t in late):
+        if any(t not in made for t in late) or not _keeps_elements(
+            graph, operation, late, reshapes
+        ):
             continue
         chosen.append(position)
         made.update(graph.made(position))
@@ -127,11 +136,16 @@ def _cheapest(segments: Segments, grown: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(p for p in grown if p in set(behind))
 
 
-def _keeps_elements(operation: Operation) -> bool:
+def _keeps_elements(
+    graph: Graph, operation: Operation, late: Collection[int], reshapes: bool
+) -> bool:
     """Whether it computes each element of its result of one place of a product."""
     if isinstance(operation, Move):
-        return operation.kind not in ("reshape", "expand")
-    return isinstance(operation, Pointwise)
+        return operation.kind != "expand" and (reshapes or operation.kind != "reshape")
+    if not isinstance(operation, Pointwise):
+        return False
+    size = _dimensions(operation.output)
+    return all(_dimensions(graph.tensors[number]) == size for number in late)
 
 
 def _dimensions(tensor: TensorView) -> int:

@@ -132,7 +132,8 @@ def choose(
         inward = _inward(domains, loads, axes, shape.summed)
         run = _run(domains, loads, shape.summed if inward else axes[-1])
         share = edge * tile.depth // prod(tile.threads)
-        vector = max(min(run.vector(problem), share), 1)
+        length = tile.depth if inward else edge
+        vector = max(min(run.vector(problem), share, length), 1)
         reads.append(Reads(inward=inward, vector=vector))
         names += run.vectorized(problem, vector)
     if shape.columns:

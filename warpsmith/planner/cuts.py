@@ -1,0 +1,111 @@
+"""What crosses memory between kernels, what it costs, and why they are not one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from warpsmith.ir.fusion import Fusion, Output
+from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.twins import Twins
+from warpsmith.planner.price import LAUNCH_US, MEMORY_BYTES_PER_US
+from warpsmith.planner.segment import Segment
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.select import Refusals, refusals
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A tensor that one kernel writes and others read.
+
+    Attributes:
+        tensor: its name; dtype and shape say what is stored.
+        writer: number of the kernel that writes it.
+        readers: numbers of those that read it.
+        size: bytes, each time.
+        us: microseconds that writing and reading take at the rate of memory.
+        together: what the schedulers of the writer and of its first reader say of both as one.
+    """
+
+    tensor: str
+    dtype: str
+    shape: tuple[int, ...]
+    writer: int
+    readers: tuple[int, ...]
+    size: int
+    us: float
+    together: Refusals
+
+    def lines(self) -> list[str]:
+        """What `explain` says of it."""
+        readers = ", ".join(map(str, self.readers))
+        shape = ",".join(map(str, self.shape))
+        told = [reason for reason in self.together if reason[1]]
+        could = [name for name, reason in self.together if not reason]
+        if could:
+            why = f"{' and '.join(could)} would take both; apart they are expected to be faster"
+        else:
+            why = "; ".join(f"{name}: {reason}" for name, reason in told)
+        return [
+            f"cut {self.tensor} {self.dtype}[{shape}], from kernel {self.writer} to {readers}: "
+            f"{self.size} bytes, {self.us:.3g} µs of memory and a launch of {LAUNCH_US} µs",
+            f"  not one     {why}",
+        ]
+
+
+def cuts(segments: Sequence[Segment], problem: Problem, most: int) -> Iterator[Cut]:
+    """The cuts between segments, in the order in which they are written; the first `most`."""
+    rate = problem.target.memory_bytes_per_us or MEMORY_BYTES_PER_US
+    for writer, segment in enumerate(segments):
+        for output in segment.fusion.outputs:
+            tensor = output.value
+            users = tuple(
+                n for n, s in enumerate(segments) if n > writer and tensor.name in s.inputs
+            )
+            if not users:
+                continue
+            if not most:
+                return
+            most -= 1
+            shape = tuple(problem.size(axis.extent) for axis in tensor.shape_axes)
+            size = prod(shape) * tensor.dtype.size
+            yield Cut(
+                tensor.name,
+                tensor.dtype.value,
+                shape,
+                writer,
+                users,
+                size,
+                (1 + len(users)) * size / rate,
+                _together(segment, segments[users[0]]),
+            )
+
+
+def _together(first: Segment, second: Segment) -> Refusals:
+    """What the schedulers that take one of two parts say of both as one."""
+    takers = {name for s in (first, second) for name, reason in s.refusals if not reason}
+    said = refusals(joined(first.fusion, second.fusion))
+    return tuple((name, reason) for name, reason in said if name in takers)
+
+
+def joined(first: Fusion, second: Fusion) -> Fusion:
+    """Two parts as one: what the second reads of the first is computed, and stored no more."""
+    fusion = first.blank()
+    known: dict[int, object] = {id(first): fusion, id(second): fusion}
+    twins = Twins(known)
+    inputs = [twins.tensor(tensor) for tensor in first.input_tensors]
+    fusion.operations = list(map(twins.operation, first.operations))
+    here: dict[str, TensorView] = {tensor.name: tensor for tensor in (*inputs, *fusion.computed)}
+    for tensor in second.input_tensors:
+        if tensor.name in here:
+            known[id(tensor)] = here[tensor.name]
+        else:
+            inputs.append(twins.tensor(tensor))
+    fusion.operations += map(twins.operation, second.operations)
+    fusion.inputs = [*inputs, *dict.fromkeys((*first.input_scalars, *second.input_scalars))]
+    read = {tensor.name for tensor in second.input_tensors}
+    stored = [o.value for o in first.outputs if o.value.name not in read]
+    results = [*stored, *(o.value for o in second.outputs)]
+    fusion.outputs = [Output(twins.tensor(tensor)) for tensor in results]
+    return fusion
