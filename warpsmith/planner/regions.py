@@ -47,7 +47,8 @@ def _rows_then_columns(
     Nothing where the region is not of that kind, or its scheduler is not to take any.
     """
     graph = segments.graph
-    live = graph.part(sinks, graph.slice(sinks, stored))
+    sinks = tuple(dict.fromkeys(segments.forms.get(sink, sink) for sink in sinks))
+    live = graph.part(sinks, graph.slice(sinks, stored), segments.layouts, segments.forms)
     columns, reason = whole_sums(live)
     unfit = any(u.scheduler == "inner_outer" and u.concerns(live) for u in segments.without)
     if reason or unfit:

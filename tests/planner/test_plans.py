@@ -1,0 +1,223 @@
+"""Programs around products: what is one kernel, what crosses memory, and in which form."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import warpsmith
+from warpsmith import DataType, knobs, ops
+from warpsmith.engine.plan import PlannedSegment, plan_prepared, prepare
+from warpsmith.errors import PlanWarning, ScheduleError
+from warpsmith.planner.operands import Packing, packing
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.select import Candidate
+
+BFLOAT = ml_dtypes.bfloat16
+
+
+def drawn(*shape: int, dtype: Any = BFLOAT) -> np.ndarray:
+    return np.random.default_rng(shape).normal(size=shape).astype(dtype)
+
+
+def planned(function: Callable[..., Any], *arrays: np.ndarray) -> tuple[PlannedSegment, ...]:
+    return plan_prepared(prepare(warpsmith.fuse(function).lower(*arrays).fusion))
+
+
+def schedulers(function: Callable[..., Any], *arrays: np.ndarray) -> list[str]:
+    made = planned(function, *arrays)
+    return [one.candidate.scheduler for one in made if one.candidate is not None]
+
+
+def stored(function: Callable[..., Any], *arrays: np.ndarray) -> list[list[DataType]]:
+    """Types of what each kernel writes."""
+    made = planned(function, *arrays)
+    return [[o.value.dtype for o in one.segment.fusion.outputs] for one in made]
+
+
+def rms_norm(x: Any, weight: Any) -> Any:
+    return x * ops.rsqrt(ops.mean(x * x, -1, keepdim=True) + 1e-6) * weight
+
+
+def softmax(x: Any) -> Any:
+    e = ops.exp(x - ops.max(x, -1, keepdim=True))
+    return e / ops.sum(e, -1, keepdim=True)
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    return ops.matmul(softmax(ops.matmul(q, ops.permute(k, [0, 1, 3, 2])) * 0.25), v)
+
+
+def test_a_norm_behind_a_product_reads_it_rounded() -> None:
+    def program(x: Any, w: Any, g: Any) -> Any:
+        return rms_norm(ops.linear(x, w), g)
+
+    arrays = drawn(40, 64), drawn(48, 64), drawn(48)
+    assert schedulers(program, *arrays) == ["matmul", "inner_persistent"]
+    assert stored(program, *arrays) == [[DataType.BFloat16], [DataType.BFloat16]]
+
+
+def test_the_second_product_of_a_pair_computes_with_the_first() -> None:
+    def swiglu(x: Any, w1: Any, w3: Any) -> Any:
+        return ops.silu(ops.linear(x, w1)) * ops.linear(x, w3)
+
+    assert schedulers(swiglu, drawn(40, 64), drawn(48, 64), drawn(48, 64)) == ["matmul", "matmul"]
+
+
+def test_what_is_only_squared_for_a_sum_is_not_stored() -> None:
+    def program(x: Any, w: Any) -> Any:
+        y = ops.linear(x, w)
+        return ops.max(y, -1), ops.sum(y * y, -1)
+
+    first, second = planned(program, drawn(40, 64), drawn(48, 64))
+    assert len(first.segment.outputs) == 1
+    assert first.segment.outputs == second.segment.inputs
+
+
+def test_a_residual_crosses_as_its_user_knows_it() -> None:
+    def program(x: Any, w: Any, h: Any, g: Any) -> Any:
+        y = h + ops.linear(x, w)
+        return y, rms_norm(y, g)
+
+    arrays = drawn(40, 64), drawn(64, 64), drawn(40, 64), drawn(64)
+    assert schedulers(program, *arrays) == ["matmul", "inner_persistent"]
+    assert stored(program, *arrays) == [[DataType.BFloat16], [DataType.BFloat16]]
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "one row": (ops.linear, (drawn(1, 64), drawn(32, 64))),
+    "float": (ops.linear, (drawn(40, 64, dtype=np.float32), drawn(24, 64, dtype=np.float32))),
+    "double": (ops.linear, (drawn(5, 7, dtype=np.float64), drawn(3, 7, dtype=np.float64))),
+    "batches": (ops.matmul, (drawn(3, 16, 32), drawn(3, 32, 24))),
+    "shared batches": (ops.matmul, (drawn(3, 16, 32), drawn(32, 24))),
+    "rows of 10": (ops.linear, (drawn(40, 10), drawn(24, 10))),
+    "vectors": (ops.matmul, (drawn(40), drawn(40))),
+    "nothing summed": (ops.matmul, (drawn(4, 0), drawn(0, 6))),
+    "attention": (attention, (drawn(2, 3, 16, 8), drawn(2, 3, 16, 8), drawn(2, 3, 16, 8))),
+    "then a sum": (lambda x, w: ops.sum(ops.linear(x, w), -1), (drawn(40, 64), drawn(48, 64))),
+    "then a softmax": (lambda x, w: softmax(ops.linear(x, w)), (drawn(40, 64), drawn(48, 64))),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_ordinary_programs_run_and_are_right(name: str) -> None:
+    program, arrays = PROGRAMS[name]
+    with knobs.scope(device="sim"):
+        result = warpsmith.fuse(program)(*arrays)
+    exact = [a.astype(np.float64) for a in arrays]
+    with knobs.scope(device="reference"):
+        wanted = warpsmith.fuse(program)(*exact)
+    wide = np.asarray(result, np.float64)
+    eps = float(ml_dtypes.finfo(result.dtype).eps)
+    peak = float(np.abs(wanted).max(initial=1.0))
+    np.testing.assert_allclose(wide, wanted, atol=8 * eps * peak)
+
+
+def test_layers_that_are_alike_are_planned_and_compiled_once() -> None:
+    def layers(x: Any, *weights: Any) -> Any:
+        for w in weights:
+            x = x + ops.relu(ops.linear(x, w))
+        return x
+
+    def five(x: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+        return layers(x, a, b, c, d, e)
+
+    arrays = drawn(40, 64), *(drawn(64, 64) + BFLOAT(n) for n in range(5))
+    made = planned(five, *arrays)
+    assert [one.candidate is made[1].candidate for one in made] == [False, True, True, True, False]
+    compiled = warpsmith.fuse(five).lower(*arrays).compile()
+    names = [kernel.name for kernel in compiled.kernels]
+    assert len(names) == 5
+    assert len(set(names)) == 3  # the first starts behind nobody, nobody behind the last
+    assert compiled.verify(schedules=1).verdict == "clean"
+
+
+def test_explain_shows_what_crosses_memory_and_why() -> None:
+    arrays = drawn(40, 64), drawn(48, 64)
+    program = warpsmith.fuse(lambda x, w: ops.sum(ops.linear(x, w), -1))
+    text = program.lower(*arrays).compile().explain()
+    found = re.search(r"cut (T\d+) bfloat16\[40,48\], from kernel 0 to 1: 3840 bytes", text)
+    assert found
+    assert "  not one     " in text
+    assert "matmul: it has other operations than pointwise ones beside the product" in text
+
+
+def test_operands_that_tensor_cores_cannot_read_are_copied_where_that_pays() -> None:
+    def program(a: Any, b: Any) -> Any:
+        return ops.matmul(a, b)
+
+    fusion = prepare(warpsmith.fuse(program).lower(drawn(64, 64), drawn(64, 64)).fusion)
+    names = [f"T{t}_size{d}" for t in (0, 1) for d in (0, 1)]
+
+    def chosen(size: int) -> Packing:
+        values = dict.fromkeys(names, size)
+        strides = {f"T{t}_stride0": size for t in (0, 1)} | {f"T{t}_stride1": 1 for t in (0, 1)}
+        return packing(fusion, Problem(values=values | strides, alignment={}))
+
+    assert chosen(32).copies == frozenset()
+    (copy,) = chosen(2048).copies
+    assert copy[1] == 1  # `b` lies with n, not k, the fastest
+    assert {place for _, place in chosen(2046).copies} == {0, 1}  # rows at no multiples of 16 bytes
+    (first, second) = plan_prepared(fusion, packing=chosen(2048))
+    assert [s.candidate.scheduler for s in (first, second) if s.candidate] == [
+        "pointwise",
+        "matmul",
+    ]
+
+
+def test_a_schedule_that_makes_no_kernel_gives_way_to_another() -> None:
+    def fails(self: Candidate, params: Any, **options: Any) -> Any:
+        if self.scheduler == "matmul":
+            raise ScheduleError("it cannot be", code="WS0299", remedy="none")
+        return scheduled(self, params, **options)
+
+    scheduled = Candidate.scheduled
+    x, w = drawn(40, 64), drawn(48, 64)
+    with (
+        mock.patch.object(Candidate, "scheduled", fails),
+        pytest.warns(PlanWarning, match="matmul takes a part of the program, but .*it cannot be"),
+    ):
+        compiled = warpsmith.fuse(ops.linear).lower(x, w).compile()
+    assert "scheduler   matmul_by_threads" in compiled.explain()
+
+
+def test_what_is_empty_does_not_keep_what_is_not_from_being_written() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return x + y, ops.sum(x, 0)
+
+    arrays = np.zeros((0, 6), np.float32), np.zeros((0, 6), np.float32)
+    with knobs.scope(device="sim"):
+        total, sums = warpsmith.fuse(program)(*arrays)
+    assert total.shape == (0, 6)
+    np.testing.assert_array_equal(sums, np.zeros(6, np.float32))
+
+
+def test_two_norms_backward_of_other_sizes_have_blocks_of_their_own() -> None:
+    def backward(x: Any, dy: Any, g: Any) -> tuple[Any, Any]:
+        scale = ops.rsqrt(ops.mean(x * x, -1, keepdim=True) + 1e-6)
+        normal = x * scale
+        part = ops.mean(dy * g * normal, -1, keepdim=True)
+        return (dy * g - normal * part) * scale, ops.sum(dy * normal, 0)
+
+    def program(x: Any, w: Any, dy: Any, g: Any, h: Any) -> Any:
+        dx, dg = backward(x, dy, g)
+        wide = ops.linear(dx, w)
+        dz, dh = backward(wide, wide, h)
+        return dg, dz, dh
+
+    arrays = (drawn(24, 64), drawn(96, 64), drawn(24, 64), drawn(64), drawn(96))
+    with knobs.scope(device="sim"):
+        results = warpsmith.fuse(program)(*arrays)
+    with knobs.scope(device="reference"):
+        wanted = warpsmith.fuse(program)(*(a.astype(np.float64) for a in arrays))
+    for got, want in zip(results, wanted, strict=True):
+        peak = float(np.abs(want).max())
+        assert math.isfinite(peak)
+        np.testing.assert_allclose(got.astype(np.float64), want, atol=0.05 * peak)
