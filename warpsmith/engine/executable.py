@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from warpsmith import knobs as knob_module
 from warpsmith.engine.bind import Binder, Binding
-from warpsmith.engine.empty import only, written
+from warpsmith.engine.empty import filled, only, refuse_unwritten
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, Launch, plan_call, problem_of
 from warpsmith.engine.plan import PlannedSegment, misfits, plan, require_roles
@@ -90,10 +90,12 @@ class Executable:
             return "nothing was planned yet: call the fusion, or plan_for, first"
         return explain_call(self._last_plan.segments, self._last_plan, sync=sync)
 
-    def _fitting(self, problem: Problem) -> tuple[PlannedSegment, ...]:
-        """Segments of which each can take a call: schedulers that cannot are left out."""
+    def _fitting(self, problem: Problem, kept: tuple[int, ...]) -> tuple[PlannedSegment, ...]:
+        """Segments of which each can take a call: schedulers that cannot are left out.
+
+        They compute the outputs at the positions `kept`.
+        """
         without: Refusals = ()
-        kept = written(self.fusion, problem.values)
         while True:
             key = (kept, *(name for name, _ in without))
             if key not in self._segments:
@@ -140,8 +142,14 @@ class Executable:
             name: _alignment(info.pointer) for name, info in zip(names, binding.infos, strict=True)
         }
         target = _target(knobs)
-        segments = self._fitting(problem_of(values, alignment, target, knobs))
-        call = plan_call(self.fusion, segments, values, alignment, target, knobs)
+        problem = problem_of(values, alignment, target, knobs)
+        every = tuple(range(len(self.fusion.outputs)))
+        for kept in (every, filled(self.fusion, values)):
+            segments = self._fitting(problem, kept)
+            call = plan_call(self.fusion, segments, values, alignment, target, knobs)
+            if not call.unwritten:
+                break
+        refuse_unwritten(self.fusion, call)
         self._last_plan = call
         return call
 

@@ -90,7 +90,10 @@ class Launch:
 class CallPlan:
     """All launches of one signature, the arrays that they need, and what they were chosen for.
 
-    `segments` are those of the fusion that are launched.
+    Attributes:
+        segments: those of the fusion that are launched.
+        unwritten: results with elements whose kernel is not launched, since its grid, which an
+            empty one shares, has no blocks.
     """
 
     launches: tuple[Launch, ...]
@@ -98,6 +101,7 @@ class CallPlan:
     temporaries: tuple[Allocation, ...]
     problem: Problem
     segments: tuple[PlannedSegment, ...]
+    unwritten: tuple[str, ...] = ()
 
 
 def formats_of(kernel: Kernel) -> str:
@@ -148,7 +152,15 @@ def plan_call(
     made = _launches(segments, problem, index_type, knobs)
     launches = [launch for launch in made if launch is not None]
     overlapping = [replace(launch, early=launch.compiled.kernel.early) for launch in launches[1:]]
-    return CallPlan((*launches[:1], *overlapping), outputs, temporaries, problem, tuple(segments))
+    elements = {each.name: _product(each.shape) for each in (*outputs, *temporaries)}
+    unwritten = tuple(
+        output.value.name
+        for planned, launch in zip(segments, made, strict=True)
+        for output in planned.segment.fusion.outputs
+        if launch is None and elements[output.value.name]
+    )
+    kernels = (*launches[:1], *overlapping)
+    return CallPlan(kernels, outputs, temporaries, problem, tuple(segments), unwritten)
 
 
 def _allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:
