@@ -10,6 +10,8 @@ import pytest
 
 import warpsmith
 from warpsmith import knobs, ops
+from warpsmith.errors import ArgumentError
+from warpsmith.ir.domains import ParallelType
 
 
 def beside(x: Any, w: Any) -> tuple[Any, ...]:
@@ -45,6 +47,23 @@ def test_sizes_that_are_0_by_definition() -> None:
         fd.add_output(w)
         _, found = fd.execute([np.ones(5, np.float32), np.ones((0, 5), np.float32)])
     np.testing.assert_array_equal(found, np.ones(5))
+
+
+def test_a_schedule_by_hand_that_would_leave_a_result_out_is_refused() -> None:
+    with warpsmith.FusionDefinition() as fd:
+        x, w = fd.define_tensor(shape=[-1, 8]), fd.define_tensor(shape=[8])
+        both, alone = x * w, ops.neg(w)
+        fd.add_output(both)
+        fd.add_output(alone)
+    fd.sched.transform_like(both)
+    for tensor in (both, alone):
+        tensor.axis(0).parallelize(ParallelType.grid_x)
+    inputs = [np.ones((0, 8), np.float32), np.ones(8, np.float32)]
+    with knobs.scope(device="sim"):
+        with pytest.raises(ArgumentError, match="WS0327.*has elements, and the grid of its kernel"):
+            fd.manual_execute(inputs)
+        _, found = fd.manual_execute([np.ones((2, 8), np.float32), inputs[1]])
+    np.testing.assert_array_equal(found, -np.ones(8))
 
 
 def test_nothing_is_launched_where_all_is_empty() -> None:

@@ -11,8 +11,9 @@ from tests.programs.program import Layout
 from warpsmith.ir.dtypes import DataType
 from warpsmith.runtime.arrays import NUMPY_DTYPES
 
-VALUES = ("normal", "positive", "unit", "whole", "special")
-"""How elements are drawn; integers and bools take `normal` and `positive` alone."""
+VALUES = ("normal", "positive", "unit", "whole", "special", "unset")
+"""How elements are drawn; integers and bools take `normal` and `positive` alone. `unset` ones are
+whatever the memory held: they are for planning."""
 
 _BOUNDARY = 64  # bytes
 
@@ -28,7 +29,9 @@ def array(
     kind = np.dtype(NUMPY_DTYPES[dtype.value])
     strides = layout.strides(shape)
     last = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True) if extent)
-    whole = np.full(_BOUNDARY + (layout.offset + last + 1) * kind.itemsize, 0xFF, np.uint8)
+    whole = np.empty(_BOUNDARY + (layout.offset + last + 1) * kind.itemsize, np.uint8)
+    if values != "unset":
+        whole.fill(0xFF)
     start = -whole.ctypes.data % _BOUNDARY + layout.offset * kind.itemsize
     made = np.ndarray(
         tuple(shape),
@@ -37,7 +40,7 @@ def array(
         offset=start,
         strides=[step * kind.itemsize for step in strides],
     )
-    if made.size:
+    if made.size and values != "unset":
         made[...] = _elements(dtype, shape, values, seed).astype(kind)
     return made
 

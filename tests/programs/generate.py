@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -48,6 +49,24 @@ def generate(seed: int, budget: Budget = FULL) -> Program:
         g.add("neg", Ref(first))
     program = g.meaning.program
     return replace(program, outputs=tuple(_outputs(g, program)))
+
+
+def enlarged(program: Program, most: int = 2**26) -> Program:
+    """The program at sizes of real models, for planning; inputs have at most so many elements."""
+    choice = random.Random(program.seed)
+    given = [each for each in program.inputs if isinstance(each, Input)]
+    inputs = tuple(
+        replace(each, values="unset") if isinstance(each, Input) else each
+        for each in program.inputs
+    )
+    program = replace(program, inputs=inputs)
+    for name, size in program.sizes.items():
+        factor = choice.choice((1, 8, 37, 64, 128))
+        sizes = {**program.sizes, name: replace(size, extent=size.extent * factor)}
+        wider = replace(program, sizes=sizes)
+        if all(math.prod(wider.shape(each.dims)) <= most for each in given):
+            program = wider
+    return program
 
 
 def _outputs(g: Growth, program: Program) -> Iterable[tuple[str, str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from warpsmith.ir.dtypes import DataType
@@ -129,6 +129,11 @@ class Program:
     statements: tuple[Statement, ...] = ()
     outputs: tuple[tuple[str, str], ...] = ()
     seed: int = field(default=0, compare=False)
+
+    def small(self) -> Program:
+        """The program with sizes of at most 3: it keeps the same rules."""
+        sizes = {name: replace(s, extent=min(s.extent, 3)) for name, s in self.sizes.items()}
+        return replace(self, sizes=sizes)
 
     def extent(self, dim: Dim) -> int:
         return math.prod(self.sizes[name].extent for name in dim)

@@ -178,7 +178,7 @@ def _told(program: Program, needed: set[str], sizes: set[str]) -> bool:
 
 
 def _values(program: Program) -> dict[str, object]:
-    meaning = Meaning(program)
+    meaning = Meaning(program.small())
     meaning.run()
     return dict(meaning.values)
 

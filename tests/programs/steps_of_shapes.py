@@ -204,7 +204,10 @@ def _other(g: Growth, dtype: DataType, dims: tuple[Dim, ...], beside: Value) -> 
     """A second factor: one of the program that fits, or a new input."""
     extents = g.meaning.program.shape(dims)
     rows = math.prod(g.meaning.program.shape(beside.dims))
-    if rows * extents[0] * (extents[-1] if len(extents) > 1 else 1) > g.budget.products * 8:
+    if (
+        not g.fits(dims)
+        or rows * extents[0] * (extents[-1] if len(extents) > 1 else 1) > g.budget.products * 8
+    ):
         raise InvalidProgramError("too large")
     fitting = [
         name

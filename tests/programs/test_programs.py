@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.programs.generate import TINY, Budget, generate
+from tests.programs.generate import TINY, Budget, enlarged, generate
 from tests.programs.judge import Mode, judged
 
 KNOWN = ("WS0400", "WS1005", "WS0201", "WS0209", "WS0241", "WS0262", "WS0316")
@@ -21,6 +21,8 @@ def check(seeds: range, mode: Mode, budget: Budget) -> tuple[int, int]:
     passed = refused = 0
     for seed in seeds:
         program = generate(seed, budget)
+        if mode == "plan" and seed % 2:
+            program = enlarged(program)
         verdict = judged(program, mode)
         known = verdict.kind == "refused" and verdict.code in KNOWN
         good = verdict.kind in ("passed", "skipped") or known

@@ -117,10 +117,11 @@ class Executable:
             return "nothing was planned yet: call the fusion, or plan_for, first"
         return explain_call(self._last_plan, self.classes, sync=sync)
 
-    def _fitting(self, problem: Problem, without: tuple[Unfit, ...]) -> tuple[PlannedSegment, ...]:
+    def _fitting(
+        self, problem: Problem, without: tuple[Unfit, ...], empty: frozenset[int]
+    ) -> tuple[PlannedSegment, ...]:
         """Segments of which each can take a call: schedulers that cannot are left out."""
         chosen = NO_PACKING if self._scheduled else packing(self._prepared, problem)
-        empty = frozenset() if self._scheduled else empty_tensors(self._prepared, problem.values)
         while True:
             key = (without, chosen, empty)
             segments = self._segments.get(key)
@@ -181,23 +182,41 @@ class Executable:
         }
         target = _target(knobs)
         without: tuple[Unfit, ...] = ()
+        empty: frozenset[int] = frozenset()
         while True:
-            segments = self._fitting(problem_of(values, alignment, target, knobs), without)
+            segments = self._fitting(problem_of(values, alignment, target, knobs), without, empty)
             try:
                 call = plan_call(self.fusion, segments, values, alignment, target, knobs)
-                break
             except NoKernelError as failure:
                 without += (failure.unfit,)
-                unfit = failure.unfit
-                warnings.warn(
-                    f"{unfit.scheduler} takes a part of the program, but {unfit.reason}; the part "
-                    "is planned without it, which may be slower: please report it",
-                    PlanWarning,
-                    stacklevel=2,
-                )
+                _warn_of(failure.unfit)
+                continue
+            if not call.unwritten:
+                break
+            if self._scheduled or empty:
+                raise _unwritten(call)
+            empty = empty_tensors(self._prepared, values)
         self._last_plan = call
         self.classes.meet(call)
         return call
+
+
+def _warn_of(unfit: Unfit) -> None:
+    warnings.warn(
+        f"{unfit.scheduler} takes a part of the program, but {unfit.reason}; the part is planned "
+        "without it, which may be slower: please report it",
+        PlanWarning,
+        stacklevel=3,
+    )
+
+
+def _unwritten(call: CallPlan) -> ArgumentError:
+    return ArgumentError(
+        f"{call.unwritten[0]} has elements, and the grid of its kernel, which an empty result "
+        "shares, has no blocks for these sizes",
+        code="WS0327",
+        remedy="give results of other sizes a kernel of their own",
+    )
 
 
 def _size_arguments(fusion: Fusion) -> frozenset[int]:

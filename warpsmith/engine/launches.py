@@ -103,6 +103,8 @@ class CallPlan:
 
     Attributes:
         segments: those of the fusion that are launched.
+        unwritten: results with elements whose kernel is not launched, since its grid, which an
+            empty one shares, has no blocks.
     """
 
     launches: tuple[Launch, ...]
@@ -110,6 +112,7 @@ class CallPlan:
     temporaries: tuple[Allocation, ...]
     problem: Problem
     segments: tuple[PlannedSegment, ...]
+    unwritten: tuple[str, ...] = ()
 
 
 def formats_of(kernel: Kernel) -> str:
@@ -163,7 +166,16 @@ def plan_call(
     if scratch >= INDEX_LIMIT and index_type is DataType.Int32:
         launches = _launches(segments, problem, DataType.Int, knobs)
     overlapping = [replace(launch, early=launch.compiled.kernel.early) for launch in launches[1:]]
-    return CallPlan((*launches[:1], *overlapping), outputs, temporaries, problem, tuple(segments))
+    elements = {each.name: _product(each.shape) for each in (*outputs, *temporaries)}
+    launched = {launch.segment for launch in launches}
+    unwritten = tuple(
+        output.value.name
+        for number, planned in enumerate(segments)
+        for output in planned.segment.fusion.outputs
+        if number not in launched and elements[output.value.name]
+    )
+    kernels = (*launches[:1], *overlapping)
+    return CallPlan(kernels, outputs, temporaries, problem, tuple(segments), unwritten)
 
 
 def pitches_of(segments: Sequence[PlannedSegment], values: Mapping[str, int]) -> dict[str, int]:

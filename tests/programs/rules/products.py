@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ from tests.programs.values import (
     as_tensor,
     require,
 )
+
+_MOST_HELD = 2**24
+"""Elements of an operand with all batches, about 128 MB of float64."""
 
 
 def _product(program: Program, equation: str, a: Value, b: Value, dims: Sequence[Dim]) -> Value:
@@ -58,6 +62,9 @@ def matmul(program: Program, a: Any, b: Any) -> Value:
     for x, y in pairs:
         require(not x or not y or x == y, "batches")
         batches.append(x or y)
+    for x in wide:
+        held = math.prod(program.shape((*batches, *x.dims[-2:])))
+        require(held <= _MOST_HELD, "too large to be computed in float64 here")
     found = [expand(program, x, Shape((*batches, *x.dims[-2:]))) for x in wide]
     letters = "".join(chr(ord("a") + d) for d in range(len(batches)))
     dims = (*batches, first.dims[-2], second.dims[-1])
