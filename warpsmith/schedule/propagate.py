@@ -8,6 +8,7 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, IterType, ParallelType
+from warpsmith.ir.exprs import Move, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.tensor import TensorView
@@ -87,12 +88,50 @@ def reduced_groups(fusion: Fusion, domains: DomainMap, tensor: TensorView) -> se
                 continue
             gone |= {domains.group(axis) for axis in output.root if axis.is_reduction}
             gone |= {domains.group(axis) for axis in output.logical if axis.is_reduction}
-    concrete = [axis for axis in (*tensor.root, *tensor.logical) if not axis.is_broadcast]
+    axes = (*tensor.root, *tensor.logical)
+    concrete = [axis for axis in axes if not axis.is_broadcast]
     gone -= {domains.group(axis) for axis in concrete}
+    for position, axis in enumerate(tensor.shape_axes):
+        group = domains.group(axis)
+        if group in gone and _is_new(tensor, position) and _widened(fusion, domains, tensor, group):
+            gone.discard(group)
     if not gone:
         return gone
     derivation = Derivation(domains, {domains.group(axis): integers.ZERO for axis in concrete})
     return {group for group in gone if not derivation.reaches(group)}
+
+
+def _is_new(tensor: TensorView, position: int) -> bool:
+    """Whether a dimension was made by broadcasts alone, and is none of an input."""
+    pending, seen = [(tensor, position)], {(tensor, position)}
+    while pending:
+        current, place = pending.pop()
+        match current.definition:
+            case Move(kind="reshape"):
+                continue
+            case Move(source=source, origin=origin):
+                before = origin[place]
+                found = [] if before is None else [(source, before)]
+            case Pointwise(inputs=inputs):
+                found = [(value, place) for value in inputs if isinstance(value, TensorView)]
+            case _:
+                return False
+        pending += (each for each in found if each not in seen)
+        seen.update(found)
+    return True
+
+
+def _widened(fusion: Fusion, domains: DomainMap, tensor: TensorView, group: Group) -> bool:
+    """Whether something that is computed of the tensor has more than one element along a group."""
+    pending, seen = [tensor], {tensor}
+    while pending:
+        for consumer in fusion.consumers(pending.pop()):
+            if any(domains.group(a) == group and not a.is_broadcast for a in consumer.logical):
+                return True
+            if consumer not in seen:
+                seen.add(consumer)
+                pending.append(consumer)
+    return False
 
 
 def _loops_like(
