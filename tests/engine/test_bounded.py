@@ -79,8 +79,9 @@ def test_no_kernel_is_unloaded_under_a_launch(fake: FakeDriver) -> None:
         except BaseException as failure:
             failures.append(failure)
 
-    for function in functions:
-        function(ones(4, 64))
+    with knobs.scope(loaded_kernels=1, device="gpu"):
+        for function in functions:
+            function(ones(4, 64))
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
     for thread in threads:
         thread.start()

@@ -184,7 +184,8 @@ def test_a_kernel_that_was_let_go_counts_again(
     planned(3, 64)
     call = planned.executable._last_plan
     assert call is not None
-    call.segments[0].kernels.clear()
+    call.segments[0].kernels.entries.clear()
+    call.segments[0].launches.entries.clear()
     del call
     planned.executable._last_plan = None
     gc.collect()

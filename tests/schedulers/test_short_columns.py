@@ -19,7 +19,7 @@ from warpsmith.kernel.nodes import CopyVector, For, Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.knobs import Knobs
 from warpsmith.lower.pipeline import lower
-from warpsmith.planner.segment import Segment
+from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.short import (
@@ -214,7 +214,7 @@ def test_sums_that_are_needed_again_pass_through_memory() -> None:
     x = p.input(FLOAT, (None, None))
     p.output(p.op("sub", x, p.broadcast(p.reduce("sum", x, [0]), [True, False])))
     inputs = random_inputs(p.fusion, {"T0": (70, 24)})
-    without = (("outer_persistent", "columns are to go through memory here"),)
+    without = (Unfit("outer_persistent", "columns are to go through memory here"),)
     assert check_segments(p.fusion, inputs, terms=70, without=without) == 2
 
 

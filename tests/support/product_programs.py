@@ -23,8 +23,10 @@ def wide(array: Array) -> Array:
     return array.astype(np.float64)
 
 
-def run(inputs: Sequence[Array], body: Callable[..., Any]) -> list[Array]:
-    """What one kernel of the matmul scheduler gives on the simulator.
+def run(
+    inputs: Sequence[Array], body: Callable[..., Any], schedulers: Sequence[str] = ("matmul",)
+) -> list[Array]:
+    """What a kernel of each of the schedulers gives on the simulator.
 
     `body(ops, *inputs)` gives a tensor, or a tuple of them.
     """
@@ -34,7 +36,7 @@ def run(inputs: Sequence[Array], body: Callable[..., Any]) -> list[Array]:
             fd.add_output(tensor)
     with knobs.scope(device="sim"):
         results = list(fd.execute(list(inputs)))
-    assert re.findall(r"scheduler +(\w+)", fd.explain()) == ["matmul"]
+    assert re.findall(r"scheduler +(\w+)", fd.explain()) == list(schedulers)
     return results
 
 

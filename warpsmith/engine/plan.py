@@ -10,13 +10,7 @@ from functools import partial
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
 from warpsmith.engine.proofs import prove
-from warpsmith.errors import (
-    ArgumentError,
-    CompileError,
-    ProtocolError,
-    ScheduleError,
-    SchedulerRefusal,
-)
+from warpsmith.errors import ArgumentError, ScheduleError, SchedulerRefusal
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
@@ -138,7 +132,7 @@ class PlannedSegment:
                 if plain is None:
                     raise
                 return self._fitting(plain, launch_values, problem, index_type, knobs)
-        except (ArgumentError, ScheduleError, CompileError, ProtocolError) as failure:
+        except (ArgumentError, ScheduleError) as failure:
             made = frozenset(tensor.name for tensor in self.segment.fusion.computed)
             reason = f"its schedule fails: {failure}"
             raise NoKernelError(Unfit(self.candidate.scheduler, reason, made)) from failure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import torch
 from tests.programs.judge import plan_only
 from tests.programs.models import peers
 from tests.programs.models.catalog import SMALL, Block, defined
-from warpsmith.errors import SchedulerRefusal
+from warpsmith import knobs
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.evaluate import evaluate
 
@@ -62,17 +63,25 @@ def test_backward_is_autograds(name: str) -> None:
         np.testing.assert_allclose(got, peer.numpy(), rtol=1e-6, atol=1e-9, err_msg=str(position))
 
 
+def program(name: str, way: str, dtype: DataType) -> tuple[Any, list[np.ndarray]]:
+    block = SMALL[name]()
+    arrays = block.drawn(dtype)
+    if way == "backward":
+        arrays = [block.gradient(dtype), *arrays]
+    return defined(getattr(block, way), arrays), arrays
+
+
 @pytest.mark.parametrize("way", ["forward", "backward"])
 @pytest.mark.parametrize("name", SMALL)
-def test_refused_for_a_product(name: str, way: str) -> None:
-    """All have products of operands that are no inputs, which no scheduler takes yet.
+def test_all_are_planned(name: str, way: str) -> None:
+    fd, arrays = program(name, way, DataType.BFloat16)
+    assert plan_only(fd, arrays).launches
 
-    A planner that takes them turns this into a test that they are planned.
-    """
-    block = SMALL[name]()
-    arrays = block.drawn(DataType.BFloat16)
-    if way == "backward":
-        arrays = [block.gradient(DataType.BFloat16), *arrays]
-    fd = defined(getattr(block, way), arrays)
-    with pytest.raises(SchedulerRefusal, match="it has a matrix product"):
-        plan_only(fd, arrays)
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["forward", "backward"])
+@pytest.mark.parametrize("name", SMALL)
+def test_all_are_right_on_the_simulator(name: str, way: str) -> None:
+    fd, arrays = program(name, way, DataType.Float)
+    with knobs.scope(device="sim"):
+        fd.validate(arrays)

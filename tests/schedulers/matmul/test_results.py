@@ -63,7 +63,7 @@ def test_several_outputs_with_a_bias_a_residual_and_an_activation() -> None:
     close(after, np.maximum(wanted, 0) + wide(residual), K)
 
 
-def test_a_result_that_depends_on_no_product() -> None:
+def test_a_result_that_depends_on_no_product_has_a_kernel_of_its_own() -> None:
     x, weight, wanted = operands()
     residual = values((M, N), 5)
 
@@ -71,7 +71,7 @@ def test_a_result_that_depends_on_no_product() -> None:
         positive = ops.relu(r)
         return ops.add(ops.linear(a, b), positive), positive
 
-    total, positive = run([x, weight, residual], body)
+    total, positive = run([x, weight, residual], body, ["pointwise", "matmul"])
     close(total, wanted + np.maximum(wide(residual), 0), K)
     np.testing.assert_array_equal(wide(positive), np.maximum(wide(residual), 0))
 
