@@ -193,9 +193,10 @@ class Executable:
                 continue
             if not call.unwritten:
                 break
-            if self._scheduled or empty:
+            found = frozenset() if self._scheduled else empty_tensors(self._prepared, values)
+            if found == empty:
                 raise _unwritten(call)
-            empty = empty_tensors(self._prepared, values)
+            empty = found
         self._last_plan = call
         self.classes.meet(call)
         return call

@@ -166,16 +166,25 @@ def plan_call(
     if scratch >= INDEX_LIMIT and index_type is DataType.Int32:
         launches = _launches(segments, problem, DataType.Int, knobs)
     overlapping = [replace(launch, early=launch.compiled.kernel.early) for launch in launches[1:]]
-    elements = {each.name: _product(each.shape) for each in (*outputs, *temporaries)}
+    unwritten = _unwritten(segments, launches, (*outputs, *temporaries))
+    kernels = (*launches[:1], *overlapping)
+    return CallPlan(kernels, outputs, temporaries, problem, tuple(segments), unwritten)
+
+
+def _unwritten(
+    segments: Sequence[PlannedSegment],
+    launches: Sequence[Launch],
+    allocations: Sequence[Allocation],
+) -> tuple[str, ...]:
+    """Names of the tensors with elements whose kernel is not launched."""
+    elements = {each.name: _product(each.shape) for each in allocations}
     launched = {launch.segment for launch in launches}
-    unwritten = tuple(
+    return tuple(
         output.value.name
         for number, planned in enumerate(segments)
         for output in planned.segment.fusion.outputs
         if number not in launched and elements[output.value.name]
     )
-    kernels = (*launches[:1], *overlapping)
-    return CallPlan(kernels, outputs, temporaries, problem, tuple(segments), unwritten)
 
 
 def pitches_of(segments: Sequence[PlannedSegment], values: Mapping[str, int]) -> dict[str, int]:
