@@ -152,7 +152,9 @@ def test_tensor_maps_have_a_limit(fake: FakeDriver) -> None:
     assert info.entries <= 8
 
 
-def test_counters_of_a_stream_are_shared(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def counters(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The tensors of counters that calls of PyTorch's tensors make, on the faked device."""
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(executable, "_place", lambda binding, knobs: 0)
     monkeypatch.setattr(executable, "_is_torch_call", lambda binding: True)
@@ -173,6 +175,20 @@ def test_counters_of_a_stream_are_shared(fake: FakeDriver, monkeypatch: pytest.M
     monkeypatch.setattr(torch, "zeros", counted)
     monkeypatch.setattr(executable._OnDevice, "__init__", on_host)
     monkeypatch.setattr(executable, "_COUNTERS", Recent(WORKSPACES))
+    return made
+
+
+def test_reductions_of_one_kernel_have_counters_of_their_own(counters: list[Any]) -> None:
+    torch = pytest.importorskip("torch")
+    both = warpsmith.fuse(lambda x: (ops.sum(x), ops.max(x)))
+    (kernel,) = both.lower(torch.ones(1 << 18)).compile().kernels
+    assert sum(b.name.endswith("_arrivals") for b in kernel.kernel.parameters) == 2
+    both(torch.ones(1 << 18))
+    assert len({made.data_ptr() for made in counters}) == 2
+
+
+def test_counters_of_a_stream_are_shared(fake: FakeDriver, counters: list[Any]) -> None:
+    torch, made = pytest.importorskip("torch"), counters
     total = warpsmith.fuse(lambda x: ops.sum(x))
     for elements in (1 << 18, (1 << 18) + 4, 1 << 18):
         total(torch.ones(elements))

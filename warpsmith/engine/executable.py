@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _Ready = Callable[[Sequence[object]], list[Any]]
 """A call signature that can be run: from inputs to results."""
 
-_COUNTERS: Final[Recent[tuple[int, int, int], Any]] = Recent(WORKSPACES)
+_COUNTERS: Final[Recent[tuple[int, int, int, int], Any]] = Recent(WORKSPACES)
 """Arrival counters by device, stream and how many they are."""
 
 
@@ -415,12 +415,12 @@ class _OnDevice:
     def _scratch(self, spaces: Sequence[Workspace], stream: int) -> dict[str, Any]:
         """Scratch of one launch; the allocator reuses it in stream order once it is let go."""
         kept = {}
-        for space in spaces:
+        for place, space in enumerate(spaces):
             dtype = arrays.torch_dtypes()[space.dtype]
             if not space.zeroed:
                 kept[space.name] = self._empty(space.name, space.elements, dtype)
             else:
-                kept[space.name] = self._counters(space.elements, stream)
+                kept[space.name] = self._counters(place, space.elements, stream)
         return kept
 
     def _empty(self, name: str, elements: int, dtype: Any) -> Any:
@@ -433,17 +433,17 @@ class _OnDevice:
         what = f"{name}, which the call makes,"
         return no_room(what, byte_count, str(self._device), *self._torch.cuda.mem_get_info())
 
-    def _counters(self, elements: int, stream: int) -> Any:
+    def _counters(self, place: int, elements: int, stream: int) -> Any:
         """Arrival counters, zeroed once per stream: each kernel leaves them at zero.
 
-        Kernels of a stream share them: none touches them before the one before it is over. A graph
-        that is being captured gets its own, zeroed by the graph, since its replays may overlap with
+        Kernels of a stream share them: none touches them before the one before it is over. Those of
+        one kernel, told apart by their `place` among its scratch, are never the same. A graph that is being captured gets its own, zeroed by the graph, since its replays may overlap with
         other work of this stream.
         """
         torch = self._torch
         if torch.cuda.is_current_stream_capturing():
             return torch.zeros(elements, dtype=torch.int32, device=self._device)
-        key = (self._ordinal, stream, elements.bit_length())
+        key = (self._ordinal, stream, place, elements.bit_length())
         found = _COUNTERS.get(key)
         if found is None:
             room = (1 << elements.bit_length()) - 1  # any number of as many bits
