@@ -203,7 +203,7 @@ def _to_float(x: Bounded, dtype: DataType) -> Bounded:
         return Bounded(dtype, source, x.error)
     middle = rounded(dtype, source)
     # What is rounded twice, by way of Float, may land on the other side of a tie.
-    error = np.maximum(x.error, np.where(dtype.is_half, 2.0**-25, 0.0) * np.abs(source))
+    error = np.maximum(x.error, np.where(dtype.is_half, 2.0**-24, 0.0) * np.abs(source))
     error = np.where(x.dtype is DataType.Double, error, x.error)
     ends = [rounded(dtype, source - error), rounded(dtype, source + error)]
     spread = np.maximum(*(np.where(end == middle, 0.0, np.abs(end - middle)) for end in ends))

@@ -437,7 +437,8 @@ class _OnDevice:
         """Arrival counters, zeroed once per stream: each kernel leaves them at zero.
 
         Kernels of a stream share them: none touches them before the one before it is over. Those of
-        one kernel, told apart by their `place` among its scratch, are never the same. A graph that is being captured gets its own, zeroed by the graph, since its replays may overlap with
+        one kernel, told apart by their `place` among its scratch, are never the same. A graph that
+        is being captured gets its own, zeroed by the graph, since its replays may overlap with
         other work of this stream.
         """
         torch = self._torch
