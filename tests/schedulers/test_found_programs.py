@@ -70,3 +70,14 @@ def test_columns_of_what_two_vectors_make(op: Callable[..., Any], dim: int) -> N
         return (whole - ops.mean(whole, [dim], keepdim=True),)
 
     check(centred, ((40, 1), [-1, 1]), ((33, 1), [-1, 1]))
+
+
+def test_sums_of_what_a_kernel_draws() -> None:
+    """No input is loaded: nothing but the values themselves has a place before the sum."""
+
+    def drawn(x: Any) -> tuple[Any, ...]:
+        shape = [2, ops.size(x, 0)]
+        values = ops.normal(0.5, 2.0, shape, rng_seed=3, rng_offset=2, fusion=x.fusion)
+        return (ops.mean(values, [1]),)
+
+    check(drawn, ((5000,), [-1]))

@@ -270,7 +270,7 @@ def _spread(
     inline_most(fusion, fusion.computed)
     if any(isinstance(t.definition, Welford) for t in partials):
         _keep_vectors_apart(reference, [t for t in others if id(t) not in after])
-    if tiles:
+    if tiles or not loads:
         return
     for register in loads:
         register.streaming = True
