@@ -81,3 +81,21 @@ def test_sums_of_what_a_kernel_draws() -> None:
         return (ops.mean(values, [1]),)
 
     check(drawn, ((5000,), [-1]))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda x: ops.full([ops.size(x, 0), 6], -1.5, fusion=x.fusion),
+        lambda x: ops.iota(7, 3, 1, fusion=x.fusion) * 0.5,
+        lambda x: ops.iota(ops.size(x, 0), 3, 1, fusion=x.fusion) * 0.5,
+    ],
+)
+def test_rows_that_a_kernel_makes_again_for_each_stage(made: Body) -> None:
+    """What no input tells is made a second time, and walked with the first."""
+
+    def centred(x: Any) -> tuple[Any, ...]:
+        rows = made(x)
+        return (rows - ops.mean(rows, [-1], keepdim=True),)
+
+    check(centred, ((5,), [-1]))
