@@ -99,3 +99,12 @@ def test_rows_that_a_kernel_makes_again_for_each_stage(made: Body) -> None:
         return (rows - ops.mean(rows, [-1], keepdim=True),)
 
     check(centred, ((5,), [-1]))
+
+
+def test_a_row_that_is_stored_beside_a_sum_over_all() -> None:
+    """The sum walks rows and columns as one: a row that nothing reduces is another kernel's."""
+
+    def body(x: Any, row: Any) -> tuple[Any, ...]:
+        return x - row, ops.var(merged(x), [0]), ops.set(row)
+
+    check(body, ((11, 8), [-1, -1]), ((1, 8), [1, -1]))

@@ -6,14 +6,13 @@ computed twice: after the reduction it is small, since no reduced dimension is l
 
 from __future__ import annotations
 
-from warpsmith.ir import integers
-from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.exprs import Operation, Reduction, Welford, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ir.twins import Twins
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.reduction.aside import walks_reduced
 from warpsmith.schedulers.reduction.can import after_reduction
 
 
@@ -45,7 +44,7 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
 
 def _needed_before(fusion: Fusion, after: set[int]) -> set[int]:
     """Tensors, not inputs, that a reduction needs, or an output that walks what is reduced."""
-    walks = _walks_reduced(fusion) - after
+    walks = walks_reduced(fusion, DomainMap(fusion)) - after
     wanted = [output.value for output in fusion.outputs if id(output.value) in walks]
     for operation in fusion.operations:
         if isinstance(operation, Reduction | Welford):
@@ -70,37 +69,3 @@ def twin_of(fusion: Fusion, tensor: TensorView, twins: dict[int, TensorView]) ->
         fusion.insert_after(definition, operation)
         twins[id(tensor)] = found
     return found
-
-
-def only_after(fusion: Fusion, after: set[int]) -> list[TensorView]:
-    """Tensors that depend on no reduction, lack what is reduced, and feed nothing before one."""
-    walks = _walks_reduced(fusion)
-    found: dict[int, TensorView] = {}
-    for operation in reversed(fusion.operations):
-        if isinstance(operation, Reduction | Welford):
-            continue
-        for tensor in operation.outputs:
-            alone = id(tensor) not in after and id(tensor) not in walks
-            if alone and all(_follows(use, after, found) for use in fusion.uses(tensor)):
-                found[id(tensor)] = tensor
-    return list(found.values())
-
-
-def _walks_reduced(fusion: Fusion) -> set[int]:
-    """Identities of the tensors with a dimension that is reduced somewhere, or is made from one."""
-    domains = DomainMap(fusion)
-    axes = {id(t): (*t.root, *t.logical) for t in fusion.computed}
-    gone = {domains.group(a) for group in axes.values() for a in group if a.is_reduction}
-    found: set[int] = set()
-    for key, own in axes.items():
-        concrete = {domains.group(a): integers.ZERO for a in own if not a.is_broadcast}
-        derivation = Derivation(domains, concrete)
-        if not gone.isdisjoint(concrete) or any(map(derivation.reaches, gone)):
-            found.add(key)
-    return found
-
-
-def _follows(use: Operation, after: set[int], found: dict[int, TensorView]) -> bool:
-    if isinstance(use, Reduction | Welford):
-        return False
-    return all(id(output) in after or id(output) in found for output in use.outputs)
