@@ -89,16 +89,17 @@ def test_sums_of_what_a_kernel_draws() -> None:
         lambda x: ops.full([ops.size(x, 0), 6], -1.5, fusion=x.fusion),
         lambda x: ops.iota(7, 3, 1, fusion=x.fusion) * 0.5,
         lambda x: ops.iota(ops.size(x, 0), 3, 1, fusion=x.fusion) * 0.5,
+        lambda x: ops.expand(ops.broadcast(x, [False, True]), [-1, ops.size(x, 0)]),
     ],
 )
 def test_rows_that_a_kernel_makes_again_for_each_stage(made: Body) -> None:
     """What no input tells is made a second time, and walked with the first."""
 
-    def centred(x: Any) -> tuple[Any, ...]:
+    def shifted(x: Any) -> tuple[Any, ...]:
         rows = made(x)
-        return (rows - ops.mean(rows, [-1], keepdim=True),)
+        return (rows + ops.mean(rows, [-1], keepdim=True),)
 
-    check(centred, ((5,), [-1]))
+    check(shifted, ((5,), [-1]))
 
 
 def test_a_row_that_is_stored_beside_a_sum_over_all() -> None:

@@ -258,7 +258,7 @@ def _run(operation: Operation, uses: set[int], depths: Mapping[int, int]) -> int
 def _twin(fusion: Fusion, tensor: TensorView) -> TensorView:
     """A second tensor that the same operation computes from the same sources.
 
-    The dimensions that the operation makes itself, as `iota` does, are walked together.
+    The dimensions that the operation makes itself, as `iota` and `expand` do, are walked together.
     """
     definition = tensor.definition
     assert definition is not None
@@ -266,7 +266,7 @@ def _twin(fusion: Fusion, tensor: TensorView) -> TensorView:
     paired: set[int] = set()
     for source in tensor_inputs(definition):
         known[id(source)] = source
-        paired.update(id(axis) for _, axis in definition.pairs(source))
+        paired.update(id(axis) for a, axis in definition.pairs(source) if not a.is_broadcast)
     own = (axis for output in definition.outputs for axis in output.root)
     known |= {id(a): a.clone() for a in own if not (a.is_broadcast or id(a) in paired)}
     operation = Twins(known).operation(definition)
