@@ -109,3 +109,13 @@ def test_a_row_that_is_stored_beside_a_sum_over_all() -> None:
         return x - row, ops.var(merged(x), [0]), ops.set(row)
 
     check(body, ((11, 8), [-1, -1]), ((1, 8), [1, -1]))
+
+
+def test_sums_of_what_a_reshape_leaves_as_it_was() -> None:
+    """The reshape makes rows and columns of what they were made of."""
+
+    def body(x: Any, y: Any) -> tuple[Any, ...]:
+        same = ops.reshape(y, [ops.size(x, 0), ops.size(x, 1)])
+        return x + y, ops.sum(x * same, [1], keepdim=True)
+
+    check(body, ((11, 8), [-1, -1]), ((11, 8), [-1, -1]))
