@@ -119,3 +119,13 @@ def test_sums_of_what_a_reshape_leaves_as_it_was() -> None:
         return x + y, ops.sum(x * same, [1], keepdim=True)
 
     check(body, ((11, 8), [-1, -1]), ((11, 8), [-1, -1]))
+
+
+def test_a_number_that_is_stored_and_used_before_a_reduction() -> None:
+    """What stores it has no loops of the reduction, and what uses it has them all."""
+
+    def body(x: Any, one: Any) -> tuple[Any, ...]:
+        number = ops.sum(one, [0])
+        return x * one, x + number, number, ops.var(x, [0])
+
+    check(body, ((5000,), [-1]), ((1,), [1]))

@@ -12,26 +12,30 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ir.twins import Twins
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.reduction.aside import walks_reduced
+from warpsmith.schedulers.reduction.aside import only_after, walks_reduced
 from warpsmith.schedulers.reduction.can import after_reduction
 
 
 def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]:
     """Give what follows the reductions its own copies of what is needed before them too.
 
+    So with what no reduction needs, save copies of inputs, which are there before either.
     Returns the caches with those that the copies read.
     """
-    after = after_reduction(fusion)
-    before = _needed_before(fusion, after)
+    domains, after = DomainMap(fusion), after_reduction(fusion)
+    before = _needed_before(fusion, domains, after)
+    aside = set(map(id, only_after(fusion, domains, after)))
     memory = {id(cached.register): cached.memory for cached in caches if cached.load}
     twins: dict[int, TensorView] = {}
     made: list[Cached] = []
     for operation in list(fusion.operations):
-        if isinstance(operation, Reduction | Welford) or id(operation.outputs[0]) not in after:
+        output = operation.outputs[0]
+        if isinstance(operation, Reduction | Welford) or id(output) not in after | aside:
             continue
+        apart = before if id(output) in after else before - memory.keys()
         reader: Operation = operation
         for source in tensor_inputs(operation):
-            if id(source) in before:
+            if id(source) in apart:
                 twin = twin_of(fusion, source, twins)
                 reader, old = replace_tensor(reader, source, twin), reader
                 fusion.replace(old, reader)
@@ -42,9 +46,9 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
     return (*caches, *made)
 
 
-def _needed_before(fusion: Fusion, after: set[int]) -> set[int]:
+def _needed_before(fusion: Fusion, domains: DomainMap, after: set[int]) -> set[int]:
     """Tensors, not inputs, that a reduction needs, or an output that walks what is reduced."""
-    walks = walks_reduced(fusion, DomainMap(fusion)) - after
+    walks = walks_reduced(fusion, domains) - after
     wanted = [output.value for output in fusion.outputs if id(output.value) in walks]
     for operation in fusion.operations:
         if isinstance(operation, Reduction | Welford):
