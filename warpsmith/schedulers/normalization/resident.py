@@ -26,7 +26,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ir.twins import Twins
+from warpsmith.ir.twins import Twins, walked_together
 from warpsmith.ops.table.transcendental import TRANSCENDENTAL
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.normalization.can import stages, walks_rows
@@ -256,19 +256,11 @@ def _run(operation: Operation, uses: set[int], depths: Mapping[int, int]) -> int
 
 
 def _twin(fusion: Fusion, tensor: TensorView) -> TensorView:
-    """A second tensor that the same operation computes from the same sources.
-
-    The dimensions that the operation makes itself, as `iota` and `expand` do, are walked together.
-    """
+    """A second tensor that the same operation computes from the same sources."""
     definition = tensor.definition
     assert definition is not None
-    known: dict[int, object] = {id(fusion): fusion}
-    paired: set[int] = set()
-    for source in tensor_inputs(definition):
-        known[id(source)] = source
-        paired.update(id(axis) for a, axis in definition.pairs(source) if not a.is_broadcast)
-    own = (axis for output in definition.outputs for axis in output.root)
-    known |= {id(a): a.clone() for a in own if not (a.is_broadcast or id(a) in paired)}
+    known: dict[int, object] = {id(fusion): fusion, **walked_together(definition)}
+    known |= {id(source): source for source in tensor_inputs(definition)}
     operation = Twins(known).operation(definition)
     twin = operation.outputs[0]
     twin.number = fusion.register(twin)

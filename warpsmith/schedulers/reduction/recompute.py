@@ -10,7 +10,7 @@ from warpsmith.ir.exprs import Operation, Reduction, Welford, replace_tensor, te
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ir.twins import Twins
+from warpsmith.ir.twins import Twins, walked_together
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.reduction.aside import only_after, walks_reduced
 from warpsmith.schedulers.reduction.can import after_reduction
@@ -19,24 +19,25 @@ from warpsmith.schedulers.reduction.can import after_reduction
 def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]:
     """Give what follows the reductions its own copies of what is needed before them too.
 
-    So with what no reduction needs, save copies of inputs, which are there before either.
+    So with what no reduction needs, but both read the copies of inputs, which come before either.
     Returns the caches with those that the copies read.
     """
     domains, after = DomainMap(fusion), after_reduction(fusion)
     before = _needed_before(fusion, domains, after)
     aside = set(map(id, only_after(fusion, domains, after)))
-    memory = {id(cached.register): cached.memory for cached in caches if cached.load}
     twins: dict[int, TensorView] = {}
+    memory = {id(cached.register): cached.memory for cached in caches if cached.load}
+    beside = {id(cached.register): cached.register for cached in caches if cached.load}
     made: list[Cached] = []
     for operation in list(fusion.operations):
         output = operation.outputs[0]
         if isinstance(operation, Reduction | Welford) or id(output) not in after | aside:
             continue
-        apart = before if id(output) in after else before - memory.keys()
+        own = twins if id(output) in after else beside
         reader: Operation = operation
         for source in tensor_inputs(operation):
-            if id(source) in apart:
-                twin = twin_of(fusion, source, twins)
+            if id(source) in before:
+                twin = twin_of(fusion, source, own)
                 reader, old = replace_tensor(reader, source, twin), reader
                 fusion.replace(old, reader)
     for register, twin in twins.items():
@@ -64,7 +65,7 @@ def twin_of(fusion: Fusion, tensor: TensorView, twins: dict[int, TensorView]) ->
         return tensor
     found = twins.get(id(tensor))
     if found is None:
-        known: dict[int, object] = {id(fusion): fusion}
+        known: dict[int, object] = {id(fusion): fusion, **walked_together(definition)}
         for source in tensor_inputs(definition):
             known[id(source)] = twin_of(fusion, source, twins)
         operation = Twins(known).operation(definition)
