@@ -130,3 +130,13 @@ def test_a_number_that_is_stored_and_used_before_a_reduction() -> None:
         return scaled, x + number, number, variance
 
     check(body, ((5000,), [-1]), ((1,), [1]))
+
+
+def test_rows_and_columns_of_what_a_kernel_makes() -> None:
+    """No input has rows, and none is loaded ahead."""
+
+    def body(x: Any) -> tuple[Any, ...]:
+        rows = ops.full_like(x, 0.5)
+        return ops.mean(rows * ops.mean(rows, [1], keepdim=True), [0]), rows
+
+    check(body, ((64, 512), [-1, -1]))
