@@ -140,3 +140,16 @@ def test_rows_and_columns_of_what_a_kernel_makes() -> None:
         return ops.mean(rows * ops.mean(rows, [1], keepdim=True), [0]), rows
 
     check(body, ((64, 512), [-1, -1]))
+
+
+def test_a_row_that_is_stored_beside_what_is_made_as_one() -> None:
+    """The dropped values are counted through all dimensions; the row is stored once all the same,
+    in loops over two of them.
+    """
+
+    def body(x: Any, row: Any) -> tuple[Any, ...]:
+        counted = ops.iota(ops.size(x, 0) * ops.size(x, 1) * ops.size(x, 2), fusion=x.fusion)
+        places = ops.reshape(counted, [ops.size(x, 0), ops.size(x, 1), ops.size(x, 2)])
+        return -row, ops.sum(x * row, [2]), x + places
+
+    check(body, ((7, 5, 40), [-1, -1, -1]), ((5, 1), [-1, 1]))
