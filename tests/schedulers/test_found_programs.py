@@ -70,3 +70,86 @@ def test_columns_of_what_two_vectors_make(op: Callable[..., Any], dim: int) -> N
         return (whole - ops.mean(whole, [dim], keepdim=True),)
 
     check(centred, ((40, 1), [-1, 1]), ((33, 1), [-1, 1]))
+
+
+def test_sums_of_what_a_kernel_draws() -> None:
+    """No input is loaded: nothing but the values themselves has a place before the sum."""
+
+    def drawn(x: Any) -> tuple[Any, ...]:
+        shape = [2, ops.size(x, 0)]
+        values = ops.normal(0.5, 2.0, shape, rng_seed=3, rng_offset=2, fusion=x.fusion)
+        return (ops.mean(values, [1]),)
+
+    check(drawn, ((5000,), [-1]))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda x: ops.full([ops.size(x, 0), 6], -1.5, fusion=x.fusion),
+        lambda x: ops.iota(7, 3, 1, fusion=x.fusion) * 0.5,
+        lambda x: ops.iota(ops.size(x, 0), 3, 1, fusion=x.fusion) * 0.5,
+        lambda x: ops.expand(ops.broadcast(x, [False, True]), [-1, ops.size(x, 0)]),
+    ],
+)
+def test_rows_that_a_kernel_makes_again_for_each_stage(made: Body) -> None:
+    """What no input tells is made a second time, and walked with the first."""
+
+    def shifted(x: Any) -> tuple[Any, ...]:
+        rows = made(x)
+        return (rows + ops.mean(rows, [-1], keepdim=True),)
+
+    check(shifted, ((5,), [-1]))
+
+
+def test_a_row_that_is_stored_beside_a_sum_over_all() -> None:
+    """The sum walks rows and columns as one: a row that nothing reduces is another kernel's."""
+
+    def body(x: Any, row: Any) -> tuple[Any, ...]:
+        return x - row, ops.var(merged(x), [0]), ops.set(row)
+
+    check(body, ((11, 8), [-1, -1]), ((1, 8), [1, -1]))
+
+
+def test_sums_of_what_a_reshape_leaves_as_it_was() -> None:
+    """The reshape makes rows and columns of what they were made of."""
+
+    def body(x: Any, y: Any) -> tuple[Any, ...]:
+        same = ops.reshape(y, [ops.size(x, 0), ops.size(x, 1)])
+        return x + y, ops.sum(x * same, [1], keepdim=True)
+
+    check(body, ((11, 8), [-1, -1]), ((11, 8), [-1, -1]))
+
+
+def test_a_number_that_is_stored_and_used_before_a_reduction() -> None:
+    """What stores it has no loops of the reduction, and what uses it has them all."""
+
+    def body(x: Any, one: Any) -> tuple[Any, ...]:
+        scaled, variance = ops.remainder(x, one), ops.var_mean(x, [0])[0]
+        number = ops.sum(one, [0])
+        return scaled, x + number, number, variance
+
+    check(body, ((5000,), [-1]), ((1,), [1]))
+
+
+def test_rows_and_columns_of_what_a_kernel_makes() -> None:
+    """No input has rows, and none is loaded ahead."""
+
+    def body(x: Any) -> tuple[Any, ...]:
+        rows = ops.full_like(x, 0.5)
+        return ops.mean(rows * ops.mean(rows, [1], keepdim=True), [0]), rows
+
+    check(body, ((64, 512), [-1, -1]))
+
+
+def test_a_row_that_is_stored_beside_what_is_made_as_one() -> None:
+    """The dropped values are counted through all dimensions; the row is stored once all the same,
+    in loops over two of them.
+    """
+
+    def body(x: Any, row: Any) -> tuple[Any, ...]:
+        counted = ops.iota(ops.size(x, 0) * ops.size(x, 1) * ops.size(x, 2), fusion=x.fusion)
+        places = ops.reshape(counted, [ops.size(x, 0), ops.size(x, 1), ops.size(x, 2)])
+        return -row, ops.sum(x * row, [2]), x + places
+
+    check(body, ((7, 5, 40), [-1, -1, -1]), ((5, 1), [-1, 1]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from warpsmith.ir.domains import IterDomain, Merge, Split, Transform
-from warpsmith.ir.exprs import Operation, with_values
+from warpsmith.ir.exprs import Operation, tensor_inputs, with_values
 from warpsmith.ir.tensor import TensorView
 
 
@@ -74,3 +74,14 @@ class Twins:
             twin = Merge(outer, inner, axis)
         self._known[id(transform)] = twin
         return twin
+
+
+def walked_together(operation: Operation) -> dict[int, IterDomain]:
+    """Twins, by identity, of the dimensions that an operation makes itself, as `iota` and `expand`
+    do: the same iterations as these, which nothing else tells of a twin in the same fusion.
+    """
+    given: set[int] = set()
+    for source in tensor_inputs(operation):
+        given.update(id(axis) for a, axis in operation.pairs(source) if not a.is_broadcast)
+    made = (axis for output in operation.outputs for axis in output.root)
+    return {id(a): a.clone() for a in made if not (a.is_broadcast or id(a) in given)}

@@ -86,6 +86,10 @@ class Access:
             f"no index for {axis!r} of {self.output.name} from its loops {self.output.loop!r}"
         )
 
+    def reaches(self, group: Group) -> bool:
+        """Whether the loops determine the index of a group."""
+        return self._derivation.reaches(group)
+
     def index(self, group: Group) -> Expr:
         """Index of a group that the loops determine."""
         return self._derivation.index(group)

@@ -115,7 +115,8 @@ class Predicates:
                 continue
             if kind not in bound and kind not in finished:
                 conditions.append(Apply("eq", (symbol, integers.ZERO), DataType.Bool))
-        for index in map(access.index, self._repeated(output)):
+        repeated = filter(access.reaches, self._repeated(output))  # others are of other loops
+        for index in map(access.index, repeated):
             if index != integers.ZERO:
                 conditions.append(Apply("eq", (index, integers.ZERO), DataType.Bool))
         return conditions

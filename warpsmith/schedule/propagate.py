@@ -58,8 +58,10 @@ def _source_groups(domains: DomainMap, tensor: TensorView, axis: IterDomain) -> 
     """Groups of the logical and root axes that a loop axis was made from.
 
     The loops of an rfactored producer are logical axes; another reduction knows their roots only.
+    A root is made of no other, even where a reshape of another tensor gives what it was made of.
     """
-    origins = {domains.group(a) for a in (*tensor.logical, *tensor.root)}
+    roots = set(map(domains.group, tensor.root))
+    origins = {*map(domains.group, tensor.logical), *roots}
     found: set[Group] = set()
     stack, seen = [domains.group(axis)], set()
     while stack:
@@ -69,6 +71,8 @@ def _source_groups(domains: DomainMap, tensor: TensorView, axis: IterDomain) -> 
         seen.add(group)
         if group in origins:
             found.add(group)
+        if group in roots:
+            continue
         for transform in domains.touching(group):
             if any(domains.group(result) == group for result in transform.results):
                 parts = {transform.axis, transform.outer, transform.inner}

@@ -24,6 +24,8 @@ from warpsmith.schedulers.problem import Problem
 
 def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
     """Why a block cannot have the rows of a call; empty where it can."""
+    if not rows.loads:
+        return "no input has an element for each one of the rows"
     reason = heuristic.misfit(rows, residents, problem)
     if not reason or problem.warp_specialize is False:
         return reason

@@ -17,9 +17,9 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import merge, parallelize, reorder, split
 from warpsmith.schedulers.ahead import run_ahead, through_tiles
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.reduction.aside import only_after
 from warpsmith.schedulers.reduction.can import after_reduction, reductions
 from warpsmith.schedulers.reduction.heuristic import ReductionParams, shape_of
-from warpsmith.schedulers.reduction.recompute import only_after
 
 SPLITS = "splits"
 """Name of the launch symbol: blocks that share one result."""
@@ -252,7 +252,7 @@ def _spread(
     apart = {*results, *map(id, tiles)}
     others = [t for t in fusion.computed if id(t) not in apart]
     after = after_reduction(fusion)
-    aside = only_after(fusion, after)
+    aside = only_after(fusion, DomainMap(fusion), after)
     if others:
         transform_like(reference, [t for t in others if t not in aside])
         if aside:
@@ -270,7 +270,7 @@ def _spread(
     inline_most(fusion, fusion.computed)
     if any(isinstance(t.definition, Welford) for t in partials):
         _keep_vectors_apart(reference, [t for t in others if id(t) not in after])
-    if tiles:
+    if tiles or not loads:
         return
     for register in loads:
         register.streaming = True

@@ -9,6 +9,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.pointwise.can import cached_map, self_mapped
+from warpsmith.schedulers.reduction.aside import only_after
 
 
 def reductions(fusion: Fusion) -> tuple[TensorView, ...]:
@@ -53,18 +54,23 @@ def after_reduction(fusion: Fusion) -> set[int]:
 
 
 def _needs_result_again(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
-    """A result that is combined with the reduced dimensions again needs a second pass."""
-    _, gone = pattern(domains, first)
+    """A result that is combined with the reduced dimensions again needs a second pass; and what no
+    reduction needs has loops like a result's.
+    """
+    kept, _ = pattern(domains, first)
+    results = Derivation(domains, dict.fromkeys(kept, integers.ZERO))
     after = after_reduction(fusion)
+    aside = set(map(id, only_after(fusion, domains, after)))
     for operation in fusion.operations:
         for output in operation.outputs:
-            if id(output) not in after or _is_reduction(operation):
+            if _is_reduction(operation) or id(output) not in after | aside:
                 continue
-            own = {domains.group(a): integers.ZERO for a in output.root if not a.is_broadcast}
-            made_of = Derivation(domains, own)  # also by a reshape
-            joined = any(domains.group(axis) in gone for axis in output.root)
-            if joined or any(map(made_of.reaches, gone)):
+            axes = (axis for axis in (*output.root, *output.logical) if not axis.is_broadcast)
+            if all(results.reaches(domains.group(axis)) for axis in axes):
+                continue
+            if id(output) in after:
                 return f"{output.name} combines a reduction's result with what was reduced"
+            return f"{output.name} has a dimension that {first.name} does not keep"
     for operation in fusion.operations:
         if _is_reduction(operation) and any(id(t) in after for t in tensor_inputs(operation)):
             return f"{operation.outputs[0].name} reduces what was reduced before"
