@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warpsmith import FusionDefinition, knobs, ops
+from warpsmith import DataType, FusionDefinition, knobs, ops
+from warpsmith.runtime.arrays import NUMPY_DTYPES
 
 Body = Callable[..., tuple[Any, ...]]
 
@@ -153,3 +154,17 @@ def test_a_row_that_is_stored_beside_what_is_made_as_one() -> None:
         return -row, ops.sum(x * row, [2]), x + places
 
     check(body, ((7, 5, 40), [-1, -1, -1]), ((5, 1), [-1, 1]))
+
+
+def test_products_of_nothing_whose_rows_tensor_cores_do_not_take() -> None:
+    """Rows of 4 bytes are none for the TMA unit, be there no row at all."""
+    kind = DataType.BFloat16
+    with FusionDefinition() as fd:
+        a = fd.define_tensor(shape=[-1, -1], contiguity=True, dtype=kind)
+        b = fd.define_tensor(shape=[-1, -1], contiguity=True, dtype=kind, stride_order=[0, 1])
+        bias = fd.define_tensor(shape=[-1], contiguity=True, dtype=kind)
+        fd.add_output(ops.addmm(bias, a, b))
+    numpy = NUMPY_DTYPES[kind.value]
+    arrays = [np.zeros((0, 2), numpy), np.zeros((0, 2), numpy).T, np.zeros(0, numpy)]
+    with knobs.scope(device="sim"):
+        assert fd.execute(arrays)[0].shape == (0, 0)

@@ -41,9 +41,7 @@ def unfit_rows(tensor: TensorView, problem: Problem) -> str:
         return f"an address that is a multiple of {aligned} bytes"
     extents = [problem.size(axis.extent) for axis in tensor.shape_axes]
     for dimension, stride in _strides(tensor, problem).items():
-        if 0 in extents:
-            continue
-        if stride == 0 and extents[dimension] > 1:
+        if stride == 0 and extents[dimension] > 1 and 0 not in extents:
             return f"the stride 0 along its dimension {dimension}"
         if stride * size % TMA_BYTES:
             return f"rows of {stride} elements, {stride * size} bytes"
