@@ -59,6 +59,7 @@ def test_the_summary_fails_where_something_is_refused_wrong_or_slow(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     fine = {"title": "x", "us": 10.0, "torch_us": 9.0, "ratio": 0.9, "schedulers": "matmul"}
+    fine |= {"error": 0.4, "torch_error": 0.4}
     assert sweep.summary([fine]) == 0
     assert sweep.summary([fine, fine | {"ratio": 0.3}]) == 1
     assert sweep.summary([fine, {"title": "y", "failed": "refused"}]) == 1

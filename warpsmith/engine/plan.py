@@ -133,9 +133,12 @@ class PlannedSegment:
                     raise
                 return self._fitting(plain, launch_values, problem, index_type, knobs)
         except (ArgumentError, ScheduleError) as failure:
-            made = frozenset(tensor.name for tensor in self.segment.fusion.computed)
-            reason = f"its schedule fails: {failure}"
-            raise NoKernelError(Unfit(self.candidate.scheduler, reason, made)) from failure
+            unfit = Unfit(
+                self.candidate.scheduler,
+                f"its schedule fails: {failure}",
+                key=self.segment.shape.key,
+            )
+            raise NoKernelError(unfit) from failure
 
     def _fitting(
         self,

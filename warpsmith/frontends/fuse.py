@@ -214,12 +214,17 @@ class Fused:
 
     def _served(self, args: tuple[Any, ...]) -> Trace:
         """A trace of earlier calls that serves these arguments, or a new one."""
-        kind, number = tuple(map(_kind, args)), 0
-        while (trace := self._traces.get((kind, number))) is not None:
-            if _serves(trace, args):
+        kind = tuple(map(_kind, args))
+        number = 0
+        made: Trace | None = None
+        while True:
+            trace = self._traces.get((kind, number))
+            if trace is None:
+                made = made or self._trace(args)
+                trace = self._traces.put((kind, number), made)  # another thread's, if it was faster
+            if trace is made or _serves(trace, args):
                 return trace
             number += 1
-        return self._traces.put((kind, number), self._trace(args))
 
     def _trace(self, args: tuple[Any, ...]) -> Trace:
         from warpsmith.engine.executable import Executable

@@ -6,7 +6,7 @@ Tensors are known by their numbers, operations by their positions. A part of a p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -90,7 +90,7 @@ class Graph:
         """Numbers of the tensors that an operation reads, each once."""
         return tuple(tensor.number for tensor in tensor_inputs(self.operations[position]))
 
-    def slice(self, sinks: Iterable[int], stored: Collection[int]) -> tuple[int, ...]:
+    def slice(self, sinks: Iterable[int], stored: Container[int]) -> tuple[int, ...]:
         """Positions of the operations that make the sinks of inputs and of what is stored.
 
         A sink is made, whether it is stored or not.

@@ -78,7 +78,9 @@ def _offers(
     casts = [p for p in cheapest[1:] if _is_cast_of(graph, p, product)]
     offers += [(product, *casts), (product,)]
     for positions in dict.fromkeys(offers):
-        yield positions, _sinks(graph, positions, crossing)
+        sinks = _sinks(graph, positions, crossing)
+        forms = {graph.maker[segments.forms[t]] for t in sinks if t in segments.forms}
+        yield (*positions, *sorted(forms - set(positions))), sinks
 
 
 def _grown(
@@ -130,7 +132,6 @@ def _cheapest(segments: Segments, grown: tuple[int, ...]) -> tuple[int, ...]:
         free = form.number in graph.results or number in segments.rounded
         cost[number] = 0 if free else form.dtype.size
     stored = [n for n in cheapest_cut(made[0], readers, needed, cost) if isinstance(n, int)]
-    stored += [segments.forms[number] for number in stored if number in segments.forms]
     outside = {t for p in grown for t in graph.sources(p)} - set(made)
     behind = graph.slice([*stored, made[0]], outside | set(graph.sources(grown[0])))
     return tuple(p for p in grown if p in set(behind))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
@@ -22,14 +23,18 @@ class Unfit:
 
     Attributes:
         tensors: names of what the part computes; None for all parts.
+        key: of the shape of the part, where that alone is the reason: all that are alike are meant.
     """
 
     scheduler: str
     reason: str
     tensors: frozenset[str] | None = None
+    key: Key | None = None
 
     def concerns(self, fusion: Fusion) -> bool:
-        """Whether a part computes any of these tensors."""
+        """Whether a part is alike, or computes any of these tensors."""
+        if self.key is not None:
+            return shape_of(fusion).key == self.key
         if self.tensors is None:
             return True
         return any(tensor.name in self.tensors for tensor in fusion.computed)
@@ -95,6 +100,17 @@ def _segment(fusion: Fusion, without: Refusals, said: Said) -> Segment:
 
 
 @dataclass(frozen=True, slots=True)
+class _Held:
+    """What is in memory: the stored values, and the narrow forms in which some are."""
+
+    stored: Collection[int]
+    values: Mapping[Any, int]
+
+    def __contains__(self, number: object) -> bool:
+        return number in self.stored or self.values.get(number) in self.stored
+
+
+@dataclass(frozen=True)
 class Segments:
     """The segments of one graph that were looked at; what is asked again is not made again.
 
@@ -112,6 +128,11 @@ class Segments:
     forms: Mapping[int, int] = field(default_factory=dict)
     said: Said = field(default_factory=dict)
     _known: dict[tuple[tuple[int, ...], tuple[int, ...]], Segment] = field(default_factory=dict)
+
+    @cached_property
+    def values(self) -> Mapping[int, int]:
+        """By number of a narrow form, that of the value that is stored in it."""
+        return {form: number for number, form in self.forms.items()}
 
     @property
     def rounded(self) -> frozenset[int]:
@@ -131,7 +152,7 @@ class Segments:
         """The segment that computes the sinks of inputs and of what is stored."""
         asked = tuple(sinks)
         wanted = tuple(dict.fromkeys(self.forms.get(sink, sink) for sink in asked))
-        positions = self.graph.slice((*asked, *wanted), stored)
+        positions = self.graph.slice((*asked, *wanted), _Held(stored, self.values))
         key = (wanted, positions)
         if key not in self._known:
             part = self.graph.part(wanted, positions, self.layouts, self.forms)

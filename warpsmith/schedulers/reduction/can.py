@@ -57,7 +57,7 @@ def _needs_result_again(fusion: Fusion, domains: DomainMap, first: TensorView) -
     """A result that is combined with the reduced dimensions again needs a second pass; and what no
     reduction needs has loops like a result's.
     """
-    kept, _ = pattern(domains, first)
+    kept, gone = pattern(domains, first)
     results = Derivation(domains, dict.fromkeys(kept, integers.ZERO))
     after = after_reduction(fusion)
     aside = set(map(id, only_after(fusion, domains, after)))
@@ -65,8 +65,10 @@ def _needs_result_again(fusion: Fusion, domains: DomainMap, first: TensorView) -
         for output in operation.outputs:
             if _is_reduction(operation) or id(output) not in after | aside:
                 continue
-            axes = (axis for axis in (*output.root, *output.logical) if not axis.is_broadcast)
-            if all(results.reaches(domains.group(axis)) for axis in axes):
+            axes = [axis for axis in (*output.root, *output.logical) if not axis.is_broadcast]
+            own = Derivation(domains, {domains.group(axis): integers.ZERO for axis in axes})
+            again = id(output) in after and any(map(own.reaches, gone))  # also by a reshape
+            if not again and all(results.reaches(domains.group(axis)) for axis in axes):
                 continue
             if id(output) in after:
                 return f"{output.name} combines a reduction's result with what was reduced"
