@@ -149,6 +149,7 @@ def run(seed: int) -> Kernel:
         index_type=choice.choice((DataType.Int32, DataType.Int)),
         terms=4 * made.terms + 4,
         seed=seed,
+        without=(("matmul", "threads are to multiply"),),
     )
     assert candidate.scheduler == "matmul_by_threads"
     return kernel

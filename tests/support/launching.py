@@ -25,7 +25,7 @@ from warpsmith.planner.segment import Unfit
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
-from warpsmith.schedulers.select import Candidate, Params, select
+from warpsmith.schedulers.select import Candidate, Params, Refusals, refusals, select
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -203,9 +203,10 @@ def check_automatic(
     index_type: DataType = DataType.Int32,
     seed: int = 0,
     terms: int = 1,
+    without: Refusals = (),
 ) -> tuple[Candidate, Kernel]:
-    """The same for the schedule that is chosen automatically."""
-    candidate = select(fusion)
+    """The same for the schedule that is chosen automatically, by others than those `without`."""
+    candidate = select(fusion, refusals(fusion, without))
     problem = Problem(values=values_of(fusion, inputs), alignment=alignment or {})
     params, launch_values = split_over(candidate.choose(problem), splits)
     kernel = check_scheduled(
