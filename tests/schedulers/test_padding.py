@@ -18,7 +18,7 @@ from warpsmith.engine.simulated import Simulated
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.planner.segment import Segment
-from warpsmith.schedulers.padding import pad_rows, pitch, pitches
+from warpsmith.schedulers.padding import padded, pitch, pitches
 from warpsmith.schedulers.problem import Target
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import select
@@ -76,7 +76,7 @@ class Cut:
         read = after.fusion.input_tensors[0]
         for tensor in (hidden, read):
             tensor.number = 50
-            pad_rows(tensor)
+            tensor.contiguity = padded(tensor, tensor.stride_order)
         rewrite(after.fusion)
         remove_dead(after.fusion)
         whole = product(lambda ops, x: ops.relu(x))
@@ -118,6 +118,6 @@ def test_what_has_no_rows_is_not_padded() -> None:
     with FusionDefinition() as fd:
         vector = fd.ops.relu(fd.define_tensor([-1], True, DataType.BFloat16))
         fd.add_output(vector)
-    pad_rows(vector)
+    vector.contiguity = padded(vector, vector.stride_order)
     assert vector.contiguity == (True,)
     assert pitches(vector, {"T0_size0": 61}) == {}

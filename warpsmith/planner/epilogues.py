@@ -129,7 +129,7 @@ def _cheapest(segments: Segments, grown: tuple[int, ...]) -> tuple[int, ...]:
         if live or number in graph.results:
             needed.add(number)
         form = graph.tensors[segments.forms.get(number, number)]
-        free = form.number in graph.results or number in segments.rounded
+        free = form.number in graph.results or number in segments.values
         cost[number] = 0 if free else form.dtype.size
     stored = [n for n in cheapest_cut(made[0], readers, needed, cost) if isinstance(n, int)]
     outside = {t for p in grown for t in graph.sources(p)} - set(made)

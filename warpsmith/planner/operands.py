@@ -8,16 +8,18 @@ less time than a product by threads.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.ir.atoms import atom_for
-from warpsmith.ir.exprs import Matmul, Pointwise, with_values
+from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph, Layout
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.planner.price import copy_us, product_us
 from warpsmith.schedulers.matmul.memory import unfit_rows
+from warpsmith.schedulers.matmul.shape import concrete_order
+from warpsmith.schedulers.padding import padded as with_padding
 from warpsmith.schedulers.problem import Problem
 
 ROW_BYTES = 16
@@ -47,20 +49,9 @@ def operand_layouts(graph: Graph, padded: frozenset[int]) -> dict[int, Layout]:
     for number in orders.keys() | padded:
         tensor = graph.tensors[number]
         order = orders.get(number, tensor.stride_order)
-        flags = tensor.contiguity
-        if number in padded:
-            row = _row_dimension(tensor, order)
-            flags = tuple(False if d == row else flag for d, flag in enumerate(flags))
+        flags = with_padding(tensor, order) if number in padded else tensor.contiguity
         found[number] = Layout(order, flags)
     return found
-
-
-def _row_dimension(tensor: TensorView, order: tuple[int, ...] | None) -> int | None:
-    """The second fastest dimension, along which rows follow each other."""
-    ranks = tuple(range(tensor.rank))[::-1] if order is None else order
-    concrete = [d for d in range(tensor.rank) if not tensor.shape_axes[d].is_broadcast]
-    slowest_first = sorted(concrete, key=lambda d: -ranks[d])
-    return slowest_first[-2] if len(slowest_first) > 1 else None
 
 
 def operand_orders(graph: Graph) -> dict[int, tuple[int, ...]]:
@@ -120,7 +111,7 @@ def copy_operands(fusion: Fusion, chosen: Packing) -> frozenset[int]:
                 padded.add(copied.number)
                 read[place] = copied
         if read != [operand for operand, _ in operands]:
-            fusion.replace(operation, _with_operands(operation, read[0], read[1]))
+            fusion.replace(operation, replace(operation, a=read[0], b=read[1]))
     return frozenset(padded)
 
 
@@ -145,7 +136,7 @@ def _is_free(operand: TensorView) -> bool:
 
 def _fits(operand: TensorView, fastest: int, problem: Problem) -> bool:
     """Whether the TMA unit takes an operand that lies in memory as it does."""
-    concrete = [d for d in operand.memory_order() if not operand.shape_axes[d].is_broadcast]
+    concrete = concrete_order(operand)
     if not concrete or concrete[-1] != fastest or operand.contiguity[fastest] is False:
         return False
     return not unfit_rows(operand, problem)
@@ -162,9 +153,3 @@ def _pays(product: Matmul, copied: list[int], problem: Problem) -> bool:
             elements *= problem.size(axis.extent)
         copies += copy_us(elements * operand.dtype.size)
     return copies + product_us(sizes, tensor_cores=True) < product_us(sizes, tensor_cores=False)
-
-
-def _with_operands(product: Matmul, a: TensorView, b: TensorView) -> Matmul:
-    made = with_values(product, (a, b), product.outputs)
-    assert isinstance(made, Matmul)
-    return made

@@ -134,11 +134,6 @@ class Segments:
         """By number of a narrow form, that of the value that is stored in it."""
         return {form: number for number, form in self.forms.items()}
 
-    @property
-    def rounded(self) -> frozenset[int]:
-        """Numbers of the narrow forms."""
-        return frozenset(self.forms.values())
-
     def go_together(self, sinks: Collection[int]) -> bool:
         """Whether all of the tensors have elements, or none."""
         return len({sink in self.empty for sink in sinks}) < 2

@@ -1,7 +1,8 @@
 """Rows of what passes between kernels, padded so that the TMA unit can load them.
 
-A planner calls `pad_rows` on a tensor that one segment writes and another one reads, before it
-cuts or in both; the engine gives each call the pitch, in elements, as that dimension's stride.
+The planner stores such a tensor with the contiguity that `padded` gives, in the segment that writes
+it and in those that read it; the engine gives each call the pitch, in elements, as that dimension's
+stride.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 
 from warpsmith.ir.scalar import evaluate
 from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.matmul.shape import concrete_order
 
 GRAIN_BYTES = 16
 LINE_BYTES = 128
@@ -19,17 +21,14 @@ SPARE = 10
 """Rows begin at whole lines where that makes them longer by less than one part in so many."""
 
 
-def pad_rows(tensor: TensorView) -> None:
-    """Let the rows of a tensor, along its fastest dimension, begin at multiples of 16 bytes.
+def padded(tensor: TensorView, stride_order: tuple[int, ...] | None) -> tuple[bool | None, ...]:
+    """The contiguity of a tensor whose rows, along its fastest dimension, begin at multiples of 16
+    bytes where it is stored in that order. One without rows stays as it is.
 
-    In memory the tensor keeps the order of its dimensions. One without rows stays as it is. What
-    the caller of the program lays out is not to be padded; the segment that writes a tensor and the
-    one that reads it must agree.
+    What the caller of the program lays out is not to be padded.
     """
-    row = _row_dimension(tensor)
-    if row is not None:
-        flags = enumerate(tensor.contiguity)
-        tensor.contiguity = tuple(False if d == row else flag for d, flag in flags)
+    row = _row_dimension(tensor, stride_order)
+    return tuple(False if d == row else flag for d, flag in enumerate(tensor.contiguity))
 
 
 def pitch(elements: int, size: int) -> int:
@@ -47,19 +46,16 @@ def pitches(tensor: TensorView, values: Mapping[str, int]) -> dict[str, int]:
     Args:
         values: sizes, by symbol.
     """
-    row = _row_dimension(tensor)
+    row = _row_dimension(tensor, tensor.stride_order)
     if row is None or tensor.contiguity[row] is not False:
         return {}
-    fastest = _concrete(tensor)[-1]
+    fastest = concrete_order(tensor)[-1]
     elements = evaluate(tensor.shape_axes[fastest].extent, dict(values))
     return {f"{tensor.name}_stride{row}": pitch(elements, tensor.dtype.size)}
 
 
-def _row_dimension(tensor: TensorView) -> int | None:
+def _row_dimension(tensor: TensorView, stride_order: tuple[int, ...] | None) -> int | None:
     """The second fastest dimension, along which rows follow each other."""
-    order = _concrete(tensor)
+    ranks = tuple(range(tensor.rank))[::-1] if stride_order is None else stride_order
+    order = sorted(concrete_order(tensor), key=lambda d: -ranks[d])
     return order[-2] if len(order) > 1 else None
-
-
-def _concrete(tensor: TensorView) -> list[int]:
-    return [d for d in tensor.memory_order() if not tensor.shape_axes[d].is_broadcast]

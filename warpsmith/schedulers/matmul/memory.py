@@ -19,7 +19,7 @@ TMA_BYTES = 16
 def misfit(fusion: Fusion, problem: Problem) -> str:
     """Why the TMA unit, which feeds tensor cores, cannot load the operands of a call.
 
-    Empty where it can. A copy of the operand whose rows are padded would do: `padding.pad_rows`.
+    Empty where it can. A copy of the operand whose rows are padded would do: `padding.padded`.
     """
     (product,) = (op for op in fusion.operations if isinstance(op, Matmul))
     for operand in (product.a, product.b):
