@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import warpsmith
+from tests.support.binaries import UNCOMPILED
 from warpsmith import ops
 from warpsmith.engine import plan
 from warpsmith.engine.classes import SizeClass
@@ -61,15 +62,7 @@ class Planned:
 
     def _compile(self, source: Source) -> Binary:
         self.compiled.append(source.entry)
-        return Binary(
-            cubin=b"",
-            ptx="",
-            log="",
-            registers=32,
-            spill_bytes=0,
-            stack_bytes=0,
-            static_shared_bytes=0,
-        )
+        return UNCOMPILED
 
     def __call__(self, rows: int, columns: int) -> None:
         shapes = ((rows, columns), (columns,))[: self._inputs]

@@ -16,6 +16,7 @@ import numpy as np
 from tests.programs import bounds
 from tests.programs.meaning import Meaning, Value
 from tests.programs.program import Input, InvalidProgramError, Program
+from tests.support.binaries import UNCOMPILED
 from warpsmith import knobs
 from warpsmith.errors import WarpsmithError
 from warpsmith.runtime import arrays
@@ -200,15 +201,7 @@ def uncompiled() -> Iterator[None]:
     """Kernels are lowered and printed, and NVRTC is not asked."""
 
     def pretended(self: CubinCache, source: Source, *, always_compile: bool = False) -> Binary:
-        return Binary(
-            cubin=b"",
-            ptx="",
-            log="",
-            registers=32,
-            spill_bytes=0,
-            stack_bytes=0,
-            static_shared_bytes=0,
-        )
+        return UNCOMPILED
 
     with mock.patch.object(CubinCache, "get_or_compile", pretended):
         yield
