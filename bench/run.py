@@ -53,7 +53,7 @@ SUITES = (
 )
 ANYWHERE = ("compile", "protocol", "sim")
 """Suites that need no GPU."""
-_PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
+PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "pointwise": pointwise.problems,
     "reduction": reduction.problems,
     "norm_fwd": norms.norm_problems,
@@ -118,7 +118,7 @@ def run(
     _check_device(suites, setting)
     started = time.monotonic()
     console.print(f"{setting.gpu}; " + ", ".join(" ".join(pair) for pair in setting.versions))
-    if any(suite in _PROBLEMS for suite in suites):
+    if any(suite in PROBLEMS for suite in suites):
         _print_rates(console)
     rows: list[Row] = []
 
@@ -129,7 +129,7 @@ def run(
 
     for suite in suites:
         try:
-            if suite in _PROBLEMS:
+            if suite in PROBLEMS:
                 _run_problems(suite, choice, setting, started, console, keep)
             elif suite == "host":
                 from bench.host import measure_host
@@ -166,7 +166,7 @@ def _run_problems(
 ) -> None:
     from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    problems = list(_PROBLEMS[suite](quick=choice.quick))
+    problems = list(PROBLEMS[suite](quick=choice.quick))
     if choice.sizes:
         problems = [problem for problem in problems if problem.shape in choice.sizes]
     if setting.peers not in CHOICES:  # somebody was named: who can do what counts
