@@ -16,6 +16,9 @@ from warpsmith.ir.scalar import Symbol
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.schedulers.inner_outer.columns import BLOCKS, cut_columns, needing, whole_sums
 
+GROUPS_ASKED = 8
+"""Segments that a sink is tried in, before it gets one of its own: it keeps the time linear."""
+
 
 def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int]) -> list[Segment]:
     """Segments that compute the sinks, in an order in which they can run.
@@ -186,21 +189,30 @@ def _all_sinks(
 def _merge_sinks(segments: Segments, sinks: Sequence[int], cuts: frozenset[int]) -> list[list[int]]:
     """Join sinks into one segment where a scheduler takes them together and none needs another.
 
-    A sink may join a group if nothing that it reads is made by that group or a later one.
+    A sink may join a group if nothing that it reads is made by that group or a later one, and if
+    they have a tensor in common: nothing tells a kernel that dimensions of others are the same.
     """
     graph = segments.graph
     groups: list[list[int]] = []
+    home: dict[int, int] = {}
+    having: dict[int, list[int]] = {}
     for sink in sinks:
-        needed = set(graph.reads(graph.slice([sink], cuts)))
-        home = None
-        for group in reversed(groups):
-            if needed & set(group):
-                break
-            together = [*group, sink]
+        positions = graph.slice([sink], cuts)
+        needed = graph.reads(positions)
+        near = {*needed, *(number for p in positions for number in graph.made(p))}
+        after = max((home[t] for t in needed if t in home), default=-1)
+        common = {group for t in near for group in having.get(t, ())[-GROUPS_ASKED:]}
+        for place in sorted((g for g in common if g > after), reverse=True)[:GROUPS_ASKED]:
+            together = [*groups[place], sink]
             if segments.go_together(together) and segments.of(together, cuts).can_be_scheduled:
-                home = group
-        if home is None:
-            groups.append([sink])
+                break
         else:
-            home.append(sink)
+            place = len(groups)
+            groups.append([])
+        groups[place].append(sink)
+        home[sink] = place
+        for tensor in near:
+            others = having.setdefault(tensor, [])
+            if place not in others[-GROUPS_ASKED:]:
+                others.append(place)
     return groups
