@@ -14,6 +14,8 @@ from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.plan import PlannedSegment
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.nodes import Kernel
 
 _KEPT = 64
@@ -55,9 +57,10 @@ class SizeClass:
 class Classes:
     """All classes that a fusion has met, for each kernel's share of it by the results' names."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        """`names` are those of the extents that calls may choose."""
-        self._names = tuple(names)
+    def __init__(self, fusion: Fusion) -> None:
+        extents = [axis.extent for t in fusion.input_tensors for axis in t.shape_axes]
+        self._names = tuple(e.name for e in extents if isinstance(e, Symbol))
+        self._defined = {t.name: t.contiguity for t in fusion.input_tensors}
         self._met: dict[tuple[str, ...], dict[tuple[object, ...], SizeClass]] = {}
 
     def meet(self, call: CallPlan) -> None:
@@ -69,11 +72,20 @@ class Classes:
                 continue
             met = self._met.setdefault(planned.segment.outputs, {})
             key = _key(launch)
-            found = met.pop(key, None) or SizeClass(key[0], _facts(launch.compiled.kernel))
+            facts = (*_facts(launch.compiled.kernel), *self._contiguous(planned.segment.fusion))
+            found = met.pop(key, None) or SizeClass(key[0], facts)
             found.meet(launch.compiled, sizes)
             met[key] = found  # the last one is the one met last
             while len(met) > _KEPT:
                 del met[next(iter(met))]
+
+    def _contiguous(self, fusion: Fusion) -> Iterator[str]:
+        """Which tensors of a part lie contiguous where their definition leaves that open."""
+        for tensor in fusion.input_tensors:
+            flags = zip(tensor.contiguity, self._defined.get(tensor.name, ()), strict=False)
+            dims = [str(d) for d, (now, defined) in enumerate(flags) if now and defined is False]
+            if dims:
+                yield f"{tensor.name} contiguous in dimensions {', '.join(dims)}"
 
     def of(self, planned: PlannedSegment) -> tuple[SizeClass, ...]:
         """The classes of a part of the fusion, the one met last behind the others."""

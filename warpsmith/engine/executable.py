@@ -6,12 +6,12 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from warpsmith import knobs as knob_module
 from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.classes import Classes
+from warpsmith.engine.contiguous import Dimensions, contiguous_dimensions
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, Workspace, pitches_of, plan_call, problem_of
 from warpsmith.engine.loaded import Loaded
@@ -51,9 +51,9 @@ _COUNTERS: Final[Recent[tuple[int, int, int, int], Any]] = Recent(WORKSPACES)
 """Arrival counters by device, stream and how many they are."""
 
 
-_Cut = tuple[tuple[Unfit, ...], Packing, frozenset[int]]
-"""What decides how a program is cut: schedulers that are left out, operands that are copied, and
-numbers of the tensors that have no elements."""
+_Cut = tuple[Dimensions, tuple[Unfit, ...], Packing, frozenset[int]]
+"""What decides how a program is cut: dimensions that lie contiguous, schedulers that are left out,
+operands that are copied, and numbers of the tensors that have no elements."""
 
 
 class Executable:
@@ -73,11 +73,11 @@ class Executable:
         self._scheduled = scheduled
         self._binder = Binder(fusion)
         self._segments: Recent[_Cut, tuple[PlannedSegment, ...]] = Recent(CUTS)
+        self._prepared: Recent[Dimensions, Fusion] = Recent(CUTS)
         self._sizes = _size_arguments(fusion)
         self._ready: Recent[tuple[object, ...], _Ready] = Recent(PLANS)
         self._last_plan: CallPlan | None = None
-        extents = [axis.extent for t in fusion.input_tensors for axis in t.shape_axes]
-        self.classes = Classes([e.name for e in extents if isinstance(e, Symbol)])
+        self.classes = Classes(fusion)
 
     def run(self, inputs: Sequence[object]) -> list[Any]:
         """Results of the fusion for one list of arrays and numbers, in the order of its outputs.
@@ -118,12 +118,16 @@ class Executable:
         return explain_call(self._last_plan, self.classes, sync=sync)
 
     def _fitting(
-        self, problem: Problem, without: tuple[Unfit, ...], empty: frozenset[int]
+        self,
+        problem: Problem,
+        dimensions: Dimensions,
+        without: tuple[Unfit, ...],
+        empty: frozenset[int],
     ) -> tuple[PlannedSegment, ...]:
         """Segments of which each can take a call: schedulers that cannot are left out."""
-        chosen = NO_PACKING if self._scheduled else packing(self._prepared, problem)
+        chosen = NO_PACKING if self._scheduled else packing(self._program_for(dimensions), problem)
         while True:
-            key = (without, chosen, empty)
+            key = (dimensions, without, chosen, empty)
             segments = self._segments.get(key)
             if segments is None:
                 segments = self._segments.put(key, self._cut(*key))
@@ -137,15 +141,23 @@ class Executable:
             without += found
 
     def _cut(
-        self, without: tuple[Unfit, ...], chosen: Packing, empty: frozenset[int]
+        self,
+        dimensions: Dimensions,
+        without: tuple[Unfit, ...],
+        chosen: Packing,
+        empty: frozenset[int],
     ) -> tuple[PlannedSegment, ...]:
         if self._scheduled:
             return plan(self.fusion, scheduled=True)
-        return plan_prepared(self._prepared, without, chosen, empty)
+        return plan_prepared(self._program_for(dimensions), without, chosen, empty)
 
-    @cached_property
-    def _prepared(self) -> Fusion:
-        return prepare(self.fusion)
+    def _program_for(self, dimensions: Dimensions) -> Fusion:
+        """The program as it is planned where these dimensions lie contiguous."""
+        known = self._prepared.get(dimensions)
+        if known is None:
+            made = prepare(self.fusion, dimensions)
+            known = self._prepared.put(dimensions, made)
+        return known
 
     def _prepare(self, inputs: Sequence[object]) -> _Ready:
         binding = self._binder(inputs)
@@ -183,8 +195,11 @@ class Executable:
         target = _target(knobs)
         without: tuple[Unfit, ...] = ()
         empty: frozenset[int] = frozenset()
+        scheduled = self._scheduled
+        dimensions = frozenset() if scheduled else contiguous_dimensions(self.fusion, values)
         while True:
-            segments = self._fitting(problem_of(values, alignment, target, knobs), without, empty)
+            problem = problem_of(values, alignment, target, knobs)
+            segments = self._fitting(problem, dimensions, without, empty)
             try:
                 call = plan_call(self.fusion, segments, values, alignment, target, knobs)
             except NoKernelError as failure:
@@ -193,7 +208,9 @@ class Executable:
                 continue
             if not call.unwritten:
                 break
-            found = frozenset() if self._scheduled else empty_tensors(self._prepared, values)
+            found = (
+                frozenset() if scheduled else empty_tensors(self._program_for(dimensions), values)
+            )
             if found == empty:
                 raise _unwritten(call)
             empty = found

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
+from warpsmith.engine.contiguous import Dimensions, rely_on
 from warpsmith.engine.proofs import prove
 from warpsmith.errors import ArgumentError, ScheduleError, SchedulerRefusal
 from warpsmith.ir.dtypes import DataType
@@ -267,9 +268,13 @@ def _granules(
     return tuple(found)
 
 
-def prepare(fusion: Fusion) -> Fusion:
-    """A copy of a program after algebra, with all types that its values may be stored in."""
+def prepare(fusion: Fusion, dimensions: Dimensions = frozenset()) -> Fusion:
+    """A copy of a program after algebra, with all types that its values may be stored in.
+
+    `dimensions` of its inputs lie contiguous, whatever their definition says.
+    """
     better = copy.deepcopy(fusion)
+    rely_on(better, dimensions)
     rewrite(better)
     add_narrow_forms(better)
     return better

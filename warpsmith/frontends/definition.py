@@ -84,7 +84,8 @@ class FusionDefinition:
             shape: -1 for a size that each call may choose, 1 for a broadcast dimension, else the
                 size.
             contiguity: one flag for all dimensions, or one a dimension from the slowest in memory
-                to the fastest, None for those of extent 1. False if absent.
+                to the fastest, None for those of extent 1. False if absent: each call's strides
+                are looked at, and contiguous arrays get the kernels that True would give.
             stride_order: rank of each dimension in memory, 0 the fastest; row-major if absent.
             sizes, strides: an example; extents other than 1 may differ in calls unless
                 `static_sizes`.
