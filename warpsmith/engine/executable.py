@@ -31,6 +31,7 @@ from warpsmith.knobs import Knobs
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.planner.empty import empty_tensors
 from warpsmith.planner.operands import NO_PACKING, Packing, packing
+from warpsmith.planner.pairs import Pair, apart, pairs_of
 from warpsmith.planner.segment import Unfit
 from warpsmith.runtime import arrays, driver
 from warpsmith.runtime.clusters import clusters_at_once
@@ -51,9 +52,10 @@ _COUNTERS: Final[Recent[tuple[int, int, int, int], Any]] = Recent(WORKSPACES)
 """Arrival counters by device, stream and how many they are."""
 
 
-_Cut = tuple[Dimensions, tuple[Unfit, ...], Packing, frozenset[int]]
+_Cut = tuple[Dimensions, tuple[Unfit, ...], Packing, frozenset[int], frozenset[int]]
 """What decides how a program is cut: dimensions that lie contiguous, schedulers that are left out,
-operands that are copied, and numbers of the tensors that have no elements."""
+operands that are copied, numbers of the tensors that have no elements, and of products whose
+epilogue has a kernel of its own."""
 
 
 class Executable:
@@ -73,7 +75,7 @@ class Executable:
         self._scheduled = scheduled
         self._binder = Binder(fusion)
         self._segments: Recent[_Cut, tuple[PlannedSegment, ...]] = Recent(CUTS)
-        self._prepared: Recent[Dimensions, Fusion] = Recent(CUTS)
+        self._prepared: Recent[Dimensions, tuple[Fusion, tuple[Pair, ...]]] = Recent(CUTS)
         self._sizes = _size_arguments(fusion)
         self._ready: Recent[tuple[object, ...], _Ready] = Recent(PLANS)
         self._last_plan: CallPlan | None = None
@@ -125,9 +127,12 @@ class Executable:
         empty: frozenset[int],
     ) -> tuple[PlannedSegment, ...]:
         """Segments of which each can take a call: schedulers that cannot are left out."""
-        chosen = NO_PACKING if self._scheduled else packing(self._program_for(dimensions), problem)
+        chosen, apart_now = NO_PACKING, frozenset[int]()
+        if not self._scheduled:
+            program, pairs = self._program_for(dimensions)
+            chosen, apart_now = packing(program, problem), apart(pairs, problem)
         while True:
-            key = (dimensions, without, chosen, empty)
+            key = (dimensions, without, chosen, empty, apart_now)
             segments = self._segments.get(key)
             if segments is None:
                 segments = self._segments.put(key, self._cut(*key))
@@ -146,17 +151,20 @@ class Executable:
         without: tuple[Unfit, ...],
         chosen: Packing,
         empty: frozenset[int],
+        apart_now: frozenset[int],
     ) -> tuple[PlannedSegment, ...]:
         if self._scheduled:
             return plan(self.fusion, scheduled=True)
-        return plan_prepared(self._program_for(dimensions), without, chosen, empty)
+        program, _ = self._program_for(dimensions)
+        return plan_prepared(program, without, chosen, empty, apart_now)
 
-    def _program_for(self, dimensions: Dimensions) -> Fusion:
-        """The program as it is planned where these dimensions lie contiguous."""
+    def _program_for(self, dimensions: Dimensions) -> tuple[Fusion, tuple[Pair, ...]]:
+        """The program as it is planned where these dimensions lie contiguous, with its products and
+        what is behind each."""
         known = self._prepared.get(dimensions)
         if known is None:
             made = prepare(self.fusion, dimensions)
-            known = self._prepared.put(dimensions, made)
+            known = self._prepared.put(dimensions, (made, pairs_of(made)))
         return known
 
     def _prepare(self, inputs: Sequence[object]) -> _Ready:
@@ -208,9 +216,9 @@ class Executable:
                 continue
             if not call.unwritten:
                 break
-            found = (
-                frozenset() if scheduled else empty_tensors(self._program_for(dimensions), values)
-            )
+            found = frozenset[int]()
+            if not scheduled:
+                found = empty_tensors(self._program_for(dimensions)[0], values)
             if found == empty:
                 raise _unwritten(call)
             empty = found

@@ -297,16 +297,18 @@ def plan_prepared(
     without: tuple[Unfit, ...] = (),
     packing: Packing = NO_PACKING,
     empty: frozenset[int] = frozenset(),
+    apart: frozenset[int] = frozenset(),
 ) -> tuple[PlannedSegment, ...]:
     """The segments of a program that `prepare` made, with a scheduler each.
 
-    `empty` are numbers of tensors without elements.
+    `empty` are numbers of tensors without elements, `apart` of products whose epilogue has a kernel
+    of its own.
     """
     padded = packing.padded
     if packing.copies:
         fusion = copy.deepcopy(fusion)
         padded = copy_operands(fusion, packing)
-    segments = cut(fusion, without, padded, empty)
+    segments = cut(fusion, without, padded, empty, apart)
     last = len(segments) - 1
     planned: list[PlannedSegment] = []
     known: dict[Hashable, PlannedSegment] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
@@ -33,13 +33,19 @@ class Epilogue:
 
 
 def epilogue_of(
-    segments: Segments, product: int, last: Mapping[int, int], crossing: Crossing
+    segments: Segments,
+    product: int,
+    last: Mapping[int, int],
+    crossing: Crossing,
+    *,
+    alone: bool = False,
 ) -> Epilogue:
     """As much behind a product as the fastest scheduler that takes any of it takes.
 
     Args:
         product: its position.
         last: by position of an operation, the last product that it depends on.
+        alone: tensor cores compute no more than the product and casts of it.
 
     Raises:
         SchedulerRefusal: no scheduler takes the product alone.
@@ -48,15 +54,28 @@ def epilogue_of(
     computed = frozenset(t for t in graph.sources(product) if t in graph.maker)
     costly = frozenset(t for t in computed if not crossing.is_cheap(t))
     tried: list[Segment] = []
-    offered = list(_offers(product, last, segments, crossing))
+    offered = list(offers(product, last, segments, crossing))
     for scheduler, stored in (("matmul", computed), (BY_THREADS, costly), (BY_THREADS, computed)):
         for positions, sinks in offered:
+            if alone and scheduler != BY_THREADS and not _only_casts(graph, positions, product):
+                continue
             epilogue = Epilogue(positions, sinks, stored)
             found = segments.of(sinks, around(graph, epilogue, crossing))
             tried.append(found)
             if found.taken_by(scheduler):
                 return epilogue
     raise tried[-1].refusal()
+
+
+def last_products(graph: Graph, products: Sequence[int]) -> dict[int, int]:
+    """By position of each operation that is needed, the last product that it depends on."""
+    numbers = {position: number for number, position in enumerate(products)}
+    last: dict[int, int] = {}
+    for position in graph.needed:
+        makers = (graph.maker.get(t) for t in graph.sources(position))
+        before = max((last[maker] for maker in makers if maker is not None), default=-1)
+        last[position] = numbers.get(position, before)
+    return last
 
 
 def around(graph: Graph, epilogue: Epilogue, crossing: Crossing) -> frozenset[int]:
@@ -66,7 +85,7 @@ def around(graph: Graph, epilogue: Epilogue, crossing: Crossing) -> frozenset[in
     return epilogue.operands | crossing.of_all(read)
 
 
-def _offers(
+def offers(
     product: int, last: Mapping[int, int], segments: Segments, crossing: Crossing
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Operations that a kernel may compute, the most first, and what it stores of them."""
@@ -75,7 +94,7 @@ def _offers(
     for reshapes in (True, False):
         cheapest = _cheapest(segments, _grown(graph, product, last, reshapes=reshapes))
         offers += [cheapest, _until_needed_twice(graph, cheapest)]
-    casts = [p for p in cheapest[1:] if _is_cast_of(graph, p, product)]
+    casts = [p for p in cheapest[1:] if is_cast_of(graph, p, product)]
     offers += [(product, *casts), (product,)]
     for positions in dict.fromkeys(offers):
         sinks = _sinks(graph, positions, crossing)
@@ -170,7 +189,12 @@ def _until_needed_twice(graph: Graph, grown: tuple[int, ...]) -> tuple[int, ...]
         chosen.append(readers[0])
 
 
-def _is_cast_of(graph: Graph, position: int, product: int) -> bool:
+def _only_casts(graph: Graph, positions: Collection[int], product: int) -> bool:
+    return all(p == product or is_cast_of(graph, p, product) for p in positions)
+
+
+def is_cast_of(graph: Graph, position: int, product: int) -> bool:
+    """Whether an operation casts the result of a product."""
     operation = graph.operations[position]
     casts = isinstance(operation, Pointwise) and operation.op == "cast"
     return casts and graph.sources(position) == graph.made(product)

@@ -8,13 +8,13 @@ waits for itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.planner.crossing import Crossing
-from warpsmith.planner.epilogues import Epilogue, around, epilogue_of
+from warpsmith.planner.epilogues import Epilogue, around, epilogue_of, last_products
 from warpsmith.planner.forms import narrow_forms
 from warpsmith.planner.operands import operand_layouts
 from warpsmith.planner.regions import cut_region
@@ -26,6 +26,7 @@ def cut(
     without: tuple[Unfit, ...] = (),
     padded: frozenset[int] = frozenset(),
     empty: frozenset[int] = frozenset(),
+    apart: frozenset[int] = frozenset(),
 ) -> tuple[Segment, ...]:
     """Segments of a fusion in an order in which they can run; its operations stay as they are.
 
@@ -33,6 +34,7 @@ def cut(
         without: schedulers that are not to take parts, each with the reason.
         padded: numbers of tensors whose rows are padded where they are stored.
         empty: numbers of tensors that have no elements.
+        apart: numbers of products on tensor cores whose epilogue has a kernel of its own.
 
     Raises:
         SchedulerRefusal: an operation that no scheduler can take even alone.
@@ -44,13 +46,17 @@ def cut(
         alone = Segments(graph, without, empty)
         return tuple(cut_region(alone, graph.outputs, frozenset()))
     segments = Segments(graph, without, empty, operand_layouts(graph, padded), narrow_forms(graph))
-    return tuple(_around_products(segments, products))
+    return tuple(_around_products(segments, products, apart))
 
 
-def _around_products(segments: Segments, products: Sequence[int]) -> Iterator[Segment]:
+def _around_products(
+    segments: Segments, products: Sequence[int], apart: Collection[int]
+) -> Iterator[Segment]:
     graph, crossing = segments.graph, Crossing(segments.graph)
-    last = _last_products(graph, products)
-    epilogues = [epilogue_of(segments, p, last, crossing) for p in products]
+    last = last_products(graph, products)
+    epilogues = [
+        epilogue_of(segments, p, last, crossing, alone=graph.made(p)[0] in apart) for p in products
+    ]
     taken = {p: number for number, e in enumerate(epilogues) for p in e.positions}
     regions: dict[int, list[int]] = {}
     for position, number in last.items():
@@ -63,17 +69,6 @@ def _around_products(segments: Segments, products: Sequence[int]) -> Iterator[Se
         sinks = [t for p in regions.get(number, ()) for t in graph.made(p) if t in stored]
         if sinks:
             yield from cut_region(segments, sinks, stored)
-
-
-def _last_products(graph: Graph, products: Sequence[int]) -> dict[int, int]:
-    """By position of each operation that is needed, the last product that it depends on."""
-    numbers = {position: number for number, position in enumerate(products)}
-    last: dict[int, int] = {}
-    for position in graph.needed:
-        makers = (graph.maker.get(t) for t in graph.sources(position))
-        before = max((last[maker] for maker in makers if maker is not None), default=-1)
-        last[position] = numbers.get(position, before)
-    return last
 
 
 def _stored(

@@ -1,0 +1,108 @@
+"""A product and what is behind it: one kernel or two, by what both are priced at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.programs.judge import uncompiled
+from warpsmith import ops
+from warpsmith.engine.executable import Executable
+from warpsmith.engine.plan import prepare
+from warpsmith.planner.pairs import Pair, pairs_of
+from warpsmith.planner.price import product_us
+from warpsmith.schedulers.problem import Problem
+
+BFLOAT = ml_dtypes.bfloat16
+MEASURED = (4096, 14336, 4096)
+"""m, n and k of the product whose epilogues were timed (redesign of 2026-11-22, one H200)."""
+
+
+def gelu(x: Any) -> Any:
+    return 0.5 * x * (1 + ops.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+
+def bias_gelu(x: Any, w: Any, b: Any) -> Any:
+    return gelu(ops.linear(x, w) + b)
+
+
+def residual(x: Any, w: Any, r: Any) -> Any:
+    return ops.linear(x, w) + r
+
+
+def empty(*shape: int, dtype: Any = BFLOAT) -> np.ndarray:
+    return np.empty(shape, dtype)
+
+
+def kernels(program: Callable[..., Any], *arrays: np.ndarray) -> list[str]:
+    executable = Executable(warpsmith.fuse(program).lower(*arrays).fusion)
+    with uncompiled():
+        launches = executable.plan_for(arrays).launches
+    return [launch.compiled.name.rpartition("_")[0] for launch in launches]
+
+
+def priced(program: Callable[..., Any], *arrays: np.ndarray) -> tuple[Pair, Problem]:
+    executable = Executable(warpsmith.fuse(program).lower(*arrays).fusion)
+    with uncompiled():
+        problem = executable.plan_for(arrays).problem
+    (pair,) = pairs_of(prepare(executable.fusion))
+    return pair, problem
+
+
+@pytest.mark.parametrize(("program", "added"), [(bias_gelu, 102), (residual, 230)])
+def test_what_an_epilogue_adds_is_what_was_measured(
+    program: Callable[..., Any], added: float
+) -> None:
+    m, n, k = MEASURED
+    third = empty(n) if program is bias_gelu else empty(m, n)
+    pair, problem = priced(program, empty(m, k), empty(n, k), third)
+    alone = product_us([m, n, k], tensor_cores=True)
+    assert pair.one_us(problem) - alone == pytest.approx(added, rel=0.1)
+    assert pair.two_us(problem) < pair.one_us(problem)
+
+
+@pytest.mark.parametrize("program", [bias_gelu, residual])
+def test_an_epilogue_of_few_elements_saves_a_launch(program: Callable[..., Any]) -> None:
+    def third(m: int, n: int) -> np.ndarray:
+        return empty(n) if program is bias_gelu else empty(m, n)
+
+    small, large = (256, 512, 512), MEASURED
+    for (m, n, k), expected in ((small, ["matmul"]), (large, ["matmul", "pointwise"])):
+        assert kernels(program, empty(m, k), empty(n, k), third(m, n)) == expected
+
+
+def test_a_cast_of_a_product_is_never_apart() -> None:
+    m, n, k = MEASURED
+    program = ops.linear
+    assert kernels(program, empty(m, k), empty(n, k)) == ["matmul"]
+    assert pairs_of(prepare(warpsmith.fuse(program).lower(empty(m, k), empty(n, k)).fusion)) == ()
+
+
+def test_a_product_by_threads_keeps_what_is_behind_it() -> None:
+    m, n, k = 4096, 4096, 64
+    arrays = (empty(m, k, dtype="f4"), empty(n, k, dtype="f4"), empty(m, n, dtype="f4"))
+    assert kernels(residual, *arrays) == ["matmul_by_threads"]
+
+
+def test_what_is_computed_of_inputs_is_loaded_as_these() -> None:
+    pair, _ = priced(residual, empty(256, 512), empty(128, 512), empty(256, 128))
+    assert (pair.loaded, pair.passed, pair.stored) == (2, 2, 2)
+    shared, _ = priced(bias_gelu, empty(256, 512), empty(128, 512), empty(128))
+    assert shared.loaded == 0
+
+
+def test_a_product_apart_is_right() -> None:
+    rng = np.random.default_rng(5)
+    x, w, r = (rng.standard_normal(s).astype(BFLOAT) for s in ((64, 64), (64, 64), (64, 64)))
+    fused = warpsmith.fuse(residual)
+    everything_apart = "warpsmith.engine.executable.apart"
+    with pytest.MonkeyPatch.context() as patch, warpsmith.knobs.scope(device="sim"):
+        patch.setattr(everything_apart, lambda pairs, problem: frozenset(p.product for p in pairs))
+        got = np.asarray(fused(x, w, r)).astype(np.float64)
+    want = x.astype(np.float64) @ w.astype(np.float64).T + r.astype(np.float64)
+    np.testing.assert_allclose(got, want, atol=0.25, rtol=0.02)

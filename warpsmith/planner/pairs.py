@@ -1,0 +1,121 @@
+"""Products priced with what is behind them: as one kernel, and as a pair of kernels.
+
+Tensor cores wait while a product's epilogue runs, so what it computes and loads adds to the time of
+the kernel. A kernel of its own reads and writes memory once more, at the full rate of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from warpsmith.ir.atoms import atom_for
+from warpsmith.ir.exprs import Matmul, Pointwise
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.graph import Graph
+from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import TensorView
+from warpsmith.planner.crossing import Crossing
+from warpsmith.planner.epilogues import Epilogue, around, is_cast_of, last_products, offers
+from warpsmith.planner.forms import narrow_forms
+from warpsmith.planner.price import LAUNCH_US, MEMORY_BYTES_PER_US, epilogue_us, product_us
+from warpsmith.planner.segment import Segments
+from warpsmith.schedulers.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A product that tensor cores may take, and what its epilogue would be.
+
+    Attributes:
+        product: number of the product's result.
+        extents: of the product: batches, m, n and k.
+        operations: pointwise ones behind the product, casts of it left out.
+        loaded: bytes that the epilogue loads for each element, besides what rows or columns share.
+        passed: bytes of an element of the product where it is stored for another kernel.
+        stored: bytes that are written for each element in the end.
+    """
+
+    product: int
+    extents: tuple[Expr, ...]
+    operations: int
+    loaded: int
+    passed: int
+    stored: int
+
+    def one_us(self, problem: Problem) -> float:
+        """Microseconds of one kernel for all."""
+        sizes, elements = self._sizes(problem)
+        epilogue = epilogue_us(elements, self.operations, self.loaded)
+        return product_us(sizes, tensor_cores=True) + epilogue
+
+    def two_us(self, problem: Problem) -> float:
+        """Microseconds of the product, and of a kernel that reads it."""
+        sizes, elements = self._sizes(problem)
+        moved = elements * (self.passed + self.loaded + self.stored)
+        second = LAUNCH_US + moved / MEMORY_BYTES_PER_US
+        return product_us(sizes, tensor_cores=True) + second
+
+    def _sizes(self, problem: Problem) -> tuple[list[int], int]:
+        sizes = [problem.size(extent) for extent in self.extents]
+        elements = 1
+        for size in sizes[:-1]:
+            elements *= size
+        return sizes, elements
+
+
+def pairs_of(fusion: Fusion) -> tuple[Pair, ...]:
+    """The products of a program that have more behind them than casts."""
+    graph = Graph.of(fusion)
+    products = [p for p in graph.needed if isinstance(graph.operations[p], Matmul)]
+    if not products:
+        return ()
+    segments = Segments(graph, forms=narrow_forms(graph))
+    last, crossing = last_products(graph, products), Crossing(graph)
+    found: list[Pair] = []
+    for product in products:
+        operation = graph.operations[product]
+        assert isinstance(operation, Matmul)
+        if atom_for(operation) is None:
+            continue
+        positions, sinks = next(iter(offers(product, last, segments, crossing)))
+        behind = [p for p in positions if p != product and not is_cast_of(graph, p, product)]
+        if behind:
+            result = operation.output.number
+            operands = frozenset(t for t in graph.sources(product) if t in graph.maker)
+            passed = segments.forms.get(result, result)
+            found.append(
+                Pair(
+                    result,
+                    tuple(axis.extent for axis in operation.output.root),
+                    sum(isinstance(graph.operations[p], Pointwise) for p in behind),
+                    _loaded(segments, Epilogue(positions, sinks, operands), crossing),
+                    graph.tensors[passed].dtype.size,
+                    _bytes(graph.tensors[segments.forms.get(sink, sink)] for sink in sinks),
+                )
+            )
+    return tuple(found)
+
+
+def apart(pairs: Iterable[Pair], problem: Problem) -> frozenset[int]:
+    """Numbers of the products whose epilogue takes less time in a kernel of its own."""
+    return frozenset(p.product for p in pairs if p.two_us(problem) < p.one_us(problem))
+
+
+def _loaded(segments: Segments, epilogue: Epilogue, crossing: Crossing) -> int:
+    """Bytes for each element of what an epilogue reads beside the product's operands."""
+    graph = segments.graph
+    product, *_ = epilogue.positions
+    inside = graph.slice(epilogue.sinks, around(graph, epilogue, crossing))
+    own = set(graph.sources(product))
+    size = _dimensions(graph.operations[product].outputs[0])
+    read = [graph.tensors[segments.forms.get(t, t)] for t in graph.reads(inside) if t not in own]
+    return _bytes(tensor for tensor in read if _dimensions(tensor) == size)
+
+
+def _dimensions(tensor: TensorView) -> int:
+    return sum(not axis.is_broadcast for axis in tensor.shape_axes)
+
+
+def _bytes(tensors: Iterable[TensorView]) -> int:
+    return sum(tensor.dtype.size for tensor in tensors)
