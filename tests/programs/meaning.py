@@ -81,19 +81,20 @@ class Meaning:
         return value
 
 
-PRODUCTS = frozenset(
-    {"matmul", "linear", "bmm", "addmm", "baddbmm", "dot", "mv", "outer", "einsum"}
-)
+PRODUCTS = frozenset({"matmul", "linear", "bmm", "addmm", "baddbmm", "dot", "mv", "einsum"})
 
 RULES: dict[str, Callable[..., Any]] = {
     "addcmul": pointwise.addcmul,
     "addmm": products.addmm,
+    "baddbmm": products.baddbmm,
     "bmm": products.bmm,
     "broadcast": moves.broadcast,
     "broadcast_in_dim": moves.broadcast_in_dim,
     "cast": pointwise.cast,
     "clamp": pointwise.clamp,
+    "dot": products.dot,
     "dropout": scalars.dropout,
+    "einsum": products.einsum,
     "expand": moves.expand,
     "floor_divide": pointwise.floor_divide,
     "full": scalars.full,
@@ -104,6 +105,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "max": reductions.extreme("max"),
     "mean": reductions.mean,
     "min": reductions.extreme("min"),
+    "mv": products.mv,
     "normal": scalars.normal,
     "permute": moves.permute,
     "prod": reductions.accumulation("prod"),

@@ -9,7 +9,7 @@ from typing import Any
 from tests.programs.growth import Growth
 from tests.programs.program import Dim, InvalidProgramError, Ref, Shape
 from tests.programs.values import Value
-from warpsmith import FusionDefinition, ops
+from warpsmith import FusionDefinition
 from warpsmith.errors import DefinitionError
 from warpsmith.ir.dtypes import DataType
 
@@ -161,9 +161,12 @@ def norm(g: Growth) -> None:
 def product(g: Growth) -> None:
     name = g.pick(lambda value: bool(value.dims) and value.dtype in PRODUCT_TYPES)
     value = g.value(name)
-    kinds = ["matmul", "matmul", "linear", "linear", "left"]
-    kinds += [kind for kind in ("bmm", "addmm") if kind in ops.__all__]
+    kinds = ["matmul", "matmul", "linear", "linear", "left", "einsum", "einsum"]
+    kinds += {1: ["dot"], 2: ["addmm", "mv"], 3: ["bmm", "baddbmm"]}.get(len(value.dims), [])
     kind = g.choice.choice(kinds)
+    if kind == "einsum":
+        _einsum(g, name, value)
+        return
     n = _free_dim(g, value.dims)
     k = value.dims[-1]
     dtype = value.dtype
@@ -185,6 +188,14 @@ def product(g: Growth) -> None:
         added = g.new_input(dtype, (n,) if g.chance(0.5) else (value.dims[0], n))
         g.add("addmm", Ref(added), Ref(name), Ref(other))
         return
+    if kind in ("dot", "mv"):
+        g.add(kind, Ref(name), Ref(_other(g, dtype, (k,), value)))
+        return
+    if kind == "baddbmm":
+        batch, m, _ = value.dims
+        added = g.new_input(dtype, (batch, m, n))
+        g.add(kind, Ref(added), Ref(name), Ref(_other(g, dtype, (batch, k, n), value)))
+        return
     batches = value.dims[:-2] if g.chance(0.5) or kind == "bmm" else ()
     if g.chance(0.3):  # as scores in attention: with a transpose
         other = g.add("transpose", Ref(_other(g, dtype, (*batches, n, k), value)), -2, -1)
@@ -193,6 +204,23 @@ def product(g: Growth) -> None:
     else:
         other = _other(g, dtype, (*batches, k, n), value)
     g.add(kind, Ref(name), Ref(other))
+
+
+def _einsum(g: Growth, name: str, value: Value) -> None:
+    """Dimensions are summed, in both operands, or in one alone, in any order."""
+    own = "abcdefgh"[: len(value.dims)]
+    summed = {letter for letter in own if g.chance(0.3)} or {own[-1]}
+    both = {letter for letter in own if letter not in summed and g.chance(0.3)}
+    dims = dict(zip(own, value.dims, strict=True))
+    if g.chance(0.8):
+        dims["z"] = _free_dim(g, value.dims)
+    other = [letter for letter in dims if letter in summed | both or letter == "z"]
+    kept = [letter for letter in dims if letter not in summed]
+    g.choice.shuffle(other)
+    if g.chance(0.5):
+        g.choice.shuffle(kept)
+    beside = _other(g, value.dtype, tuple(dims[letter] for letter in other), value)
+    g.add("einsum", f"{own},{''.join(other)}->{''.join(kept)}", Ref(name), Ref(beside))
 
 
 def _free_dim(g: Growth, dims: Sequence[Dim]) -> Dim:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,8 +27,11 @@ _MOST_HELD = 2**24
 def _product(program: Program, equation: str, a: Value, b: Value, dims: Sequence[Dim]) -> Value:
     """Operands are read as they were rounded, or not: tensor cores take the rounded ones."""
     require(a.dtype is b.dtype and a.dtype.is_float, "types")
-    inner = equation.split("->")[0].split(",")[0][-1]
-    terms = a.wide.value.shape[equation.split(",")[0].index(inner)]
+    given, kept = equation.split("->")
+    extents = dict(zip(given.split(",")[0], a.wide.value.shape, strict=True))
+    terms = math.prod(extents[letter] for letter in extents if letter not in kept)
+    held = math.prod(program.shape(tuple(dims)))
+    require(held <= _MOST_HELD, "too large to be computed in float64 here")
     compute = a.dtype.compute
     parts = [_rounded_or_not(x) for x in (a, b)]
     found = bounds.contracted(equation, *parts, compute, max(terms, 1))
@@ -100,3 +104,35 @@ def bmm(program: Program, a: Any, b: Any) -> Value:
 def addmm(program: Program, c: Any, a: Any, b: Any) -> Value:
     require(len(as_tensor(a).dims) == len(as_tensor(b).dims) == 2, "two dimensions")
     return pointwise(program, "add", c, matmul(program, a, b))
+
+
+def baddbmm(program: Program, c: Any, a: Any, b: Any) -> Value:
+    return pointwise(program, "add", c, bmm(program, a, b))
+
+
+def mv(program: Program, a: Any, b: Any) -> Value:
+    require([len(as_tensor(x).dims) for x in (a, b)] == [2, 1], "a matrix and a vector")
+    return matmul(program, a, b)
+
+
+def dot(program: Program, a: Any, b: Any) -> Value:
+    require(len(as_tensor(a).dims) == len(as_tensor(b).dims) == 1, "vectors")
+    return matmul(program, a, b)
+
+
+def einsum(program: Program, equation: str, a: Any, b: Any) -> Value:
+    """Of two operands without dimensions of 1, each letter in two of the three places."""
+    first, second = as_tensor(a), as_tensor(b)
+    given, kept = equation.split("->")
+    letters = given.split(",")
+    require([len(x) for x in letters] == [len(x.dims) for x in (first, second)], "letters")
+    dims: dict[str, Dim] = {}
+    for own, value in zip(letters, (first, second), strict=True):
+        for letter, dim in zip(own, value.dims, strict=True):
+            require(bool(dim) and dims.setdefault(letter, dim) == dim, "extents")
+    counts = Counter(equation)
+    require(all(counts[letter] == 2 or letter in kept for letter in dims), "letters")
+    require(any(letter not in kept for letter in dims), "nothing is summed")
+    held = math.prod(program.shape(tuple(dims.values())))
+    require(held <= _MOST_HELD, "too large to be computed in float64 here")
+    return _product(program, equation, first, second, [dims[letter] for letter in kept])
