@@ -203,8 +203,8 @@ Operation = Pointwise | Move | Reduction | Welford | Matmul | Full | Iota
 
 def tensor_inputs(operation: Operation) -> tuple[TensorView, ...]:
     """The tensors that an operation reads, each once."""
-    found = {id(value): value for value in operation.inputs if isinstance(value, TensorView)}
-    return tuple(found.values())
+    tensors = [value for value in operation.inputs if isinstance(value, TensorView)]
+    return tuple(dict.fromkeys(tensors))
 
 
 def with_values(

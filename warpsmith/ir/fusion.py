@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from warpsmith.callers import Line, caller
 from warpsmith.errors import DefinitionError
@@ -13,7 +13,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Operation, Value, tensor_inputs
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ir.twins import Twins
+from warpsmith.ir.twins import Known, Twins
 
 Registers = Literal["auto", "off"] | tuple[int, int] | Mapping[str, int]
 """Registers of a thread in each role: derived from the code, as the launch gives them, a pair of
@@ -118,10 +118,14 @@ class Fusion:
         """Give new tensors numbers that those of the other fusion do not have either."""
         self._count = max(self._count, other._count)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Fusion:
-        """A copy with tensors, axes and operations of its own."""
-        twin = memo[id(self)] = self.blank()
-        twins = Twins(memo)
+    def __deepcopy__(self, memo: dict[int, object]) -> Fusion:
+        """A copy with tensors, axes and operations of its own.
+
+        What is copied beside it, as a tuple of its tensors is, becomes those of the copy.
+        """
+        twin = self.blank()
+        known: Known = {self: twin}
+        twins = Twins(known)
         twin.inputs = [
             twins.tensor(value) if isinstance(value, TensorView) else value for value in self.inputs
         ]
@@ -130,6 +134,7 @@ class Fusion:
             Output(twins.tensor(o.value), None if o.alias_of is None else twins.tensor(o.alias_of))
             for o in self.outputs
         ]
+        memo.update((id(original), made) for original, made in known.items())
         return twin
 
     def fresh_scalar(self) -> str:
@@ -192,19 +197,19 @@ class Fusion:
 
     def depends_on(self, values: Iterable[Value]) -> tuple[Operation, ...]:
         """Operations that the given values need, in order."""
-        wanted = {id(value) for value in values}
+        wanted: set[Value] = set(values)
         needed: list[Operation] = []
         for operation in reversed(self.operations):
-            if any(id(output) in wanted for output in operation.outputs):
+            if any(output in wanted for output in operation.outputs):
                 needed.append(operation)
-                wanted.update(id(value) for value in operation.inputs)
+                wanted.update(operation.inputs)
         return tuple(reversed(needed))
 
     def bring_first(self, operations: Iterable[Operation]) -> None:
         """Put operations in front of all others, in the order given; each once."""
-        front = {id(operation): operation for operation in operations}
-        rest = (operation for operation in self.operations if id(operation) not in front)
-        self.operations = [*front.values(), *rest]
+        front = dict.fromkeys(operations)
+        rest = (operation for operation in self.operations if operation not in front)
+        self.operations = [*front, *rest]
 
     def check_not_empty(self) -> None:
         if not self.outputs:

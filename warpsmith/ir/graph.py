@@ -127,7 +127,7 @@ class Graph:
         """
         whole = self.fusion
         fusion = whole.blank()
-        twins = Twins({id(whole): fusion})
+        twins = Twins({whole: fusion})
         reads = self.reads(positions)
         stored = [forms.get(t, t) if t in self.maker else t for t in reads]
         read = {number: twins.tensor(self.tensors[number]) for number in stored}

@@ -16,6 +16,7 @@ from warpsmith.ir.domains import IterDomain, Merge, Split, Transform
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.tensor import TensorView
 
 Group = int
 
@@ -30,22 +31,22 @@ class DomainMap:
     def __init__(self, fusion: Fusion, *, through_inputs: bool = False) -> None:
         self._limits = fusion.limits
         self._transforms: list[Transform] = []
-        self._derived: set[int] = set()
+        self._derived: set[IterDomain] = set()
         self._collect(fusion)
-        self._pair(fusion, set() if through_inputs else set(map(id, fusion.input_tensors)))
+        self._pair(fusion, set() if through_inputs else set(fusion.input_tensors))
         self._close()
         self._group = {axis: self._find(number) for axis, number in self._number.items()}
-        self._sides: dict[int, tuple[Group, Group, Group]] = {}
+        self._sides: dict[Transform, tuple[Group, Group, Group]] = {}
         self._extent: dict[Group, Expr] = {}
         self._lifted: dict[Group, list[Transform]] | None = None
         self._members: dict[Group, list[IterDomain]] | None = None
 
     def group(self, axis: IterDomain) -> Group:
         """Representative of the axis's group."""
-        return self._group[id(axis)]
+        return self._group[axis]
 
     def knows(self, axis: IterDomain) -> bool:
-        return id(axis) in self._number
+        return axis in self._number
 
     def same(self, a: IterDomain, b: IterDomain) -> bool:
         return self.group(a) == self.group(b)
@@ -74,11 +75,11 @@ class DomainMap:
 
     def sides(self, transform: Transform) -> tuple[Group, Group, Group]:
         """Groups of a transform's whole, outer and inner axis."""
-        found = self._sides.get(id(transform))
+        found = self._sides.get(transform)
         if found is None:
             whole, outer, inner = transform.axis, transform.outer, transform.inner
             found = self.group(whole), self.group(outer), self.group(inner)
-            self._sides[id(transform)] = found
+            self._sides[transform] = found
         return found
 
     def extent_of(self, axis: IterDomain) -> Expr:
@@ -95,7 +96,7 @@ class DomainMap:
 
     def _derive_extent(self, group: Group) -> Expr:
         concrete = [axis for axis in self.members(group) if not axis.is_broadcast]
-        originals = [axis for axis in concrete if id(axis) not in self._derived]
+        originals = [axis for axis in concrete if axis not in self._derived]
         if originals:
             constants = [axis.extent for axis in originals if isinstance(axis.extent, Const)]
             return constants[0] if constants else originals[0].extent
@@ -127,7 +128,7 @@ class DomainMap:
 
     def _joined(self, axis: IterDomain) -> Group:
         """Representative of the axis's group as far as it has been joined."""
-        return self._find(self._number[id(axis)])
+        return self._find(self._number[axis])
 
     def _find(self, number: int) -> int:
         parent = self._parent
@@ -151,24 +152,24 @@ class DomainMap:
             for transform in tensor.transforms:
                 met += (transform.axis, transform.outer, transform.inner)
                 self._transforms.append(transform)
-                self._derived.update(map(id, transform.results))
-        self._axes = list({id(axis): axis for axis in met}.values())
-        self._number = {id(axis): number for number, axis in enumerate(self._axes)}
+                self._derived.update(transform.results)
+        self._axes = list(dict.fromkeys(met))
+        self._number = {axis: number for number, axis in enumerate(self._axes)}
         self._parent = list(range(len(self._axes)))
-        clones: dict[int, IterDomain] = {}
+        clones: dict[IterDomain, IterDomain] = {}
         for axis in self._axes:
             origin = axis.clone_of
             if origin is None:
                 continue
-            while id(origin) not in self._number and origin.clone_of is not None:
+            while origin not in self._number and origin.clone_of is not None:
                 origin = origin.clone_of  # an rfactor took it out of the fusion
-            if id(origin) in self._number:
+            if origin in self._number:
                 self._union(axis, origin)
             else:  # the first is gone as well; its clones stay one iteration
-                self._union(axis, clones.setdefault(id(origin), axis))
-            self._derived.add(id(axis))
+                self._union(axis, clones.setdefault(origin, axis))
+            self._derived.add(axis)
 
-    def _pair(self, fusion: Fusion, apart: set[int]) -> None:
+    def _pair(self, fusion: Fusion, apart: set[TensorView]) -> None:
         """Join the axes that operations pair; tensors in `apart` are not joined to their users."""
         widened: list[tuple[IterDomain, IterDomain]] = []
         for operation in fusion.operations:
@@ -177,7 +178,7 @@ class DomainMap:
                 for a, b in zip(first.root, other.root, strict=True):
                     self._union(a, b)
             for source in tensor_inputs(operation):
-                if id(source) in apart:
+                if source in apart:
                     continue
                 for a, b in operation.pairs(source):
                     if a.is_broadcast and not b.is_broadcast:
@@ -189,7 +190,7 @@ class DomainMap:
 
     def _concretize(self, widened: Iterable[tuple[IterDomain, IterDomain]]) -> None:
         """Join each broadcast group with the one concrete group that it meets, if only one."""
-        targets: dict[int, set[int]] = {}
+        targets: dict[Group, set[Group]] = {}
         for narrow, wide in widened:
             targets.setdefault(self._joined(narrow), set()).add(self._joined(wide))
         for narrow_group, wide_groups in targets.items():

@@ -8,6 +8,9 @@ from warpsmith.ir.domains import IterDomain, Merge, Split, Transform
 from warpsmith.ir.exprs import Operation, tensor_inputs, with_values
 from warpsmith.ir.tensor import TensorView
 
+Known = dict[Any, Any]
+"""By the original (a fusion, an axis, a transform, a tensor, an operation) its twin."""
+
 
 class Twins:
     """Twins of axes, transforms, tensors and operations, made when they are asked for.
@@ -15,31 +18,31 @@ class Twins:
     Scalar expressions are their own twins: they are immutable.
 
     Args:
-        known: by identity of the original, the twins that there are, that of its fusion among
-            them; those that are made are added. It is what `copy.deepcopy` calls a memo.
+        known: the twins that there are, that of the fusion among them; those that are made are
+            added.
     """
 
-    def __init__(self, known: dict[int, Any]) -> None:
+    def __init__(self, known: Known) -> None:
         self._known = known
 
     def operation(self, operation: Operation) -> Operation:
         """The operation on the twins of its tensors; it defines those of its outputs."""
         inputs = [self.tensor(v) if isinstance(v, TensorView) else v for v in operation.inputs]
         outputs = [self.tensor(output) for output in operation.outputs]
-        twin = self._known[id(operation)] = with_values(operation, inputs, outputs)
+        twin = self._known[operation] = with_values(operation, inputs, outputs)
         for output in outputs:
             output.definition = twin
         return twin
 
     def tensor(self, tensor: TensorView) -> TensorView:
         """A tensor of the same name, without a definition until its operation has a twin."""
-        found: TensorView | None = self._known.get(id(tensor))
+        found: TensorView | None = self._known.get(tensor)
         if found is not None:
             return found
-        twin = self._known[id(tensor)] = object.__new__(type(tensor))
+        twin = self._known[tensor] = object.__new__(type(tensor))
         for name in TensorView.__slots__:
             setattr(twin, name, getattr(tensor, name))
-        twin.fusion = self._known[id(tensor.fusion)]
+        twin.fusion = self._known[tensor.fusion]
         twin.definition = None
         twin.root = self._axes(tensor.root)
         twin.logical = twin.root if tensor.logical is tensor.root else self._axes(tensor.logical)
@@ -50,12 +53,12 @@ class Twins:
         return twin
 
     def axis(self, axis: IterDomain) -> IterDomain:
-        found: IterDomain | None = self._known.get(id(axis))
+        found: IterDomain | None = self._known.get(axis)
         if found is not None:
             return found
         origin = None if axis.clone_of is None else self.axis(axis.clone_of)
         twin = IterDomain(axis.extent, axis.kind, clone_of=origin, parallel=axis.parallel)
-        self._known[id(axis)] = twin
+        self._known[axis] = twin
         return twin
 
     def _axes(self, axes: tuple[IterDomain, ...]) -> tuple[IterDomain, ...]:
@@ -63,7 +66,7 @@ class Twins:
 
     def _transform(self, transform: Transform) -> Transform:
         """Tensors may share a transform, as they share its axes."""
-        found: Transform | None = self._known.get(id(transform))
+        found: Transform | None = self._known.get(transform)
         if found is not None:
             return found
         twin: Transform
@@ -72,16 +75,16 @@ class Twins:
             twin = Split(axis, outer, inner, transform.factor, transform.inner_split)
         else:
             twin = Merge(outer, inner, axis)
-        self._known[id(transform)] = twin
+        self._known[transform] = twin
         return twin
 
 
-def walked_together(operation: Operation) -> dict[int, IterDomain]:
-    """Twins, by identity, of the dimensions that an operation makes itself, as `iota` and `expand`
+def walked_together(operation: Operation) -> dict[IterDomain, IterDomain]:
+    """Twins of the dimensions that an operation makes itself, as `iota` and `expand`
     do: the same iterations as these, which nothing else tells of a twin in the same fusion.
     """
-    given: set[int] = set()
+    given: set[IterDomain] = set()
     for source in tensor_inputs(operation):
-        given.update(id(axis) for a, axis in operation.pairs(source) if not a.is_broadcast)
+        given.update(axis for a, axis in operation.pairs(source) if not a.is_broadcast)
     made = (axis for output in operation.outputs for axis in output.root)
-    return {id(a): a.clone() for a in made if not (a.is_broadcast or id(a) in given)}
+    return {a: a.clone() for a in made if not (a.is_broadcast or a in given)}

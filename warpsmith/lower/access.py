@@ -107,16 +107,16 @@ class Access:
 
         Its extents are those of the axes that it is paired with: equal ones have one name then.
         """
-        partner = {id(source): target for source, target in self._operation.pairs(tensor)}
+        partner = dict(self._operation.pairs(tensor))
         extents = [
-            self._extent(partner[id(axis)]) if id(axis) in partner else axis.extent
+            self._extent(partner[axis]) if axis in partner else axis.extent
             for axis in tensor.shape_axes
         ]
         steps = strides(tensor, extents)
         return tuple(
-            MemoryDim(self.axis(partner[id(axis)]), extent, step)
+            MemoryDim(self.axis(partner[axis]), extent, step)
             for axis, extent, step in zip(tensor.shape_axes, extents, steps, strict=True)
-            if not axis.is_broadcast and id(axis) in partner
+            if not axis.is_broadcast and axis in partner
         )
 
     def output_dims(self) -> tuple[MemoryDim, ...]:
@@ -172,7 +172,7 @@ class Access:
         return integers.conjunction(*conditions)
 
     def check_same_threads(
-        self, tensor: TensorView, independent: frozenset[int], *, passes: bool = False
+        self, tensor: TensorView, independent: frozenset[IterDomain], *, passes: bool = False
     ) -> None:
         """Refuse to read a value that another thread (or block, or group of warps) holds.
 
@@ -213,14 +213,16 @@ class Access:
                 "and the columns are the innermost, and bind the first of what it makes to block_x",
             )
 
-    def reads_own(self, tensor: TensorView, independent: frozenset[int]) -> bool:
+    def reads_own(self, tensor: TensorView, independent: frozenset[IterDomain]) -> bool:
         """Whether each thread reads only those elements of a tensor that it computed itself."""
         return not any(self._of_others(tensor, independent))
 
-    def _of_others(self, tensor: TensorView, independent: frozenset[int]) -> Iterator[IterDomain]:
+    def _of_others(
+        self, tensor: TensorView, independent: frozenset[IterDomain]
+    ) -> Iterator[IterDomain]:
         """Axes along which elements that are read were computed by other threads or blocks."""
         for axis in tensor.loop:
-            if not axis.parallel.is_thread or axis.is_reduction or id(axis) in independent:
+            if not axis.parallel.is_thread or axis.is_reduction or axis in independent:
                 continue
             group = self._domains.group(axis)
             if self._domains.extent(group) == integers.ONE:

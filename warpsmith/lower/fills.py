@@ -13,18 +13,18 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
 
 
-def zero_past_ends(fusion: Fusion) -> frozenset[int]:
-    """Identities of the operands of products that threads compute, and of what they are copies of.
+def zero_past_ends(fusion: Fusion) -> frozenset[TensorView]:
+    """The operands of products that threads compute, and of what they are copies of.
 
     Operands that somebody else copies than threads, or that lie in global memory, and with them the
     other operand of their product, are left as they are: that product needs predicates.
     """
-    found: set[int] = set()
+    found: set[TensorView] = set()
     for operation in fusion.operations:
         if isinstance(operation, Matmul) and not is_tensorized(operation.output):
             chains = _chain(operation.a), _chain(operation.b)
             if all(chains):
-                found.update(id(tensor) for chain in chains for tensor in chain)
+                found.update(*chains)
     return frozenset(found)
 
 

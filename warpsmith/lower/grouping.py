@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.exprs import Operation, tensor_inputs
 
-Siblings = Mapping[tuple[int, int], int]
-"""By the identities of two operations, loops that they share though none reads the other."""
+Siblings = Mapping[tuple[Operation, Operation], int]
+"""By two operations, loops that they share though none reads the other."""
 
 APART: Siblings = {}
 
@@ -17,33 +17,32 @@ def grouped(
     operations: Sequence[Operation], depth: int, siblings: Siblings = APART
 ) -> list[list[Operation]]:
     """Operations by the loop at `depth` that they share, in dependence order."""
-    members = set(map(id, operations))
-    producer = {id(out): op for op in operations for out in op.outputs}
-    parent = {key: key for key in members}
+    producer = {out: op for op in operations for out in op.outputs}
+    parent = {operation: operation for operation in operations}
 
-    def find(key: int) -> int:
-        while parent[key] != key:
+    def find(key: Operation) -> Operation:
+        while parent[key] is not key:
             parent[key] = parent[parent[key]]
             key = parent[key]
         return key
 
-    edges: list[tuple[int, int]] = []
+    edges: list[tuple[Operation, Operation]] = []
     for operation in operations:
         for source in tensor_inputs(operation):
-            maker = producer.get(id(source))
+            maker = producer.get(source)
             if maker is None:
                 continue
             if source.compute_at > depth:
-                parent[find(id(operation))] = find(id(maker))
+                parent[find(operation)] = find(maker)
             else:
-                edges.append((id(maker), id(operation)))
+                edges.append((maker, operation))
     for (first, second), shared in siblings.items():
-        if shared > depth and first in members and second in members:
+        if shared > depth and first in parent and second in parent:
             parent[find(second)] = find(first)
-    nests: dict[int, list[Operation]] = {}
+    nests: dict[Operation, list[Operation]] = {}
     for operation in operations:
-        nests.setdefault(find(id(operation)), []).append(operation)
-    needs: dict[int, set[int]] = {key: set() for key in nests}
+        nests.setdefault(find(operation), []).append(operation)
+    needs: dict[Operation, set[Operation]] = {key: set() for key in nests}
     for source_key, target_key in edges:
         if find(source_key) != find(target_key):
             needs[find(target_key)].add(find(source_key))
@@ -65,7 +64,7 @@ def shared_loops(
 
 
 def _in_order(
-    nests: dict[int, list[Operation]], needs: dict[int, set[int]]
+    nests: dict[Operation, list[Operation]], needs: dict[Operation, set[Operation]]
 ) -> list[list[Operation]]:
     ordered: list[list[Operation]] = []
     left = dict(nests)

@@ -6,26 +6,27 @@ from collections.abc import Callable
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.domains import Merge, Split
+from warpsmith.ir.domains import IterDomain, Merge, Split
 from warpsmith.ir.exprs import Move
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.tensor import TensorView
 
 
-def independent_axes(fusion: Fusion, domains: DomainMap) -> dict[int, frozenset[int]]:
+def independent_axes(fusion: Fusion, domains: DomainMap) -> dict[TensorView, frozenset[IterDomain]]:
     """Per tensor, its loop axes that none of its own dimensions depends on.
 
     Such a loop comes from a dimension that the tensor lacks; its value is the same in every
     iteration.
     """
-    result: dict[int, frozenset[int]] = {}
+    result: dict[TensorView, frozenset[IterDomain]] = {}
     connected: dict[Group, set[Group]] = {}
     reshapes = any(isinstance(op, Move) and op.kind == "reshape" for op in fusion.operations)
     for tensor in fusion.tensors:
         own = {
             domains.group(axis) for axis in (*tensor.root, *tensor.logical) if not axis.is_broadcast
         }
-        loops = {id(axis): domains.group(axis) for axis in tensor.loop}
+        loops = {axis: domains.group(axis) for axis in tensor.loop}
         for group in loops.values():
             if group not in connected:
                 connected[group] = _connected(domains, group)
@@ -33,7 +34,7 @@ def independent_axes(fusion: Fusion, domains: DomainMap) -> dict[int, frozenset[
         if apart and reshapes:
             needed = _needed(domains, set(loops.values()), own)
             apart = {axis for axis in apart if loops[axis] not in needed}
-        result[id(tensor)] = frozenset(apart)
+        result[tensor] = frozenset(apart)
     return result
 
 

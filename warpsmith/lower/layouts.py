@@ -18,7 +18,7 @@ def layout_of(
     domains: DomainMap,
     tensor: TensorView,
     start: int,
-    skipped: frozenset[int],
+    skipped: frozenset[IterDomain],
     *,
     outside: bool = True,
 ) -> tuple[IterDomain, ...]:
@@ -37,8 +37,8 @@ def layout_of(
         return (*axes, *(tensor.allocation or ()))
     if tensor.allocation is None:
         return axes
-    several = {id(a) for a in axes} | {id(a) for a in tensor.loop[start:] if a.is_reduction}
-    fixed = [a for a in tensor.loop if id(a) not in several | skipped]
+    several = set(axes) | {a for a in tensor.loop[start:] if a.is_reduction}
+    fixed = [a for a in tensor.loop if a not in several | skipped]
     _check_tells_apart(domains, tensor, tensor.allocation, axes, fixed)
     return tensor.allocation
 
@@ -47,7 +47,7 @@ def _held(
     domains: DomainMap,
     tensor: TensorView,
     start: int,
-    skipped: frozenset[int],
+    skipped: frozenset[IterDomain],
     *,
     outside: bool,
 ) -> tuple[IterDomain, ...]:
@@ -61,7 +61,7 @@ def _held(
     around = [a for a in tensor.loop[:start] if shared and outside and a.parallel.is_block]
     axes = []
     for axis in (*around, *tensor.loop[start:]):
-        if axis.parallel.is_of_blocks or axis.is_reduction or id(axis) in skipped:
+        if axis.parallel.is_of_blocks or axis.is_reduction or axis in skipped:
             continue
         if axis.parallel.is_block and tensor.memory is MemoryType.local:
             continue

@@ -75,8 +75,8 @@ class Leaves:
         along = self._places.threads.groups_along
         if along is None or self._places.rings.crosses(output):
             return
-        unused = self._places.unused[id(output)]
-        if not any(a.parallel is along and id(a) not in unused for a in output.loop):
+        unused = self._places.unused[output]
+        if not any(a.parallel is along and a not in unused for a in output.loop):
             raise ScheduleError(
                 f"{output.name} is in shared memory, one for all groups of warps, which take turns "
                 f"along {along.name} and do not meet",
@@ -104,7 +104,7 @@ class Leaves:
             buffer = places.buffer(tensor)
             if buffer.memory is not MemoryType.local or places.rings.home(tensor) > depth:
                 continue
-            held = [places.domains.group(axis) for axis in places.layouts[id(tensor)]]
+            held = [places.domains.group(axis) for axis in places.layouts[tensor]]
             told = (group for group in held if derivation.reaches(group))
             if any(groups[depth] in derivation.needs(group) for group in told):
                 return True
@@ -155,7 +155,7 @@ class Leaves:
         if isinstance(operation, Reduction | Welford | Matmul):
             return self._reductions.emit(operation, indices)
         statements = self._computed(operation, indices)
-        if id(output) in self._places.filled:
+        if output in self._places.filled:
             return [*self._predicates.zeros(operation, indices, statements), *statements]
         return statements
 
@@ -169,7 +169,7 @@ class Leaves:
             return self._vector_copies.single(operation, access)
         value = self._value(operation, access)
         statement = Store(self._places.buffer(output), self._places.own(access), value)
-        begins = id(output) in self._places.filled and not copies(operation)
+        begins = output in self._places.filled and not copies(operation)
         return self._predicates.guarded(access, operation, statement, always=begins)
 
     def _value(self, operation: Operation, access: Access) -> Expr:

@@ -65,7 +65,7 @@ class Nests:
         self,
         operations: list[Operation],
         depth: int,
-        indices: dict[int, list[Expr]],
+        indices: dict[Operation, list[Expr]],
     ) -> list[Statement]:
         """Statements of operations whose first `depth` loops are already open."""
         parts: list[tuple[list[Operation], list[Statement]]] = []
@@ -116,12 +116,12 @@ class Nests:
         return [*result, Skip(tuple(ends))] if ends else result
 
     def _nest(
-        self, nest: list[Operation], depth: int, indices: dict[int, list[Expr]]
+        self, nest: list[Operation], depth: int, indices: dict[Operation, list[Expr]]
     ) -> list[Statement]:
         first = nest[0]
-        opened = {id(op): indices.get(id(op), []) for op in nest}
+        opened = {op: indices.get(op, []) for op in nest}
         if len(nest) == 1 and self._leaves.is_leaf(first, depth):
-            return self._leaves.emit(first, opened[id(first)])
+            return self._leaves.emit(first, opened[first])
         if any(depth >= len(op.outputs[0].loop) for op in nest):
             raise InternalError(f"{first.outputs[0].name}: loops end inside a shared nest")
         axes = [op.outputs[0].loop[depth] for op in nest]
@@ -161,14 +161,14 @@ class Nests:
         self,
         nest: list[Operation],
         depth: int,
-        indices: dict[int, list[Expr]],
+        indices: dict[Operation, list[Expr]],
         index: Expr,
     ) -> list[Statement]:
         deeper = {key: [*values, index] for key, values in indices.items()}
         body = self._level(nest, depth + 1, deeper)
         if self._skips is None:
             return body
-        condition = self._skips.condition(nest[0], deeper[id(nest[0])])
+        condition = self._skips.condition(nest[0], deeper[nest[0]])
         if condition == integers.TRUE:
             return body
         return [If(condition, tuple(body), uniform=True)]

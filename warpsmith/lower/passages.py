@@ -56,9 +56,9 @@ class Passages:
         self._places = places
         self._roles = roles
         self._groups_along = fusion.groups_along
-        self._walks: dict[tuple[int, str], Walk] = {}
+        self._walks: dict[tuple[Operation, str], Walk] = {}
         self._of: dict[str, Passage] = {}
-        self._touched: dict[int, list[str]] = {}
+        self._touched: dict[Operation, list[str]] = {}
         for tensor in fusion.computed:
             if roles.crosses(tensor):
                 self._add(tensor)
@@ -69,19 +69,17 @@ class Passages:
 
     def at(self, operation: Operation, depth: int) -> list[Passage]:
         """Those of which the operation fills, or uses, a slot inside its first `depth` loops."""
-        names = self._touched.get(id(operation), [])
-        return [self._of[n] for n in names if self._walks[id(operation), n].depth == depth]
+        names = self._touched.get(operation, [])
+        return [self._of[n] for n in names if self._walks[operation, n].depth == depth]
 
     def depths(self, operation: Operation) -> list[int]:
         """Loops that are open where the operation fills or uses slots."""
-        return [
-            self._walks[id(operation), name].depth for name in self._touched.get(id(operation), [])
-        ]
+        return [self._walks[operation, name].depth for name in self._touched.get(operation, [])]
 
     def shares_end(self, operation: Operation, depth: int) -> list[Passage]:
         """Those of which a group's share of several slots ends with its first `depth` loops."""
-        names = self._touched.get(id(operation), [])
-        walks = [(name, self._walks[id(operation), name]) for name in names]
+        names = self._touched.get(operation, [])
+        walks = [(name, self._walks[operation, name]) for name in names]
         return [
             self._of[n]
             for n, walk in walks
@@ -92,8 +90,8 @@ class Passages:
 
     def keeps(self, operation: Operation, depth: int) -> bool:
         """Whether the loop at `depth` numbers slots, so that it must run whatever it computes."""
-        names = self._touched.get(id(operation), [])
-        return any(depth < self._walks[id(operation), name].depth for name in names)
+        names = self._touched.get(operation, [])
+        return any(depth < self._walks[operation, name].depth for name in names)
 
     def sections_at(self, operation: Operation, depth: int) -> list[str]:
         """Names of the sections of an operation where `depth` loops are open in which groups of
@@ -103,10 +101,10 @@ class Passages:
         if not section:
             return []
         depths = {
-            self._walks[id(other), name].share_depth
+            self._walks[other, name].share_depth
             for other in self._roles.operations(self._roles.of(operation))
-            for name in self._touched.get(id(other), [])
-            if self._walks[id(other), name].groups_along is not None
+            for name in self._touched.get(other, [])
+            if self._walks[other, name].groups_along is not None
         }
         if not depths:
             raise ScheduleError(
@@ -122,8 +120,8 @@ class Passages:
         found = {
             walk.groups_along: name
             for operation in self._roles.operations(role)
-            for name in self._touched.get(id(operation), [])
-            if (walk := self._walks[id(operation), name]).groups_along is not None
+            for name in self._touched.get(operation, [])
+            if (walk := self._walks[operation, name]).groups_along is not None
         }
         if len(found) > 1:
             listing = " and ".join(f"{kind.name} ({name})" for kind, name in found.items() if kind)
@@ -157,8 +155,8 @@ class Passages:
         self._of[tensor.name] = self._passage(tensor, walks)
 
     def _note(self, operation: Operation, tensor: TensorView, walk: Walk) -> None:
-        self._touched.setdefault(id(operation), []).append(tensor.name)
-        self._walks[id(operation), tensor.name] = walk
+        self._touched.setdefault(operation, []).append(tensor.name)
+        self._walks[operation, tensor.name] = walk
 
     def _passage(self, tensor: TensorView, walks: dict[str, Walk]) -> Passage:
         slots = self._places.slots(tensor)

@@ -59,11 +59,11 @@ class Places:
     """The buffers of one kernel, and how its operations reach into them.
 
     Attributes:
-        inputs, outputs: identities of the fusion's inputs and outputs.
+        inputs, outputs: the fusion's input and output tensors.
         unused: per tensor, its loop axes that none of its dimensions depends on.
         layouts: axes that each local or shared buffer holds, row-major.
         rings: which tensors have slots, and which loops turn them.
-        filled: identities of the tensors that are 0 past the ends of their dimensions.
+        filled: the tensors that are 0 past the ends of their dimensions.
         made: what lowering makes besides the tensors' own global buffers.
     """
 
@@ -78,14 +78,14 @@ class Places:
         self.domains = domains
         self.threads = threads
         self.facts = fusion.divisors
-        self.inputs = set(map(id, fusion.input_tensors))
-        self.outputs = {id(output.value) for output in fusion.outputs}
+        self.inputs = set(fusion.input_tensors)
+        self.outputs = {output.value for output in fusion.outputs}
         self.unused = independent_axes(fusion, domains)
         self.made = Made()
         self.rings = Rings(fusion, domains, granules, roles)
         self.filled = zero_past_ends(fusion)
-        self.layouts: dict[int, tuple[IterDomain, ...]] = {}
-        self._buffers: dict[int, Buffer] = {}
+        self.layouts: dict[TensorView, tuple[IterDomain, ...]] = {}
+        self._buffers: dict[TensorView, Buffer] = {}
         # Operations that share their loops, as most of a kernel do, share what follows from them.
         self._derivations: dict[tuple[tuple[Group, Expr], ...], Derivation] = {}
         for tensor in fusion.tensors:
@@ -93,24 +93,22 @@ class Places:
 
     def _place(self, tensor: TensorView, fusion: Fusion) -> None:
         _check_reduced_in_registers(tensor)
-        if id(tensor) in self.inputs or id(tensor) in self.outputs:
+        if tensor in self.inputs or tensor in self.outputs:
             size = integers.mul(*(axis.extent for axis in tensor.shape_axes))
-            written = id(tensor) in self.outputs
+            written = tensor in self.outputs
             buffer = Buffer(tensor.name, tensor.dtype, MemoryType.global_, size, written)
         else:
             start = self.rings.slot_start(tensor)
             outside = not self.rings.crosses(tensor)
-            layout = layout_of(
-                self.domains, tensor, start, self.unused[id(tensor)], outside=outside
-            )
+            layout = layout_of(self.domains, tensor, start, self.unused[tensor], outside=outside)
             if _is_shared_count(tensor) and layout and layout[-1] is tensor.loop[-1]:
                 layout = layout[:-1]
             size = size_of(self.domains, tensor, layout)
             buffer = self.rings.buffer(tensor, size)
             if buffer.size != integers.ONE and _is_computed_bool(tensor, fusion):
                 buffer = replace(buffer, packed=True)
-            self.layouts[id(tensor)] = layout
-        self._buffers[id(tensor)] = buffer
+            self.layouts[tensor] = layout
+        self._buffers[tensor] = buffer
 
     def in_role(self, threads: Threads) -> Places:
         """The same places as the threads of one role reach them."""
@@ -120,11 +118,11 @@ class Places:
         return view
 
     def buffer(self, tensor: TensorView) -> Buffer:
-        return self._buffers[id(tensor)]
+        return self._buffers[tensor]
 
     def skips(self, operation: Operation, axis: IterDomain) -> bool:
         """Whether the operation's result is the same for every iteration of an own loop."""
-        return id(axis) in self.unused[id(operation.outputs[0])]
+        return axis in self.unused[operation.outputs[0]]
 
     def access(self, operation: Operation, indices: list[Expr]) -> Access:
         """Indices of an operation's tensors, given all its loop indices."""
@@ -147,7 +145,7 @@ class Places:
         """That index before the chunks of a swizzled row trade places."""
         if self.buffer(tensor).memory is MemoryType.global_:
             return access.of_output()
-        return access.allocated(tensor, self.layouts[id(tensor)])
+        return access.allocated(tensor, self.layouts[tensor])
 
     def read(self, access: Access, value: Value) -> Expr:
         """The value of an operand for the operation's own element."""
@@ -158,7 +156,7 @@ class Places:
 
     def index_row_major(self, access: Access, tensor: TensorView) -> Expr:
         """Where an operand is read, before the chunks of a swizzled row trade places."""
-        if id(tensor) in self.inputs:
+        if tensor in self.inputs:
             return access.of_input(tensor)
         if self.buffer(tensor).memory is MemoryType.global_:
             raise ScheduleError(
@@ -168,10 +166,10 @@ class Places:
                 remedy=f"call {tensor.name}.cache_before() so that its value stays in registers",
             )
         passes = self.rings.crosses(tensor)
-        access.check_same_threads(tensor, self.unused[id(tensor)], passes=passes)
-        if not access.reads_own(tensor, self.unused[id(tensor)]):
+        access.check_same_threads(tensor, self.unused[tensor], passes=passes)
+        if not access.reads_own(tensor, self.unused[tensor]):
             self.made.exchanged.add(tensor.name)
-        index = access.allocated(tensor, self.layouts[id(tensor)])
+        index = access.allocated(tensor, self.layouts[tensor])
         return integers.add(index, self.head(access, tensor))
 
     def head(self, access: Access, tensor: TensorView) -> Expr:
@@ -206,7 +204,7 @@ class Places:
 
     def slots(self, tensor: TensorView) -> Slots:
         """The slots of a tensor in shared memory or registers."""
-        size = size_of(self.domains, tensor, self.layouts[id(tensor)])
+        size = size_of(self.domains, tensor, self.layouts[tensor])
         return self.rings.slots(tensor, size)
 
 

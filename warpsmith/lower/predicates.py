@@ -29,7 +29,7 @@ class Predicates:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self.last: dict[int, tuple[tuple[Symbol, tuple[ParallelType, ...]], ...]] = {}
+        self.last: dict[TensorView, tuple[tuple[Symbol, tuple[ParallelType, ...]], ...]] = {}
 
     def predicate(self, access: Access, operation: Operation, *, always: bool) -> Expr:
         """Registers may hold anything out of range; memory and reductions may not.
@@ -39,15 +39,15 @@ class Predicates:
         reduction.
         """
         output = access.output
-        stores = id(output) in self._places.outputs
-        loads = any(id(source) in self._places.inputs for source in tensor_inputs(operation))
+        stores = output in self._places.outputs
+        loads = any(source in self._places.inputs for source in tensor_inputs(operation))
         conditions: list[Expr] = []
         if stores or loads or always:
             conditions.append(access.bounds(output.root, self._places.facts))
             if output.root is not output.logical:
                 conditions.append(access.bounds(output.logical, self._places.facts))
         for tensor in (output, *tensor_inputs(operation)):
-            layout = self._places.layouts.get(id(tensor), ())
+            layout = self._places.layouts.get(tensor, ())
             if self._places.buffer(tensor).memory is MemoryType.shared:
                 conditions.append(access.bounds(layout, self._places.facts))
             elif tensor is not output:  # its producer may have shorter loops
@@ -79,7 +79,7 @@ class Predicates:
         buffer, index = self._places.buffer(output), self._places.own(access)
         made: Statement = Store(buffer, index, Const(0, buffer.dtype))
         if buffer.memory is MemoryType.shared:
-            layout = self._places.layouts[id(output)]
+            layout = self._places.layouts[output]
             here = access.bounds(layout, self._places.facts)
             made = If(integers.conjunction(here, *self._first_copy(output)), (made,))
         for lane in lanes:
@@ -93,7 +93,7 @@ class Predicates:
         conditions = [access.inside(output.root, self._places.facts)]
         if output.root is not output.logical:
             conditions.append(access.inside(output.logical, self._places.facts))
-        if id(output) in self._places.outputs:
+        if output in self._places.outputs:
             threads = {self._places.threads.symbols[k] for k in self._block_types()}
             conditions += [c for c in self._once(access) if not threads & set(c.walk())]
         return integers.conjunction(*conditions)
@@ -107,7 +107,7 @@ class Predicates:
         bound = {axis.parallel for axis in output.loop if not self._is_copy(output, axis)}
         conditions: list[Expr] = []
         finished: set[ParallelType] = set()
-        for symbol, axes in self.last.get(id(output), ()):
+        for symbol, axes in self.last.get(output, ()):
             conditions.append(symbol)
             finished |= set(axes)
         for kind, symbol in self._places.threads.symbols.items():
@@ -127,7 +127,7 @@ class Predicates:
             Apply("eq", (self._places.threads.symbols[axis.parallel], integers.ZERO), DataType.Bool)
             for axis in output.loop
             if axis.parallel.is_block
-            and id(axis) in self._places.unused[id(output)]
+            and axis in self._places.unused[output]
             and self._places.threads.extents[axis.parallel] != integers.ONE
         ]
 
@@ -141,7 +141,7 @@ class Predicates:
         given = Derivation(self._places.domains, dict.fromkeys(own, integers.ZERO))
         found: dict[Group, None] = {}
         for axis in output.loop:
-            if id(axis) not in self._places.unused[id(output)]:
+            if axis not in self._places.unused[output]:
                 domains = self._places.domains
                 for made_from in origins(domains, domains.group(axis), given.reaches):
                     if not given.reaches(made_from):
@@ -151,13 +151,13 @@ class Predicates:
         return list(found)
 
     def _is_copy(self, output: TensorView, axis: IterDomain) -> bool:
-        return id(axis) in self._places.unused[id(output)] or axis.is_reduction
+        return axis in self._places.unused[output] or axis.is_reduction
 
     def inherit_last(self, operation: Operation) -> None:
         """Results of a grid reduction are only valid in the last block: so is what follows."""
         flags: dict[Symbol, tuple[ParallelType, ...]] = {}
         for source in tensor_inputs(operation):
-            flags.update(dict(self.last.get(id(source), ())))
+            flags.update(dict(self.last.get(source, ())))
         kinds = {axis.parallel for axis in operation.outputs[0].loop if axis.is_reduction}
         if flags and any(kind.is_grid for kind in kinds):
             raise ScheduleError(
@@ -176,4 +176,4 @@ class Predicates:
                             code="WS0266",
                             remedy="keep that axis within a block, or use a second kernel",
                         )
-                self.last[id(output)] = (*self.last.get(id(output), ()), (symbol, axes))
+                self.last[output] = (*self.last.get(output, ()), (symbol, axes))

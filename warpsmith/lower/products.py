@@ -72,7 +72,7 @@ class Products:
             for axis, index in zip(output.loop[: len(indices)], indices, strict=True)
             if axis.is_reduction
         ]
-        index = access.allocated(output, self._places.layouts[id(output)])
+        index = access.allocated(output, self._places.layouts[output])
         assert columns.extent is not None
         return Multiply(
             accumulators=self._places.buffer(output),
@@ -88,7 +88,7 @@ class Products:
         fragment = operation.output.allocation
         if fragment is None:
             raise InternalError(f"{operation.output.name} has no fragment")
-        axes = [axis for axis in self._places.layouts[id(operation.output)] if axis not in fragment]
+        axes = [axis for axis in self._places.layouts[operation.output] if axis not in fragment]
         if axes:
             raise ScheduleError(
                 f"{operation.output.name} has several products in registers, along {axes!r}",

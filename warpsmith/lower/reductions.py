@@ -78,7 +78,7 @@ class Reductions:
         if isinstance(operation, Reduction):
             op, always, value = operation.op, True, self._places.read(access, operation.source)
         else:
-            op, always = "sum", any(id(t) not in self._places.filled for t in operation.inputs)
+            op, always = "sum", any(t not in self._places.filled for t in operation.inputs)
             value = Apply("mul", self._factors(operation, access), buffer.dtype)
         statement = Accumulate(op, buffer, self._places.own(access), value)
         return self._predicates.guarded(access, operation, statement, always=always)
@@ -116,7 +116,7 @@ class Reductions:
         statements, depth = self._parts(operation, indices)
         firsts = [self._first_index(axis) for axis in output.loop[depth:]]
         access = self._places.access(operation, [*indices, *firsts])
-        inner = [a for a in self._places.layouts[id(output)] if a in output.loop[depth:]]
+        inner = [a for a in self._places.layouts[output] if a in output.loop[depth:]]
         extents = [self._places.domains.extent(self._places.domains.group(a)) for a in inner]
         elements = int(constant_of(integers.mul(*extents)))
         if any(kind is not CLUSTER for kind in kinds) or self._places.threads.cluster > 1:
@@ -239,7 +239,7 @@ class Reductions:
         self._places.made.workspaces[semaphore.name] = semaphore
         last = Symbol(f"{output.name}_last", DataType.Bool)
         for out in operation.outputs:
-            self._predicates.last[id(out)] = (*self._predicates.last.get(id(out), ()), (last, grid))
+            self._predicates.last[out] = (*self._predicates.last.get(out, ()), (last, grid))
         return Reduce(
             op, buffers, index, elements, block, scratch, grid, last, workspace, semaphore
         )

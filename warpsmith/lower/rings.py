@@ -39,12 +39,12 @@ class Rings:
         self._granules = granules or {}
         self._roles = roles or Roles(fusion)
         self._axes = {
-            id(t): self._find_axis(t)
+            t: self._find_axis(t)
             for t in fusion.tensors
             if t.buffering and not self._roles.crosses(t)
         }
         self._drained = {
-            id(t): [c for c in fusion.consumers(t) if c.copied_by.is_tma and c.is_output]
+            t: [c for c in fusion.consumers(t) if c.copied_by.is_tma and c.is_output]
             for t in fusion.tensors
         }
         for tensor in fusion.tensors:
@@ -56,7 +56,7 @@ class Rings:
 
     def axis(self, tensor: TensorView) -> int | None:
         """Position of the loop that turns the tensor's circular buffer; None without one."""
-        return self._axes.get(id(tensor))
+        return self._axes.get(tensor)
 
     def home(self, tensor: TensorView) -> int:
         """How many loops are open where the tensor's memory comes into being."""
@@ -81,7 +81,7 @@ class Rings:
 
     def is_drained(self, tensor: TensorView) -> bool:
         """Whether the TMA unit stores the tensor from shared memory."""
-        return bool(self._drained[id(tensor)])
+        return bool(self._drained[tensor])
 
     def granule(self, tensor: TensorView) -> int:
         """Bytes that addresses of the tensor's tiles are multiples of; 16 lets TMA copy them."""
@@ -174,7 +174,7 @@ class Rings:
             )
         if self.crosses(tensor):
             return
-        stores = self._drained[id(tensor)]
+        stores = self._drained[tensor]
         others = [c.name for c in fusion.consumers(tensor) if c not in stores]
         if others or tensor.copied_by.loads:
             carrier = f"itself loaded by {tensor.copied_by.value}"

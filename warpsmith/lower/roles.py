@@ -25,18 +25,18 @@ class Roles:
 
     def __init__(self, fusion: Fusion) -> None:
         self._fusion = fusion
-        self._of: dict[int, str] = {}
+        self._of: dict[Operation, str] = {}
         self.names: tuple[str, ...] = ()
         if not any(tensor.role for tensor in fusion.computed):
             return
         for operation in reversed(fusion.operations):
-            self._of[id(operation)] = self._role(operation)
-        self._crossing = {id(t) for t in fusion.computed if self._crosses(t)}
+            self._of[operation] = self._role(operation)
+        self._crossing = {t for t in fusion.computed if self._crosses(t)}
         self.names = self._in_order()
 
     def of(self, operation: Operation) -> str:
         """The role of an operation; empty without roles."""
-        return self._of.get(id(operation), "")
+        return self._of.get(operation, "")
 
     def operations(self, role: str) -> list[Operation]:
         """Those of one role, in definition order."""
@@ -44,7 +44,7 @@ class Roles:
 
     def crosses(self, tensor: TensorView) -> bool:
         """Whether a tensor passes from one role to others, through a ring."""
-        return bool(self.names) and id(tensor) in self._crossing
+        return bool(self.names) and tensor in self._crossing
 
     def readers(self, tensor: TensorView) -> dict[str, list[Operation]]:
         """The operations that read a tensor, by their role."""
@@ -70,7 +70,7 @@ class Roles:
         stored = any(c.is_output and c.copied_by.is_tma for c in self._fusion.consumers(output))
         if output.is_output or (stored and output.memory is MemoryType.shared):
             return COMPUTE
-        readers = {self._of[id(op)] for out in operation.outputs for op in self._fusion.uses(out)}
+        readers = {self._of[op] for out in operation.outputs for op in self._fusion.uses(out)}
         return readers.pop() if len(readers) == 1 else COMPUTE
 
     def _crosses(self, tensor: TensorView) -> bool:
@@ -103,7 +103,7 @@ class Roles:
         needs: dict[str, dict[str, str]] = {role: {} for role in found}
         for operation in self._fusion.operations:
             for source in tensor_inputs(operation):
-                if id(source) in self._crossing and source.definition is not None:
+                if source in self._crossing and source.definition is not None:
                     maker = self.of(source.definition)
                     needs[self.of(operation)].setdefault(maker, source.name)
         ordered: list[str] = []

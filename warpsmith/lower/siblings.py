@@ -21,7 +21,7 @@ from warpsmith.lower.roles import Roles
 
 def siblings_of(places: Places, roles: Roles) -> Siblings:
     """The loops that fills of one role share, for every pair of them."""
-    found: dict[tuple[int, int], int] = {}
+    found: dict[tuple[Operation, Operation], int] = {}
     for role in reversed(roles.names):
         filled = [
             output
@@ -32,14 +32,14 @@ def siblings_of(places: Places, roles: Roles) -> Siblings:
         for a, b in combinations(filled, 2):
             assert a.definition is not None
             assert b.definition is not None
-            found[id(a.definition), id(b.definition)] = _shared(places, roles, a, b, found)
+            found[a.definition, b.definition] = _shared(places, roles, a, b, found)
     return found
 
 
 def in_order_of_use(roles: Roles, role: str) -> list[Operation]:
     """The operations of a role, loads in the order in which other roles come to need them."""
     places = {
-        id(reader): position
+        reader: position
         for position, reader in enumerate(
             op for name in roles.names if name != role for op in roles.operations(name)
         )
@@ -47,7 +47,7 @@ def in_order_of_use(roles: Roles, role: str) -> list[Operation]:
 
     def first_use(operation: Operation) -> int:
         readers = [
-            places[id(reader)]
+            places[reader]
             for output in operation.outputs
             if roles.crosses(output)
             for found in roles.readers(output).values()

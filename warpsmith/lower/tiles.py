@@ -116,7 +116,7 @@ class TileCopies:
             reason = "only loads by bulk into a circular buffer can"
         elif False in memory.contiguity:
             reason = f"{memory.name} is not contiguous"
-        elif any(a.parallel is not ParallelType.tma for a in self._places.layouts[id(output)]):
+        elif any(a.parallel is not ParallelType.tma for a in self._places.layouts[output]):
             reason = "its slots hold several tiles, of which each would begin elsewhere"
         if reason:
             raise ScheduleError(

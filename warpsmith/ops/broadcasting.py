@@ -40,16 +40,16 @@ def add_axes(tensor: TensorView, flags: Sequence[bool]) -> TensorView:
 def aligned(values: Sequence[Value]) -> tuple[Value, ...]:
     """Tensors with leading broadcast axes added up to the highest rank; scalars as they are."""
     rank = max(value.rank for value in values if isinstance(value, TensorView))
-    made: dict[int, TensorView] = {}
+    made: dict[TensorView, TensorView] = {}
     result: list[Value] = []
     for value in values:
         if not isinstance(value, TensorView):
             result.append(value)
             continue
-        if id(value) not in made:
+        if value not in made:
             missing = rank - value.rank
-            made[id(value)] = add_axes(value, (True,) * missing + (False,) * value.rank)
-        result.append(made[id(value)])
+            made[value] = add_axes(value, (True,) * missing + (False,) * value.rank)
+        result.append(made[value])
     return tuple(result)
 
 

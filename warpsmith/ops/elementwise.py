@@ -40,11 +40,11 @@ def apply(name: str, *operands: object) -> Value:
             *values[: op.conditions],
             *(_in_range(value) for value in values[op.conditions :]),
         )
-    found: dict[tuple[int, DataType], Value] = {}
+    found: dict[tuple[Value, DataType], Value] = {}
     for value, dtype in zip(values, types, strict=True):
-        if (id(value), dtype) not in found:
-            found[id(value), dtype] = converted(value, dtype)
-    inputs = aligned([found[id(v), dtype] for v, dtype in zip(values, types, strict=True)])
+        if (value, dtype) not in found:
+            found[value, dtype] = converted(value, dtype)
+    inputs = aligned([found[v, dtype] for v, dtype in zip(values, types, strict=True)])
     axes = joined_axes(name, [value for value in inputs if isinstance(value, TensorView)])
     output = fusion.tensor(result.compute, axes)
     fusion.append(Pointwise(name, inputs, output))

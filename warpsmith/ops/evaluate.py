@@ -57,16 +57,16 @@ def reduction_origin(operation: Reduction | Welford) -> tuple[TensorView, tuple[
 
 
 def _origin(
-    operation: Reduction | Welford, later: frozenset[int]
+    operation: Reduction | Welford, later: frozenset[IterDomain]
 ) -> tuple[TensorView, tuple[int, ...]]:
     """The same, where further steps reduce axes of the operation's result, too."""
     source, output = operation.inputs[0], operation.outputs[0]
     assert isinstance(source, TensorView)
-    reduced = [axis.is_reduction or id(axis) in later for axis in output.root]
+    reduced = [axis.is_reduction or axis in later for axis in output.root]
     definition = source.definition
     if is_rfactored(source) and isinstance(definition, Reduction | Welford):
         pairs = zip(source.shape_axes, reduced, strict=True)
-        return _origin(definition, frozenset(id(axis) for axis, goes in pairs if goes))
+        return _origin(definition, frozenset(axis for axis, goes in pairs if goes))
     return source, tuple(d for d, goes in enumerate(reduced) if goes)
 
 
@@ -83,7 +83,7 @@ class _Evaluator:
     def __init__(self, fusion: Fusion, inputs: Sequence[Any], precise: bool) -> None:
         self._fusion = fusion
         self._precise = precise
-        self._arrays: dict[int, np.ndarray] = {}
+        self._arrays: dict[TensorView, np.ndarray] = {}
         values: dict[str, float] = {}
         for declared, given in zip(fusion.inputs, inputs, strict=True):
             if isinstance(declared, Symbol):
@@ -93,7 +93,7 @@ class _Evaluator:
             for axis, extent in zip(declared.shape_axes, array.shape, strict=True):
                 if isinstance(axis.extent, Symbol):
                     values[axis.extent.name] = extent
-            self._arrays[id(declared)] = self._store(array, declared.dtype)
+            self._arrays[declared] = self._store(array, declared.dtype)
         self._scalars = ScalarEvaluator(values, precise=precise)
 
     def outputs(self) -> list[np.ndarray]:
@@ -101,7 +101,7 @@ class _Evaluator:
         with np.errstate(all="ignore"):
             for operation in needed:
                 self._run(operation)
-        found = [self._arrays[id(output.value)] for output in self._fusion.outputs]
+        found = [self._arrays[output.value] for output in self._fusion.outputs]
         return [np.array(array, order="C") for array in found]  # no views of inputs or each other
 
     def _store(self, array: np.ndarray, dtype: DataType) -> np.ndarray:
@@ -113,7 +113,7 @@ class _Evaluator:
     def _value(self, value: Value) -> np.ndarray:
         if isinstance(value, Expr):
             return self._scalars(value)
-        return self._arrays[id(value)]
+        return self._arrays[value]
 
     def _run(self, operation: Operation) -> None:
         if isinstance(operation, Welford):
@@ -130,7 +130,7 @@ class _Evaluator:
             result = self._move(operation)
         elif isinstance(operation, Reduction):
             source, dims = reduction_origin(operation)
-            result = _reduce(operation.op, self._arrays[id(source)], dims)
+            result = _reduce(operation.op, self._arrays[source], dims)
         elif isinstance(operation, Matmul):
             result = self._matmul(operation)
         elif isinstance(operation, Full):
@@ -138,7 +138,7 @@ class _Evaluator:
             result = np.broadcast_to(self._scalars(operation.value), shape)
         else:
             result = self._iota(operation)
-        self._arrays[id(operation.output)] = self._store(result, operation.output.dtype)
+        self._arrays[operation.output] = self._store(result, operation.output.dtype)
 
     def _pointwise(self, operation: Pointwise) -> np.ndarray:
         arrays = [self._value(value) for value in operation.inputs]
@@ -149,7 +149,7 @@ class _Evaluator:
         return np.broadcast_to(result, np.broadcast_shapes(*(a.shape for a in arrays)))
 
     def _move(self, operation: Move) -> np.ndarray:
-        array = self._arrays[id(operation.source)]
+        array = self._arrays[operation.source]
         kept = [d for d in operation.origin if d is not None]
         dropped = tuple(d for d in range(array.ndim) if d not in kept)
         array = array.transpose(*kept, *dropped).reshape([array.shape[d] for d in kept])
@@ -163,7 +163,7 @@ class _Evaluator:
 
     def _matmul(self, operation: Matmul) -> np.ndarray:
         dtype = numpy_dtype(operation.output.dtype, precise=self._precise)
-        a, b = (self._arrays[id(t)].astype(dtype, copy=False) for t in (operation.a, operation.b))
+        a, b = (self._arrays[t].astype(dtype, copy=False) for t in (operation.a, operation.b))
         return _matmul(a, b, *operation.axes)
 
     def _iota(self, operation: Iota) -> np.ndarray:
@@ -176,14 +176,14 @@ class _Evaluator:
         if is_rfactored(operation.mean):
             return
         source, dims = reduction_origin(operation)
-        array = self._arrays[id(source)]
+        array = self._arrays[source]
         count = math.prod(array.shape[d] for d in dims)
         mean = np.sum(array, axis=dims, keepdims=True) / array.dtype.type(count)
         deviation = np.sum(np.square(array - mean), axis=dims)
         squeezed = np.squeeze(mean, axis=dims)
         counts = np.full(squeezed.shape, count)
         for output, result in zip(operation.outputs, (squeezed, deviation, counts), strict=True):
-            self._arrays[id(output)] = self._store(result, output.dtype)
+            self._arrays[output] = self._store(result, output.dtype)
 
 
 def _reduce(op: str, array: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:

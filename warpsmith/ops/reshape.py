@@ -83,13 +83,13 @@ def _regrouped(source: TensorView, wanted: tuple[Expr, ...]) -> TensorView:
 
 def shaping(tensor: TensorView) -> list[Transform]:
     """The transforms that lead from root to logical; those of the loops come after them."""
-    below = set(map(id, tensor.logical))
+    below = set(tensor.logical)
     found: list[Transform] = []
     for transform in tensor.transforms:
         split = isinstance(transform, Split)
         sources = (transform.axis,) if split else (transform.outer, transform.inner)
-        if any(id(axis) in below for axis in sources):
-            below.update(id(axis) for axis in transform.results)
+        if any(axis in below for axis in sources):
+            below.update(transform.results)
         else:
             found.append(transform)
     return found

@@ -8,7 +8,7 @@ from math import prod
 
 from warpsmith.ir.fusion import Fusion, Output
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ir.twins import Twins
+from warpsmith.ir.twins import Known, Twins
 from warpsmith.planner.price import LAUNCH_US, MEMORY_BYTES_PER_US
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.problem import Problem
@@ -92,14 +92,14 @@ def _together(first: Segment, second: Segment) -> Refusals:
 def joined(first: Fusion, second: Fusion) -> Fusion:
     """Two parts as one: what the second reads of the first is computed, and stored no more."""
     fusion = first.blank()
-    known: dict[int, object] = {id(first): fusion, id(second): fusion}
+    known: Known = {first: fusion, second: fusion}
     twins = Twins(known)
     inputs = [twins.tensor(tensor) for tensor in first.input_tensors]
     fusion.operations = list(map(twins.operation, first.operations))
     here: dict[str, TensorView] = {tensor.name: tensor for tensor in (*inputs, *fusion.computed)}
     for tensor in second.input_tensors:
         if tensor.name in here:
-            known[id(tensor)] = here[tensor.name]
+            known[tensor] = here[tensor.name]
         else:
             inputs.append(twins.tensor(tensor))
     fusion.operations += map(twins.operation, second.operations)

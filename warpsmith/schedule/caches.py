@@ -47,11 +47,11 @@ def cache_after(
     check_load(tensor, op_type)
     _check_cache_op(tensor, op_type, cache_op)
     fusion = tensor.fusion
-    wanted = None if not cached_uses else {id(use) for use in cached_uses}
+    wanted = None if not cached_uses else set(cached_uses)
     uses = [
         op
         for op in fusion.uses(tensor)
-        if wanted is None or any(id(out) in wanted for out in op.outputs)
+        if wanted is None or any(out in wanted for out in op.outputs)
     ]
     if not uses:
         raise ScheduleError(
@@ -201,17 +201,17 @@ def rfactor(tensor: TensorView, axes: Sequence[int]) -> tuple[TensorView, ...]:
 
 def _partial(tensor: TensorView, chosen: list[IterDomain]) -> TensorView:
     """The new producer: the tensor's root, reduction axes as its loops, only `chosen` reduced."""
-    fresh: dict[int, IterDomain] = {}
+    fresh: dict[IterDomain, IterDomain] = {}
 
     def copy(axis: IterDomain, kind: IterType) -> IterDomain:
-        if id(axis) not in fresh:
-            fresh[id(axis)] = axis.clone(kind)
-            fresh[id(axis)].parallel = axis.parallel
-        return fresh[id(axis)]
+        if axis not in fresh:
+            fresh[axis] = axis.clone(kind)
+            fresh[axis].parallel = axis.parallel
+        return fresh[axis]
 
-    wanted = set(map(id, chosen))
+    wanted = set(chosen)
     loop = [
-        copy(a, IterType.iteration if a.is_reduction and id(a) not in wanted else a.kind)
+        copy(a, IterType.iteration if a.is_reduction and a not in wanted else a.kind)
         for a in tensor.loop
     ]
     transforms: list[Split | Merge] = []
@@ -225,7 +225,7 @@ def _partial(tensor: TensorView, chosen: list[IterDomain]) -> TensorView:
             transforms.append(Merge(outer, inner, whole))
     root = tuple(copy(axis, axis.kind) for axis in tensor.root)
     kept = [copy(axis, axis.kind) for axis in tensor.logical if not axis.is_reduction]
-    reduced = [fresh[id(axis)] for axis in tensor.loop if axis.is_reduction]
+    reduced = [fresh[axis] for axis in tensor.loop if axis.is_reduction]
     part = tensor.fusion.tensor(
         tensor.dtype, (*kept, *reduced), root=root, transforms=tuple(transforms)
     )
@@ -238,22 +238,22 @@ def _leave(output: TensorView, part: TensorView) -> None:
     kept = iter(part.shape_axes)
     iterations = [axis for axis in output.logical if not axis.is_reduction]
     axes = [next(kept).clone(axis.kind) for axis in iterations]
-    remaining = {id(axis.clone_of): axis.clone(IterType.reduction) for axis in kept}
+    remaining = {axis.clone_of: axis.clone(IterType.reduction) for axis in kept}
     output.root = output.logical = (*axes, *remaining.values())
-    renamed = {id(old): new for old, new in zip(iterations, axes, strict=True)}
+    renamed = dict(zip(iterations, axes, strict=True))
     output.transforms = [_rename(t, renamed) for t in output.transforms if not t.axis.is_reduction]
     old_loop, output.loop = output.loop, []
     for axis in old_loop:
-        if axis.is_reduction and id(axis) not in remaining:
+        if axis.is_reduction and axis not in remaining:
             continue
-        left = remaining[id(axis)] if axis.is_reduction else renamed.get(id(axis), axis)
+        left = remaining[axis] if axis.is_reduction else renamed.get(axis, axis)
         left.parallel = axis.parallel
         output.loop.append(left)
 
 
-def _rename(transform: Split | Merge, renamed: dict[int, IterDomain]) -> Split | Merge:
+def _rename(transform: Split | Merge, renamed: dict[IterDomain, IterDomain]) -> Split | Merge:
     axis, outer, inner = (
-        renamed.get(id(a), a) for a in (transform.axis, transform.outer, transform.inner)
+        renamed.get(a, a) for a in (transform.axis, transform.outer, transform.inner)
     )
     if isinstance(transform, Split):
         return Split(axis, outer, inner, transform.factor, transform.inner_split)

@@ -16,6 +16,9 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
 
+Read = tuple[Operation, Operation, int]
+"""(maker, reader, compute-at position) of a tensor."""
+
 NOT_SHARED = (ParallelType.vectorize, ParallelType.tma, ParallelType.mma)
 
 
@@ -46,28 +49,30 @@ def inline_at(
     if best_effort:
         return
     for tensor in selected_tensors:
-        if reached.get(id(tensor), limit) < min(limit, len(tensor.loop)):
+        if reached.get(tensor, limit) < min(limit, len(tensor.loop)):
             raise ScheduleError(
-                f"{tensor.name} can be inlined at {reached[id(tensor)]} at most, not at {limit}",
+                f"{tensor.name} can be inlined at {reached[tensor]} at most, not at {limit}",
                 code="WS0252",
                 remedy="use best_effort=True or make its loops equal to its consumers'",
             )
 
 
-def _inline(fusion: Fusion, selected: Collection[TensorView], limit: int | None) -> dict[int, int]:
-    """Set compute-at positions, consumers first; returns them by tensor identity."""
+def _inline(
+    fusion: Fusion, selected: Collection[TensorView], limit: int | None
+) -> dict[TensorView, int]:
+    """Set compute-at positions, consumers first; returns them by tensor."""
     domains = DomainMap(fusion)
-    chosen = set(map(id, selected))
-    reached: dict[int, int] = {}
+    chosen = set(selected)
+    reached: dict[TensorView, int] = {}
     for operation in reversed(fusion.operations):
         outputs = operation.outputs
-        if chosen and not any(id(output) in chosen for output in outputs):
+        if chosen and not any(output in chosen for output in outputs):
             continue
         position = min(legal_position(fusion, domains, output) for output in outputs)
         if limit is not None:
             position = min(position, limit)
         _settle(fusion, operation, position)
-        reached.update({id(output): output.compute_at for output in outputs})
+        reached.update({output: output.compute_at for output in outputs})
     return reached
 
 
@@ -113,34 +118,33 @@ def nests_can_be_ordered(fusion: Fusion) -> bool:
     return all(_acyclic_at(fusion, reads, depth) for depth in range(deepest))
 
 
-def _reads(fusion: Fusion) -> list[tuple[int, int, int]]:
-    """(maker, reader, compute-at position) for each tensor that is made and each that reads it."""
-    made = {id(out): (id(op), out) for op in fusion.operations for out in op.outputs}
-    found: list[tuple[int, int, int]] = []
+def _reads(fusion: Fusion) -> list[Read]:
+    """Every tensor that is made, with each operation that reads it."""
+    made = {out: op for op in fusion.operations for out in op.outputs}
+    found: list[Read] = []
     for operation in fusion.operations:
         for source in tensor_inputs(operation):
-            if id(source) in made:
-                maker, tensor = made[id(source)]
-                found.append((maker, id(operation), tensor.compute_at))
+            if source in made:
+                found.append((made[source], operation, source.compute_at))
     return found
 
 
-def _acyclic_at(fusion: Fusion, reads: Sequence[tuple[int, int, int]], depth: int) -> bool:
-    parent = {id(op): id(op) for op in fusion.operations}
+def _acyclic_at(fusion: Fusion, reads: Sequence[Read], depth: int) -> bool:
+    parent = {op: op for op in fusion.operations}
 
-    def find(key: int) -> int:
-        while parent[key] != key:
+    def find(key: Operation) -> Operation:
+        while parent[key] is not key:
             parent[key] = parent[parent[key]]
             key = parent[key]
         return key
 
-    edges: list[tuple[int, int]] = []
+    edges: list[tuple[Operation, Operation]] = []
     for maker, reader, position in reads:
         if position > depth:
             parent[find(reader)] = find(maker)
         else:
             edges.append((maker, reader))
-    after: dict[int, set[int]] = {}
+    after: dict[Operation, set[Operation]] = {}
     for source, target in edges:
         if find(source) == find(target):
             return False
@@ -148,10 +152,10 @@ def _acyclic_at(fusion: Fusion, reads: Sequence[tuple[int, int, int]], depth: in
     return not _has_cycle(after)
 
 
-def _has_cycle(after: dict[int, set[int]]) -> bool:
-    state: dict[int, int] = {}
+def _has_cycle(after: dict[Operation, set[Operation]]) -> bool:
+    state: dict[Operation, int] = {}
 
-    def visit(node: int) -> bool:
+    def visit(node: Operation) -> bool:
         state[node] = 1
         for following in after.get(node, ()):
             if state.get(following) == 1 or (following not in state and visit(following)):

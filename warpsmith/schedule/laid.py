@@ -17,9 +17,8 @@ def is_scheduled(fusion: Fusion) -> bool:
 
 
 def _is_laid(tensor: TensorView) -> bool:
-    loops = [id(axis) for axis in tensor.loop]
     return bool(
-        loops != [id(axis) for axis in tensor.logical]
+        tensor.loop != list(tensor.logical)
         or any(axis.parallel is not ParallelType.serial for axis in tensor.loop)
         or tensor.compute_at
         or tensor.memory is MemoryType.shared

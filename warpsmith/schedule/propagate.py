@@ -43,14 +43,12 @@ def transform_like(reference: TensorView, selected_tensors: Collection[TensorVie
 def _targets(
     fusion: Fusion, reference: TensorView, selected: Collection[TensorView]
 ) -> list[TensorView]:
-    inputs = set(map(id, fusion.input_tensors))
-    chosen = set(map(id, selected))
+    inputs = set(fusion.input_tensors)
+    chosen = set(selected)
     return [
         tensor
         for tensor in fusion.tensors
-        if id(tensor) not in inputs
-        and tensor is not reference
-        and (not chosen or id(tensor) in chosen)
+        if tensor not in inputs and tensor is not reference and (not chosen or tensor in chosen)
     ]
 
 

@@ -26,7 +26,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ir.twins import Twins, walked_together
+from warpsmith.ir.twins import Known, Twins, walked_together
 from warpsmith.ops.table.transcendental import TRANSCENDENTAL
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.normalization.can import stages, walks_rows
@@ -259,8 +259,8 @@ def _twin(fusion: Fusion, tensor: TensorView) -> TensorView:
     """A second tensor that the same operation computes from the same sources."""
     definition = tensor.definition
     assert definition is not None
-    known: dict[int, object] = {id(fusion): fusion, **walked_together(definition)}
-    known |= {id(source): source for source in tensor_inputs(definition)}
+    known: Known = {fusion: fusion, **walked_together(definition)}
+    known |= {source: source for source in tensor_inputs(definition)}
     operation = Twins(known).operation(definition)
     twin = operation.outputs[0]
     twin.number = fusion.register(twin)

@@ -10,7 +10,7 @@ from warpsmith.ir.exprs import Operation, Reduction, Welford, replace_tensor, te
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ir.twins import Twins, walked_together
+from warpsmith.ir.twins import Known, Twins, walked_together
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.reduction.aside import only_after, walks_reduced
 from warpsmith.schedulers.reduction.can import after_reduction
@@ -65,9 +65,9 @@ def twin_of(fusion: Fusion, tensor: TensorView, twins: dict[int, TensorView]) ->
         return tensor
     found = twins.get(id(tensor))
     if found is None:
-        known: dict[int, object] = {id(fusion): fusion, **walked_together(definition)}
+        known: Known = {fusion: fusion, **walked_together(definition)}
         for source in tensor_inputs(definition):
-            known[id(source)] = twin_of(fusion, source, twins)
+            known[source] = twin_of(fusion, source, twins)
         operation = Twins(known).operation(definition)
         found = operation.outputs[0]
         found.number = fusion.register(found)
