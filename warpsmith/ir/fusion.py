@@ -186,7 +186,10 @@ class Fusion:
         return tuple([output for operation in self.operations for output in operation.outputs])
 
     def uses(self, tensor: TensorView) -> tuple[Operation, ...]:
-        """Operations that read a tensor, in order."""
+        """Operations that read a tensor, in order.
+
+        It looks at all operations: `readers_of` finds the readers of all tensors in one walk.
+        """
         return tuple(op for op in self.operations if any(value is tensor for value in op.inputs))
 
     def consumers(self, tensor: TensorView) -> tuple[TensorView, ...]:

@@ -22,6 +22,7 @@ from warpsmith.ir.exprs import (
 )
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.readers import Readers, readers_of
 from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Element
@@ -88,10 +89,11 @@ class Places:
         self._buffers: dict[TensorView, Buffer] = {}
         # Operations that share their loops, as most of a kernel do, share what follows from them.
         self._derivations: dict[tuple[tuple[Group, Expr], ...], Derivation] = {}
+        readers = readers_of(fusion.operations)
         for tensor in fusion.tensors:
-            self._place(tensor, fusion)
+            self._place(tensor, readers)
 
-    def _place(self, tensor: TensorView, fusion: Fusion) -> None:
+    def _place(self, tensor: TensorView, readers: Readers) -> None:
         _check_reduced_in_registers(tensor)
         if tensor in self.inputs or tensor in self.outputs:
             size = integers.mul(*(axis.extent for axis in tensor.shape_axes))
@@ -105,7 +107,7 @@ class Places:
                 layout = layout[:-1]
             size = size_of(self.domains, tensor, layout)
             buffer = self.rings.buffer(tensor, size)
-            if buffer.size != integers.ONE and _is_computed_bool(tensor, fusion):
+            if buffer.size != integers.ONE and _is_computed_bool(tensor, readers):
                 buffer = replace(buffer, packed=True)
             self.layouts[tensor] = layout
         self._buffers[tensor] = buffer
@@ -234,13 +236,13 @@ def _check_reduced_in_registers(tensor: TensorView) -> None:
         )
 
 
-def _is_computed_bool(tensor: TensorView, fusion: Fusion) -> bool:
+def _is_computed_bool(tensor: TensorView, readers: Readers) -> bool:
     """Whether threads compute bools that stay in registers until they have used them: no access of
     several elements moves them.
     """
     if tensor.dtype is not DataType.Bool or tensor.memory is not MemoryType.local:
         return False
-    made = (tensor.definition, *fusion.uses(tensor))
+    made = (tensor.definition, *readers.get(tensor, ()))
     return all(isinstance(step, Pointwise) and step.op != "set" for step in made)
 
 

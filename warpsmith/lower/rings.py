@@ -43,10 +43,11 @@ class Rings:
             for t in fusion.tensors
             if t.buffering and not self._roles.crosses(t)
         }
-        self._drained = {
-            t: [c for c in fusion.consumers(t) if c.copied_by.is_tma and c.is_output]
-            for t in fusion.tensors
-        }
+        self._drained: dict[TensorView, list[TensorView]] = {}
+        for store in dict.fromkeys(output.value for output in fusion.outputs):
+            if store.copied_by.is_tma:
+                for source in fusion.producers(store):
+                    self._drained.setdefault(source, []).append(store)
         for tensor in fusion.tensors:
             self._check(fusion, tensor)
 
@@ -81,7 +82,7 @@ class Rings:
 
     def is_drained(self, tensor: TensorView) -> bool:
         """Whether the TMA unit stores the tensor from shared memory."""
-        return bool(self._drained[tensor])
+        return tensor in self._drained
 
     def granule(self, tensor: TensorView) -> int:
         """Bytes that addresses of the tensor's tiles are multiples of; 16 lets TMA copy them."""

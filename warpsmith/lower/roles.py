@@ -9,6 +9,7 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.exprs import Operation, tensor_inputs
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.readers import readers_of
 from warpsmith.ir.slices import COMPUTE
 from warpsmith.ir.tensor import TensorView
 
@@ -25,6 +26,8 @@ class Roles:
 
     def __init__(self, fusion: Fusion) -> None:
         self._fusion = fusion
+        self._readers = readers_of(fusion.operations)
+        self._outputs = {output.value for output in fusion.outputs}
         self._of: dict[Operation, str] = {}
         self.names: tuple[str, ...] = ()
         if not any(tensor.role for tensor in fusion.computed):
@@ -49,7 +52,7 @@ class Roles:
     def readers(self, tensor: TensorView) -> dict[str, list[Operation]]:
         """The operations that read a tensor, by their role."""
         found: dict[str, list[Operation]] = {}
-        for operation in self._fusion.uses(tensor):
+        for operation in self._readers.get(tensor, ()):
             found.setdefault(self.of(operation), []).append(operation)
         return found
 
@@ -67,11 +70,13 @@ class Roles:
         if named:
             return next(iter(named))
         output = operation.outputs[0]
-        stored = any(c.is_output and c.copied_by.is_tma for c in self._fusion.consumers(output))
-        if output.is_output or (stored and output.memory is MemoryType.shared):
+        readers = self._readers.get(output, ())
+        copies = (out for op in readers for out in op.outputs if out.copied_by.is_tma)
+        stored = output.memory is MemoryType.shared and any(c in self._outputs for c in copies)
+        if output in self._outputs or stored:
             return COMPUTE
-        readers = {self._of[op] for out in operation.outputs for op in self._fusion.uses(out)}
-        return readers.pop() if len(readers) == 1 else COMPUTE
+        roles = {self._of[op] for out in operation.outputs for op in self._readers.get(out, ())}
+        return roles.pop() if len(roles) == 1 else COMPUTE
 
     def _crosses(self, tensor: TensorView) -> bool:
         assert tensor.definition is not None

@@ -139,10 +139,12 @@ def check_binding(
         op_type: what carries the copy, if not what the tensor says.
     """
     carrier = tensor.copied_by if op_type is None else op_type
-    alone = parallel_type.is_block and not tensor.is_output  # groups may each store their own
     if parallel_type is ParallelType.tma:
         _check_tma_axis(tensor, axis, carrier)
-    elif carrier.is_tma and (alone or parallel_type is ParallelType.vectorize):
+    elif carrier.is_tma and (
+        parallel_type is ParallelType.vectorize
+        or (parallel_type.is_block and not tensor.is_output)  # groups may each store their own
+    ):
         raise ScheduleError(
             f"{axis!r} of {tensor.name} cannot be bound to {parallel_type.name}: {carrier.name} "
             "copies by TMA, and one thread asks for all elements",

@@ -8,11 +8,11 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, IterType, ParallelType
-from warpsmith.ir.exprs import Move, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.carriers import check_binding
+from warpsmith.schedule.reduced import Reduced
 
 SPECIAL = (ParallelType.vectorize, ParallelType.tma, ParallelType.mma)
 """Types that belong to single tensors; `parallelize_like` spreads them only when named."""
@@ -29,15 +29,15 @@ def transform_like(reference: TensorView, selected_tensors: Collection[TensorVie
     fusion = reference.fusion
     domains = DomainMap(fusion)
     sources = [_source_groups(domains, reference, axis) for axis in reference.loop]
-    targets = _targets(fusion, reference, selected_tensors)
-    for tensor in targets:
+    reduced = Reduced(fusion, domains)
+    for tensor in _targets(fusion, reference, selected_tensors):
         if tensor.compute_at:
             raise ScheduleError(
                 f"{tensor.name} is already inlined at {tensor.compute_at}",
                 code="WS0203",
                 remedy="transform before inlining",
             )
-        tensor.loop = _loops_like(fusion, domains, reference, sources, tensor)
+        tensor.loop = _loops_like(domains, reference, sources, tensor, reduced.before(tensor))
 
 
 def _targets(
@@ -78,72 +78,14 @@ def _source_groups(domains: DomainMap, tensor: TensorView, axis: IterDomain) -> 
     return frozenset(found)
 
 
-def reduced_groups(fusion: Fusion, domains: DomainMap, tensor: TensorView) -> set[Group]:
-    """Groups that were reduced on every way to the tensor and that it does not have (again).
-
-    It has, too, what its own ones give by splits and merges, as a reshape's root has.
-    """
-    gone: set[Group] = set()
-    for operation in fusion.depends_on([tensor]):
-        for output in operation.outputs:
-            if output is tensor:
-                continue
-            gone |= {domains.group(axis) for axis in output.root if axis.is_reduction}
-            gone |= {domains.group(axis) for axis in output.logical if axis.is_reduction}
-    axes = (*tensor.root, *tensor.logical)
-    concrete = [axis for axis in axes if not axis.is_broadcast]
-    gone -= {domains.group(axis) for axis in concrete}
-    for position, axis in enumerate(tensor.shape_axes):
-        group = domains.group(axis)
-        if group in gone and _is_new(tensor, position) and _widened(fusion, domains, tensor, group):
-            gone.discard(group)
-    if not gone:
-        return gone
-    derivation = Derivation(domains, {domains.group(axis): integers.ZERO for axis in concrete})
-    return {group for group in gone if not derivation.reaches(group)}
-
-
-def _is_new(tensor: TensorView, position: int) -> bool:
-    """Whether a dimension was made by broadcasts alone, and is none of an input."""
-    pending, seen = [(tensor, position)], {(tensor, position)}
-    while pending:
-        current, place = pending.pop()
-        match current.definition:
-            case Move(kind="reshape"):
-                continue
-            case Move(source=source, origin=origin):
-                before = origin[place]
-                found = [] if before is None else [(source, before)]
-            case Pointwise(inputs=inputs):
-                found = [(value, place) for value in inputs if isinstance(value, TensorView)]
-            case _:
-                return False
-        pending += (each for each in found if each not in seen)
-        seen.update(found)
-    return True
-
-
-def _widened(fusion: Fusion, domains: DomainMap, tensor: TensorView, group: Group) -> bool:
-    """Whether something that is computed of the tensor has more than one element along a group."""
-    pending, seen = [tensor], {tensor}
-    while pending:
-        for consumer in fusion.consumers(pending.pop()):
-            if any(domains.group(a) == group and not a.is_broadcast for a in consumer.logical):
-                return True
-            if consumer not in seen:
-                seen.add(consumer)
-                pending.append(consumer)
-    return False
-
-
 def _loops_like(
-    fusion: Fusion,
     domains: DomainMap,
     reference: TensorView,
     sources: list[frozenset[Group]],
     tensor: TensorView,
+    gone: set[Group],
 ) -> list[IterDomain]:
-    gone = reduced_groups(fusion, domains, tensor)
+    """The reference's loops but those over the groups that are `gone`, then the tensor's others."""
     own_reductions = {domains.group(a) for a in (*tensor.root, *tensor.logical) if a.is_reduction}
     loops: list[IterDomain] = []
     known = {}
