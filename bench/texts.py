@@ -33,7 +33,7 @@ Texts = dict[str, list[str]]
 
 
 def texts_of(problem: Problem) -> list[str]:
-    """The CUDA of the kernels that the problem's sizes get, in the order of their launches."""
+    """The CUDA of the kernels that the problem's sizes get, as they came."""
     pairs = zip(problem.shapes, problem.dtypes, strict=True)
     arrays = [np.empty(shape, NUMPY_DTYPES[dtype]) for shape, dtype in pairs]
     try:
@@ -71,10 +71,13 @@ def all_problems(suites: Sequence[str], *, quick: bool) -> Iterator[Problem]:
 
 
 def difference(before: Sequence[str], after: Sequence[str], *, show: bool) -> str:
-    """How the kernels of a problem differ, in a line or in full; empty where they do not."""
-    if list(before) == list(after):
+    """How the kernels of a problem differ, in a line or in full; empty where they do not.
+
+    Kernels of a call are made at once, in no order.
+    """
+    old, new = ("\n".join(sorted(texts)).splitlines() for texts in (before, after))
+    if old == new:
         return ""
-    old, new = ("\n".join(texts).splitlines() for texts in (before, after))
     lines = list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=2))
     if show:
         return "\n".join(lines)

@@ -190,7 +190,13 @@ class Fusion:
 
         It looks at all operations: `readers_of` finds the readers of all tensors in one walk.
         """
-        return tuple(op for op in self.operations if any(value is tensor for value in op.inputs))
+        found: list[Operation] = []
+        for operation in self.operations:
+            for value in operation.inputs:
+                if value is tensor:
+                    found.append(operation)
+                    break
+        return tuple(found)
 
     def consumers(self, tensor: TensorView) -> tuple[TensorView, ...]:
         return tuple(out for op in self.uses(tensor) for out in op.outputs)

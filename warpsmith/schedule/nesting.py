@@ -39,8 +39,8 @@ class Nestings:
 class _Nests:
     """The nests of one depth: operations that share its loop, and who reads out of each nest.
 
-    They start from the tensors' compute-at positions. What joins takes time linear in its readers
-    and in what is read, over other nests, from those.
+    They start from the tensors' compute-at positions. What joins takes time linear in its readers,
+    and in the nests that can only come after theirs.
     """
 
     def __init__(self, operations: Sequence[Operation], depth: int) -> None:

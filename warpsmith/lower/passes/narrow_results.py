@@ -43,17 +43,22 @@ def narrow_results(kernel: Kernel) -> Kernel:
 
 
 def _narrowed(body: tuple[Statement, ...], block: Extents) -> tuple[Statement, ...]:
+    """The body, read from its end: what a result is needed for stands behind the reduction."""
     result: list[Statement] = []
-    for place, statement in enumerate(body):
+    needed = {_at_zero(s, block): _Needed() for s in body if isinstance(s, Reduce)}
+    for statement in reversed(body):
+        made = statement
         if isinstance(statement, Branch):
-            statement = replace(statement, body=_narrowed(statement.body, statement.role.block))
+            made = replace(statement, body=_narrowed(statement.body, statement.role.block))
         elif isinstance(statement, Reduce) and _within_block(statement):
             axes = _at_zero(statement, block)
-            needed = _needed_by_others(body[place + 1 :], axes)
-            first = bool(axes) and needed.isdisjoint(buffer.name for buffer in statement.buffers)
-            statement = replace(statement, first=first)
-        result.append(statement)
-    return tuple(result)
+            names = {buffer.name for buffer in statement.buffers}
+            made = replace(statement, first=bool(axes) and needed[axes].names.isdisjoint(names))
+        for axes, found in needed.items():
+            for each in _of_others((statement,), axes):
+                found.add(each)
+        result.append(made)
+    return tuple(reversed(result))
 
 
 def _within_block(reduce: Reduce) -> bool:
@@ -67,25 +72,28 @@ def _at_zero(reduce: Reduce, block: Extents) -> frozenset[str]:
     return frozenset(a.name for a in reduce.block_axes if extents[a] != integers.ONE)
 
 
-def _needed_by_others(statements: Sequence[Statement], axes: frozenset[str]) -> set[str]:
-    """Names of the buffers whose values some thread that is not at 0 along the axes needs.
+class _Needed:
+    """Buffers whose values statements need: what is stored in registers, where these are."""
 
-    What is stored in registers is needed where these are, or are reduced.
-    """
-    copies: list[tuple[str, set[str]]] = []
-    needed: set[str] = set()
-    for statement in _of_others(statements, axes):
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self._copied: dict[str, set[str]] = {}
+
+    def add(self, statement: Statement) -> None:
+        """One statement more, in any order."""
         names = {buffer.name for buffer in read(statement)}
         target = _copied_to(statement)
-        if target is None:
-            needed |= names
+        if target is None or target.name in self.names:
+            self._need(names)
         else:
-            copies.append((target.name, names))
-    while True:
-        more = {name for target, names in copies if target in needed for name in names}
-        if more <= needed:
-            return needed
-        needed |= more
+            self._copied.setdefault(target.name, set()).update(names)
+
+    def _need(self, names: set[str]) -> None:
+        pending = list(names)
+        while pending:
+            name = pending.pop()
+            self.names.add(name)
+            pending += self._copied.pop(name, ())
 
 
 def _of_others(statements: Sequence[Statement], axes: frozenset[str]) -> Iterator[Statement]:
