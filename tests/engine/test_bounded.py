@@ -15,7 +15,7 @@ import warpsmith
 from tests.support.fake_driver import FakeDriver, install, no_kernels_loaded
 from tests.support.matmuls import linear, operands
 from warpsmith import knobs, ops
-from warpsmith.engine import executable, loaded
+from warpsmith.engine import executable, loaded, runners
 from warpsmith.engine.executable import Executable
 from warpsmith.runtime import driver, tensor_maps, unload
 from warpsmith.runtime.kept import WORKSPACES, cache_info
@@ -166,15 +166,15 @@ def counters(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         made.append(zeros(*given, dtype=options["dtype"]))
         return made[-1]
 
-    ready = executable._OnDevice.__init__
+    ready = runners.OnDevice.__init__
 
     def on_host(self: Any, *given: Any) -> None:
         ready(self, *given)
         self._device = torch.device("cpu")
 
     monkeypatch.setattr(torch, "zeros", counted)
-    monkeypatch.setattr(executable._OnDevice, "__init__", on_host)
-    monkeypatch.setattr(executable, "_COUNTERS", Recent(WORKSPACES))
+    monkeypatch.setattr(runners.OnDevice, "__init__", on_host)
+    monkeypatch.setattr(runners, "_COUNTERS", Recent(WORKSPACES))
     return made
 
 

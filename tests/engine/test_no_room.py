@@ -13,7 +13,7 @@ import pytest
 import warpsmith
 from tests.support.fake_driver import NO_MEMORY, FakeDriver, bindings, install, no_kernels_loaded
 from warpsmith import ops
-from warpsmith.engine import executable
+from warpsmith.engine import executable, runners
 from warpsmith.errors import DeviceError, WarpsmithError
 from warpsmith.runtime import driver
 from warpsmith.runtime.launch import check_grid
@@ -96,13 +96,13 @@ def test_code_that_the_driver_does_not_take(fake: FakeDriver, status: str, remed
 @pytest.fixture
 def on_torch(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     """Tensors of PyTorch take the way of those on a GPU; their memory is the host's."""
-    ready = executable._OnDevice.__init__
+    ready = runners.OnDevice.__init__
 
     def on_host(self: Any, *given: Any) -> None:
         ready(self, *given)
         self._device = torch.device("cpu")
 
-    monkeypatch.setattr(executable._OnDevice, "__init__", on_host)
+    monkeypatch.setattr(runners.OnDevice, "__init__", on_host)
     monkeypatch.setattr(executable, "_is_torch_call", lambda binding: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1000, 2000))
     return fake

@@ -126,6 +126,18 @@ def test_what_operations_ask_of_sizes(shapes: Any, code: str, offset: int) -> No
     assert at(error, first + offset)
 
 
+def test_sizes_that_must_not_be_0_are_named_with_what_needs_them() -> None:
+    with FusionDefinition() as fd:
+        x, y = fd.define_tensor([-1]), fd.define_tensor([-1, -1])
+        fd.add_output(fd.ops.reshape(x, [-1, y.size(0)]))
+        fd.add_output(fd.ops.max(y, [1]))
+    parts = "dimension 0 of argument 1 (T1) is 0, and must not be: T0 is reshaped; pass arrays that"
+    nothing = "dimension 1 of argument 1 (T1) is 0, and must not be: max of nothing has no value; "
+    for shapes, says in (((0,), (0, 2)), parts), (((4,), (0, 2)), parts), (((4,), (2, 0)), nothing):
+        error = refused(lambda shapes=shapes: fd.execute([floats(*s) for s in shapes]), "WS0316")
+        assert says in str(error)
+
+
 def test_arguments_that_are_not_as_defined() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, 5], contiguity=True)

@@ -12,7 +12,7 @@ import torch
 
 from tests.support import mapped_kernel
 from tests.support.tiled_maps import ACCEPTED, GOOD
-from warpsmith.engine.executable import _OnDevice, _ThroughDevice
+from warpsmith.engine.runners import OnDevice, ThroughDevice
 from warpsmith.runtime.driver import check, initialized
 
 
@@ -23,7 +23,7 @@ def values(rows: int, columns: int, stride: int) -> dict[str, int]:
 def on_device(rows: int, columns: int, stride: int, folder: Path) -> Any:
     fusion = mapped_kernel.fusion()
     call = mapped_kernel.call_plan(fusion, values(rows, columns, stride), folder)
-    return _OnDevice(fusion, call, 0)
+    return OnDevice(fusion, call, 0)
 
 
 @pytest.mark.parametrize("change", ACCEPTED.values(), ids=ACCEPTED)
@@ -52,7 +52,7 @@ def test_arrays_on_the_host(tmp_path: Path) -> None:
     fusion = mapped_kernel.fusion()
     call = mapped_kernel.call_plan(fusion, values(19, 72, 80), tmp_path)
     for factor in (2.0, 3.0):
-        (y,) = _ThroughDevice(fusion, call, 0)([x, factor])
+        (y,) = ThroughDevice(fusion, call, 0)([x, factor])
         np.testing.assert_array_equal(y, x * np.float32(factor))
 
 

@@ -49,16 +49,16 @@ class Agreement:
                 remedy="pass arrays that have elements",
                 line=self.line,
             ) from None
+        if self.divides and right == 0:
+            raise ArgumentError(
+                f"{self._text(self.right)} is 0, and must not be: {self.reason}",
+                code="WS0316",
+                remedy="pass arrays that have elements",
+                line=self.line,
+            )
         if self.divides:
-            if right != 0 and left % right == 0:
+            if left % right == 0:
                 return
-            if left == right == 0:
-                raise ArgumentError(
-                    f"{self._text(self.right)} is 0, and there is no {self.reason}",
-                    code="WS0316",
-                    remedy="pass arrays that have elements",
-                    line=self.line,
-                )
             raise ArgumentError(
                 f"{self._text(self.left)} is {left}, and must be a multiple of {right}: "
                 f"{self.reason}",
@@ -134,7 +134,7 @@ def _demands(operation: Operation) -> Iterator[Demand]:
     elif isinstance(operation, Reduction) and operation.op in ("max", "min"):
         for axis in operation.output.logical:
             if axis.is_reduction:  # only a number that is not 0 divides 0
-                yield integers.ZERO, axis.extent, f"{operation.op} of nothing", True
+                yield integers.ZERO, axis.extent, f"{operation.op} of nothing has no value", True
 
 
 def _equal(axes: tuple[IterDomain, ...], reason: str) -> Iterator[Demand]:

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from warpsmith.engine.executable import handed_back, is_array, refuse_gradients
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.meaning import Wanted, meaning
+from warpsmith.engine.runners import handed_back, is_array, refuse_gradients
 from warpsmith.engine.verification import Verification
 from warpsmith.errors import SimulationError
 from warpsmith.ir.fusion import Fusion

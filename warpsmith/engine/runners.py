@@ -1,0 +1,215 @@
+"""What runs a planned call, by where its arrays are: on the GPU, on the host, or by NumPy alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from warpsmith.engine.launches import CallPlan, Workspace
+from warpsmith.engine.loaded import Loaded
+from warpsmith.errors import ArgumentError, DeviceError
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ops.evaluate import evaluate
+from warpsmith.runtime import arrays
+from warpsmith.runtime.kept import WORKSPACES
+from warpsmith.runtime.memory import DeviceMemory, host_arrays, no_room, span
+from warpsmith.runtime.recent import Recent
+from warpsmith.runtime.stream import current_stream
+
+_COUNTERS: Final[Recent[tuple[int, int, int, int], Any]] = Recent(WORKSPACES)
+"""Arrival counters by device, stream and how many they are."""
+
+
+class OnDevice:
+    """PyTorch tensors on a GPU: asynchronous, on PyTorch's current stream and allocator."""
+
+    def __init__(self, fusion: Fusion, call: CallPlan, ordinal: int) -> None:
+        import torch
+
+        self._torch = torch
+        self._ordinal = ordinal
+        self._loaded = tuple(Loaded(launch, ordinal) for launch in call.launches)
+        names = [v.name for v in fusion.inputs]
+        tensors = {t.name for t in fusion.input_tensors}
+        self._inputs = tuple(
+            (position, name) for position, name in enumerate(names) if name in tensors
+        )
+        self._scalars = tuple(
+            (position, name) for position, name in enumerate(names) if name not in tensors
+        )
+        self._new = tuple(
+            (a.name, a.shape, a.strides, arrays.torch_dtypes()[a.dtype])
+            for a in (*call.outputs, *call.temporaries)
+        )
+        self._device = torch.device("cuda", ordinal)
+        self._returned = tuple(o.value.name for o in fusion.outputs if o.alias_of is None)
+        self._aliased = tuple(
+            (o.value.name, fusion.inputs.index(o.alias_of))
+            for o in fusion.outputs
+            if o.alias_of is not None
+        )
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        torch = self._torch
+        addresses: dict[str, int] = {}
+        for position, name in self._inputs:
+            tensor = inputs[position]
+            if tensor.requires_grad:
+                refuse_gradients(position)
+            addresses[name] = tensor.data_ptr()
+        made: dict[str, Any] = {}
+        try:
+            for name, shape, strides, dtype in self._new:
+                if strides is None:
+                    tensor = torch.empty(shape, dtype=dtype, device=self._device)
+                else:
+                    tensor = torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
+                made[name] = tensor
+                addresses[name] = tensor.data_ptr()
+        except RuntimeError as failure:  # of the allocator, or of a size beyond all numbers
+            made.clear()
+            raise self._no_room(name, math.prod(shape) * dtype.itemsize) from failure
+        stream = current_stream(self._ordinal)
+        scalars = {name: inputs[position] for position, name in self._scalars}
+        # All memory is there before the first launch: nothing may come between launches that
+        # overlap, and what one of them wrote is no scratch for the next.
+        spaces = [self._scratch(loaded.workspaces, stream) for loaded in self._loaded]
+        for loaded, own in zip(self._loaded, spaces, strict=True):
+            for name, memory in own.items():
+                addresses[name] = memory.data_ptr()
+            loaded.start(addresses, scalars, stream)
+        for name, position in self._aliased:
+            inputs[position].copy_(made[name])
+        return [made[name] for name in self._returned]
+
+    def _scratch(self, spaces: Sequence[Workspace], stream: int) -> dict[str, Any]:
+        """Scratch of one launch; the allocator reuses it in stream order once it is let go."""
+        kept = {}
+        for place, space in enumerate(spaces):
+            dtype = arrays.torch_dtypes()[space.dtype]
+            if not space.zeroed:
+                kept[space.name] = self._empty(space.name, space.elements, dtype)
+            else:
+                kept[space.name] = self._counters(place, space.elements, stream)
+        return kept
+
+    def _empty(self, name: str, elements: int, dtype: Any) -> Any:
+        try:
+            return self._torch.empty(elements, dtype=dtype, device=self._device)
+        except RuntimeError as failure:
+            raise self._no_room(name, elements * dtype.itemsize) from failure
+
+    def _no_room(self, name: str, byte_count: int) -> DeviceError:
+        what = f"{name}, which the call makes,"
+        return no_room(what, byte_count, str(self._device), *self._torch.cuda.mem_get_info())
+
+    def _counters(self, place: int, elements: int, stream: int) -> Any:
+        """Arrival counters, zeroed once per stream: each kernel leaves them at zero.
+
+        Kernels of a stream share them: none touches them before the one before it is over. Those of
+        one kernel, told apart by their `place` among its scratch, are never the same. A graph that
+        is being captured gets its own, zeroed by the graph, since its replays may overlap with
+        other work of this stream.
+        """
+        torch = self._torch
+        if torch.cuda.is_current_stream_capturing():
+            return torch.zeros(elements, dtype=torch.int32, device=self._device)
+        key = (self._ordinal, stream, place, elements.bit_length())
+        found = _COUNTERS.get(key)
+        if found is None:
+            room = (1 << elements.bit_length()) - 1  # any number of as many bits
+            found = _COUNTERS.put(key, torch.zeros(room, dtype=torch.int32, device=self._device))
+        return found
+
+
+class ThroughDevice:
+    """Arrays on the host: copied to the GPU and back, synchronously."""
+
+    def __init__(self, fusion: Fusion, call: CallPlan, ordinal: int) -> None:
+        self._fusion = fusion
+        self._made = (*call.outputs, *call.temporaries)
+        self._ordinal = ordinal
+        self._loaded = tuple(Loaded(launch, ordinal) for launch in call.launches)
+
+    def __call__(self, inputs: Sequence[object]) -> list[Any]:
+        import numpy as np
+
+        fusion = self._fusion
+        addresses: dict[str, int] = {}
+        scalars: dict[str, Any] = {}
+        results = host_arrays(self._made)
+        with DeviceMemory(self._ordinal) as memory:
+            for value, given in zip(fusion.inputs, inputs, strict=True):
+                if is_array(given):
+                    host = arrays.to_numpy(given)
+                    addresses[value.name] = memory.upload(host, value.name)
+                else:
+                    scalars[value.name] = given
+            for name, host in results.items():
+                addresses[name] = memory.allocate(span(host)[1], name)
+            spaces: list[dict[str, int]] = []
+            for loaded in self._loaded:
+                own = {}
+                for space in loaded.workspaces:
+                    zeros = np.zeros(space.elements, arrays.NUMPY_DTYPES[space.dtype])
+                    own[space.name] = memory.upload(zeros, space.name)
+                spaces.append(own)
+            for loaded, own in zip(self._loaded, spaces, strict=True):
+                loaded.start(addresses | own, scalars, 0)
+            for output in fusion.outputs:
+                memory.download(addresses[output.value.name], results[output.value.name])
+        return handed_back(fusion, inputs, results)
+
+
+class Reference:
+    """The NumPy meaning."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self._fusion = fusion
+
+    def __call__(self, inputs: Sequence[object]) -> list[Any]:
+        for position, value in enumerate(inputs):
+            if getattr(value, "requires_grad", False):
+                refuse_gradients(position)
+        host: list[Any] = [arrays.to_numpy(x) if is_array(x) else x for x in inputs]
+        names = [output.value.name for output in self._fusion.outputs]
+        try:
+            results = dict(zip(names, evaluate(self._fusion, host), strict=True))
+        except MemoryError as failure:
+            raise DeviceError(
+                f"the call does not fit into the memory of this machine: {failure}",
+                code="WS0607",
+                remedy="pass smaller tensors, or parts of them one after the other",
+            ) from None
+        return handed_back(self._fusion, inputs, results)
+
+
+def is_array(value: object) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def handed_back(fusion: Fusion, inputs: Sequence[object], results: Mapping[str, Any]) -> list[Any]:
+    """Host results by name as the caller gets them: like the inputs, or written into an alias."""
+    like = next((x for x in inputs if is_array(x)), None)
+    returned = []
+    for output in fusion.outputs:
+        host = results[output.value.name]
+        if output.alias_of is None:
+            returned.append(host if like is None else arrays.from_numpy(host, like))
+        else:
+            target = inputs[fusion.inputs.index(output.alias_of)]
+            arrays.to_numpy(target)[...] = host
+    return returned
+
+
+def refuse_gradients(position: int) -> None:
+    """Fused programs record nothing for autograd; a result without its gradient would be wrong."""
+    import torch
+
+    if torch.is_grad_enabled():
+        raise ArgumentError(
+            f"argument {position} requires a gradient, and fused programs carry none",
+            code="WS0315",
+            remedy="call under torch.no_grad(), or pass a detached tensor",
+        )
