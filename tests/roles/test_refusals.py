@@ -12,11 +12,10 @@ from tests.support.ring_loads import BLOCK_X, TMA, Kind
 from tests.support.role_feeds import Feed, bound_to_threads, defined, others
 from tests.support.role_groups import sliced
 from tests.support.role_refusals import inputs_of, refused, works
-from warpsmith import FusionDefinition, MemoryType, ParallelType
+from warpsmith import FusionDefinition, MemoryType
 from warpsmith.errors import ProtocolError
 from warpsmith.ir.tensor import TensorView
 
-BLOCK_Z = ParallelType.block_z
 BULK = Feed(Kind.bulk, 8)
 
 
