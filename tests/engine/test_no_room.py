@@ -14,6 +14,8 @@ import warpsmith
 from tests.support.fake_driver import NO_MEMORY, FakeDriver, bindings, install, no_kernels_loaded
 from warpsmith import ops
 from warpsmith.engine import executable, runners
+from warpsmith.engine.executable import Executable
+from warpsmith.engine.loaded import Loaded
 from warpsmith.errors import DeviceError, WarpsmithError
 from warpsmith.runtime import driver
 from warpsmith.runtime.launch import check_grid
@@ -129,6 +131,46 @@ def test_a_result_that_the_allocator_has_no_room_for(
     monkeypatch.setattr(torch, "empty", empty)
     outer(column, row)
     assert len(on_torch.launches) == 2
+
+
+def three_layers(x: Any) -> Any:
+    for _ in range(3):
+        x = ops.linear(x, x)
+        x = ops.exp(x - ops.max(x, [1], keepdim=True))
+    return x
+
+
+def test_what_passes_between_kernels_is_one_piece_of_memory(
+    on_torch: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met: list[dict[str, int]] = []
+    monkeypatch.setattr(Loaded, "start", lambda self, where, *_: met.append(dict(where)))
+    x = torch.ones(64, 64, dtype=torch.bfloat16)
+    call = Executable(warpsmith.fuse(three_layers).lower(x).fusion).plan_for([x])
+    made: list[Any] = []
+    empty = torch.empty
+
+    def noted(*given: Any, **options: Any) -> Any:
+        made.append(empty(*given, **options))
+        return made[-1]
+
+    monkeypatch.setattr(torch, "empty", noted)
+    warpsmith.fuse(three_layers)(x)
+    (arena,) = (tensor for tensor in made if tensor.dtype is torch.uint8)
+    assert arena.numel() == call.arena.size < sum(each.bytes for each in call.temporaries)
+    assert len(met) == len(call.launches) > 3
+    for name, offset in call.arena.offsets:
+        assert {where[name] for where in met} == {arena.data_ptr() + offset}
+
+
+def test_memory_between_kernels_that_the_device_has_no_room_for(fake: FakeDriver) -> None:
+    twice = warpsmith.fuse(lambda x: ops.linear(ops.linear(x, x), x))
+    ones_ = np.ones((384, 384), np.float32)
+    fake.memory_bytes = int(2.5 * ones_.nbytes)
+    refused(lambda: twice(ones_), "WS0607", "what passes between kernels takes 589,824 bytes")
+    fake.memory_bytes = 1 << 25
+    twice(ones_)
+    assert fake.used_bytes == 0
 
 
 def test_a_result_beyond_all_numbers(on_torch: FakeDriver) -> None:

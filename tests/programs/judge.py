@@ -133,7 +133,10 @@ def _on_device(array: np.ndarray, torch: Any) -> Any:
 def _poisoned(allocate: Any) -> Any:
     def made(*args: Any, **options: Any) -> Any:
         tensor = allocate(*args, **options)
-        return tensor.fill_(float("nan") if tensor.dtype.is_floating_point else 1)
+        if tensor.dtype.is_floating_point:
+            return tensor.fill_(float("nan"))
+        bytes_of_nans = str(tensor.dtype) == "torch.uint8"
+        return tensor.fill_(255 if bytes_of_nans else 1)
 
     return made
 

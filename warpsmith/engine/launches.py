@@ -12,6 +12,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Final
 
+from warpsmith.engine.arena import Arena, Life, packed
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, agreed, index_type_for
 from warpsmith.engine.room import check_room
@@ -24,6 +25,7 @@ from warpsmith.ir.scalar import evaluate
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Kernel, Reciprocal
 from warpsmith.knobs import Knobs
+from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.runtime.launch import Extent, check_clusters, check_grid
 from warpsmith.runtime.tensor_maps import TiledMap
 from warpsmith.schedulers.padding import pitches
@@ -53,6 +55,15 @@ class Allocation:
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None
+
+    @property
+    def bytes(self) -> int:
+        """From the first to the last element."""
+        if 0 in self.shape:
+            return 0
+        strides = self.strides
+        span = _product(self.shape) if strides is None else _reach(self.shape, strides)
+        return span * NUMPY_DTYPES[self.dtype].itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +114,7 @@ class CallPlan:
 
     Attributes:
         segments: those of the fusion that are launched.
+        arena: where the temporaries lie in the one piece of memory that they share.
         unwritten: results with elements whose kernel is not launched, since its grid, which an
             empty one shares, has no blocks.
     """
@@ -112,6 +124,7 @@ class CallPlan:
     temporaries: tuple[Allocation, ...]
     problem: Problem
     segments: tuple[PlannedSegment, ...]
+    arena: Arena
     unwritten: tuple[str, ...] = ()
 
 
@@ -168,7 +181,17 @@ def plan_call(
     overlapping = [replace(launch, early=launch.compiled.kernel.early) for launch in launches[1:]]
     unwritten = _unwritten(segments, launches, (*outputs, *temporaries))
     kernels = (*launches[:1], *overlapping)
-    return CallPlan(kernels, outputs, temporaries, problem, tuple(segments), unwritten)
+    arena = _arena(segments, temporaries)
+    return CallPlan(kernels, outputs, temporaries, problem, tuple(segments), arena, unwritten)
+
+
+def _arena(segments: Sequence[PlannedSegment], temporaries: Sequence[Allocation]) -> Arena:
+    """Where temporaries lie, each from the segment that writes it to the last that reads it."""
+    last: dict[str, int] = {}
+    for number, planned in enumerate(segments):
+        last |= dict.fromkeys((*planned.segment.inputs, *planned.segment.outputs), number)
+    first = {name: number for number, each in enumerate(segments) for name in each.segment.outputs}
+    return packed([Life(t.name, t.bytes, first[t.name], last[t.name]) for t in temporaries])
 
 
 def _unwritten(

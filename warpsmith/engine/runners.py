@@ -39,9 +39,9 @@ class OnDevice:
             (position, name) for position, name in enumerate(names) if name not in tensors
         )
         self._new = tuple(
-            (a.name, a.shape, a.strides, arrays.torch_dtypes()[a.dtype])
-            for a in (*call.outputs, *call.temporaries)
+            (a.name, a.shape, a.strides, arrays.torch_dtypes()[a.dtype]) for a in call.outputs
         )
+        self._arena = call.arena
         self._device = torch.device("cuda", ordinal)
         self._returned = tuple(o.value.name for o in fusion.outputs if o.alias_of is None)
         self._aliased = tuple(
@@ -70,6 +70,10 @@ class OnDevice:
         except RuntimeError as failure:  # of the allocator, or of a size beyond all numbers
             made.clear()
             raise self._no_room(name, math.prod(shape) * dtype.itemsize) from failure
+        if self._arena.size:
+            between = self._empty("what passes between kernels", self._arena.size, torch.uint8)
+            start = between.data_ptr()
+            addresses |= {name: start + offset for name, offset in self._arena.offsets}
         stream = current_stream(self._ordinal)
         scalars = {name: inputs[position] for position, name in self._scalars}
         # All memory is there before the first launch: nothing may come between launches that
@@ -128,7 +132,8 @@ class ThroughDevice:
 
     def __init__(self, fusion: Fusion, call: CallPlan, ordinal: int) -> None:
         self._fusion = fusion
-        self._made = (*call.outputs, *call.temporaries)
+        self._outputs = call.outputs
+        self._arena = call.arena
         self._ordinal = ordinal
         self._loaded = tuple(Loaded(launch, ordinal) for launch in call.launches)
 
@@ -138,7 +143,7 @@ class ThroughDevice:
         fusion = self._fusion
         addresses: dict[str, int] = {}
         scalars: dict[str, Any] = {}
-        results = host_arrays(self._made)
+        results = host_arrays(self._outputs)
         with DeviceMemory(self._ordinal) as memory:
             for value, given in zip(fusion.inputs, inputs, strict=True):
                 if is_array(given):
@@ -148,6 +153,9 @@ class ThroughDevice:
                     scalars[value.name] = given
             for name, host in results.items():
                 addresses[name] = memory.allocate(span(host)[1], name)
+            if self._arena.size:
+                start = memory.allocate(self._arena.size, "what passes between kernels")
+                addresses |= {name: start + offset for name, offset in self._arena.offsets}
             spaces: list[dict[str, int]] = []
             for loaded in self._loaded:
                 own = {}
