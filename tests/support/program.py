@@ -8,7 +8,8 @@ from warpsmith.ir import domains, integers
 from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType, promote
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, Value, Welford
-from warpsmith.ir.fusion import Fusion, Output
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.table import TABLE

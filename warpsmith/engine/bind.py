@@ -14,7 +14,8 @@ import numpy as np
 from warpsmith.engine.agreements import Agreement, agreements
 from warpsmith.errors import ArgumentError
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.fusion import Fusion, Output
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.runtime.arrays import ArrayInfo, describe

@@ -5,7 +5,8 @@ from __future__ import annotations
 from warpsmith import ops
 from warpsmith.callers import caller
 from warpsmith.errors import DefinitionError
-from warpsmith.ir.fusion import Fusion, Output
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.values import as_tensor

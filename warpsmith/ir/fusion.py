@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
-from warpsmith.callers import Line, caller
+from warpsmith.callers import caller
 from warpsmith.errors import DefinitionError
 from warpsmith.ir.domains import IterDomain, ParallelType, Transform
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Operation, Value, tensor_inputs
+from warpsmith.ir.exprs import Operation
+from warpsmith.ir.program import Output, Program
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ir.twins import Known, Twins
@@ -20,20 +20,8 @@ Registers = Literal["auto", "off"] | tuple[int, int] | Mapping[str, int]
 producers' and others', or one number for each role that is named."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Output:
-    """A result; with `alias_of`, it is written into that input instead of being returned.
-
-    `line` is that of the user's program, which made it a result; None if unknown.
-    """
-
-    value: TensorView
-    alias_of: TensorView | None = None
-    line: Line | None = None
-
-
-class Fusion:
-    """Inputs, outputs and the operations between.
+class Fusion(Program):
+    """A program that a schedule may be laid on.
 
     Operations are kept in definition order, which is topological; schedule primitives that insert
     a tensor keep it so.
@@ -42,10 +30,8 @@ class Fusion:
         tensor_type: class of the tensors, so that a frontend can give them operators and methods.
 
     Attributes:
-        inputs: tensors and scalar symbols, in the order of the arguments.
         launch_symbols: scalars that a scheduler sets at every launch, such as a number of splits.
         divisors: (expression, divisor) facts that a launch must check; lowering relies on them.
-        limits: (extent, number) facts, likewise: the extent is at most the number.
         blocks_per_sm: blocks that a multiprocessor is to hold at once, which bounds the registers;
             0 leaves it to the compiler.
         follows: it is a part that reads what another one wrote.
@@ -166,53 +152,6 @@ class Fusion:
         self.operations[self.operations.index(old)] = new
         for output in new.outputs:
             output.definition = new
-
-    @property
-    def input_tensors(self) -> tuple[TensorView, ...]:
-        return tuple(value for value in self.inputs if isinstance(value, TensorView))
-
-    @property
-    def input_scalars(self) -> tuple[Symbol, ...]:
-        return tuple(value for value in self.inputs if isinstance(value, Symbol))
-
-    @property
-    def tensors(self) -> tuple[TensorView, ...]:
-        """Every tensor, inputs first, then in definition order."""
-        return (*self.input_tensors, *self.computed)
-
-    @property
-    def computed(self) -> tuple[TensorView, ...]:
-        """Every tensor that an operation defines, in definition order."""
-        return tuple([output for operation in self.operations for output in operation.outputs])
-
-    def uses(self, tensor: TensorView) -> tuple[Operation, ...]:
-        """Operations that read a tensor, in order.
-
-        It looks at all operations: `readers_of` finds the readers of all tensors in one walk.
-        """
-        found: list[Operation] = []
-        for operation in self.operations:
-            for value in operation.inputs:
-                if value is tensor:
-                    found.append(operation)
-                    break
-        return tuple(found)
-
-    def consumers(self, tensor: TensorView) -> tuple[TensorView, ...]:
-        return tuple(out for op in self.uses(tensor) for out in op.outputs)
-
-    def producers(self, tensor: TensorView) -> tuple[TensorView, ...]:
-        return () if tensor.definition is None else tensor_inputs(tensor.definition)
-
-    def depends_on(self, values: Iterable[Value]) -> tuple[Operation, ...]:
-        """Operations that the given values need, in order."""
-        wanted: set[Value] = set(values)
-        needed: list[Operation] = []
-        for operation in reversed(self.operations):
-            if any(output in wanted for output in operation.outputs):
-                needed.append(operation)
-                wanted.update(operation.inputs)
-        return tuple(reversed(needed))
 
     def bring_first(self, operations: Iterable[Operation]) -> None:
         """Put operations in front of all others, in the order given; each once."""

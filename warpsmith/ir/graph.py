@@ -12,7 +12,8 @@ from functools import cached_property
 from types import MappingProxyType
 
 from warpsmith.ir.exprs import Operation, Pointwise, tensor_inputs
-from warpsmith.ir.fusion import Fusion, Output
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ir.twins import Twins

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, Merge, Split, Transform
 from warpsmith.ir.exprs import tensor_inputs
-from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import TensorView
 
@@ -28,7 +28,7 @@ class DomainMap:
         through_inputs: all uses of an input read it with the same axes, as one cache of it would.
     """
 
-    def __init__(self, fusion: Fusion, *, through_inputs: bool = False) -> None:
+    def __init__(self, fusion: Program, *, through_inputs: bool = False) -> None:
         self._limits = fusion.limits
         self._transforms: list[Transform] = []
         self._derived: set[IterDomain] = set()
@@ -144,7 +144,7 @@ class DomainMap:
         self._parent[max(x, y)] = min(x, y)
         return True
 
-    def _collect(self, fusion: Fusion) -> None:
+    def _collect(self, fusion: Program) -> None:
         met: list[IterDomain] = []
         for tensor in fusion.tensors:
             met += (*tensor.root, *tensor.logical, *tensor.loop, *(tensor.allocation or ()))
@@ -169,7 +169,7 @@ class DomainMap:
                 self._union(axis, clones.setdefault(origin, axis))
             self._derived.add(axis)
 
-    def _pair(self, fusion: Fusion, apart: set[TensorView]) -> None:
+    def _pair(self, fusion: Program, apart: set[TensorView]) -> None:
         """Join the axes that operations pair; tensors in `apart` are not joined to their users."""
         widened: list[tuple[IterDomain, IterDomain]] = []
         for operation in fusion.operations:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from warpsmith.ir.fusion import Fusion, Output
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Output
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ir.twins import Known, Twins
 from warpsmith.planner.price import LAUNCH_US, MEMORY_BYTES_PER_US

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from warpsmith.ir import integers
 from warpsmith.ir.exprs import Pointwise, Welford
-from warpsmith.ir.fusion import Fusion, Output
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Output
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after, cache_before
 from warpsmith.schedulers.pointwise.can import uses_agree
@@ -46,7 +47,7 @@ def add_caches(fusion: Fusion) -> tuple[Cached, ...]:
     shared = uses_agree(fusion)
     for tensor in fusion.input_tensors:
         made += _load_caches(fusion, tensor, shared)
-    for output in {id(o.value): o.value for o in fusion.outputs}.values():
+    for output in dict.fromkeys(o.value for o in fusion.outputs):
         if isinstance(output.definition, Welford):
             made.append(_stored(_detach(fusion, output), output))
             continue

@@ -89,22 +89,24 @@ def _is_rounded_quotient(graph: Graph, operation: Operation) -> bool:
     return quotient.dtype is DataType.Float and bool(uses) and rounded and not quotient.is_output
 
 
-def _precise(fusion: Fusion) -> set[int]:
-    """Identities of the tensors that some result of more than 16 bits is made of."""
-    found = {id(t) for t in fusion.tensors if t.is_output and not t.dtype.is_narrow}
+def _precise(fusion: Fusion) -> set[TensorView]:
+    """The tensors that some result of more than 16 bits is made of."""
+    found = {t for t in fusion.tensors if t.is_output and not t.dtype.is_narrow}
     for operation in reversed(fusion.operations):
-        if any(id(output) in found for output in operation.outputs):
-            found.update(map(id, tensor_inputs(operation)))
+        if any(output in found for output in operation.outputs):
+            found.update(tensor_inputs(operation))
     return found
 
 
-def _is_rounded_exponential(graph: Graph, operation: Operation, precise: Collection[int]) -> bool:
+def _is_rounded_exponential(
+    graph: Graph, operation: Operation, precise: Collection[TensorView]
+) -> bool:
     """Whether it is one of floats, at most 1, and all that is left of it has 16 bits and no more
     than its size."""
     if not (isinstance(operation, Pointwise) and operation.op == "exp"):
         return False
     largest = _largest_taken_from(operation.inputs[0])
-    rounded = operation.output.dtype is DataType.Float and id(operation.output) not in precise
+    rounded = operation.output.dtype is DataType.Float and operation.output not in precise
     return rounded and largest is not None and _only_scaled(graph, operation.output, largest)
 
 

@@ -27,7 +27,12 @@ from warpsmith.schedulers.inner_outer import predict as rows_and_columns_predict
 from warpsmith.schedulers.inner_outer import rows as rows_and_columns
 from warpsmith.schedulers.inner_outer import specialized as rows_and_columns_specialized
 from warpsmith.schedulers.inner_outer import strategy as rows_and_columns_strategy
-from warpsmith.schedulers.inner_outer.columns import blocks_of, partial_sums, rows_alone
+from warpsmith.schedulers.inner_outer.columns import (
+    blocks_of,
+    of_rows,
+    partial_sums,
+    rows_alone,
+)
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams
 from warpsmith.schedulers.matmul import apply as matmul_apply
 from warpsmith.schedulers.matmul import can as matmul_can
@@ -286,8 +291,7 @@ def select(fusion: Fusion, reasons: Refusals | None = None) -> Candidate:
     residents: tuple[Choice, ...] = ()
     if persistent:
         columns = partial_sums(prepared)
-        sums = set(map(id, columns))
-        own = tuple(c for c in caches if id(c.register) not in sums)
-        with rows_alone(prepared, columns):
-            residents = choices(prepared, own, turns=taken == "inner_outer")
+        rows = rows_alone(prepared, columns)
+        prepared.bring_first(rows.operations)
+        residents = choices(rows, of_rows(caches, columns), turns=taken == "inner_outer")
     return Candidate(prepared, caches, DomainMap(prepared), taken, declined, residents)

@@ -92,7 +92,7 @@ def fill_ahead(
 def loads_first(
     fusion: Fusion,
     caches: tuple[Cached, ...],
-    full: Collection[int],
+    full: Collection[TensorView],
     kept: Sequence[TensorView],
     *,
     late: bool,
@@ -101,8 +101,8 @@ def loads_first(
 
     What is read from shared memory all the time comes first: the role that loads it has to.
     """
-    loads = [c for c in caches if c.load and (id(c.register) in full or not (late or kept))]
-    ordered = sorted(loads, key=lambda c: id(c.register) not in full)
+    loads = [c for c in caches if c.load and (c.register in full or not (late or kept))]
+    ordered = sorted(loads, key=lambda c: c.register not in full)
     copies = [*(reader for tile in kept for reader in fusion.consumers(tile))]
     copies += [c.register for c in ordered]
     fusion.bring_first(copy.definition for copy in copies if copy.definition is not None)
@@ -115,12 +115,11 @@ def inline_rows(fusion: Fusion, reference: TensorView, position: int, row: int) 
         position: of the loop over a thread's rows, where it has several.
         row: position of the first loop inside a row.
     """
-    early: dict[int, TensorView] = {}
+    early: set[TensorView] = set()
     if row > position:
         for operation in fusion.operations:
             loop = operation.outputs[0].loop
             if any(axis.is_reduction and axis.parallel.is_thread for axis in loop):
-                for tensor in (*operation.outputs, *tensor_inputs(operation)):
-                    early[id(tensor)] = tensor
+                early.update(operation.outputs, tensor_inputs(operation))
         inline_at(reference, position, best_effort=True)
-    inline_most(fusion, [t for t in fusion.computed if id(t) not in early])
+    inline_most(fusion, [t for t in fusion.computed if t not in early])

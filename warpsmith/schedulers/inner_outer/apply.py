@@ -14,15 +14,12 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.inner_outer.columns import blocks_of, partial_sums, rows_alone
+from warpsmith.schedulers.inner_outer.columns import blocks_of, of_rows, partial_sums, rows_alone
 from warpsmith.schedulers.inner_outer.draws import draws_first
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, row_sums, rows_of
+from warpsmith.schedulers.normalization.again import compute_again, runs_of
 from warpsmith.schedulers.normalization.apply import merge_all
-from warpsmith.schedulers.normalization.resident import (
-    compute_again,
-    shared_loads,
-    weights_of,
-)
+from warpsmith.schedulers.normalization.resident import shared_loads, weights_of
 from warpsmith.schedulers.tiles import (
     copies_of,
     divide_rows,
@@ -57,18 +54,17 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     columns, blocks = partial_sums(fusion), blocks_of(fusion)
     row = row_start(params)
     tiles, kept = _tiles(fusion, caches, columns, params)
-    with rows_alone(fusion, columns):
-        sums = set(map(id, columns))
-        shared = shared_loads(fusion, tuple(c for c in caches if id(c.register) not in sums))
-        there = set(map(id, kept)) or set(shared)
-        there |= set(map(id, tiles)) if params.reread else set()
-        compute_again(fusion, again=params.again, there=there)
-    full = {id(c.register) for c in rows_of(fusion, DomainMap(fusion), caches).full}
+    alone = rows_alone(fusion, columns)
+    shared = shared_loads(alone, of_rows(caches, columns))
+    there = set(kept) or set(shared)
+    there |= set(tiles) if params.reread else set()
+    compute_again(fusion, runs_of(alone, again=params.again, there=there))
+    full = {c.register for c in rows_of(fusion, DomainMap(fusion), caches).full}
     loads_first(fusion, caches, full, kept, late=params.late)
     drawn = draws_first(fusion, full) if params.drawn_first else ()
     domains = DomainMap(fusion)  # sizes of one dimension go by the name of the first load's
     rows = rows_of(fusion, domains, caches)
-    results = {id(t) for column in columns for t in fusion.consumers(column)}
+    results = {t for column in columns for t in fusion.consumers(column)}
     fusion.divisors |= {(rows.run.extent, params.vector)}
     fusion.blocks_per_sm = params.blocks_per_sm
     first, *others = row_sums(fusion)
@@ -83,8 +79,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     _divide_row(fusion, first, SIDE + 1 + _several(params), rows, params)
     for column in columns:
         _divide_columns(fusion, column, domains, rows, params)
-    apart = {*map(id, columns), *map(id, brought), *map(id, kept), *results}
-    alike = [t for t in fusion.computed if id(t) not in apart and t is not first]
+    apart = {*columns, *brought, *kept, *results}
+    alike = [t for t in fusion.computed if t not in apart and t is not first]
     transform_like(first, alike)
     for tensor in (first, *columns):
         for position, kind in enumerate(loops_of(params)):
@@ -97,7 +93,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     if not params.apart:
         turns = [TURN, *range(SIDE + 1, SIDE + 1 + _several(params))]
         running = [rfactor(column, turns)[0] for column in columns]
-    stores = [t for t in fusion.computed if id(t) in results]
+    stores = [t for t in fusion.computed if t in results]
     if params.apart:
         for store in stores:
             _divide_store(fusion, store, domains, rows, params)
@@ -111,12 +107,12 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     inline_rows(fusion, row_sums(fusion)[0], SIDE + 1, row)
     for cached in caches:
         register = cached.register
-        if cached.load and id(register) in full:
+        if cached.load and register in full:
             register.streaming = not tiles
             register.lasting = params.lasting and not tiles
             if not params.reread:
                 register.compute_at = min(register.compute_at, row)
-        elif cached.load and id(register) in shared:
+        elif cached.load and register in shared:
             if not params.late and not kept:
                 register.compute_at = min(register.compute_at, TURN)
         elif cached.load and register.compute_at > TURN:  # statistics of a row
@@ -147,9 +143,7 @@ def _tiles(
 ) -> tuple[tuple[TensorView, ...], tuple[TensorView, ...]]:
     """Tiles in shared memory: of the inputs of full size, and of what all rows share."""
     rows = [c for c in rows_of(fusion, DomainMap(fusion), caches).full if c.load]
-    with rows_alone(fusion, columns):
-        sums = set(map(id, columns))
-        weights = weights_of(fusion, tuple(c for c in caches if id(c.register) not in sums))
+    weights = weights_of(rows_alone(fusion, columns), of_rows(caches, columns))
     return (
         through_shared(rows, by_threads=params.by_threads, chunks=params.chunks)
         if params.ring

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-
-from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Program
 from warpsmith.schedulers.inner_outer.columns import partial_sums, rows_alone, whole_sums
 from warpsmith.schedulers.normalization import can as rows_can
 
 
-def refusal(fusion: Fusion) -> str:
+def refusal(fusion: Program) -> str:
     """Why the scheduler cannot take the fusion; empty when it can.
 
     It takes what `segment` made of a fusion that reduces rows and columns: sums of columns that
@@ -19,6 +17,4 @@ def refusal(fusion: Fusion) -> str:
     if not columns:
         _, reason = whole_sums(fusion)
         return reason or "its sums of columns are not cut into those of each block"
-    twin, known = copy.deepcopy((fusion, columns))
-    with rows_alone(twin, known):
-        return rows_can.whole_rows_refusal(twin)
+    return rows_can.whole_rows_refusal(rows_alone(fusion, columns))

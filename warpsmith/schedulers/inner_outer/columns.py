@@ -7,9 +7,7 @@ sums. So no value of full size is read for the columns alone.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
@@ -23,10 +21,12 @@ from warpsmith.ir.exprs import (
 )
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.program import Program, View
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.transforms import merge, reorder, split
+from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.normalization import can as rows_can
 from warpsmith.schedulers.pointwise.can import cached_map
 from warpsmith.schedulers.reduction import can as reduction_can
@@ -36,7 +36,7 @@ BLOCKS = "row_blocks"
 """How names of the symbols begin: blocks that go round the rows, thus rows of partial sums."""
 
 
-def partial_sums(fusion: Fusion) -> tuple[TensorView, ...]:
+def partial_sums(fusion: Program) -> tuple[TensorView, ...]:
     """Reductions of columns that leave a result for each block."""
     return tuple(
         tensor
@@ -51,7 +51,7 @@ def _leaves_blocks(tensor: TensorView) -> bool:
     return blocks and not tensor.logical[-1].is_reduction
 
 
-def blocks_of(fusion: Fusion) -> Symbol:
+def blocks_of(fusion: Program) -> Symbol:
     """The blocks that go round the rows of a fusion with partial sums."""
     (tensor, *_) = partial_sums(fusion)
     blocks = tensor.logical[-1].extent
@@ -59,24 +59,24 @@ def blocks_of(fusion: Fusion) -> Symbol:
     return blocks
 
 
-def whole_sums(fusion: Fusion) -> tuple[tuple[TensorView, ...], str]:
+def whole_sums(fusion: Program) -> tuple[tuple[TensorView, ...], str]:
     """Reductions of columns beside rows, or none and why the fusion is not one of both."""
     reduced = reductions(fusion)
     domains = cached_map(fusion)
-    patterns = {id(tensor): pattern(domains, tensor) for tensor in reduced}
+    patterns = {tensor: pattern(domains, tensor) for tensor in reduced}
     distinct = list(dict.fromkeys(patterns.values()))
     if len(distinct) != 2 or distinct[0] != distinct[1][::-1]:
         return (), "it does not reduce the rows and the columns of the same values"
     reason = ""
     for columns in distinct:
-        chosen = tuple(t for t in reduced if patterns[id(t)] == columns)
+        chosen = tuple(t for t in reduced if patterns[t] == columns)
         reason = _refusal(fusion, domains, chosen)
         if not reason:
             return chosen, ""
     return (), reason
 
 
-def _refusal(fusion: Fusion, domains: DomainMap, columns: Sequence[TensorView]) -> str:
+def _refusal(fusion: Program, domains: DomainMap, columns: Sequence[TensorView]) -> str:
     """Why the reductions are no sums of columns that can be cut; empty when they are."""
     _, gone = pattern(domains, columns[0])
     for tensor in columns:
@@ -84,56 +84,42 @@ def _refusal(fusion: Fusion, domains: DomainMap, columns: Sequence[TensorView]) 
             return f"{tensor.name} is a variance of columns, which is not summed in parts"
         if _order(domains, tensor) != _order(domains, columns[0]):
             return f"{tensor.name} and {columns[0].name} reduce the same dimensions in two orders"
-    own = set(map(id, columns))
+    own = set(columns)
     for operation in needing(fusion, columns):
         for output in operation.outputs:
-            if id(output) not in own and any(domains.group(a) in gone for a in output.root):
+            if output not in own and any(domains.group(a) in gone for a in output.root):
                 return f"{output.name} combines the sum of a column with its elements"
-    twin, known = copy.deepcopy((fusion, tuple(columns)))
-    with rows_alone(twin, known):
-        if not twin.outputs:
-            return "it computes nothing else of the rows whose columns it sums"
-        again = reduction_can.refusal(twin)
-        return (
-            rows_can.whole_rows_refusal(twin)
-            if again
-            else "no row is needed again after it was reduced"
-        )
+    rows = rows_alone(fusion, columns)
+    if not rows.outputs:
+        return "it computes nothing else of the rows whose columns it sums"
+    if not reduction_can.refusal(rows):
+        return "no row is needed again after it was reduced"
+    return rows_can.whole_rows_refusal(rows)
 
 
 def _order(domains: DomainMap, tensor: TensorView) -> list[Group]:
     return [domains.group(axis) for axis in tensor.logical if axis.is_reduction]
 
 
-def needing(fusion: Fusion, tensors: Collection[TensorView]) -> tuple[Operation, ...]:
+def needing(fusion: Program, tensors: Collection[TensorView]) -> tuple[Operation, ...]:
     """Operations that make the tensors, or need one of them."""
-    made = set(map(id, tensors))
+    made = set(tensors)
     found: list[Operation] = []
     for operation in fusion.operations:
-        sources = {id(t) for t in (*operation.outputs, *tensor_inputs(operation))}
-        if sources & made:
+        if not made.isdisjoint((*operation.outputs, *tensor_inputs(operation))):
             found.append(operation)
-            made.update(id(output) for output in operation.outputs)
+            made.update(operation.outputs)
     return tuple(found)
 
 
-@contextmanager
-def rows_alone(fusion: Fusion, columns: Collection[TensorView]) -> Iterator[None]:
-    """Leave the sums of columns, and what needs them, out of a fusion for a while.
+def rows_alone(program: Program, columns: Collection[TensorView]) -> View:
+    """All but the sums of columns, and what needs them."""
+    return program.without(needing(program, columns))
 
-    They come back behind everything else.
-    """
-    apart = needing(fusion, columns)
-    gone = {id(output) for operation in apart for output in operation.outputs}
-    outputs = fusion.outputs
-    left = set(map(id, apart))
-    fusion.operations = [op for op in fusion.operations if id(op) not in left]
-    fusion.outputs = [o for o in outputs if id(o.value) not in gone]
-    try:
-        yield
-    finally:
-        fusion.operations = [*fusion.operations, *apart]
-        fusion.outputs = outputs
+
+def of_rows(caches: Iterable[Cached], columns: Collection[TensorView]) -> tuple[Cached, ...]:
+    """The copies that are not those of sums of columns."""
+    return tuple(cached for cached in caches if cached.register not in columns)
 
 
 def cut_columns(

@@ -26,26 +26,26 @@ def draws_ahead(rows: Rows, params: InnerOuterParams) -> bool:
     return rows.draws and params.cluster > 1 and few
 
 
-def draws_first(fusion: Fusion, full: Collection[int]) -> tuple[TensorView, ...]:
+def draws_first(fusion: Fusion, full: Collection[TensorView]) -> tuple[TensorView, ...]:
     """Bring to the front what says which elements are kept, and what that follows from; the bools.
 
     They take a bit each until their rows are there.
 
     Args:
-        full: identities of the register copies that have an element for each one of the rows.
+        full: the register copies that have an element for each one of the rows.
     """
     masks = tuple(t for t in fusion.computed if _is_drawn(t, fusion, full))
     fusion.bring_first(fusion.depends_on(masks))
     return masks
 
 
-def _is_drawn(tensor: TensorView, fusion: Fusion, full: Collection[int]) -> bool:
+def _is_drawn(tensor: TensorView, fusion: Fusion, full: Collection[TensorView]) -> bool:
     """Whether bools come from a draw and from nothing of a row, and are used as they are."""
     if tensor.dtype is not DataType.Bool or any(map(_copies, fusion.uses(tensor))):
         return False
     before = fusion.depends_on((tensor,))
     drawn = any(isinstance(step, Pointwise) and step.op == "philox" for step in before)
-    return drawn and not any(id(made) in full for step in before for made in step.outputs)
+    return drawn and not any(made in full for step in before for made in step.outputs)
 
 
 def _copies(operation: Operation) -> bool:

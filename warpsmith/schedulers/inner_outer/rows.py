@@ -140,8 +140,8 @@ IN_PIECES = "rows lie in several pieces"
 
 def row_sums(fusion: Fusion) -> tuple[TensorView, ...]:
     """The reductions of rows."""
-    columns = set(map(id, partial_sums(fusion)))
-    return tuple(t for t in reductions(fusion) if id(t) not in columns)
+    columns = set(partial_sums(fusion))
+    return tuple(t for t in reductions(fusion) if t not in columns)
 
 
 def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> Rows:

@@ -61,8 +61,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     _tiles(reference, params)
     transform_like(reference)
     parallelize_like(reference)
-    special = {id(t) for t in (product.output, *operands)}
-    beside = [t for t in fusion.computed if id(t) not in special]
+    special = {product.output, *operands}
+    beside = [t for t in fusion.computed if t not in special]
     for operand in operands:
         _load(operand, params, rows=3 if operand is product.a else 4)
     _multiply(product.output, product.a.dtype.size, params)

@@ -65,7 +65,7 @@ def _results(fusion: Fusion, product: Matmul) -> str:
     wanted = _dimensions(domains, product.output)
     if len(set(wanted)) < len(wanted):
         return f"two dimensions of {product.output.name} come from one dimension of its inputs"
-    for output in {id(output.value): output.value for output in fusion.outputs}.values():
+    for output in dict.fromkeys(output.value for output in fusion.outputs):
         if sorted(_dimensions(domains, output)) != sorted(wanted):
             return f"its output {output.name} has other dimensions than the product"
     return _covered(domains, product.output, [op.outputs[0] for op in others])

@@ -63,7 +63,7 @@ def _strides(tensor: TensorView, problem: Problem) -> dict[int, int]:
 
 def staging_refusal(fusion: Fusion, product: Matmul, problem: Problem) -> str:
     """Why results do not leave through shared memory, by stmatrix and the TMA unit."""
-    outputs = list({id(output.value): output.value for output in fusion.outputs}.values())
+    outputs = list(dict.fromkeys(output.value for output in fusion.outputs))
     if len(outputs) > 1:
         return f"it has {len(outputs)} outputs"
     (output,) = outputs
@@ -106,10 +106,10 @@ def pairs(fusion: Fusion, product: Matmul, problem: Problem) -> tuple[str, ...]:
 
 def _copies(fusion: Fusion, product: Matmul) -> Iterator[tuple[TensorView, TensorView]]:
     """Each tensor in global memory with the tensor that its copy makes, but for the operands."""
-    operands = {id(product.a), id(product.b)}
+    operands = {product.a, product.b}
     for tensor in fusion.input_tensors:
         for use in fusion.uses(tensor):
-            if id(use.outputs[0]) not in operands:
+            if use.outputs[0] not in operands:
                 yield tensor, use.outputs[0]
-    for output in {id(output.value): output.value for output in fusion.outputs}.values():
+    for output in dict.fromkeys(output.value for output in fusion.outputs):
         yield output, output

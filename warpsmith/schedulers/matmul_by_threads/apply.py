@@ -54,8 +54,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     _promise(fusion, shape, params)
     operands = (product.b, product.a) if params.swapped else (product.a, product.b)
     leading = [computed_for(fusion, operand) for operand in operands]
-    apart = {id(product.output), *leading[0], *leading[1]}
-    rest = [tensor for tensor in fusion.computed if id(tensor) not in apart]
+    apart = {product.output, *leading[0], *leading[1]}
+    rest = [tensor for tensor in fusion.computed if tensor not in apart]
     laid = lay(product.output, shape, params)
     sums = laid.sums
     tiles = [_shared(operand, sums) for operand in operands]
@@ -63,7 +63,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
         tiles, leading, params.reads, (laid.rows, laid.columns), strict=True
     ):
         _load(tile, laid, own, reads, params.tile)
-        sources = list({**side, **{id(t): t for t in fusion.producers(tile)}}.values())
+        sources = list({**side, **dict.fromkeys(fusion.producers(tile))})
         transform_like(tile, sources)
         parallelize_like(tile, selected_tensors=sources)
     read = [cache_after(tile, [sums]) for tile in tiles]
@@ -77,9 +77,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     for cached in caches:
         if cached.name in params.vectorized:
             parallelize(cached.copy, -1, ParallelType.vectorize)
-    loads = [c.register for c in caches if c.load and id(c.register) in apart]
-    early = {*map(id, loads), *map(id, read)}
-    inline_most(fusion, [tensor for tensor in fusion.computed if id(tensor) not in early])
+    loads = [c.register for c in caches if c.load and c.register in apart]
+    early = {*loads, *read}
+    inline_most(fusion, [tensor for tensor in fusion.computed if tensor not in early])
     inline_at(tiles[0], len(laid.outer), best_effort=True, selected_tensors=loads)
     inline_at(sums, laid.places[0].start, best_effort=True, selected_tensors=read)
 

@@ -10,6 +10,7 @@ from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Operation, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.pointwise.can import cached_map, self_mapped
 
 
@@ -34,19 +35,19 @@ def refusal(fusion: Fusion) -> str:
     )
 
 
-def after_product(fusion: Fusion, product: Matmul) -> set[int]:
-    """Identities of the tensors that depend on the product, itself among them."""
-    found = {id(product.output)}
+def after_product(fusion: Fusion, product: Matmul) -> set[TensorView]:
+    """The tensors that depend on the product, itself among them."""
+    found = {product.output}
     for operation in fusion.operations:
-        if any(id(source) in found for source in tensor_inputs(operation)):
-            found.update(id(output) for output in operation.outputs)
+        if any(source in found for source in tensor_inputs(operation)):
+            found.update(operation.outputs)
     return found
 
 
 def _outputs(fusion: Fusion, product: Matmul) -> str:
     after = after_product(fusion, product)
     for output in fusion.outputs:
-        if id(output.value) not in after:
+        if output.value not in after:
             return f"its output {output.value.name} does not depend on the product"
     return ""
 
@@ -55,11 +56,11 @@ def _covered(fusion: Fusion, domains: DomainMap, product: Matmul) -> str:
     """What leads to the operands must follow from all of the product's loops, what else there is
     from those that are not summed.
     """
-    before = set(map(id, fusion.depends_on([product.a, product.b])))
+    before = set(fusion.depends_on([product.a, product.b]))
     inner = _known(domains, product.output.root)
     outer = _known(domains, product.output.shape_axes)
     for operation in fusion.operations:
-        leads = id(operation) in before
+        leads = operation in before
         missing = _missing(domains, operation, inner if leads else outer)
         if missing and operation is not product:
             what = "" if leads else "kept "

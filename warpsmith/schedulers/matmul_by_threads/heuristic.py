@@ -122,13 +122,13 @@ def choose(
     operands = (product.b, product.a) if swapped else (product.a, product.b)
     reads: list[Reads] = []
     names: list[str] = []
-    leading: set[int] = set()
+    leading: set[TensorView] = set()
     for operand, edge, axes in zip(
         operands, (tile.rows, tile.columns), (shape.rows, shape.columns), strict=True
     ):
         computed = computed_for(fusion, operand)
         leading |= set(computed)
-        loads = [c for c in caches if c.load and id(c.register) in computed]
+        loads = [c for c in caches if c.load and c.register in computed]
         inward = _inward(domains, loads, axes, shape.summed)
         run = _run(domains, loads, shape.summed if inward else axes[-1])
         share = edge * tile.depth // prod(tile.threads)
@@ -137,7 +137,7 @@ def choose(
         reads.append(Reads(inward=inward, vector=vector))
         names += run.vectorized(problem, vector)
     if shape.columns:
-        others = [c for c in caches if id(c.register) not in leading]
+        others = [c for c in caches if c.register not in leading]
         run = _run(domains, others, shape.columns[-1])
         vector = adjacent(product.output, tile.columns, tile.threads[0])
         if problem.size(run.extent) % vector == 0:

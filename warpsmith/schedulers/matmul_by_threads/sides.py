@@ -20,25 +20,25 @@ def keep_apart(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]
     """
     (product,) = (op for op in fusion.operations if isinstance(op, Matmul))
     first = computed_for(fusion, product.a)
-    of_second: dict[int, TensorView] = {}
-    if any(id(tensor) in first for tensor in computed_for(fusion, product.b).values()):
+    of_second: dict[TensorView, TensorView] = {}
+    if any(tensor in first for tensor in computed_for(fusion, product.b)):
         second = twin_of(fusion, product.b, of_second)
         kept = with_values(product, (product.a, second), product.outputs)
         assert isinstance(kept, Matmul)
         fusion.replace(product, kept)
         product = kept
     leading = {**first, **computed_for(fusion, product.b)}
-    beside: dict[int, TensorView] = {}
+    beside: dict[TensorView, TensorView] = {}
     for operation in list(fusion.operations):
-        if operation is product or any(id(out) in leading for out in operation.outputs):
+        if operation is product or any(out in leading for out in operation.outputs):
             continue
         reader: Operation = operation
         for source in tensor_inputs(operation):
-            if id(source) in leading:
+            if source in leading:
                 twin = twin_of(fusion, source, beside)
                 reader, old = replace_tensor(reader, source, twin), reader
                 fusion.replace(old, reader)
-    memory = {id(cached.register): cached.memory for cached in caches if cached.load}
+    memory = {cached.register: cached.memory for cached in caches if cached.load}
     made = [
         Cached(memory[register], twin, True, f"{memory[register].name} for {whom}")
         for twins, whom in ((of_second, "the second operand"), (beside, "the result"))
@@ -48,6 +48,6 @@ def keep_apart(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]
     return (*caches, *made)
 
 
-def computed_for(fusion: Fusion, operand: TensorView) -> dict[int, TensorView]:
-    """Every tensor that is computed for an operand, it among them, by identity."""
-    return {id(out): out for op in fusion.depends_on([operand]) for out in op.outputs}
+def computed_for(fusion: Fusion, operand: TensorView) -> dict[TensorView, None]:
+    """Every tensor that is computed for an operand, it among them, in order, as keys."""
+    return dict.fromkeys(out for op in fusion.depends_on([operand]) for out in op.outputs)

@@ -14,7 +14,8 @@ from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import merge, parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.normalization.resident import compute_again, full_size, weights_of
+from warpsmith.schedulers.normalization.again import compute_again, runs_of
+from warpsmith.schedulers.normalization.resident import full_size, weights_of
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, rows_of
 from warpsmith.schedulers.reduction.can import reductions
 from warpsmith.schedulers.tiles import copies_of, divide_weights, through_shared
@@ -41,7 +42,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     cluster, whose every thread gets the result.
     """
     tiles = through_shared(weights_of(fusion, caches)) if params.weights_in_shared else ()
-    compute_again(fusion, again=params.again)
+    compute_again(fusion, runs_of(fusion, again=params.again))
     domains = DomainMap(fusion)
     rows = rows_of(fusion, domains, caches)
     full = full_size(fusion, domains, caches)
@@ -54,24 +55,24 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     _divide(fusion, first, keeps, len(rows.run.axes) - rows.run.start, params)
     part = params.unroll * params.block_x * params.vector
     divide_weights(fusion, tiles, part, params.cluster, specialize=False)
-    apart = {id(first), *map(id, tiles)}
-    alike = [tensor for tensor in fusion.computed if id(tensor) not in apart]
+    apart = {first, *tiles}
+    alike = [tensor for tensor in fusion.computed if tensor not in apart]
     transform_like(first, alike)
     outer, row = _parallelize(first, keeps, params)
     parallelize_like(first, selected_tensors=alike)
     for tensor in (first, *others):
         _factor(tensor, row)
-    whole = {id(c.register) for c in caches if id(c.register) in full or not params.late}
+    whole = {c.register for c in caches if c.register in full or not params.late}
     streaming = full if params.streaming else set()
     spread(fusion, caches, params.vectorized, first, outer, streaming, whole, tiles)
     for cached in caches:
-        cached.register.lasting = params.lasting and id(cached.register) in full
+        cached.register.lasting = params.lasting and cached.register in full
 
 
 def load_first(
     fusion: Fusion,
     caches: tuple[Cached, ...],
-    full: set[int],
+    full: set[TensorView],
     tiles: Sequence[TensorView] = (),
     *,
     late: bool,
@@ -79,8 +80,8 @@ def load_first(
     """Bring the copies of inputs to the front: tiles in shared memory first, then whole rows, and
     what all rows share after them.
     """
-    loads = [c for c in caches if c.load and not (late and id(c.register) not in full)]
-    ordered = sorted(loads, key=lambda c: id(c.register) not in full)
+    loads = [c for c in caches if c.load and not (late and c.register not in full)]
+    ordered = sorted(loads, key=lambda c: c.register not in full)
     copies = (*tiles, *(cached.register for cached in ordered))
     fusion.bring_first(copy.definition for copy in copies if copy.definition is not None)
 
@@ -163,8 +164,8 @@ def spread(
     vectorized: tuple[str, ...],
     reference: TensorView,
     outer: int,
-    streaming: set[int],
-    whole: set[int],
+    streaming: set[TensorView],
+    whole: set[TensorView],
     tiles: Sequence[TensorView] = (),
 ) -> None:
     """Bind vectors, and inline: reductions across the block take all rows of a thread together, and
@@ -173,18 +174,17 @@ def spread(
     Everything shares the `outer` loops around a thread's rows; the rest then goes as deep as it
     can. The loads in `streaming` leave no copy in L1, and `tiles` are filled by one copy each.
     """
-    early = {id(tile): tile for tile in tiles}
+    early = set(tiles)
     for cached in caches:
         if cached.name in vectorized:
             for copy in copies_of(fusion, cached, tiles):
                 parallelize(copy, -1, ParallelType.vectorize)
         if cached.load:
-            cached.register.streaming = id(cached.register) in streaming
-        if cached.load and id(cached.register) in whole:
-            early[id(cached.register)] = cached.register
+            cached.register.streaming = cached.register in streaming
+        if cached.load and cached.register in whole:
+            early.add(cached.register)
     for operation in fusion.operations:
         if any(axis.is_reduction and axis.parallel.is_thread for axis in operation.outputs[0].loop):
-            for tensor in (*operation.outputs, *tensor_inputs(operation)):
-                early[id(tensor)] = tensor
+            early.update(operation.outputs, tensor_inputs(operation))
     inline_at(reference, outer, best_effort=True)
-    inline_most(fusion, [t for t in fusion.computed if id(t) not in early])
+    inline_most(fusion, [t for t in fusion.computed if t not in early])

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.exprs import Matmul, Reduction, Welford, tensor_inputs
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.pointwise.can import cached_map, self_mapped
 from warpsmith.schedulers.reduction.can import (
@@ -19,7 +19,7 @@ from warpsmith.schedulers.reduction.can import (
 )
 
 
-def refusal(fusion: Fusion) -> str:
+def refusal(fusion: Program) -> str:
     """Why the scheduler cannot take the fusion; empty when it can.
 
     A row may lie in several pieces, as a channel of `[N, C, H, W]` does. Whether it fits in
@@ -28,16 +28,16 @@ def refusal(fusion: Fusion) -> str:
     return unfit(fusion) or ("" if ends_in_rows(fusion, 1) else _not_rows(fusion))
 
 
-def whole_rows_refusal(fusion: Fusion) -> str:
+def whole_rows_refusal(fusion: Program) -> str:
     """As `refusal`, but each row must lie in one piece."""
     return unfit(fusion) or ("" if ends_in_rows(fusion) else _not_rows(fusion))
 
 
-def _not_rows(fusion: Fusion) -> str:
+def _not_rows(fusion: Program) -> str:
     return f"{reductions(fusion)[0].name} reduces dimensions that are not rows"
 
 
-def unfit(fusion: Fusion) -> str:
+def unfit(fusion: Program) -> str:
     """Why no block can keep what it reduces, wherever that lies; empty when one can."""
     if any(isinstance(op, Matmul) for op in fusion.operations):
         return "it has a matrix product"
@@ -56,7 +56,7 @@ def unfit(fusion: Fusion) -> str:
     )
 
 
-def ends_in_rows(fusion: Fusion, dimensions: int | None = None) -> bool:
+def ends_in_rows(fusion: Program, dimensions: int | None = None) -> bool:
     """Whether so many of the fastest dimensions are reduced: by default all that are.
 
     The widest input says which dimensions are the fastest.
@@ -74,7 +74,7 @@ def ends_in_rows(fusion: Fusion, dimensions: int | None = None) -> bool:
     return set(places[len(places) - count :]) <= gone
 
 
-def _torn(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
+def _torn(fusion: Program, domains: DomainMap, first: TensorView) -> str:
     """Of what follows a reduction, each tensor walks whole rows or none of them."""
     _, gone = pattern(domains, first)
     after = after_reduction(fusion)
@@ -83,7 +83,7 @@ def _torn(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
             continue
         for output in operation.outputs:
             own = _walked(domains, output) & gone
-            torn = id(output) in after and own and own != gone
+            torn = output in after and own and own != gone
             if torn and not _gives(domains, output, gone):
                 return f"{output.name} has some of the dimensions that were reduced, not all"
     return ""
@@ -101,14 +101,14 @@ def _gives(domains: DomainMap, tensor: TensorView, groups: Collection[Group]) ->
     return all(map(derivation.reaches, groups))
 
 
-def walks_rows(fusion: Fusion) -> set[int]:
-    """Identities of the computed tensors that have a reduced dimension, reduced or again."""
+def walks_rows(fusion: Program) -> set[TensorView]:
+    """The computed tensors that have a reduced dimension, reduced or again."""
     domains = DomainMap(fusion)
     gone: set[Group] = set()
     for tensor in reductions(fusion):
         gone |= pattern(domains, tensor)[1]
     return {
-        id(tensor)
+        tensor
         for tensor in fusion.computed
         if any(
             domains.group(axis) in gone and not axis.is_broadcast and not axis.is_reduction
@@ -117,12 +117,12 @@ def walks_rows(fusion: Fusion) -> set[int]:
     }
 
 
-def stages(fusion: Fusion) -> dict[int, int]:
-    """By the identity of each computed tensor, how many reductions one after the other it needs."""
-    found: dict[int, int] = {}
+def stages(fusion: Program) -> dict[TensorView, int]:
+    """By computed tensor, how many reductions one after the other it needs."""
+    found: dict[TensorView, int] = {}
     for operation in fusion.operations:
-        before = max((found.get(id(t), 0) for t in tensor_inputs(operation)), default=0)
+        before = max((found.get(t, 0) for t in tensor_inputs(operation)), default=0)
         reduces = isinstance(operation, Reduction | Welford)
         for output in operation.outputs:
-            found[id(output)] = before + reduces
+            found[output] = before + reduces
     return found

@@ -154,7 +154,7 @@ def candidates(
     rows = rows_of(fusion, domains, caches)
     full = full_size(fusion, domains, caches)
     length = length_of(fusion, problem)
-    sizes = [c.memory.dtype.size for c in caches if c.load and id(c.register) in full]
+    sizes = [c.memory.dtype.size for c in caches if c.load and c.register in full]
     weights = weights_of(fusion, caches)
     run = [axis for axis in rows.axes if axis.is_reduction]
     fit = problem.rings != "never" and all(is_one_row(c, domains, run) for c in weights)

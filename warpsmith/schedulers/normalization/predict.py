@@ -49,7 +49,7 @@ class Predictor:
         problem: Problem,
     ) -> None:
         full = full_size(fusion, domains, caches)
-        rows = [c for c in caches if id(c.register) in full]
+        rows = [c for c in caches if c.register in full]
         order = rows_of(fusion, domains, caches)
         vector = order.run.vector(problem)
         self._sizes = tuple(c.memory.dtype.size for c in rows if c.load)

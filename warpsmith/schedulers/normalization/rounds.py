@@ -14,8 +14,9 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.normalization.again import compute_again, runs_of
 from warpsmith.schedulers.normalization.apply import merge_all
-from warpsmith.schedulers.normalization.resident import compute_again, full_size, weights_of
+from warpsmith.schedulers.normalization.resident import full_size, weights_of
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, Rows, rows_of
 from warpsmith.schedulers.reduction.can import reductions
 from warpsmith.schedulers.tiles import (
@@ -46,13 +47,13 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     """
     full = full_size(fusion, DomainMap(fusion), caches)
     weights = weights_of(fusion, caches)
-    shared = {id(cached.register) for cached in weights}
-    loads = [c for c in caches if c.load and id(c.register) in full]
+    shared = {cached.register for cached in weights}
+    loads = [c for c in caches if c.load and c.register in full]
     tiles = through_shared(loads, chunks=params.chunks)
     kept = through_shared(weights) if params.weights_in_shared else ()
-    there = set(map(id, kept)) or set(shared)
-    there |= set(map(id, tiles)) if params.reread else set()
-    compute_again(fusion, again=params.again, there=there)
+    there = set(kept) or set(shared)
+    there |= set(tiles) if params.reread else set()
+    compute_again(fusion, runs_of(fusion, again=params.again, there=there))
     loads_first(fusion, caches, full, kept, late=False)
     domains = DomainMap(fusion)
     rows = rows_of(fusion, domains, caches)
@@ -61,8 +62,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     first, *others = reductions(fusion)
     row = _divide(fusion, domains, rows, first, tiles, params)
     divide_weights(fusion, kept, _elements(params), specialize=True)
-    apart = {*map(id, tiles), *map(id, kept)}
-    alike = [t for t in fusion.computed if id(t) not in apart and t is not first]
+    apart = {*tiles, *kept}
+    alike = [t for t in fusion.computed if t not in apart and t is not first]
     transform_like(first, alike)
     several = (ParallelType.unroll,) * (row - SIDE - 1)
     outside = (ParallelType.grid_x, ParallelType.serial, ParallelType.block_y, *several)
@@ -82,10 +83,10 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
         register = cached.register
         if not cached.load:
             continue
-        if id(register) in full:
+        if register in full:
             if not params.reread:
                 register.compute_at = min(register.compute_at, row)
-        elif id(register) in shared:
+        elif register in shared:
             if not kept:
                 register.compute_at = min(register.compute_at, TURN)
         elif register.compute_at > TURN:  # what a row has one of

@@ -153,7 +153,7 @@ def blocks(asked: Asked, params: InnerPersistentParams, problem: Problem) -> int
 def _row_loads(asked: Asked) -> list[Cached]:
     """The inputs that have an element for each one of the rows."""
     full = full_size(asked.fusion, asked.domains, asked.caches)
-    return [c for c in asked.caches if c.load and id(c.register) in full]
+    return [c for c in asked.caches if c.load and c.register in full]
 
 
 def _streamed(asked: Asked, problem: Problem) -> Streamed:

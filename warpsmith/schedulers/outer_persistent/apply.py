@@ -10,9 +10,10 @@ from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.normalization.again import compute_again, runs_of
 from warpsmith.schedulers.normalization.apply import load_first, merge_all, order_loops, spread
 from warpsmith.schedulers.normalization.can import walks_rows
-from warpsmith.schedulers.normalization.resident import compute_again, full_size
+from warpsmith.schedulers.normalization.resident import full_size
 from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParams, columns_of
 from warpsmith.schedulers.reduction.can import reductions
 
@@ -39,7 +40,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterPersistentPar
     each. Each reduction is done within a thread, then across block_y and the cluster, all columns
     of a thread together; every thread gets the results of its columns.
     """
-    compute_again(fusion, again=params.again)
+    compute_again(fusion, runs_of(fusion, again=params.again))
     domains = DomainMap(fusion)
     columns = columns_of(fusion, domains, caches)
     full = full_size(fusion, domains, caches)
@@ -59,8 +60,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterPersistentPar
     for tensor in (first, *others):
         rfactor(tensor, [len(outside), len(outside) + 1])
     rows = walks_rows(fusion)
-    passing = {id(c.register) for c in caches if params.late and id(c.register) in rows - full}
-    whole = {id(c.register) for c in caches} - passing
+    passing = {c.register for c in caches if params.late and c.register in rows - full}
+    whole = {c.register for c in caches} - passing
     spread(fusion, caches, params.vectorized, first, OUTSIDE, full, whole)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Program
 from warpsmith.schedulers.normalization.can import ends_in_rows, unfit
 from warpsmith.schedulers.reduction.can import reductions
 
 
-def refusal(fusion: Fusion) -> str:
+def refusal(fusion: Program) -> str:
     """Why the scheduler cannot take the fusion; empty when it can.
 
     Whether columns fit in registers depends on their length, so it is asked of a call:

@@ -117,9 +117,9 @@ def columns_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -
     while start and not axes[start - 1].is_reduction:
         start -= 1
     full = full_size(fusion, domains, caches)
-    whole = [c for c in caches if id(c.register) in full]
+    whole = [c for c in caches if c.register in full]
     rows = walks_rows(fusion)
-    others = [c for c in caches if c.load and id(c.register) not in full | rows]
+    others = [c for c in caches if c.load and c.register not in full | rows]
     return Columns(
         axes=axes,
         run=find_inner_run(domains, axes[start:], caches),

@@ -111,8 +111,8 @@ def _by_tiles(
     split(output, inside, params.threads)
     parallelize(output, inside, ParallelType.unroll)
     parallelize(output, inside + 1, ParallelType.block_x)
-    apart = {*map(id, tiles), *map(id, fusion.input_tensors), id(output)}
-    others = [t for t in fusion.tensors if id(t) not in apart]
+    apart = {*tiles, *fusion.input_tensors, output}
+    others = [t for t in fusion.tensors if t not in apart]
     transform_like(output, others)
     parallelize_like(output, selected_tensors=others)
     _vectorize(caches, params)
@@ -203,7 +203,7 @@ def _vectorize(caches: tuple[Cached, ...], params: PointwiseParams) -> None:
 
 def _inline(fusion: Fusion, output: TensorView, early: list[TensorView]) -> None:
     """Everything goes as deep as it can, but `early` tensors are whole before the first use."""
-    chosen = set(map(id, early))
-    inline_most(fusion, [t for t in fusion.computed if id(t) not in chosen])
+    chosen = set(early)
+    inline_most(fusion, [t for t in fusion.computed if t not in chosen])
     if early:
         inline_at(output, 1, best_effort=True, selected_tensors=early)

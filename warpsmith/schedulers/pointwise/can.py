@@ -5,12 +5,12 @@ from __future__ import annotations
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.exprs import Matmul, Reduction, Welford
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 
 
-def refusal(fusion: Fusion) -> str:
+def refusal(fusion: Program) -> str:
     """Why the scheduler cannot take the fusion; empty when it can."""
     if any(isinstance(op, Matmul) for op in fusion.operations):
         return "it has a matrix product"
@@ -22,13 +22,13 @@ def refusal(fusion: Fusion) -> str:
     return self_mapped(fusion, domains)
 
 
-def cached_map(fusion: Fusion) -> DomainMap:
+def cached_map(fusion: Program) -> DomainMap:
     """The groups of axes that there will be once the inputs have caches."""
     shared = DomainMap(fusion, through_inputs=True)
     return DomainMap(fusion) if self_mapped(fusion, shared) else shared
 
 
-def uses_agree(fusion: Fusion) -> bool:
+def uses_agree(fusion: Program) -> bool:
     """Whether all users of an input can read one cache of it.
 
     They cannot where that would make two dimensions of a tensor one loop: `x + transpose(x)`.
@@ -36,7 +36,7 @@ def uses_agree(fusion: Fusion) -> bool:
     return not self_mapped(fusion, DomainMap(fusion, through_inputs=True))
 
 
-def reference(fusion: Fusion, domains: DomainMap) -> TensorView | None:
+def reference(fusion: Program, domains: DomainMap) -> TensorView | None:
     """The output whose loops can compute every tensor: the first of those of the highest rank."""
     outputs = sorted((o.value for o in fusion.outputs), key=lambda t: -t.rank)
     for candidate in outputs:
@@ -45,7 +45,7 @@ def reference(fusion: Fusion, domains: DomainMap) -> TensorView | None:
     return None
 
 
-def covers(fusion: Fusion, domains: DomainMap, tensor: TensorView) -> bool:
+def covers(fusion: Program, domains: DomainMap, tensor: TensorView) -> bool:
     """Whether the indices of `tensor` determine those of every tensor of the fusion."""
     known = {domains.group(axis): integers.ZERO for axis in tensor.logical}
     derivation = Derivation(domains, known)
@@ -56,7 +56,7 @@ def covers(fusion: Fusion, domains: DomainMap, tensor: TensorView) -> bool:
     )
 
 
-def self_mapped(fusion: Fusion, domains: DomainMap) -> str:
+def self_mapped(fusion: Program, domains: DomainMap) -> str:
     """Names a tensor two of whose dimensions must be one loop, which no loop nest can compute."""
     for tensor in fusion.computed:
         concrete = [domains.group(axis) for axis in tensor.logical if not axis.is_broadcast]

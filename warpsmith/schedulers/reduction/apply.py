@@ -196,7 +196,7 @@ def _tiled(tensor: TensorView, keeps: int, params: ReductionParams, count: Symbo
 def _tiles(fusion: Fusion, caches: tuple[Cached, ...], reference: TensorView) -> list[TensorView]:
     """A tile of each input that is reduced, loaded as the reference's last two loops walk it."""
     after = after_reduction(fusion)
-    loads = [c for c in caches if c.load and id(c.register) not in after]
+    loads = [c for c in caches if c.load and c.register not in after]
     return [through_tiles(cached, reference, 2, LoadStoreOpType.tma) for cached in loads]
 
 
@@ -244,19 +244,16 @@ def _spread(
     """
     reference = partials[0]
     results = {
-        id(out)
-        for op in fusion.operations
-        if isinstance(op, Reduction | Welford)
-        for out in op.outputs
+        out for op in fusion.operations if isinstance(op, Reduction | Welford) for out in op.outputs
     }
-    apart = {*results, *map(id, tiles)}
-    others = [t for t in fusion.computed if id(t) not in apart]
+    apart = {*results, *tiles}
+    others = [t for t in fusion.computed if t not in apart]
     after = after_reduction(fusion)
     aside = only_after(fusion, DomainMap(fusion), after)
     if others:
         transform_like(reference, [t for t in others if t not in aside])
         if aside:
-            epilogue = next(t for t in others if id(t) in after)
+            epilogue = next(t for t in others if t in after)
             transform_like(epilogue, aside)
         parallelize_like(reference, selected_tensors=others)
     for tile in tiles:
@@ -266,10 +263,10 @@ def _spread(
         if cached.name in params.vectorized:
             parallelize(cached.copy, -1, ParallelType.vectorize)
     serial = next(p for p, axis in enumerate(reference.loop) if axis.is_reduction)
-    loads = [c.register for c in caches if c.load and id(c.register) not in after]
+    loads = [c.register for c in caches if c.load and c.register not in after]
     inline_most(fusion, fusion.computed)
     if any(isinstance(t.definition, Welford) for t in partials):
-        _keep_vectors_apart(reference, [t for t in others if id(t) not in after])
+        _keep_vectors_apart(reference, [t for t in others if t not in after])
     if tiles or not loads:
         return
     for register in loads:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.exprs import Matmul, Operation, Reduction, Welford, tensor_inputs
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.pointwise.can import cached_map, self_mapped
 from warpsmith.schedulers.reduction.aside import only_after
 
 
-def reductions(fusion: Fusion) -> tuple[TensorView, ...]:
+def reductions(fusion: Program) -> tuple[TensorView, ...]:
     """The first result of every reduction, in order."""
     return tuple(op.outputs[0] for op in fusion.operations if isinstance(op, Reduction | Welford))
 
 
-def refusal(fusion: Fusion) -> str:
+def refusal(fusion: Program) -> str:
     """Why the scheduler cannot take the fusion; empty when it can."""
     if any(isinstance(op, Matmul) for op in fusion.operations):
         return "it has a matrix product"
@@ -43,38 +43,38 @@ def pattern(domains: DomainMap, tensor: TensorView) -> tuple[frozenset[int], fro
     return frozenset(map(domains.group, kept)), frozenset(map(domains.group, gone))
 
 
-def after_reduction(fusion: Fusion) -> set[int]:
-    """Identities of the tensors that depend on a reduction, the reductions among them."""
-    found: set[int] = set()
+def after_reduction(fusion: Program) -> set[TensorView]:
+    """The tensors that depend on a reduction, the reductions among them."""
+    found: set[TensorView] = set()
     for operation in fusion.operations:
-        depends = any(id(t) in found for t in tensor_inputs(operation))
+        depends = any(t in found for t in tensor_inputs(operation))
         if depends or isinstance(operation, Reduction | Welford):
-            found.update(id(output) for output in operation.outputs)
+            found.update(operation.outputs)
     return found
 
 
-def _needs_result_again(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
+def _needs_result_again(fusion: Program, domains: DomainMap, first: TensorView) -> str:
     """A result that is combined with the reduced dimensions again needs a second pass; and what no
     reduction needs has loops like a result's.
     """
     kept, gone = pattern(domains, first)
     results = Derivation(domains, dict.fromkeys(kept, integers.ZERO))
     after = after_reduction(fusion)
-    aside = set(map(id, only_after(fusion, domains, after)))
+    aside = set(only_after(fusion, domains, after))
     for operation in fusion.operations:
         for output in operation.outputs:
-            if _is_reduction(operation) or id(output) not in after | aside:
+            if _is_reduction(operation) or output not in after | aside:
                 continue
             axes = [axis for axis in (*output.root, *output.logical) if not axis.is_broadcast]
             own = Derivation(domains, {domains.group(axis): integers.ZERO for axis in axes})
-            again = id(output) in after and any(map(own.reaches, gone))  # also by a reshape
+            again = output in after and any(map(own.reaches, gone))  # also by a reshape
             if not again and all(results.reaches(domains.group(axis)) for axis in axes):
                 continue
-            if id(output) in after:
+            if output in after:
                 return f"{output.name} combines a reduction's result with what was reduced"
             return f"{output.name} has a dimension that {first.name} does not keep"
     for operation in fusion.operations:
-        if _is_reduction(operation) and any(id(t) in after for t in tensor_inputs(operation)):
+        if _is_reduction(operation) and any(t in after for t in tensor_inputs(operation)):
             return f"{operation.outputs[0].name} reduces what was reduced before"
     return ""
 
@@ -83,7 +83,7 @@ def _is_reduction(operation: Operation) -> bool:
     return isinstance(operation, Reduction | Welford)
 
 
-def uncovered(fusion: Fusion, domains: DomainMap, first: TensorView) -> str:
+def uncovered(fusion: Program, domains: DomainMap, first: TensorView) -> str:
     """Every tensor must be computable from the loops of the first reduction."""
     own = (axis for axis in first.logical if not axis.is_broadcast)
     known = {domains.group(axis): integers.ZERO for axis in own}

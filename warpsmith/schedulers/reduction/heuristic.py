@@ -116,14 +116,14 @@ def shape_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> 
     first = reductions(fusion)[0]
     axes = memory_ordered(domains, first, caches)
     after = after_reduction(fusion)
-    before = [c for c in caches if id(c.register) not in after]
+    before = [c for c in caches if c.register not in after]
     inner = bool(axes) and axes[-1].is_reduction
     alike = len(axes)
     while alike and axes[alike - 1].is_reduction == inner:
         alike -= 1
     run = find_inner_run(domains, axes[alike:], before)
     if not inner:
-        results = [c for c in caches if id(c.register) in after]
+        results = [c for c in caches if c.register in after]
         run = find_inner_run(domains, axes[alike:], [*before, *results])
     return Shape(axes, run, inner)
 
@@ -228,7 +228,7 @@ def ring_refusal(
         return "the kept dimensions are not one contiguous run"
     after = after_reduction(fusion)
     for cached in caches:
-        if not cached.load or id(cached.register) in after:
+        if not cached.load or cached.register in after:
             continue
         memory = cached.memory
         dims = [axis for axis in memory.shape_axes if not axis.is_broadcast]

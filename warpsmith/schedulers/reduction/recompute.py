@@ -24,19 +24,19 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
     """
     domains, after = DomainMap(fusion), after_reduction(fusion)
     before = _needed_before(fusion, domains, after)
-    aside = set(map(id, only_after(fusion, domains, after)))
-    twins: dict[int, TensorView] = {}
-    memory = {id(cached.register): cached.memory for cached in caches if cached.load}
-    beside = {id(cached.register): cached.register for cached in caches if cached.load}
+    aside = set(only_after(fusion, domains, after))
+    twins: dict[TensorView, TensorView] = {}
+    memory = {cached.register: cached.memory for cached in caches if cached.load}
+    beside = {cached.register: cached.register for cached in caches if cached.load}
     made: list[Cached] = []
     for operation in list(fusion.operations):
         output = operation.outputs[0]
-        if isinstance(operation, Reduction | Welford) or id(output) not in after | aside:
+        if isinstance(operation, Reduction | Welford) or output not in after | aside:
             continue
-        own = twins if id(output) in after else beside
+        own = twins if output in after else beside
         reader: Operation = operation
         for source in tensor_inputs(operation):
-            if id(source) in before:
+            if source in before:
                 twin = twin_of(fusion, source, own)
                 reader, old = replace_tensor(reader, source, twin), reader
                 fusion.replace(old, reader)
@@ -47,23 +47,23 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
     return (*caches, *made)
 
 
-def _needed_before(fusion: Fusion, domains: DomainMap, after: set[int]) -> set[int]:
+def _needed_before(fusion: Fusion, domains: DomainMap, after: set[TensorView]) -> set[TensorView]:
     """Tensors, not inputs, that a reduction needs, or an output that walks what is reduced."""
     walks = walks_reduced(fusion, domains) - after
-    wanted = [output.value for output in fusion.outputs if id(output.value) in walks]
+    wanted = [output.value for output in fusion.outputs if output.value in walks]
     for operation in fusion.operations:
         if isinstance(operation, Reduction | Welford):
             wanted += operation.outputs
     needed = fusion.depends_on(wanted)
-    return {id(out) for op in needed for out in op.outputs if id(out) not in after}
+    return {out for op in needed for out in op.outputs if out not in after}
 
 
-def twin_of(fusion: Fusion, tensor: TensorView, twins: dict[int, TensorView]) -> TensorView:
+def twin_of(fusion: Fusion, tensor: TensorView, twins: dict[TensorView, TensorView]) -> TensorView:
     """A second tensor of the same value, computed from the inputs again."""
     definition = tensor.definition
     if definition is None:
         return tensor
-    found = twins.get(id(tensor))
+    found = twins.get(tensor)
     if found is None:
         known: Known = {fusion: fusion, **walked_together(definition)}
         for source in tensor_inputs(definition):
@@ -72,5 +72,5 @@ def twin_of(fusion: Fusion, tensor: TensorView, twins: dict[int, TensorView]) ->
         found = operation.outputs[0]
         found.number = fusion.register(found)
         fusion.insert_after(definition, operation)
-        twins[id(tensor)] = found
+        twins[tensor] = found
     return found

@@ -1,0 +1,108 @@
+"""Program: what can be read of tensors and the operations between them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from warpsmith.callers import Line
+from warpsmith.ir.exprs import Operation, Value, tensor_inputs
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.tensor import TensorView
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Output:
+    """A result; with `alias_of`, it is written into that input instead of being returned.
+
+    `line` is that of the user's program, which made it a result; None if unknown.
+    """
+
+    value: TensorView
+    alias_of: TensorView | None = None
+    line: Line | None = None
+
+
+class Program:
+    """Inputs, outputs and the operations between, in an order in which they can run.
+
+    An analysis takes a `Program` and changes nothing of it. What a schedule is laid on is a
+    `Fusion`.
+
+    Attributes:
+        inputs: tensors and scalar symbols, in the order of the arguments.
+        limits: (extent, number) facts that a launch must check: the extent is at most the number.
+    """
+
+    inputs: Sequence[TensorView | Symbol]
+    outputs: Sequence[Output]
+    operations: Sequence[Operation]
+    limits: frozenset[tuple[Expr, int]]
+
+    @property
+    def input_tensors(self) -> tuple[TensorView, ...]:
+        return tuple(value for value in self.inputs if isinstance(value, TensorView))
+
+    @property
+    def input_scalars(self) -> tuple[Symbol, ...]:
+        return tuple(value for value in self.inputs if isinstance(value, Symbol))
+
+    @property
+    def tensors(self) -> tuple[TensorView, ...]:
+        """Every tensor, inputs first, then in definition order."""
+        return (*self.input_tensors, *self.computed)
+
+    @property
+    def computed(self) -> tuple[TensorView, ...]:
+        """Every tensor that an operation defines, in definition order."""
+        return tuple([output for operation in self.operations for output in operation.outputs])
+
+    def uses(self, tensor: TensorView) -> tuple[Operation, ...]:
+        """Operations that read a tensor, in order.
+
+        It looks at all operations: `readers_of` finds the readers of all tensors in one walk.
+        """
+        found: list[Operation] = []
+        for operation in self.operations:
+            for value in operation.inputs:
+                if value is tensor:
+                    found.append(operation)
+                    break
+        return tuple(found)
+
+    def consumers(self, tensor: TensorView) -> tuple[TensorView, ...]:
+        return tuple(out for op in self.uses(tensor) for out in op.outputs)
+
+    def producers(self, tensor: TensorView) -> tuple[TensorView, ...]:
+        return () if tensor.definition is None else tensor_inputs(tensor.definition)
+
+    def depends_on(self, values: Iterable[Value]) -> tuple[Operation, ...]:
+        """Operations that the given values need, in order."""
+        wanted: set[Value] = set(values)
+        needed: list[Operation] = []
+        for operation in reversed(self.operations):
+            if any(output in wanted for output in operation.outputs):
+                needed.append(operation)
+                wanted.update(operation.inputs)
+        return tuple(reversed(needed))
+
+    def without(self, operations: Collection[Operation]) -> View:
+        """All but some operations, none of which makes what the others need."""
+        gone = set(operations)
+        made = {output for operation in gone for output in operation.outputs}
+        return View(
+            tuple(self.inputs),
+            tuple(output for output in self.outputs if output.value not in made),
+            tuple(operation for operation in self.operations if operation not in gone),
+            self.limits,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class View(Program):
+    """Some operations of a program, read as a program of their own; the tensors are the whole's."""
+
+    inputs: tuple[TensorView | Symbol, ...]
+    outputs: tuple[Output, ...]
+    operations: tuple[Operation, ...]
+    limits: frozenset[tuple[Expr, int]]

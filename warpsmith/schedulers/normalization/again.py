@@ -1,0 +1,138 @@
+"""In which stages what is made of a row is computed, and the copies that this takes.
+
+The reductions that depend on one another cut the work on a row into **stages**
+(`resident.py`). What two stages use stays in registers from one to the other, or each computes it
+from fewer bytes that stay there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from warpsmith.ir.exprs import Pointwise, Reduction, Welford, replace_tensor, tensor_inputs
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Program
+from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.twins import Known, Twins, walked_together
+from warpsmith.ops.table.transcendental import TRANSCENDENTAL
+from warpsmith.schedulers.normalization.can import stages, walks_rows
+
+COSTLY = frozenset(
+    {op.name for op in TRANSCENDENTAL} | {"div", "truediv", "pow", "divide_full", "philox"}
+)
+"""Operations of ten instructions and more."""
+
+NOT_REPEATED = COSTLY | {"exp_near"}
+"""Those that are computed again only to save registers: these, and one that takes few instructions,
+but of a unit that is slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """When a tensor is computed, and when it is used.
+
+    Attributes:
+        stages: those that compute it, in order; each after the first computes it again for itself.
+        used: those that use it; none where it is only a result.
+    """
+
+    stages: tuple[int, ...]
+    used: frozenset[int]
+
+
+def runs_of(
+    program: Program, *, again: bool, there: Collection[TensorView] = ()
+) -> dict[TensorView, Run]:
+    """When each computed tensor of a program with caches runs.
+
+    What is cheaper to compute again than to keep, each stage that uses it computes for itself.
+    Costly values count as cheap only if `again`, and tensors that are `there` in any case cost
+    nothing. All else runs with the first stage that uses it.
+    """
+    rows, depths = walks_rows(program), stages(program)
+    origins = _Origins(program, rows, again=again, there=there)
+    uses: dict[TensorView, set[int]] = {}
+    found: dict[TensorView, Run] = {}
+    for operation in reversed(program.operations):
+        output = operation.outputs[0]
+        used = uses.get(output, set())
+        if isinstance(operation, Reduction | Welford):
+            first = depths[output] - 1
+        else:
+            first = min(used, default=depths[output])
+        repeated = output in rows and len(used) > 1 and output not in origins.of(output)
+        run = Run((first, *sorted(used)[1:]) if repeated else (first,), frozenset(used))
+        found.update(dict.fromkeys(operation.outputs, run))
+        for source in tensor_inputs(operation):
+            uses.setdefault(source, set()).update(run.stages)
+    return found
+
+
+def compute_again(fusion: Fusion, runs: Mapping[TensorView, Run]) -> None:
+    """Give stages their own copies of what several of them compute.
+
+    `runs` may be those of a part of the fusion; what others read stays as it is.
+    """
+    stage_of = {tensor: run.stages[0] for tensor, run in runs.items()}
+    for operation in reversed(list(fusion.operations)):
+        output = operation.outputs[0]
+        for stage in runs[output].stages[1:] if output in runs else ():
+            twin = _twin(fusion, output)
+            stage_of[twin] = stage
+            for use in fusion.uses(output):
+                if stage_of.get(use.outputs[0]) == stage:
+                    fusion.replace(use, replace_tensor(use, output, twin))
+
+
+class _Origins:
+    """From what each tensor is computed again with the fewest bytes of registers."""
+
+    def __init__(
+        self,
+        program: Program,
+        rows: Collection[TensorView],
+        *,
+        again: bool,
+        there: Collection[TensorView],
+    ) -> None:
+        self._rows = rows
+        self._again = again
+        self._there = frozenset(there)
+        self._inputs = frozenset(program.input_tensors)
+        self._known: dict[TensorView, frozenset[TensorView]] = {}
+
+    def of(self, tensor: TensorView) -> frozenset[TensorView]:
+        """Tensors that walk rows: itself alone where nothing before it is smaller."""
+        if tensor not in self._known:
+            self._known[tensor] = self._find(tensor)
+        return self._known[tensor]
+
+    def _find(self, tensor: TensorView) -> frozenset[TensorView]:
+        itself = frozenset((tensor,))
+        if tensor not in self._rows:
+            return frozenset()
+        definition = tensor.definition
+        if isinstance(definition, Pointwise) and definition.op in NOT_REPEATED and not self._again:
+            return itself
+        sources = () if definition is None else tensor_inputs(definition)
+        if not self._inputs.isdisjoint(sources):
+            return itself
+        before = frozenset[TensorView]().union(*map(self.of, sources))
+        kept = sum(each.dtype.size for each in before - self._there)
+        beside = not self._there.isdisjoint(before)
+        smaller = kept < tensor.dtype.size or (beside and kept == tensor.dtype.size)
+        return before if smaller else itself
+
+
+def _twin(fusion: Fusion, tensor: TensorView) -> TensorView:
+    """A second tensor that the same operation computes from the same sources."""
+    definition = tensor.definition
+    assert definition is not None
+    known: Known = {fusion: fusion, **walked_together(definition)}
+    known |= {source: source for source in tensor_inputs(definition)}
+    operation = Twins(known).operation(definition)
+    twin = operation.outputs[0]
+    twin.number = fusion.register(twin)
+    fusion.insert_after(definition, operation)
+    return twin
