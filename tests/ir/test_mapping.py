@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 from tests.support.program import Program
 from warpsmith import DataType, FusionDefinition
 from warpsmith.ir import integers
@@ -100,7 +98,7 @@ def test_a_copy_of_a_fusion_shares_no_axis() -> None:
     total = p.reduce("sum", p.op("neg", matrix(p)), [1])
     p.output(total)
     split(total, 1, 4)
-    twin = copy.deepcopy(p.fusion)
+    twin = p.fusion.draft()
     axes = [{id(a) for t in f.tensors for a in (*t.logical, *t.loop)} for f in (p.fusion, twin)]
     assert not axes[0] & axes[1]
     assert [repr(t.loop) for t in twin.tensors] == [repr(t.loop) for t in p.fusion.tensors]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 
@@ -140,7 +138,7 @@ def test_vectors_lie_along_the_inner_of_two_merged_dimensions() -> None:
 
 def test_indices_count_arrays_and_no_products_of_three_sizes() -> None:
     p = product()
-    fusion: Fusion = copy.deepcopy(p.fusion)
+    fusion: Fusion = p.fusion.draft()
     zeros = np.zeros((2048, 2048), np.float32)
     call = Executable(fusion).plan_for([zeros, zeros])
     assert call.launches[0].compiled.kernel.index_type is DataType.Int32

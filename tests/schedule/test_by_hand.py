@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import pytest
@@ -122,7 +121,7 @@ def test_reductions_of_rows(
     schedule: Callable[[Fusion], None], op: str, shape: tuple[int, int]
 ) -> None:
     p = matrix_sum(op, (1,))
-    scheduled = copy.deepcopy(p.fusion)
+    scheduled = p.fusion.draft()
     schedule(scheduled)
     inputs = random_inputs(p.fusion, {"T0": shape})
     for parts in (1, 3):
@@ -136,7 +135,7 @@ def test_variance_of_rows(schedule: Callable[[Fusion], None], shape: tuple[int, 
     x = p.input(DataType.Float, (None, None))
     mean, m2, count = p.welford(p.op("neg", x), [1])
     p.output(p.op("div", m2, count), p.copy(mean))
-    scheduled = copy.deepcopy(p.fusion)
+    scheduled = p.fusion.draft()
     schedule(scheduled)
     inputs = random_inputs(p.fusion, {"T0": shape})
     check_scheduled(scheduled, p.fusion, inputs, launch_values={"parts": 3}, terms=64)
@@ -150,7 +149,7 @@ def test_tiles_transposed_through_shared_memory(
 ) -> None:
     p = Program()
     p.output(p.permute(p.copy(p.input(DataType.Float, (None, None))), (1, 0)))
-    scheduled = copy.deepcopy(p.fusion)
+    scheduled = p.fusion.draft()
     staged, output = (op.outputs[0] for op in scheduled.operations)
     set_memory_type(staged, MemoryType.shared)
     pad_allocation(staged, padding)
@@ -175,7 +174,7 @@ def test_caches_of_single_uses() -> None:
     x = p.input(DataType.Float, (None,))
     first, second = p.op("neg", x), p.op("exp", x)
     p.output(first, second)
-    scheduled = copy.deepcopy(p.fusion)
+    scheduled = p.fusion.draft()
     neg, exp = (op.outputs[0] for op in scheduled.operations)
     (source,) = scheduled.input_tensors
     cache = cache_after(source, [exp])
@@ -190,7 +189,7 @@ def test_caches_of_one_input_read_along_different_axes() -> None:
     p = Program()
     x = p.input(DataType.Float, (None, None))
     p.output(p.op("add", x, p.permute(x, (1, 0))))
-    scheduled = copy.deepcopy(p.fusion)
+    scheduled = p.fusion.draft()
     (source,) = scheduled.input_tensors
     turned, total = (op.outputs[0] for op in scheduled.operations)
     cache_after(source, [turned])
@@ -204,7 +203,7 @@ def test_cache_before_takes_the_readers_along() -> None:
     p = Program()
     first = p.op("neg", p.input(DataType.Float, (None,)))
     p.output(first, p.op("exp", first))
-    scheduled = copy.deepcopy(p.fusion)
+    scheduled = p.fusion.draft()
     output = scheduled.outputs[0].value
     cache = cache_before(output)
     inline_most(scheduled)
@@ -243,7 +242,7 @@ def test_loops_on_unroll_and_unswitch_are_unrolled(
     """Extents are large enough, 100 rows of parts of 70, not to be unrolled unasked."""
     p = Program()
     p.output(p.op("exp", p.op("neg", p.input(DataType.Float, (100, None)))))
-    scheduled = copy.deepcopy(p.fusion)
+    scheduled = p.fusion.draft()
     (output,) = (result.value for result in scheduled.outputs)
     split(output, 1, 70)
     reorder(output, {0: 1})

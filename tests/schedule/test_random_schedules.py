@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, note, settings
@@ -27,7 +25,7 @@ def outcome(name: str, data: st.DataObject) -> str:
     extents = st.integers(1, 9)
     rows, columns = data.draw(extents), data.draw(extents)
     program, shapes = TEMPLATES[name](data.draw(st.booleans()), rows, columns)
-    scheduled = copy.deepcopy(program.fusion)
+    scheduled = program.fusion.draft()
     chooser = Chooser(data.draw, scheduled)
     factor = data.draw(st.sampled_from([1, 2, 3, 5]))
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -269,11 +268,11 @@ def _granules(
 
 
 def prepare(fusion: Fusion, dimensions: Dimensions = frozenset()) -> Fusion:
-    """A copy of a program after algebra, with all types that its values may be stored in.
+    """A draft of a program after algebra, with all types that its values may be stored in.
 
     `dimensions` of its inputs lie contiguous, whatever their definition says.
     """
-    better = copy.deepcopy(fusion)
+    better = fusion.draft()
     rely_on(better, dimensions)
     rewrite(better)
     add_narrow_forms(better)
@@ -306,7 +305,7 @@ def plan_prepared(
     """
     padded = packing.padded
     if packing.copies:
-        fusion = copy.deepcopy(fusion)
+        fusion = fusion.draft()
         padded = copy_operands(fusion, packing)
     segments = cut(fusion, without, padded, empty, apart)
     last = len(segments) - 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -245,7 +244,7 @@ class FusionDefinition:
         if self._executable is not None and scheduled in (None, self._scheduled):
             return self._executable
         self.fusion.check_not_empty()
-        fusion = copy.deepcopy(self.fusion)
+        fusion = self.fusion.draft()
         remove_dead(fusion)
         return Executable(
             fusion, scheduled=is_scheduled(fusion) if scheduled is None else scheduled

@@ -13,7 +13,7 @@ from warpsmith.ir.exprs import Operation
 from warpsmith.ir.program import Output, Program
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ir.twins import Known, Twins
+from warpsmith.ir.twins import Twins
 
 Registers = Literal["auto", "off"] | tuple[int, int] | Mapping[str, int]
 """Registers of a thread in each role: derived from the code, as the launch gives them, a pair of
@@ -49,6 +49,7 @@ class Fusion(Program):
         self.launch_symbols: list[Symbol] = []
         self.divisors: frozenset[tuple[Expr, int]] = frozenset()
         self.limits: frozenset[tuple[Expr, int]] = frozenset()
+        self.together: tuple[tuple[TensorView, ...], ...] = ()
         self.blocks_per_sm = 0
         self.follows = False
         self.last_first = False
@@ -104,14 +105,10 @@ class Fusion(Program):
         """Give new tensors numbers that those of the other fusion do not have either."""
         self._count = max(self._count, other._count)
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Fusion:
-        """A copy with tensors, axes and operations of its own.
-
-        What is copied beside it, as a tuple of its tensors is, becomes those of the copy.
-        """
+    def draft(self) -> Fusion:
+        """A copy to change: tensors, axes and operations of its own, under the same numbers."""
         twin = self.blank()
-        known: Known = {self: twin}
-        twins = Twins(known)
+        twins = Twins({self: twin})
         twin.inputs = [
             twins.tensor(value) if isinstance(value, TensorView) else value for value in self.inputs
         ]
@@ -120,7 +117,7 @@ class Fusion(Program):
             Output(twins.tensor(o.value), None if o.alias_of is None else twins.tensor(o.alias_of))
             for o in self.outputs
         ]
-        memo.update((id(original), made) for original, made in known.items())
+        twin.together = tuple(tuple(map(twins.tensor, group)) for group in self.together)
         return twin
 
     def fresh_scalar(self) -> str:

@@ -153,6 +153,8 @@ class Graph:
             alias = aliases.get(number)
             into = None if alias is None else twins.tensor(alias)
             fusion.outputs.append(Output(twins.tensor(self.tensors[number]), into))
+        groups = (tuple(here[t.number] for t in g if t.number in here) for g in whole.together)
+        fusion.together = tuple(group for group in groups if len(group) > 1)
         known = _sizes(fusion)
         fusion.divisors = frozenset(f for f in whole.divisors if _symbols(f[0]) <= known)
         fusion.limits = frozenset(f for f in whole.limits if _symbols(f[0]) <= known)

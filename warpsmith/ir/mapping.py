@@ -1,10 +1,11 @@
 """Which axes of different tensors are the same iteration.
 
-Axes fall into groups. Two axes are in one group when an operation pairs them, when one is a clone
-of the other, or when equal transforms made them from axes of equal groups. A broadcast axis joins
+Axes fall into groups. Two axes are in one group when an operation pairs them, when the program says
+so (`Program.together`), when one is a clone of the other, or when equal transforms made them from
+axes of equal groups. A broadcast axis joins
 the group that it is broadcast to, if there is exactly one; so a tensor that lacks a dimension can
-be computed inside a loop over it. Inputs of the fusion take no part unless asked for: each use of
-an input may read it with other axes (`x[i, 1] + x[1, i]`).
+be computed inside a loop over it. Inputs of which the program says nothing take no part unless
+asked for: each use of an input may read it with other axes (`x[i, 1] + x[1, i]`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class DomainMap:
         self._transforms: list[Transform] = []
         self._derived: set[IterDomain] = set()
         self._collect(fusion)
-        self._pair(fusion, set() if through_inputs else set(fusion.input_tensors))
+        alike = {tensor for group in fusion.together for tensor in group}
+        given = set() if through_inputs else set(fusion.input_tensors)
+        self._pair(fusion, given - alike)
         self._close()
         self._group = {axis: self._find(number) for axis, number in self._number.items()}
         self._sides: dict[Transform, tuple[Group, Group, Group]] = {}
@@ -172,6 +175,11 @@ class DomainMap:
     def _pair(self, fusion: Program, apart: set[TensorView]) -> None:
         """Join the axes that operations pair; tensors in `apart` are not joined to their users."""
         widened: list[tuple[IterDomain, IterDomain]] = []
+        for group in fusion.together:
+            for axes in zip(*(tensor.shape_axes for tensor in group), strict=True):
+                known = list(filter(self.knows, axes))
+                for axis in known[1:]:
+                    self._union(known[0], axis)
         for operation in fusion.operations:
             first, *others = operation.outputs
             for other in others:

@@ -32,12 +32,15 @@ class Program:
     Attributes:
         inputs: tensors and scalar symbols, in the order of the arguments.
         limits: (extent, number) facts that a launch must check: the extent is at most the number.
+        together: groups of tensors whose dimensions are the same iterations, place by place, though
+            no operation combines them.
     """
 
     inputs: Sequence[TensorView | Symbol]
     outputs: Sequence[Output]
     operations: Sequence[Operation]
     limits: frozenset[tuple[Expr, int]]
+    together: tuple[tuple[TensorView, ...], ...]
 
     @property
     def input_tensors(self) -> tuple[TensorView, ...]:
@@ -95,6 +98,7 @@ class Program:
             tuple(output for output in self.outputs if output.value not in made),
             tuple(operation for operation in self.operations if operation not in gone),
             self.limits,
+            self.together,
         )
 
 
@@ -106,3 +110,4 @@ class View(Program):
     outputs: tuple[Output, ...]
     operations: tuple[Operation, ...]
     limits: frozenset[tuple[Expr, int]]
+    together: tuple[tuple[TensorView, ...], ...]

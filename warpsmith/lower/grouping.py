@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.program import Program
 
 Siblings = Mapping[tuple[Operation, Operation], int]
 """By two operations, loops that they share though none reads the other."""
 
 APART: Siblings = {}
+
+
+def readers_together(program: Program) -> Siblings:
+    """The loops that readers of tensors share whose dimensions the program says are the same.
+
+    They share as many as each shares with what reads its own result.
+    """
+    found: dict[tuple[Operation, Operation], int] = {}
+    for group in program.together:
+        readers = [operation for tensor in group for operation in program.uses(tensor)]
+        for a, b in pairwise(readers):
+            found[a, b] = min(a.outputs[0].compute_at, b.outputs[0].compute_at)
+    return found
 
 
 def grouped(

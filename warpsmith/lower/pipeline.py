@@ -18,6 +18,7 @@ from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import defined, expressions, walk
 from warpsmith.lower.access import stride_symbols
 from warpsmith.lower.capacity import check_shared, check_threads
+from warpsmith.lower.grouping import readers_together
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.nests import Nests
 from warpsmith.lower.passes.batch_welford import batch_welford
@@ -130,7 +131,8 @@ def build(
         launch = replace(threads.launch(), block=block)
     else:
         leaves = Leaves(places, vectors)
-        body = Nests(domains, threads, leaves).build(fusion.operations)
+        siblings = readers_together(fusion)
+        body = Nests(domains, threads, leaves, siblings=siblings).build(fusion.operations)
         launch = threads.launch()
     made = places.made
     outputs = [output.value for output in fusion.outputs]

@@ -55,7 +55,8 @@ def shape_of(fusion: Fusion) -> Shape:
         frozenset((walk.scalar(expr), number) for expr, number in known)
         for known in (fusion.divisors, fusion.limits)
     )
-    key = (inputs, operations, outputs, facts, fusion.follows)
+    together = tuple(tuple(map(walk.tensor, group)) for group in fusion.together)
+    key = (inputs, operations, outputs, facts, together, fusion.follows)
     return Shape(key, tuple(walk.tensors), tuple(walk.symbols))
 
 

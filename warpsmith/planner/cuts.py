@@ -109,4 +109,6 @@ def joined(first: Fusion, second: Fusion) -> Fusion:
     stored = [o.value for o in first.outputs if o.value.name not in read]
     results = [*stored, *(o.value for o in second.outputs)]
     fusion.outputs = [Output(twins.tensor(tensor)) for tensor in results]
+    groups = (*first.together, *second.together)
+    fusion.together = tuple(dict.fromkeys(tuple(map(twins.tensor, group)) for group in groups))
     return fusion

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.exprs import Pointwise, Welford
@@ -35,6 +36,11 @@ class Cached:
     load: bool
     name: str
 
+    def within(self, tensors: Mapping[int, TensorView]) -> Cached:
+        """The same of a draft, given its tensors by number."""
+        memory, register = tensors[self.memory.number], tensors[self.register.number]
+        return replace(self, memory=memory, register=register)
+
     @property
     def copy(self) -> TensorView:
         """The tensor whose definition is the access."""
@@ -42,11 +48,14 @@ class Cached:
 
 
 def add_caches(fusion: Fusion) -> tuple[Cached, ...]:
-    """Give every input and output a register copy."""
+    """Give every input and output a register copy; what has the same loops is loaded at once."""
     made: list[Cached] = []
     shared = uses_agree(fusion)
     for tensor in fusion.input_tensors:
         made += _load_caches(fusion, tensor, shared)
+    alike = {tensor for group in fusion.together for tensor in group}
+    loads = [cached.register.definition for cached in made if cached.memory in alike]
+    fusion.bring_first(load for load in loads if load is not None)
     for output in dict.fromkeys(o.value for o in fusion.outputs):
         if isinstance(output.definition, Welford):
             made.append(_stored(_detach(fusion, output), output))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, replace
 
 from warpsmith.errors import SchedulerRefusal
@@ -93,11 +92,15 @@ SCHEDULERS = (
 ROW_SCHEDULERS = ("inner_persistent", "inner_outer")
 """Those whose kernels may have a role that loads rows."""
 
+PERSISTENT = (*ROW_SCHEDULERS, "outer_persistent")
+"""Those that keep in registers what they reduce."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A fusion with its caches, ready for one scheduler; `refusals` say why others declined.
 
+    Nothing changes the fusion: each schedule is laid on a draft of it.
     `residents` are the ways to keep a row in registers, where that is what the scheduler does.
     """
 
@@ -228,8 +231,10 @@ class Candidate:
         return turns and divides_sums(self.fusion)
 
     def scheduled(self, params: Params, *, quotients: bool = False) -> Fusion:
-        """A copy of the fusion with the schedule laid on it; `quotients` stay as they are."""
-        fusion, caches = copy.deepcopy((self.fusion, self.caches))
+        """A draft of the fusion with the schedule laid on it; `quotients` stay as they are."""
+        fusion = self.fusion.draft()
+        tensors = {tensor.number: tensor for tensor in fusion.tensors}
+        caches = tuple(cached.within(tensors) for cached in self.caches)
         if self.multiplies(params) and not quotients:
             multiply_by_reciprocals(fusion)
         if isinstance(params, PointwiseParams):
@@ -266,7 +271,7 @@ def refusals(fusion: Fusion, without: Refusals = ()) -> Refusals:
 
 
 def select(fusion: Fusion, reasons: Refusals | None = None) -> Candidate:
-    """Prepare a copy of the fusion for the first scheduler that takes it.
+    """Prepare a draft of the fusion for the first scheduler that takes it.
 
     `reasons` are the fusion's `refusals`, where they are known.
     """
@@ -278,20 +283,28 @@ def select(fusion: Fusion, reasons: Refusals | None = None) -> Candidate:
             f"no scheduler can take the fusion ({listing})",
             remedy="schedule it by hand with manual_execute, or define it as several fusions",
         )
-    prepared = copy.deepcopy(fusion)
-    persistent = taken in ("inner_persistent", "outer_persistent", "inner_outer")
-    if persistent:
-        in_two_passes(prepared)
-    caches = add_caches(prepared)
-    if taken == "reduction":
-        caches = recompute_after(prepared, caches)
-    if taken == "matmul_by_threads":
-        caches = keep_apart(prepared, caches)
-    declined = tuple((name, reason) for name, reason in reasons if reason)
+    prepared, caches = _prepared(fusion, taken)
     residents: tuple[Choice, ...] = ()
-    if persistent:
+    if taken in PERSISTENT:
         columns = partial_sums(prepared)
-        rows = rows_alone(prepared, columns)
-        prepared.bring_first(rows.operations)
-        residents = choices(rows, of_rows(caches, columns), turns=taken == "inner_outer")
+        rows, own = rows_alone(prepared, columns), of_rows(caches, columns)
+        residents = choices(rows, own, turns=taken == "inner_outer")
+    declined = tuple((name, reason) for name, reason in reasons if reason)
     return Candidate(prepared, caches, DomainMap(prepared), taken, declined, residents)
+
+
+def _prepared(fusion: Fusion, scheduler: str) -> tuple[Fusion, tuple[Cached, ...]]:
+    """A draft that a scheduler's passes have been over, after which nothing changes it any more,
+    and its copies between memory and registers.
+    """
+    draft = fusion.draft()
+    if scheduler in PERSISTENT:
+        in_two_passes(draft)
+    caches = add_caches(draft)
+    if scheduler == "reduction":
+        caches = recompute_after(draft, caches)
+    if scheduler == "matmul_by_threads":
+        caches = keep_apart(draft, caches)
+    if scheduler == "inner_outer":
+        draft.bring_first(rows_alone(draft, partial_sums(draft)).operations)
+    return draft, caches

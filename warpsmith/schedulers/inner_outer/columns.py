@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from warpsmith.ir import integers
-from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import (
     Operation,
-    Pointwise,
     Reduction,
     Welford,
-    replace_tensor,
     tensor_inputs,
 )
 from warpsmith.ir.fusion import Fusion
@@ -140,28 +136,8 @@ def cut_columns(
         (part,) = rfactor(tensor, [len(keeps)])
         part.stride_order = (*reversed(range(len(keeps))), len(keeps))
         made.append(part)
-    _sum_together(fusion, columns, made)
-    return tuple(made)
-
-
-def _sum_together(
-    fusion: Fusion, columns: Sequence[TensorView], parts: Sequence[TensorView]
-) -> None:
-    """Let one kernel sum all partial sums.
-
-    Nothing says that dimensions of tensors which no operation combines are the same loops. So each
-    sum reads two of them, and always takes the first.
-    """
     domains = cached_map(fusion)
-    places = [[domains.group(axis) for axis in part.shape_axes] for part in parts]
-    if len(parts) == 1 or any(place != places[0] for place in places):
-        return
-    for number, (column, part) in enumerate(zip(columns, parts, strict=True)):
-        final = column.definition
-        assert isinstance(final, Reduction)
-        axes = tuple(IterDomain(axis.extent, axis.kind) for axis in part.shape_axes)
-        taken = fusion.tensor(part.dtype, axes)
-        beside = parts[(number + 1) % len(parts)]
-        first = Pointwise("where", (integers.TRUE, part, beside), taken)
-        fusion.insert_before(final, first)
-        fusion.replace(final, replace_tensor(final, part, taken))
+    places = {tuple(map(domains.group, part.shape_axes)) for part in made}
+    if len(made) > 1 and len(places) == 1:  # one kernel can then sum all of them
+        fusion.together += (tuple(made),)
+    return tuple(made)
