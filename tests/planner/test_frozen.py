@@ -1,0 +1,112 @@
+"""Planning reads a program and changes nothing of it: whatever would raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.texts import all_problems, texts_of
+from tests.programs.generate import enlarged, generate
+from tests.programs.judge import plan_only
+from tests.support.frozen import ChangedError, Guard
+from tests.support.program import Program
+from warpsmith import DataType
+from warpsmith.errors import WarpsmithError
+from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.schedule.transforms import split
+from warpsmith.schedulers import select
+from warpsmith.schedulers.caching import add_caches
+from warpsmith.schedulers.normalization.again import compute_again, runs_of
+from warpsmith.schedulers.pointwise import can
+
+SUITES = ("pointwise", "reduction", "norm_fwd", "norm_bwd", "softmax", "batch_norm", "matmul")
+
+
+@pytest.fixture
+def guard(monkeypatch: pytest.MonkeyPatch) -> Guard:
+    made = Guard(monkeypatch)
+    made.watch_planning()
+    return made
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_programs_of_the_benches_stay_as_they_are(guard: Guard, suite: str) -> None:
+    for problem in all_problems([suite], quick=True):
+        assert texts_of(problem)
+    assert guard.schedulers
+    assert guard.asked > 10
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_random_programs_stay_as_they_are(guard: Guard, block: int) -> None:
+    for seed in range(8000 + 15 * block, 8015 + 15 * block):
+        program = generate(seed)
+        space: dict[str, Any] = {}
+        text = (enlarged(program) if seed % 2 else program).definition()
+        with suppress(WarpsmithError), np.errstate(all="ignore"):  # some have no meaning
+            exec(compile(text, "<program>", "exec"), space)
+            plan_only(space["fd"], space["inputs"])
+    assert len(guard.schedulers) > 2
+    assert guard.asked > 100
+
+
+def softmax() -> Fusion:
+    p = Program()
+    x = p.cast(p.input(DataType.BFloat16, (None, None)), DataType.Float)
+    e = p.op("exp", p.op("sub", x, p.broadcast(p.reduce("max", x, [1]), [False, True])))
+    return p.output(p.op("div", e, p.broadcast(p.reduce("sum", e, [1]), [False, True]))).fusion
+
+
+def _hidden_for_a_while(fusion: Fusion) -> None:
+    operations = fusion.operations
+    fusion.operations = operations[:1]
+    fusion.operations = operations
+
+
+CHANGES: dict[str, Callable[[Fusion], object]] = {
+    "operations are taken out for a while": _hidden_for_a_while,
+    "an operation is taken out": lambda f: f.operations.pop(),
+    "an operation comes first": lambda f: f.bring_first(f.operations[1:]),
+    "an output is forgotten": lambda f: f.outputs.clear(),
+    "a loop is split": lambda f: split(f.computed[0], 0, 4),
+    "loops change places": lambda f: f.computed[0].loop.reverse(),
+    "a loop is bound": lambda f: setattr(f.computed[0].loop[0], "parallel", ParallelType.grid_x),
+    "a tensor is inlined": lambda f: setattr(f.computed[0], "compute_at", 1),
+    "a tensor moves": lambda f: setattr(f.computed[0], "memory", MemoryType.shared),
+    "facts are added": lambda f: setattr(f, "divisors", frozenset()),
+    "caches are added": add_caches,
+    "values are computed again": lambda f: compute_again(f, runs_of(f, again=True)),
+    "a tensor is made": lambda f: f.tensor(DataType.Float, f.computed[0].logical),
+    "a draft is made": lambda f: f.draft(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_changes_raise_while_a_program_is_read_alone(
+    guard: Guard, change: Callable[[Fusion], object]
+) -> None:
+    fusion = softmax()
+    add_caches(fusion)  # it may be changed before
+    with guard.frozen(fusion, strict=True), pytest.raises(ChangedError):
+        change(fusion)
+    fusion.draft()
+    split(fusion.computed[0], 0, 4)  # and after
+
+
+def test_planning_does_not_get_by(guard: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scheduler that hides operations while it looks at the others is found out."""
+
+    def hiding(fusion: Fusion) -> str:
+        _hidden_for_a_while(fusion)
+        return can.refusal(fusion)
+
+    first, *others = select.SCHEDULERS
+    monkeypatch.setattr(select, "SCHEDULERS", ((first[0], hiding, first[2]), *others))
+    (problem, *_) = all_problems(["softmax"], quick=True)
+    with pytest.raises(ChangedError, match="operations"):
+        texts_of(problem)
