@@ -34,7 +34,6 @@ class Fusion(Program):
         divisors: (expression, divisor) facts that a launch must check; lowering relies on them.
         blocks_per_sm: blocks that a multiprocessor is to hold at once, which bounds the registers;
             0 leaves it to the compiler.
-        follows: it is a part that reads what another one wrote.
         last_first: the last blocks of the grid start first.
         registers: of the roles, where tensors name any.
         groups_along: the one axis of the block along which groups of warps may take turns; None

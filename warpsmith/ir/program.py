@@ -34,6 +34,7 @@ class Program:
         limits: (extent, number) facts that a launch must check: the extent is at most the number.
         together: groups of tensors whose dimensions are the same iterations, place by place, though
             no operation combines them.
+        follows: it is a part that reads what another one wrote.
     """
 
     inputs: Sequence[TensorView | Symbol]
@@ -41,6 +42,7 @@ class Program:
     operations: Sequence[Operation]
     limits: frozenset[tuple[Expr, int]]
     together: tuple[tuple[TensorView, ...], ...]
+    follows: bool
 
     @property
     def input_tensors(self) -> tuple[TensorView, ...]:
@@ -99,6 +101,7 @@ class Program:
             tuple(operation for operation in self.operations if operation not in gone),
             self.limits,
             self.together,
+            self.follows,
         )
 
 
@@ -111,3 +114,4 @@ class View(Program):
     operations: tuple[Operation, ...]
     limits: frozenset[tuple[Expr, int]]
     together: tuple[tuple[TensorView, ...], ...]
+    follows: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from warpsmith.ir import arithmetic
 from warpsmith.ir.exprs import Move, Operation, Pointwise, Reduction, Welford
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 
@@ -31,7 +32,7 @@ def multiply_by_reciprocals(fusion: Fusion) -> None:
             fusion.replace(operation, product)
 
 
-def divides_sums(fusion: Fusion) -> bool:
+def divides_sums(fusion: Program) -> bool:
     """Whether `multiply_by_reciprocals` would change anything."""
     return any(_reciprocal(operation) is not None for operation in fusion.operations)
 

@@ -34,6 +34,7 @@ from warpsmith.ir.exprs import (
 )
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
+from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Apply, Const
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
@@ -89,7 +90,7 @@ def _is_rounded_quotient(graph: Graph, operation: Operation) -> bool:
     return quotient.dtype is DataType.Float and bool(uses) and rounded and not quotient.is_output
 
 
-def _precise(fusion: Fusion) -> set[TensorView]:
+def _precise(fusion: Program) -> set[TensorView]:
     """The tensors that some result of more than 16 bits is made of."""
     found = {t for t in fusion.tensors if t.is_output and not t.dtype.is_narrow}
     for operation in reversed(fusion.operations):

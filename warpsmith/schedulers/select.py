@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers import (
@@ -264,7 +265,7 @@ def _extents(tensor: TensorView) -> tuple[Expr, ...]:
     return tuple(axis.extent for axis in tensor.shape_axes)
 
 
-def refusals(fusion: Fusion, without: Refusals = ()) -> Refusals:
+def refusals(fusion: Program, without: Refusals = ()) -> Refusals:
     """What each scheduler says of the fusion; those in `without` are not asked, but say that."""
     known = dict(without)
     return tuple((name, known.get(name) or refusal(fusion)) for name, refusal, _ in SCHEDULERS)

@@ -9,6 +9,7 @@ from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
 from warpsmith.schedule.inline import inline_at, inline_most
@@ -35,7 +36,7 @@ def through_shared(
     return tiles
 
 
-def copies_of(fusion: Fusion, cached: Cached, tiles: Iterable[TensorView]) -> list[TensorView]:
+def copies_of(fusion: Program, cached: Cached, tiles: Iterable[TensorView]) -> list[TensorView]:
     """The tensors whose definitions are the accesses of threads to what is cached."""
     if not cached.load:
         return [cached.memory]

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Operation, Pointwise
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows
 
@@ -39,7 +40,7 @@ def draws_first(fusion: Fusion, full: Collection[TensorView]) -> tuple[TensorVie
     return masks
 
 
-def _is_drawn(tensor: TensorView, fusion: Fusion, full: Collection[TensorView]) -> bool:
+def _is_drawn(tensor: TensorView, fusion: Program, full: Collection[TensorView]) -> bool:
     """Whether bools come from a draw and from nothing of a row, and are used as they are."""
     if tensor.dtype is not DataType.Bool or any(map(_copies, fusion.uses(tensor))):
         return False

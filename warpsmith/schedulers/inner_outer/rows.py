@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Pointwise, Reduction, Welford
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_outer.columns import partial_sums
@@ -138,13 +138,13 @@ class Rows:
 IN_PIECES = "rows lie in several pieces"
 
 
-def row_sums(fusion: Fusion) -> tuple[TensorView, ...]:
+def row_sums(fusion: Program) -> tuple[TensorView, ...]:
     """The reductions of rows."""
     columns = set(partial_sums(fusion))
     return tuple(t for t in reductions(fusion) if t not in columns)
 
 
-def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> Rows:
+def rows_of(fusion: Program, domains: DomainMap, caches: tuple[Cached, ...]) -> Rows:
     """Of a fusion with caches whose sums of columns are cut."""
     axes = memory_ordered(domains, row_sums(fusion)[0], caches)
     start = len(axes)

@@ -6,8 +6,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Operation, Pointwise
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.matmul.shape import concrete_order, shape_of
 
@@ -18,7 +18,7 @@ MAP_RANK = 5
 """Dimensions of a tensor map (CUDA driver API)."""
 
 
-def refusal(fusion: Fusion) -> str:
+def refusal(fusion: Program) -> str:
     """Why the scheduler cannot take the fusion; empty when it can."""
     products = [op for op in fusion.operations if isinstance(op, Matmul)]
     if not products:
@@ -56,7 +56,7 @@ def _sizes(product: Matmul) -> str:
     return ""
 
 
-def _results(fusion: Fusion, product: Matmul) -> str:
+def _results(fusion: Program, product: Matmul) -> str:
     """Why what is computed from the product, and beside it, does not fit its loops."""
     others = [op for op in fusion.operations if op is not product]
     if not all(map(_is_pointwise, others)):

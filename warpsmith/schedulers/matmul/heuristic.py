@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from warpsmith.ir.exprs import Matmul
-from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Program
 from warpsmith.schedulers.matmul.memory import misfit, pairs, staging_refusal
 from warpsmith.schedulers.matmul.shape import shape_of
 from warpsmith.schedulers.problem import Problem
@@ -84,12 +84,12 @@ class MatmulParams:
     pairs: tuple[str, ...] = ()
 
 
-def product_of(fusion: Fusion) -> Matmul:
+def product_of(fusion: Program) -> Matmul:
     """The one product of a fusion."""
     return next(op for op in fusion.operations if isinstance(op, Matmul))
 
 
-def choose(fusion: Fusion, problem: Problem) -> MatmulParams:
+def choose(fusion: Program, problem: Problem) -> MatmulParams:
     """The candidate of the smallest predicted time, for a problem that is no `misfit`."""
     product = product_of(fusion)
     shape = shape_of(product)

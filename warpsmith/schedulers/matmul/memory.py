@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warpsmith.ir.exprs import Matmul
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.matmul.can import MAP_RANK
 from warpsmith.schedulers.matmul.shape import concrete_order, memory_of, places_of, shape_of
@@ -16,7 +16,7 @@ TMA_BYTES = 16
 """What addresses and strides of the TMA unit's copies are multiples of (PTX ISA)."""
 
 
-def misfit(fusion: Fusion, problem: Problem) -> str:
+def misfit(fusion: Program, problem: Problem) -> str:
     """Why the TMA unit, which feeds tensor cores, cannot load the operands of a call.
 
     Empty where it can. A copy of the operand whose rows are padded would do: `padding.padded`.
@@ -61,7 +61,7 @@ def _strides(tensor: TensorView, problem: Problem) -> dict[int, int]:
     return found
 
 
-def staging_refusal(fusion: Fusion, product: Matmul, problem: Problem) -> str:
+def staging_refusal(fusion: Program, product: Matmul, problem: Problem) -> str:
     """Why results do not leave through shared memory, by stmatrix and the TMA unit."""
     outputs = list(dict.fromkeys(output.value for output in fusion.outputs))
     if len(outputs) > 1:
@@ -85,7 +85,7 @@ def staging_refusal(fusion: Fusion, product: Matmul, problem: Problem) -> str:
     return unfit_rows(output, problem)
 
 
-def pairs(fusion: Fusion, product: Matmul, problem: Problem) -> tuple[str, ...]:
+def pairs(fusion: Program, product: Matmul, problem: Problem) -> tuple[str, ...]:
     """Names of the tensors that threads can access two neighbouring columns of at once."""
     domains, shape = DomainMap(fusion), shape_of(product)
     if problem.size(product.output.root[shape.columns].extent) % 2:
@@ -104,7 +104,7 @@ def pairs(fusion: Fusion, product: Matmul, problem: Problem) -> tuple[str, ...]:
     return tuple(name for name, fits in found.items() if fits)
 
 
-def _copies(fusion: Fusion, product: Matmul) -> Iterator[tuple[TensorView, TensorView]]:
+def _copies(fusion: Program, product: Matmul) -> Iterator[tuple[TensorView, TensorView]]:
     """Each tensor in global memory with the tensor that its copy makes, but for the operands."""
     operands = {product.a, product.b}
     for tensor in fusion.input_tensors:

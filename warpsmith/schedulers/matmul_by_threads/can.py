@@ -8,13 +8,13 @@ from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Operation, Pointwise, tensor_inputs
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.pointwise.can import cached_map, self_mapped
 
 
-def refusal(fusion: Fusion) -> str:
+def refusal(fusion: Program) -> str:
     """Why the scheduler cannot take the fusion; empty when it can."""
     products = [op for op in fusion.operations if isinstance(op, Matmul)]
     if not products:
@@ -35,7 +35,7 @@ def refusal(fusion: Fusion) -> str:
     )
 
 
-def after_product(fusion: Fusion, product: Matmul) -> set[TensorView]:
+def after_product(fusion: Program, product: Matmul) -> set[TensorView]:
     """The tensors that depend on the product, itself among them."""
     found = {product.output}
     for operation in fusion.operations:
@@ -44,7 +44,7 @@ def after_product(fusion: Fusion, product: Matmul) -> set[TensorView]:
     return found
 
 
-def _outputs(fusion: Fusion, product: Matmul) -> str:
+def _outputs(fusion: Program, product: Matmul) -> str:
     after = after_product(fusion, product)
     for output in fusion.outputs:
         if output.value not in after:
@@ -52,7 +52,7 @@ def _outputs(fusion: Fusion, product: Matmul) -> str:
     return ""
 
 
-def _covered(fusion: Fusion, domains: DomainMap, product: Matmul) -> str:
+def _covered(fusion: Program, domains: DomainMap, product: Matmul) -> str:
     """What leads to the operands must follow from all of the product's loops, what else there is
     from those that are not summed.
     """

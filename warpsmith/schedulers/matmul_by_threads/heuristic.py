@@ -8,8 +8,8 @@ from math import prod
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Matmul
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun
@@ -112,7 +112,7 @@ tiles to multiply."""
 
 
 def choose(
-    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+    fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
 ) -> MatmulByThreadsParams:
     """A tile of one of few classes, and vectors where strides and addresses allow them."""
     product = product_of(fusion)
@@ -151,7 +151,7 @@ def choose(
     )
 
 
-def sharing(fusion: Fusion, params: MatmulByThreadsParams, problem: Problem) -> int:
+def sharing(fusion: Program, params: MatmulByThreadsParams, problem: Problem) -> int:
     """Blocks that share a result."""
     shape = shape_of(product_of(fusion), swapped=params.swapped)
     return _sharing(params.tile, shape, problem)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from warpsmith.ir.exprs import Matmul, Operation, replace_tensor, tensor_inputs, with_values
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.reduction.recompute import twin_of
@@ -48,6 +49,6 @@ def keep_apart(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]
     return (*caches, *made)
 
 
-def computed_for(fusion: Fusion, operand: TensorView) -> dict[TensorView, None]:
+def computed_for(fusion: Program, operand: TensorView) -> dict[TensorView, None]:
     """Every tensor that is computed for an operand, it among them, in order, as keys."""
     return dict.fromkeys(out for op in fusion.depends_on([operand]) for out in op.outputs)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import is_one_row, unfit_for_copies
 from warpsmith.schedulers.multiprocessor import (
@@ -108,7 +108,7 @@ MOST_MASKED = 64
 
 
 def misfit(
-    fusion: Fusion,
+    fusion: Program,
     domains: DomainMap,
     caches: tuple[Cached, ...],
     residents: tuple[Choice, ...],
@@ -125,7 +125,7 @@ def misfit(
 
 
 def choose(
-    fusion: Fusion,
+    fusion: Program,
     domains: DomainMap,
     caches: tuple[Cached, ...],
     residents: tuple[Choice, ...],
@@ -144,7 +144,7 @@ def choose(
 
 
 def candidates(
-    fusion: Fusion,
+    fusion: Program,
     domains: DomainMap,
     caches: tuple[Cached, ...],
     residents: tuple[Choice, ...],

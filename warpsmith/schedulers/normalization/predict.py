@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.schedulers import specialized
 from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.normalization.can import stages
@@ -42,7 +42,7 @@ class Predictor:
 
     def __init__(
         self,
-        fusion: Fusion,
+        fusion: Program,
         domains: DomainMap,
         caches: tuple[Cached, ...],
         residents: tuple[Choice, ...],

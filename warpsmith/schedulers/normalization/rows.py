@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.problem import Problem
@@ -81,7 +81,7 @@ class Rows:
         return sum(axis.is_reduction for axis in self.axes) > run
 
 
-def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> Rows:
+def rows_of(fusion: Program, domains: DomainMap, caches: tuple[Cached, ...]) -> Rows:
     """Order the dimensions as the largest input has them in memory."""
     axes = memory_ordered(domains, reductions(fusion)[0], caches)
     start = len(axes)
@@ -90,7 +90,7 @@ def rows_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> R
     return Rows(axes, find_inner_run(domains, axes[start:], caches))
 
 
-def length_of(fusion: Fusion, problem: Problem) -> int:
+def length_of(fusion: Program, problem: Problem) -> int:
     """Elements of a row."""
     reduced = (axis for axis in reductions(fusion)[0].logical if axis.is_reduction)
     return math.prod(problem.size(axis.extent) for axis in reduced)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.schedulers import specialized
 from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import is_one_row, spare_bytes, unfit_for_bulk
@@ -36,7 +36,7 @@ ROLE_ROW_BYTES = 1024
 class Asked:
     """A fusion with its caches, and the ways to keep a row where a block has one."""
 
-    fusion: Fusion
+    fusion: Program
     domains: DomainMap
     caches: tuple[Cached, ...]
     residents: tuple[Choice, ...]

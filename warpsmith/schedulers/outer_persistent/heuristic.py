@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.multiprocessor import CLUSTERS
@@ -110,7 +110,7 @@ class Columns:
         )
 
 
-def columns_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> Columns:
+def columns_of(fusion: Program, domains: DomainMap, caches: tuple[Cached, ...]) -> Columns:
     """Of a fusion with caches."""
     axes = memory_ordered(domains, reductions(fusion)[0], caches)
     start = len(axes)

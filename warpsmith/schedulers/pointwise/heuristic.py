@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.pointwise.can import reference
@@ -72,7 +72,7 @@ class PointwiseParams:
     last_first: bool = False
 
 
-def inner_run(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> InnerRun:
+def inner_run(fusion: Program, domains: DomainMap, caches: tuple[Cached, ...]) -> InnerRun:
     """The inner run of the reference output, dimensions in its memory order."""
     output = reference(fusion, domains)
     assert output is not None
@@ -81,7 +81,7 @@ def inner_run(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) ->
 
 
 def choose(
-    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+    fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
 ) -> PointwiseParams:
     """Nothing here depends on sizes except whether vectors divide the inner run."""
     run, transposed, vector, whole = _walk(fusion, domains, caches, problem)
@@ -99,7 +99,7 @@ def choose(
 
 
 def _walk(
-    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+    fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
 ) -> tuple[InnerRun, Transposed | None, int, bool]:
     """The inner run, what is transposed, the vector's width, whether no vector is cut short."""
     run = inner_run(fusion, domains, caches)
@@ -114,7 +114,7 @@ def _walk(
 
 
 def no_ring(
-    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+    fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
 ) -> str:
     """Why tiles are not loaded ahead through shared memory; empty where they are."""
     run, transposed, _, whole = _walk(fusion, domains, caches, problem)

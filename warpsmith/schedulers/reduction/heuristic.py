@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Welford
-from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
@@ -111,7 +111,7 @@ class Shape:
         return integers.mul(*(a.extent for a in self.axes if a.is_reduction))
 
 
-def shape_of(fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...]) -> Shape:
+def shape_of(fusion: Program, domains: DomainMap, caches: tuple[Cached, ...]) -> Shape:
     """Order the dimensions as the largest input has them in memory, and find the inner run."""
     first = reductions(fusion)[0]
     axes = memory_ordered(domains, first, caches)
@@ -144,7 +144,7 @@ def memory_ordered(
 
 
 def choose(
-    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+    fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
 ) -> ReductionParams:
     """Block shape and unrolling.
 
@@ -202,7 +202,7 @@ def choose(
     )
 
 
-def _short(fusion: Fusion, shape: Shape, problem: Problem) -> ShortBlock | None:
+def _short(fusion: Program, shape: Shape, problem: Problem) -> ShortBlock | None:
     """How a block takes short columns whole; None where they are rows, variances or too much."""
     if shape.inner or any(isinstance(op, Welford) for op in fusion.operations):
         return None
@@ -212,7 +212,7 @@ def _short(fusion: Fusion, shape: Shape, problem: Problem) -> ShortBlock | None:
 
 
 def ring_refusal(
-    fusion: Fusion, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+    fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
 ) -> str:
     """Why tiles are not loaded ahead through shared memory; empty where they are.
 
@@ -275,7 +275,7 @@ def _passes(shape: Shape, params: ReductionParams, problem: Problem) -> int:
     return max(1, -(-problem.size(shape.reduced) // per_pass))
 
 
-def _blocks_per_sm(fusion: Fusion, shape: Shape, params: ReductionParams, problem: Problem) -> int:
+def _blocks_per_sm(fusion: Program, shape: Shape, params: ReductionParams, problem: Problem) -> int:
     """Blocks that the registers are to leave room for.
 
     Tall blocks of an outer reduction have a multiprocessor each, and a fusion of several reductions

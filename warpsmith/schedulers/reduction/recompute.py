@@ -9,6 +9,7 @@ from __future__ import annotations
 from warpsmith.ir.exprs import Operation, Reduction, Welford, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ir.twins import Known, Twins, walked_together
 from warpsmith.schedulers.caching import Cached
@@ -47,7 +48,7 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
     return (*caches, *made)
 
 
-def _needed_before(fusion: Fusion, domains: DomainMap, after: set[TensorView]) -> set[TensorView]:
+def _needed_before(fusion: Program, domains: DomainMap, after: set[TensorView]) -> set[TensorView]:
     """Tensors, not inputs, that a reduction needs, or an output that walks what is reduced."""
     walks = walks_reduced(fusion, domains) - after
     wanted = [output.value for output in fusion.outputs if output.value in walks]
