@@ -18,6 +18,7 @@ from warpsmith import DataType
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.fusion import Fusion
+from warpsmith.planner.plan import cut
 from warpsmith.schedule.transforms import split
 from warpsmith.schedulers import select
 from warpsmith.schedulers.caching import add_caches
@@ -110,3 +111,19 @@ def test_planning_does_not_get_by(guard: Guard, monkeypatch: pytest.MonkeyPatch)
     (problem, *_) = all_problems(["softmax"], quick=True)
     with pytest.raises(ChangedError, match="operations"):
         texts_of(problem)
+
+
+def test_a_program_that_is_planned_again_has_the_same_parts() -> None:
+    """Numbers of tensors that a plan adds are given by the plan, not by the program."""
+    p = Program()
+    x, dy = p.input(DataType.Float, (None, None)), p.input(DataType.Float, (None, None))
+    product = p.op("mul", x, dy)
+    total = p.broadcast(p.reduce("sum", product, [1]), [False, True])
+    p.output(p.op("sub", dy, p.op("mul", x, total)), p.reduce("sum", product, [0]))
+    own = {tensor.name for tensor in p.fusion.tensors}
+    first, again = (
+        [tensor.name for segment in cut(p.fusion) for tensor in segment.fusion.tensors]
+        for _ in range(2)
+    )
+    assert first == again
+    assert len(set(first) - own) == 1

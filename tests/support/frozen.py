@@ -71,7 +71,7 @@ class Guard:
 
     @contextmanager
     def frozen(self, fusion: Fusion, *, strict: bool = False) -> Iterator[None]:
-        """Changes of a fusion raise; `strict`, so do drafts of it, and new numbers for tensors."""
+        """Changes of a fusion raise; `strict`, so do drafts."""
         tensors = fusion.tensors
         axes = [a for t in tensors for a in (*t.root, *t.logical, *t.loop, *(t.allocation or ()))]
         new = {fusion, *tensors, *axes} - self._fixed
@@ -91,7 +91,7 @@ class Guard:
 
     def _setting(self) -> Callable[[object, str, object], None]:
         def setting(owner: object, name: str, value: object) -> None:
-            if owner in self._fixed and (self._strict or name != "_count"):
+            if owner in self._fixed:
                 raise ChangedError(f"{name} of {owner!r}")
             object.__setattr__(owner, name, value)
 

@@ -56,9 +56,10 @@ def _rows_then_columns(
     unfit = any(u.scheduler == "inner_outer" and u.concerns(live) for u in segments.without)
     if reason or unfit:
         return []
-    live.number_from(graph.fusion)
+    for other in segments.made:
+        live.number_from(other)
     parts = cut_columns(live, columns, _blocks(graph, sinks, live))
-    graph.fusion.number_from(live)
+    segments.made.append(live)
     behind = {output.number for op in needing(live, columns) for output in op.outputs}
     inside = segments.inside(Graph.of(live))
     made = frozenset(part.number for part in parts)

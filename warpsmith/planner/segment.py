@@ -119,6 +119,7 @@ class Segments:
         empty: numbers of tensors that have no elements in the call.
         layouts: by number of a tensor, how it is stored where that is not as the graph says.
         forms: by number of a tensor, that of its cast to the type in which it is stored.
+        made: parts to which tensors were added, whose numbers no other part is to give.
     """
 
     graph: Graph
@@ -127,6 +128,7 @@ class Segments:
     layouts: Mapping[int, Layout] = field(default_factory=dict)
     forms: Mapping[int, int] = field(default_factory=dict)
     said: Said = field(default_factory=dict)
+    made: list[Fusion] = field(default_factory=list)
     _known: dict[tuple[tuple[int, ...], tuple[int, ...]], Segment] = field(default_factory=dict)
 
     @cached_property
@@ -141,7 +143,7 @@ class Segments:
     def inside(self, graph: Graph) -> Segments:
         """Segments of a graph that is made of a part of this one."""
         forms = {number: form for number, form in self.forms.items() if form in graph.maker}
-        return Segments(graph, self.without, self.empty, self.layouts, forms, self.said)
+        return Segments(graph, self.without, self.empty, self.layouts, forms, self.said, self.made)
 
     def of(self, sinks: Iterable[int], stored: Collection[int]) -> Segment:
         """The segment that computes the sinks of inputs and of what is stored."""
