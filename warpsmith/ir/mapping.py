@@ -2,10 +2,10 @@
 
 Axes fall into groups. Two axes are in one group when an operation pairs them, when the program says
 so (`Program.together`), when one is a clone of the other, or when equal transforms made them from
-axes of equal groups. A broadcast axis joins
-the group that it is broadcast to, if there is exactly one; so a tensor that lacks a dimension can
-be computed inside a loop over it. Inputs of which the program says nothing take no part unless
-asked for: each use of an input may read it with other axes (`x[i, 1] + x[1, i]`).
+axes of equal groups. A broadcast axis joins the group that it is broadcast to, if there is exactly
+one; so a tensor that lacks a dimension can be computed inside a loop over it. Inputs of which the
+program says nothing take no part unless asked for: each use of an input may read it with other axes
+(`x[i, 1] + x[1, i]`).
 """
 
 from __future__ import annotations

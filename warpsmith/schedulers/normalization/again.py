@@ -1,8 +1,9 @@
-"""In which stages what is made of a row is computed, and the copies that this takes.
+"""Which stages compute what of a row: what stays in registers, and what is computed again.
 
-The reductions that depend on one another cut the work on a row into **stages**
-(`resident.py`). What two stages use stays in registers from one to the other, or each computes it
-from fewer bytes that stay there.
+The reductions that depend on one another cut the work on a row into **stages**: stage `s` has what
+is computed once `s` reductions are done. What two stages use stays in registers from one to the
+other, or each computes it from fewer bytes that stay there: a row of bfloat16 stays as it was
+loaded, and each stage widens it for itself.
 """
 
 from __future__ import annotations

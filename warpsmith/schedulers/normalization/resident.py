@@ -1,9 +1,7 @@
-"""What of a row stays in registers from one reduction to the next, and what is computed again.
+"""The ways to keep a row in registers from one stage (`again.py`) to the next, and what each takes.
 
-The reductions that depend on one another cut the work on a row into **stages**: stage `s` has what
-is computed once `s` reductions are done. What two stages read lies in registers between them, or
-is computed again from fewer bytes that lie there: a row of bfloat16 stays as it was loaded, and
-each stage widens it for itself.
+A way says what is loaded late and what is computed again; registers, and operations, are counted of
+the program as it stands, in which nothing has been computed again yet.
 """
 
 from __future__ import annotations
