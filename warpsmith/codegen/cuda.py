@@ -291,7 +291,7 @@ class _Printer:
 
     def _statement(self, statement: Statement, team: Team | None) -> None:
         value = self._value
-        ordering = statement.statement if isinstance(statement, ByLane) else statement
+        ordering = statement.body[0] if isinstance(statement, ByLane) else statement
         first = len(self._lines)
         match statement:
             case Declare(buffer=buffer):
@@ -324,7 +324,7 @@ class _Printer:
             case AdmitNext():
                 value.pieces.add("admit_next")
                 self._line("ws_admit_next();")
-            case ByLane(statement=mine):
+            case ByLane(body=(mine,)):
                 self._all(self._rings.lines(mine, team, f", {ELECTED_LANE.name}"))
             case Comment(text=text):
                 self._line(f"// {text}")

@@ -11,13 +11,14 @@ code, since a warp issues them once (docs/lessons/uniform.md).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.effects import Orders, body
 from warpsmith.kernel.nodes import Comment, For, If, Kernel, Let, Statement
 from warpsmith.kernel.rings import (
     ELECTED,
@@ -41,15 +42,15 @@ ELECTED_LANE = Symbol("elected_lane", dtype=DataType.Bool)
 
 
 @dataclass(frozen=True, slots=True)
-class Converge(Statement):
+class Converge(Statement, orders=Orders.NOTHING):
     """The lanes of a warp meet: `__syncwarp()`; ptxas then knows that they are together."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByLane(Statement):
-    """A whole warp comes to a statement, and its elected lane executes it: `@p` before it."""
+    """A whole warp comes to one statement, and its elected lane executes it: `@p` before it."""
 
-    statement: Statement
+    body: tuple[Statement] = field(metadata=body())
 
 
 _PARENTS = For | If
@@ -121,8 +122,8 @@ def _by_lane(statement: Statement) -> Statement:
     if isinstance(statement, For):
         return replace(statement, body=tuple(map(_by_lane, statement.body)))
     if isinstance(statement, TileCopy):
-        return ByLane(replace(statement, condition=integers.TRUE))
-    return ByLane(statement)
+        return ByLane((replace(statement, condition=integers.TRUE),))
+    return ByLane((statement,))
 
 
 def _may_be_left_out(copy: TileCopy) -> bool:

@@ -7,11 +7,23 @@ statement here that takes a rank, and after the last one (PTX ISA, "Cluster of C
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from warpsmith.ir.domains import LARGEST_CLUSTER
 from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.effects import (
+    READ,
+    WRITE,
+    Done,
+    Orders,
+    Verb,
+    at_barrier,
+    expression,
+    plain,
+    touches,
+    writes,
+)
 from warpsmith.kernel.nodes import Buffer, Launch, Statement
 
 PORTABLE = 8
@@ -41,18 +53,18 @@ def rank_among(blocks: Expr) -> Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class SynchronizeCluster(Statement):
+class SynchronizeCluster(Statement, orders=Orders.MEETING):
     """All threads of all blocks of the cluster meet: `barrier.cluster.arrive` and `.wait`.
 
     What they did to shared memory, each other's too, is there behind it. It stands in no role.
     """
 
     collective: ClassVar[bool] = True
-    why: str = ""
+    why: str = field(default="", metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
-class AnnounceStart(Statement):
+class AnnounceStart(Statement, orders=Orders.PART):
     """All threads say that their block has started: `barrier.cluster.arrive.relaxed`.
 
     Before the blocks of the cluster meet, each of them comes by one `AwaitStart`. The two order
@@ -63,7 +75,7 @@ class AnnounceStart(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitStart(Statement):
+class AwaitStart(Statement, orders=Orders.NOTHING):
     """Wait until all threads of all blocks have come by `AnnounceStart`: `barrier.cluster.wait`."""
 
     collective: ClassVar[bool] = True
@@ -73,14 +85,19 @@ MEETINGS = (AnnounceStart, AwaitStart, SynchronizeCluster)
 """Statements at which the threads of all blocks take part."""
 
 
+_READ = replace(READ, words="threads read in another block", remote=True)
+_WRITE = replace(WRITE, words="threads write in another block", remote=True)
+_SEND = replace(_WRITE, words="threads send to another block", done=Done.BYTES)
+
+
 @dataclass(frozen=True, slots=True)
 class StoreRemote(Statement):
     """`st.shared::cluster`: `buffer[index] = value` in the block with that rank."""
 
-    buffer: Buffer
-    index: Expr
-    value: Expr
-    rank: Expr
+    buffer: Buffer = field(metadata=touches(_WRITE, "index"))
+    index: Expr = field(metadata=expression())
+    value: Expr = field(metadata=expression())
+    rank: Expr = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +109,11 @@ class LoadRemote(Statement):
         source: shared memory of the block with that rank.
     """
 
-    target: Buffer
-    target_index: Expr
-    source: Buffer
-    source_index: Expr
-    rank: Expr
+    target: Buffer = field(metadata=writes("target_index"))
+    target_index: Expr = field(metadata=expression())
+    source: Buffer = field(metadata=touches(_READ, "source_index"))
+    source_index: Expr = field(metadata=expression())
+    rank: Expr = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +124,12 @@ class StoreAsync(Statement):
     sees the value, once the bytes were expected.
     """
 
-    buffer: Buffer
-    index: Expr
-    value: Expr
-    rank: Expr
-    barrier: Buffer
-    slot: Expr
+    buffer: Buffer = field(metadata=touches(_SEND, "index"))
+    index: Expr = field(metadata=expression())
+    value: Expr = field(metadata=expression())
+    rank: Expr = field(metadata=expression())
+    barrier: Buffer = field(metadata=at_barrier(Verb.COUNT, remote=True))
+    slot: Expr = field(metadata=expression())
 
     @property
     def bytes(self) -> int:
@@ -127,9 +144,9 @@ class ArriveRemote(Statement):
     Who waits there for what this thread did does so by an `Await` of the whole cluster.
     """
 
-    barrier: Buffer
-    slot: Expr
-    rank: Expr
+    barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
+    slot: Expr = field(metadata=expression())
+    rank: Expr = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +155,9 @@ class ReleaseRemote(Statement):
 
     collective: ClassVar[bool] = True
 
-    barrier: Buffer
-    slot: Expr
-    rank: Expr
+    barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
+    slot: Expr = field(metadata=expression())
+    rank: Expr = field(metadata=expression())
 
 
 REMOTE = (StoreRemote, LoadRemote, StoreAsync, ArriveRemote, ReleaseRemote)

@@ -13,6 +13,23 @@ from typing import TYPE_CHECKING, ClassVar
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.effects import (
+    WRITE,
+    Done,
+    Effect,
+    Orders,
+    body,
+    defines,
+    expression,
+    needs,
+    nested,
+    plain,
+    reads,
+    touches,
+    updates,
+    writes,
+)
+from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.orders import Order
 from warpsmith.kernel.tiles import TensorMap, TileNeeds
 
@@ -40,6 +57,10 @@ class Buffer:
     packed: bool = False
 
 
+COPIED = Effect(writes=True, done=Done.COPIES, words="cp.async writes")
+"""By `cp.async` of threads that each choose their elements."""
+
+
 class Element(Expr):
     """The value of `buffer[index]`."""
 
@@ -63,7 +84,7 @@ class Element(Expr):
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Declared, orders=Orders.NOTHING):
     """Base of the statements.
 
     Attributes:
@@ -72,22 +93,22 @@ class Statement:
 
     collective: ClassVar[bool] = False
 
-    number: int = field(default=0, compare=False, repr=False, kw_only=True)
+    number: int = field(default=0, compare=False, repr=False, kw_only=True, metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
-class Declare(Statement):
+class Declare(Statement, orders=Orders.NOTHING):
     """A local buffer comes into being, uninitialized: `T buffer[size];`"""
 
-    buffer: Buffer
+    buffer: Buffer = field(metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
 class Let(Statement):
     """A named value that does not change: `const T symbol = value;`"""
 
-    symbol: Symbol
-    value: Expr
+    symbol: Symbol = field(metadata=defines())
+    value: Expr = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +118,11 @@ class For(Statement):
     `turns` names the buffers whose next slot each iteration uses.
     """
 
-    symbol: Symbol
-    extent: Expr
-    body: tuple[Statement, ...]
-    unroll: bool
-    turns: tuple[str, ...] = ()
+    symbol: Symbol = field(metadata=defines())
+    extent: Expr = field(metadata=expression())
+    body: tuple[Statement, ...] = field(metadata=body())
+    unroll: bool = field(metadata=plain())
+    turns: tuple[str, ...] = field(default=(), metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +132,18 @@ class If(Statement):
     None of them is collective, unless the condition is `uniform`: equal in all threads of a block.
     """
 
-    condition: Expr
-    body: tuple[Statement, ...]
-    uniform: bool = False
+    condition: Expr = field(metadata=expression())
+    body: tuple[Statement, ...] = field(metadata=body())
+    uniform: bool = field(default=False, metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
 class Store(Statement):
     """`buffer[index] = value;`"""
 
-    buffer: Buffer
-    index: Expr
-    value: Expr
+    buffer: Buffer = field(metadata=writes("index"))
+    index: Expr = field(metadata=expression())
+    value: Expr = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,28 +155,33 @@ class CopyVector(Statement):
     `cp.async`.
     """
 
-    target: Buffer
-    target_index: Expr
-    source: Buffer
-    source_index: Expr
-    width: int
-    streaming: bool = False
-    lasting: bool = False
-    asynchronous: bool = False
+    target: Buffer = field(metadata=touches("copied", "target_index", "width"))
+    target_index: Expr = field(metadata=expression())
+    source: Buffer = field(metadata=reads("source_index", "width"))
+    source_index: Expr = field(metadata=expression())
+    width: int = field(metadata=plain())
+    streaming: bool = field(default=False, metadata=plain())
+    lasting: bool = field(default=False, metadata=plain())
+    asynchronous: bool = field(default=False, metadata=plain())
+
+    @property
+    def copied(self) -> Effect:
+        """What becomes of the target."""
+        return COPIED if self.asynchronous else WRITE
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulate(Statement):
     """`buffer[index] = op(buffer[index], value);` with op sum, prod, max or min."""
 
-    op: str
-    buffer: Buffer
-    index: Expr
-    value: Expr
+    op: str = field(metadata=plain())
+    buffer: Buffer = field(metadata=updates("index"))
+    index: Expr = field(metadata=expression())
+    value: Expr = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
-class WelfordBatch:
+class WelfordBatch(Declared):
     """Steps that reach the running triples together, when the last of them is done.
 
     Until then they collect distances to `shift`, one element of the three buffers a triple.
@@ -165,11 +191,11 @@ class WelfordBatch:
         steps: how many there are.
     """
 
-    step: Expr
-    steps: int
-    shift: Buffer
-    sum: Buffer
-    squares: Buffer
+    step: Expr = field(metadata=expression())
+    steps: int = field(metadata=plain())
+    shift: Buffer = field(metadata=updates(count=""))
+    sum: Buffer = field(metadata=updates(count=""))
+    squares: Buffer = field(metadata=updates(count=""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,29 +207,34 @@ class WelfordStep(Statement):
     `batch` share a reciprocal too.
     """
 
-    mean: Buffer
-    m2: Buffer
-    count: Buffer
-    index: Expr
-    count_index: Expr
-    values: tuple[Expr, ...]
-    joined: bool = False
-    batch: WelfordBatch | None = None
+    mean: Buffer = field(metadata=updates("index", "triples"))
+    m2: Buffer = field(metadata=updates("index", "triples"))
+    count: Buffer = field(metadata=updates("count_index"))
+    index: Expr = field(metadata=expression())
+    count_index: Expr = field(metadata=expression())
+    values: tuple[Expr, ...] = field(metadata=expression())
+    joined: bool = field(default=False, metadata=plain())
+    batch: WelfordBatch | None = field(default=None, metadata=nested())
+
+    @property
+    def triples(self) -> int:
+        """Means, and m2, that it adds to."""
+        return 1 if self.joined else len(self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class WelfordMerge(Statement):
     """Combine a part, given as (mean, m2, count) values, into a running triple."""
 
-    mean: Buffer
-    m2: Buffer
-    count: Buffer
-    index: Expr
-    part: tuple[Expr, Expr, Expr]
+    mean: Buffer = field(metadata=updates("index"))
+    m2: Buffer = field(metadata=updates("index"))
+    count: Buffer = field(metadata=updates("index"))
+    index: Expr = field(metadata=expression())
+    part: tuple[Expr, Expr, Expr] = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
-class Reduce(Statement):
+class Reduce(Statement, orders=Orders.PART):
     """Combine `count` values of every thread across the block, and across the grid if asked.
 
     `buffers` is one buffer, or mean, m2 and count for Welford (op `welford`). Elements
@@ -222,35 +253,35 @@ class Reduce(Statement):
 
     collective: ClassVar[bool] = True
 
-    op: str
-    buffers: tuple[Buffer, ...]
-    index: Expr
-    elements: int
-    block_axes: tuple[ParallelType, ...]
-    scratch: Buffer
-    grid_axes: tuple[ParallelType, ...] = ()
-    last: Symbol | None = None
-    workspace: Buffer | None = None
-    semaphore: Buffer | None = None
-    first: bool = False
-    lanes: bool = False
-    blocks: int = 1
-    fresh: Expr | None = None
+    op: str = field(metadata=plain())
+    buffers: tuple[Buffer, ...] = field(metadata=updates("index", "elements"))
+    index: Expr = field(metadata=expression())
+    elements: int = field(metadata=plain())
+    block_axes: tuple[ParallelType, ...] = field(metadata=plain())
+    scratch: Buffer = field(metadata=needs())
+    grid_axes: tuple[ParallelType, ...] = field(default=(), metadata=plain())
+    last: Symbol | None = field(default=None, metadata=defines())
+    workspace: Buffer | None = field(default=None, metadata=needs())
+    semaphore: Buffer | None = field(default=None, metadata=needs())
+    first: bool = field(default=False, metadata=plain())
+    lanes: bool = field(default=False, metadata=plain())
+    blocks: int = field(default=1, metadata=plain())
+    fresh: Expr | None = field(default=None, metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
-class Synchronize(Statement):
+class Synchronize(Statement, orders=Orders.MEETING):
     """All threads of the block meet; within the body of a role, those of its group."""
 
     collective: ClassVar[bool] = True
-    why: str = ""
+    why: str = field(default="", metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
-class Comment(Statement):
+class Comment(Statement, orders=Orders.NOTHING):
     """A line of words in the CUDA text."""
 
-    text: str
+    text: str = field(metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,39 @@ its accumulators are not defined (PTX ISA, "Asynchronous warpgroup level matrix 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.effects import (
+    Done,
+    Effect,
+    Orders,
+    Proxy,
+    Who,
+    expression,
+    keeps,
+    nested,
+    plain,
+    reads,
+    touches,
+)
+from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
 
 ROWS = 64
 """Rows of the accumulators that one warp group computes by one instruction."""
 
 
+_PRODUCT = Effect(proxy=Proxy.ASYNC, done=Done.PRODUCTS, who=Who.GROUP, words="wgmma accumulates")
+_OPERAND = replace(_PRODUCT, reads=True, words="wgmma reads")
+_SUMS = replace(_PRODUCT, reads=True, writes=True)
+_BY_WARPS = Effect(writes=True, who=Who.WARP, words="stmatrix writes")
+
+
 @dataclass(frozen=True, slots=True)
-class MatrixTile:
+class MatrixTile(Declared):
     """An operand in shared memory: rows of `swizzle` bytes along the reduced dimension.
 
     Attributes:
@@ -29,9 +49,9 @@ class MatrixTile:
             each other without gaps, and eight of them start at a multiple of their bytes.
     """
 
-    buffer: Buffer
-    index: Expr
-    swizzle: int
+    buffer: Buffer = field(metadata=touches(_OPERAND, "index", ""))
+    index: Expr = field(metadata=expression())
+    swizzle: int = field(metadata=plain())
 
     @property
     def dtype(self) -> DataType:
@@ -54,12 +74,17 @@ class Multiply(Statement):
 
     collective: ClassVar[bool] = True
 
-    accumulators: Buffer
-    index: Expr
-    a: MatrixTile
-    b: MatrixTile
-    columns: int
-    keep: Expr
+    accumulators: Buffer = field(metadata=touches(_SUMS, "index", "registers"))
+    index: Expr = field(metadata=expression())
+    a: MatrixTile = field(metadata=nested())
+    b: MatrixTile = field(metadata=nested())
+    columns: int = field(metadata=plain())
+    keep: Expr = field(metadata=expression())
+
+    @property
+    def registers(self) -> int:
+        """Accumulators of a thread."""
+        return self.columns // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +97,18 @@ class FenceProducts(Statement):
 
     collective: ClassVar[bool] = True
 
-    accumulators: tuple[Buffer, ...] = field(default=())
+    accumulators: tuple[Buffer, ...] = field(default=(), metadata=keeps())
 
 
 @dataclass(frozen=True, slots=True)
-class CommitProducts(Statement):
+class CommitProducts(Statement, orders=Orders.GROUP):
     """`wgmma.commit_group`: the products since the last one form a group."""
 
     collective: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitProducts(Statement):
+class AwaitProducts(Statement, orders=Orders.GROUP):
     """`wgmma.wait_group`: wait until at most `pending` groups are on their way.
 
     Attributes:
@@ -94,9 +119,9 @@ class AwaitProducts(Statement):
 
     collective: ClassVar[bool] = True
 
-    pending: int = 0
-    accumulators: tuple[Buffer, ...] = field(default=())
-    apart: bool = field(default=False, kw_only=True)
+    pending: int = field(default=0, metadata=plain())
+    accumulators: tuple[Buffer, ...] = field(default=(), metadata=keeps())
+    apart: bool = field(default=False, kw_only=True, metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +135,10 @@ class StoreMatrix(Statement):
 
     collective: ClassVar[bool] = True
 
-    target: Buffer
-    target_index: Expr
-    source: Buffer
-    source_index: Expr
+    target: Buffer = field(metadata=touches(_BY_WARPS, "target_index", ""))
+    target_index: Expr = field(metadata=expression())
+    source: Buffer = field(metadata=reads("source_index", 8))
+    source_index: Expr = field(metadata=expression())
 
 
 BY_WARPS = (Multiply, FenceProducts, CommitProducts, AwaitProducts, StoreMatrix)

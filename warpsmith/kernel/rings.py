@@ -6,13 +6,30 @@ that turns a ring; `lower/passes/turn_rings.py` replaces them by the other state
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.kernel.effects import (
+    READ,
+    WRITE,
+    Done,
+    Effect,
+    Orders,
+    Proxy,
+    Verb,
+    Who,
+    at_barrier,
+    body,
+    defines,
+    expression,
+    nested,
+    plain,
+    touches,
+)
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.tiles import TensorMap, TileDim
 
@@ -42,6 +59,17 @@ class Slots:
     where: str = field(default="", compare=False)
 
 
+_UNIT = Effect(proxy=Proxy.ASYNC, who=Who.ONE, words="the TMA unit copies")
+_LOAD_READS = replace(_UNIT, reads=True, done=Done.BYTES, words="TMA load reads")
+_LOAD_WRITES = replace(_UNIT, writes=True, done=Done.BYTES, words="TMA load writes")
+_STORE_READS = replace(_UNIT, reads=True, done=Done.STORES, words="TMA store reads")
+_STORE_WRITES = replace(_UNIT, writes=True, done=Done.STORES, words="TMA store writes")
+_THREADS_READ = replace(READ, who=Who.TOGETHER)
+_THREADS_WRITE = replace(WRITE, who=Who.TOGETHER)
+_COPIES_READ = replace(_THREADS_READ, words="cp.async reads")
+_COPIES_WRITE = replace(_THREADS_WRITE, done=Done.COPIES, words="cp.async writes")
+
+
 @dataclass(frozen=True, slots=True)
 class TileCopy(Statement):
     """A box moves between global memory and consecutive elements of a shared buffer.
@@ -60,19 +88,37 @@ class TileCopy(Statement):
         rounds: a load by `tma` of floats, which it rounds to TF32.
     """
 
-    shared: Buffer
-    index: Expr
-    memory: Buffer
-    dims: tuple[TileDim, ...]
-    inside: Expr
-    condition: Expr
-    how: LoadStoreOpType
-    width: int = 16
-    swizzle: int = 0
-    lasting: bool = False
-    stores: bool = False
-    barrier: tuple[Buffer, Expr] | None = None
-    rounds: bool = False
+    shared: Buffer = field(metadata=touches("on_shared", "index", "elements"))
+    index: Expr = field(metadata=expression())
+    memory: Buffer = field(metadata=touches("on_memory", "start", "elements"))
+    dims: tuple[TileDim, ...] = field(metadata=nested())
+    inside: Expr = field(metadata=expression())
+    condition: Expr = field(metadata=expression())
+    how: LoadStoreOpType = field(metadata=plain())
+    width: int = field(default=16, metadata=plain())
+    swizzle: int = field(default=0, metadata=plain())
+    lasting: bool = field(default=False, metadata=plain())
+    stores: bool = field(default=False, metadata=plain())
+    barrier: tuple[Buffer, Expr] | None = field(default=None, metadata=at_barrier(Verb.COUNT))
+    rounds: bool = field(default=False, metadata=plain())
+
+    @property
+    def on_shared(self) -> Effect:
+        """What becomes of the shared buffer."""
+        if self.stores:
+            return _STORE_READS if self.how.is_tma else _THREADS_READ
+        if self.how.is_tma:
+            return _LOAD_WRITES
+        return _COPIES_WRITE if self.how is LoadStoreOpType.cp_async else _THREADS_WRITE
+
+    @property
+    def on_memory(self) -> Effect:
+        """What becomes of global memory."""
+        if self.stores:
+            return _STORE_WRITES if self.how.is_tma else _THREADS_WRITE
+        if self.how.is_tma:
+            return _LOAD_READS
+        return _COPIES_READ if self.how is LoadStoreOpType.cp_async else _THREADS_READ
 
     @property
     def elements(self) -> Expr:
@@ -115,18 +161,18 @@ class TileCopy(Statement):
 class Fill(Statement):
     """Statements that fill one slot of a buffer, which a loop that names the buffer turns."""
 
-    buffer: Buffer
-    slots: Slots
-    body: tuple[Statement, ...]
+    buffer: Buffer = field(metadata=plain())
+    slots: Slots = field(metadata=plain())
+    body: tuple[Statement, ...] = field(metadata=body())
 
 
 @dataclass(frozen=True, slots=True)
 class Drain(Statement):
     """Statements that store one slot of a buffer to global memory, by one thread."""
 
-    buffer: Buffer
-    slots: Slots
-    body: tuple[Statement, ...]
+    buffer: Buffer = field(metadata=plain())
+    slots: Slots = field(metadata=plain())
+    body: tuple[Statement, ...] = field(metadata=body())
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,24 +211,24 @@ class Cursor:
 class Begin(Statement):
     """A cursor comes into being, in phase 0."""
 
-    cursor: Cursor
-    slot: Expr = integers.ZERO
+    cursor: Cursor = field(metadata=defines())
+    slot: Expr = field(default=integers.ZERO, metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
 class Advance(Statement):
     """`slot += by; if (slot >= stages) { slot -= stages; phase ^= 1; }`, with `by <= stages`."""
 
-    cursor: Cursor
-    by: int = 1
+    cursor: Cursor = field(metadata=defines())
+    by: int = field(default=1, metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
 class Jump(Statement):
     """The cursor moves on by any number of slots, known when the kernel runs."""
 
-    cursor: Cursor
-    by: Expr
+    cursor: Cursor = field(metadata=defines())
+    by: Expr = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,24 +267,24 @@ class InitBarriers(Statement):
             the block.
     """
 
-    arrivals: tuple[tuple[Buffer, Expr | None], ...]
+    arrivals: tuple[tuple[Buffer, Expr | None], ...] = field(metadata=at_barrier(Verb.INIT))
 
 
 @dataclass(frozen=True, slots=True)
 class InvalidateBarriers(Statement):
     """The elected thread ends mbarriers, so that their memory may serve for something else."""
 
-    barriers: tuple[Buffer, ...]
+    barriers: tuple[Buffer, ...] = field(metadata=at_barrier(Verb.END))
 
 
 @dataclass(frozen=True, slots=True)
 class Expect(Statement):
     """`mbarrier.arrive.expect_tx`, or `mbarrier.expect_tx` where the thread does not arrive yet."""
 
-    barrier: Buffer
-    slot: Expr
-    bytes: Expr
-    arrives: bool = True
+    barrier: Buffer = field(metadata=at_barrier(Verb.EXPECT))
+    slot: Expr = field(metadata=expression())
+    bytes: Expr = field(metadata=expression())
+    arrives: bool = field(default=True, metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,14 +295,14 @@ class Await(Statement):
         of_cluster: other blocks of the cluster arrive, and what they did is there behind it.
     """
 
-    barrier: Buffer
-    slot: Expr
-    parity: Expr
-    of_cluster: bool = field(default=False, kw_only=True)
+    barrier: Buffer = field(metadata=at_barrier(Verb.WAIT))
+    slot: Expr = field(metadata=expression())
+    parity: Expr = field(metadata=expression())
+    of_cluster: bool = field(default=False, kw_only=True, metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
-class StartClock(Statement):
+class StartClock(Statement, orders=Orders.NOTHING):
     """Each thread notes the time, from which `AwaitClock` counts."""
 
 
@@ -267,8 +313,8 @@ class AwaitClock(Statement):
     It orders nothing, and always ends. No time at all is over at once.
     """
 
-    times: Expr
-    nanoseconds: int
+    times: Expr = field(metadata=expression())
+    nanoseconds: int = field(metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,39 +323,39 @@ class Release(Statement):
 
     collective: ClassVar[bool] = True
 
-    barrier: Buffer
-    slot: Expr
+    barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE))
+    slot: Expr = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
 class Arrive(Statement):
     """This thread alone arrives: `mbarrier.arrive`."""
 
-    barrier: Buffer
-    slot: Expr
+    barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE))
+    slot: Expr = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
-class FenceProxy(Statement):
+class FenceProxy(Statement, orders=Orders.FENCE):
     """What this thread wrote to shared memory is visible to the TMA unit: `fence.proxy.async`.
 
     Attributes:
         of_cluster: also what it wrote to that of other blocks of the cluster.
     """
 
-    of_cluster: bool = field(default=False, kw_only=True)
+    of_cluster: bool = field(default=False, kw_only=True, metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
-class Commit(Statement):
+class Commit(Statement, orders=Orders.GROUP):
     """The thread's copies since the last one form a group; `bulk` are those of the TMA unit."""
 
-    bulk: bool
+    bulk: bool = field(metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitCopies(Statement):
+class AwaitCopies(Statement, orders=Orders.GROUP):
     """Wait until at most `pending` of this thread's groups are open; `bulk` ones have been read."""
 
-    bulk: bool
-    pending: int = field(default=0)
+    bulk: bool = field(metadata=plain())
+    pending: int = field(default=0, metadata=plain())

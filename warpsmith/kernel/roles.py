@@ -11,16 +11,20 @@ another role; `lower/passes/turn_roles.py` replaces them by waits, arrivals and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
-from warpsmith.ir.scalar import Expr
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.effects import Orders, body, defines, plain
 from warpsmith.kernel.nodes import Buffer, Statement
 
 WARP = 32
 WARP_GROUP = 4
 """Warps that allot registers, and multiply matrices, together."""
+
+THREADS = tuple(Symbol(kind.name) for kind in BLOCK_TYPES)
+"""Indices of a thread in its block, which every role counts for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,11 @@ class Role:
     barrier: int = 0
     registers: int | None = None
     common: int = 0
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """What has other values inside the role."""
+        return THREADS
 
     @property
     def threads(self) -> Expr:
@@ -99,8 +108,8 @@ class Role:
 class Branch(Statement):
     """What the warps of one role do. Those of a kernel follow each other and end its body."""
 
-    role: Role
-    body: tuple[Statement, ...]
+    role: Role = field(metadata=defines())
+    body: tuple[Statement, ...] = field(metadata=body())
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +145,20 @@ class Passage:
 class Turn(Statement):
     """Statements of a role within which it fills, or uses, one slot of each passage."""
 
-    passages: tuple[Passage, ...]
-    body: tuple[Statement, ...]
+    passages: tuple[Passage, ...] = field(metadata=plain())
+    body: tuple[Statement, ...] = field(metadata=body())
 
 
 @dataclass(frozen=True, slots=True)
-class Skip(Statement):
+class Skip(Statement, orders=Orders.NOTHING):
     """The end of a group's share of passages: the next slots belong to the other groups."""
 
-    passages: tuple[Passage, ...]
+    passages: tuple[Passage, ...] = field(metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
 class Section(Statement):
     """Statements that the groups of a role run one after the other, in the order of groups."""
 
-    name: str
-    body: tuple[Statement, ...]
+    name: str = field(metadata=plain())
+    body: tuple[Statement, ...] = field(metadata=body())

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from warpsmith.ir.domains import MemoryType
-from warpsmith.kernel.nodes import Reduce, Statement
-from warpsmith.kernel.traversal import read, walk, written
+from warpsmith.kernel.effects import Orders
+from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.traversal import read, scratch, walk, written
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitPrevious(Statement):
+class AwaitPrevious(Statement, orders=Orders.NOTHING):
     """`griddepcontrol.wait`: the kernel before this one is over, and what it wrote is there.
 
     Nothing is waited for where the launch came after its end.
@@ -26,7 +27,7 @@ class AwaitPrevious(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class AdmitNext(Statement):
+class AdmitNext(Statement, orders=Orders.NOTHING):
     """`griddepcontrol.launch_dependents`: a next kernel that is launched early may start.
 
     It does once all blocks of this one have come here, and wherever there is room for its blocks.
@@ -41,8 +42,6 @@ def touched_globally(statement: Statement) -> tuple[str, ...]:
     """Names of the buffers in global memory that a statement, or one inside it, reads or writes."""
     found: dict[str, None] = {}
     for each in walk((statement,)):
-        buffers = (*read(each), *written(each))
-        if isinstance(each, Reduce):
-            buffers += tuple(b for b in (each.workspace, each.semaphore) if b is not None)
+        buffers = (*read(each), *written(each), *scratch(each))
         found |= {b.name: None for b in buffers if b.memory is MemoryType.global_}
     return tuple(found)

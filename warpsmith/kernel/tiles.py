@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.effects import expression, plain
+from warpsmith.kernel.forms import Declared
 
 
 @dataclass(frozen=True, slots=True)
-class TileDim:
+class TileDim(Declared):
     """One dimension of a tile in global memory; all lengths in elements of the tensor.
 
     Attributes:
@@ -21,11 +23,11 @@ class TileDim:
         step: the tile takes every `step`-th index.
     """
 
-    box: int | Expr
-    first: Expr
-    size: Expr
-    stride: Expr
-    step: int = 1
+    box: int | Expr = field(metadata=plain())
+    first: Expr = field(metadata=expression())
+    size: Expr = field(metadata=expression())
+    stride: Expr = field(metadata=expression())
+    step: int = field(default=1, metadata=plain())
 
     @property
     def length(self) -> int:

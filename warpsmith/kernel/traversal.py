@@ -1,200 +1,101 @@
-"""Walks over the Kernel form: what statements hold, read and write, and how to rewrite them."""
+"""Walks over the Kernel form, derived from what statements declare (`kernel/effects.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
-from warpsmith.kernel.clusters import (
-    ArriveRemote,
-    LoadRemote,
-    ReleaseRemote,
-    StoreAsync,
-    StoreRemote,
-)
-from warpsmith.kernel.nodes import (
-    Accumulate,
-    Buffer,
-    CopyVector,
-    Element,
-    For,
-    If,
-    Let,
-    Reduce,
-    Statement,
-    Store,
-    WelfordMerge,
-    WelfordStep,
-)
-from warpsmith.kernel.products import AwaitProducts, FenceProducts, Multiply, StoreMatrix
-from warpsmith.kernel.rings import (
-    Advance,
-    Arrive,
-    Await,
-    AwaitClock,
-    Begin,
-    Drain,
-    Expect,
-    Fill,
-    InitBarriers,
-    Jump,
-    Release,
-    TileCopy,
-)
-from warpsmith.kernel.roles import Branch, Section, Turn
+from warpsmith.kernel.effects import Effect, Memory, Verb
+from warpsmith.kernel.forms import Declared
+from warpsmith.kernel.nodes import Buffer, Element, Statement
 
-_PARENTS = For | If | Fill | Drain | Branch | Turn | Section
-
-THREADS = tuple(Symbol(kind.name) for kind in BLOCK_TYPES)
-"""Indices of a thread in its block, which every role counts for itself."""
+_D = TypeVar("_D", bound=Declared)
+_S = TypeVar("_S", bound=Statement)
 
 
 def children(statement: Statement) -> tuple[Statement, ...]:
     """Statements inside a statement."""
-    return statement.body if isinstance(statement, _PARENTS) else ()
+    return statement.body if statement.form.has_body else ()  # type: ignore[attr-defined]
 
 
 def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
     """All statements, parents first."""
     for statement in statements:
         yield statement
-        yield from walk(children(statement))
+        if statement.form.has_body:
+            yield from walk(children(statement))
 
 
-def expressions(statement: Statement) -> tuple[Expr, ...]:
+def with_body(statement: _S, body: tuple[Statement, ...]) -> _S:
+    """The statement around other ones; itself where they are the same."""
+    old = children(statement)
+    if len(old) == len(body) and all(a is b for a, b in zip(old, body, strict=True)):
+        return statement
+    return replace(statement, body=body)  # type: ignore[call-arg]
+
+
+def map_children(statement: _S, new: Callable[[Statement], Statement]) -> _S:
+    """The statement with `new` of each statement directly inside it."""
+    return with_body(statement, tuple(map(new, children(statement))))
+
+
+def map_bodies(statement: _S, new: Callable[[tuple[Statement, ...]], tuple[Statement, ...]]) -> _S:
+    """The statement with `new` of all that stands inside it; itself where nothing can."""
+    return with_body(statement, new(children(statement))) if statement.form.has_body else statement
+
+
+# --- scalar expressions ------------------------------------------------------------------------
+
+
+def expressions(holder: Declared) -> tuple[Expr, ...]:
     """Scalar expressions that a statement itself holds (not those of its children)."""
-    match statement:
-        case Let(value=value):
-            return (value,)
-        case For(extent=extent):
-            return (extent,)
-        case If(condition=condition):
-            return (condition,)
-        case Store(index=index, value=value) | Accumulate(index=index, value=value):
-            return (index, value)
-        case CopyVector(target_index=target, source_index=source):
-            return (target, source)
-        case WelfordStep(index=index, count_index=count, values=values, batch=batch):
-            return (index, count, *values, *((batch.step,) if batch else ()))
-        case WelfordMerge(index=index, part=part):
-            return (index, *part)
-        case Reduce(index=index, fresh=fresh):
-            return (index,) if fresh is None else (index, fresh)
-        case TileCopy(index=index, dims=dims, inside=inside, condition=condition, barrier=barrier):
-            places = [e for dim in dims for e in (dim.first, dim.size, dim.stride)]
-            return (index, *places, inside, condition, *((barrier[1],) if barrier else ()))
-        case Expect(slot=slot, bytes=amount):
-            return (slot, amount)
-        case Await(slot=slot, parity=parity):
-            return (slot, parity)
-        case AwaitClock(times=times):
-            return (times,)
-        case Release(slot=slot) | Arrive(slot=slot) | Begin(slot=slot):
-            return (slot,)
-        case Jump(by=by):
-            return (by,)
-        case InitBarriers(arrivals=arrivals):
-            return tuple(count for _, count in arrivals if count is not None)
-        case Multiply(index=index, a=a, b=b, keep=keep):
-            return (index, a.index, b.index, keep)
-        case StoreMatrix(target_index=target, source_index=source):
-            return (target, source)
-        case StoreRemote(index=index, value=value, rank=rank):
-            return (index, value, rank)
-        case LoadRemote(target_index=target, source_index=source, rank=rank):
-            return (target, source, rank)
-        case StoreAsync(index=index, value=value, rank=rank, slot=slot):
-            return (index, value, rank, slot)
-        case ArriveRemote(slot=slot, rank=rank) | ReleaseRemote(slot=slot, rank=rank):
-            return (slot, rank)
-    return ()
+    found: list[Expr] = []
+    for name in holder.form.scalars:
+        _gather(getattr(holder, name), found)
+    return tuple(found)
 
 
-def map_expressions(statement: Statement, new: Callable[[Expr], Expr]) -> Statement:
-    """The statement, and all inside it, with `new` applied to every scalar expression."""
-    match statement:
-        case Let(symbol=symbol, value=value):
-            return Let(symbol, new(value))
-        case For(symbol=symbol, extent=extent, body=body, unroll=unroll, turns=turns):
-            inner = tuple(map_expressions(s, new) for s in body)
-            return For(symbol, new(extent), inner, unroll, turns)
-        case If(condition=condition, body=body, uniform=uniform):
-            return If(new(condition), tuple(map_expressions(s, new) for s in body), uniform)
-        case Fill() | Drain() | Branch() | Turn() | Section():
-            return replace(statement, body=tuple(map_expressions(s, new) for s in statement.body))
-        case Store(buffer=buffer, index=index, value=value):
-            return Store(buffer, new(index), new(value))
-        case Accumulate(op=op, buffer=buffer, index=index, value=value):
-            return Accumulate(op, buffer, new(index), new(value))
-        case CopyVector() | StoreMatrix():
-            return replace(
-                statement,
-                target_index=new(statement.target_index),
-                source_index=new(statement.source_index),
-            )
-        case WelfordStep(batch=batch):
-            return replace(
-                statement,
-                index=new(statement.index),
-                count_index=new(statement.count_index),
-                values=tuple(new(value) for value in statement.values),
-                batch=batch and replace(batch, step=new(batch.step)),
-            )
-        case WelfordMerge(part=(mean, m2, count)):
-            part = (new(mean), new(m2), new(count))
-            return replace(statement, index=new(statement.index), part=part)
-        case Reduce(index=index, fresh=fresh):
-            fresh = None if fresh is None else new(fresh)
-            return replace(statement, index=new(index), fresh=fresh)
-        case TileCopy(dims=dims, barrier=barrier):
-            return replace(
-                statement,
-                index=new(statement.index),
-                dims=tuple(
-                    replace(d, first=new(d.first), size=new(d.size), stride=new(d.stride))
-                    for d in dims
-                ),
-                inside=new(statement.inside),
-                condition=new(statement.condition),
-                barrier=barrier and (barrier[0], new(barrier[1])),
-            )
-        case Expect():
-            return replace(statement, slot=new(statement.slot), bytes=new(statement.bytes))
-        case Await():
-            return replace(statement, slot=new(statement.slot), parity=new(statement.parity))
-        case AwaitClock():
-            return replace(statement, times=new(statement.times))
-        case Release() | Arrive() | Begin():
-            return replace(statement, slot=new(statement.slot))
-        case Jump():
-            return replace(statement, by=new(statement.by))
-        case InitBarriers(arrivals=arrivals):
-            counts = tuple((b, None if n is None else new(n)) for b, n in arrivals)
-            return replace(statement, arrivals=counts)
-        case Multiply(index=index, a=a, b=b, keep=keep):
-            return replace(
-                statement,
-                index=new(index),
-                a=replace(a, index=new(a.index)),
-                b=replace(b, index=new(b.index)),
-                keep=new(keep),
-            )
-        case StoreRemote(index=index, value=value, rank=rank):
-            return replace(statement, index=new(index), value=new(value), rank=new(rank))
-        case LoadRemote(target_index=target, source_index=source, rank=rank):
-            target, source, rank = new(target), new(source), new(rank)
-            return replace(statement, target_index=target, source_index=source, rank=rank)
-        case StoreAsync(index=index, value=value, rank=rank, slot=slot):
-            index, value, rank, slot = new(index), new(value), new(rank), new(slot)
-            return replace(statement, index=index, value=value, rank=rank, slot=slot)
-        case ArriveRemote(slot=slot, rank=rank) | ReleaseRemote(slot=slot, rank=rank):
-            return replace(statement, slot=new(slot), rank=new(rank))
-    return statement
+def _gather(value: object, found: list[Expr]) -> None:
+    if isinstance(value, Expr):
+        found.append(value)
+    elif isinstance(value, tuple):
+        for each in value:
+            _gather(each, found)
+    elif isinstance(value, Declared):
+        found += expressions(value)
 
 
-def replace_symbols(statement: Statement, mapping: dict[Expr, Expr]) -> Statement:
+def map_expressions(statement: _D, new: Callable[[Expr], Expr]) -> _D:
+    """The statement, and all inside it, with `new` applied to every scalar expression.
+
+    It is the same object where `new` gives back what it is given.
+    """
+    changes: dict[str, Any] = {}
+    for name in statement.form.scalars:
+        old = getattr(statement, name)
+        made = _mapped(old, new)
+        if made is not old:
+            changes[name] = made
+    if statement.form.has_body:
+        old = statement.body  # type: ignore[attr-defined]
+        made = _mapped(old, new)
+        if made is not old:
+            changes["body"] = made
+    return replace(statement, **changes) if changes else statement  # type: ignore[type-var]
+
+
+def _mapped(value: Any, new: Callable[[Expr], Expr]) -> Any:
+    if isinstance(value, Expr):
+        return new(value)
+    if isinstance(value, tuple):
+        made = tuple([_mapped(each, new) for each in value])
+        return value if all(a is b for a, b in zip(made, value, strict=True)) else made
+    return map_expressions(value, new) if isinstance(value, Declared) else value
+
+
+def replace_symbols(statement: _S, mapping: dict[Expr, Expr]) -> _S:
     """The statement, and all inside it, with symbols replaced, in indices of elements too."""
 
     def new(expr: Expr) -> Expr:
@@ -207,84 +108,102 @@ def replace_symbols(statement: Statement, mapping: dict[Expr, Expr]) -> Statemen
     return map_expressions(statement, new)
 
 
+# --- names and memory --------------------------------------------------------------------------
+
+
 def defined(statement: Statement) -> tuple[Symbol, ...]:
     """Names that a statement gives a value, or a new one."""
-    match statement:
-        case For(symbol=symbol) | Let(symbol=symbol):
-            return (symbol,)
-        case Reduce(last=last) if last is not None:
-            return (last,)
-        case Begin(cursor=cursor) | Advance(cursor=cursor) | Jump(cursor=cursor):
-            return cursor.symbols
-        case Branch():
-            return THREADS
-    return ()
+    found: tuple[Symbol, ...] = ()
+    for name in statement.form.defines:
+        value = getattr(statement, name)
+        if value is not None:
+            found += (value,) if isinstance(value, Symbol) else value.symbols
+    return found
+
+
+def operands(holder: Declared) -> Iterator[tuple[Buffer, Memory, Declared]]:
+    """Buffers that a statement touches itself, with what is declared of them, and by whom.
+
+    Those of nested values are theirs; elements in expressions are not among them.
+    """
+    form = holder.form
+    for name, declared in form.memory:
+        for buffer in _buffers(getattr(holder, name)):
+            yield buffer, declared, holder
+    for name in form.nested:
+        for inner in _several(getattr(holder, name)):
+            yield from operands(inner)
+
+
+def effect_of(declared: Memory, holder: Declared) -> Effect:
+    """How a statement, or a value in it, touches one of its buffers."""
+    effect = declared.effect
+    found: Effect = effect if isinstance(effect, Effect) else getattr(holder, effect)
+    return found
+
+
+def elements(statement: Statement) -> Iterator[Element]:
+    """Elements that the scalar expressions of a statement itself read."""
+    for expr in expressions(statement):
+        for node in expr.walk():
+            if isinstance(node, Element):
+                yield node
 
 
 def written(statement: Statement) -> tuple[Buffer, ...]:
     """Buffers that a statement itself writes."""
-    match statement:
-        case Store(buffer=buffer) | Accumulate(buffer=buffer):
-            return (buffer,)
-        case StoreRemote(buffer=buffer) | StoreAsync(buffer=buffer):
-            return (buffer,)
-        case CopyVector(target=target) | LoadRemote(target=target):
-            return (target,)
-        case WelfordStep(mean=mean, m2=m2, count=count, batch=batch):
-            collected = (batch.shift, batch.sum, batch.squares) if batch else ()
-            return (mean, m2, count, *collected)
-        case WelfordMerge(mean=mean, m2=m2, count=count):
-            return (mean, m2, count)
-        case Reduce(buffers=buffers):
-            return buffers
-        case TileCopy(shared=shared, memory=memory, stores=stores):
-            return (memory if stores else shared,)
-        case Multiply(accumulators=accumulators):
-            return (accumulators,)
-        case FenceProducts(accumulators=changed) | AwaitProducts(accumulators=changed):
-            return changed
-        case StoreMatrix(target=target):
-            return (target,)
-    return ()
-
-
-def barriers(statement: Statement) -> tuple[Buffer, ...]:
-    """Barriers that a statement itself arms, waits at or arrives at."""
-    match statement:
-        case Expect(barrier=barrier) | Await(barrier=barrier):
-            return (barrier,)
-        case Release(barrier=barrier) | Arrive(barrier=barrier):
-            return (barrier,)
-        case TileCopy(barrier=(barrier, _)):
-            return (barrier,)
-        case ArriveRemote(barrier=barrier) | ReleaseRemote(barrier=barrier):
-            return (barrier,)
-        case StoreAsync(barrier=barrier):
-            return (barrier,)
-    return ()
+    found = [b for b, declared, by in operands(statement) if effect_of(declared, by).writes]
+    return (*found, *_named(statement, statement.form.kept))
 
 
 def read(statement: Statement) -> tuple[Buffer, ...]:
     """Buffers that a statement itself reads."""
-    found = [
-        node.buffer
-        for expr in expressions(statement)
-        for node in expr.walk()
-        if isinstance(node, Element)
-    ]
-    match statement:
-        case CopyVector(source=source) | LoadRemote(source=source):
-            found.append(source)
-        case Accumulate(buffer=buffer):
-            found.append(buffer)
-        case Reduce(buffers=buffers):
-            found.extend(buffers)
-        case TileCopy(shared=shared, memory=memory, stores=stores):
-            found.append(shared if stores else memory)
-        case Multiply(accumulators=accumulators, a=a, b=b):
-            found.extend((accumulators, a.buffer, b.buffer))
-        case FenceProducts(accumulators=changed) | AwaitProducts(accumulators=changed):
-            found.extend(changed)
-        case StoreMatrix(source=source):
-            found.append(source)
-    return tuple(found)
+    found = [element.buffer for element in elements(statement)]
+    found += [b for b, declared, by in operands(statement) if effect_of(declared, by).reads]
+    return (*found, *_named(statement, statement.form.kept))
+
+
+def scratch(statement: Statement) -> tuple[Buffer, ...]:
+    """Buffers that a statement needs for itself alone."""
+    return _named(statement, statement.form.scratch)
+
+
+def barriers(statement: Statement) -> tuple[Buffer, ...]:
+    """Barriers that a statement itself arms, waits at or arrives at."""
+    lives = (Verb.INIT, Verb.END)
+    return tuple(use.barrier for use in barrier_uses(statement) if use.verb not in lives)
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierUse:
+    """What a statement does at one barrier; a remote one is that of another block."""
+
+    barrier: Buffer
+    verb: Verb
+    remote: bool
+
+
+def barrier_uses(statement: Statement) -> Iterator[BarrierUse]:
+    """All that a statement itself does at barriers."""
+    for name, declared in statement.form.barriers:
+        for buffer in _buffers(getattr(statement, name)):
+            yield BarrierUse(buffer, declared.verb, declared.remote)
+
+
+def _named(holder: Declared, names: tuple[str, ...]) -> tuple[Buffer, ...]:
+    return tuple(buffer for name in names for buffer in _buffers(getattr(holder, name)))
+
+
+def _buffers(value: object) -> Iterator[Buffer]:
+    """The buffers in a field: one, none, or those in a tuple."""
+    if isinstance(value, Buffer):
+        yield value
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _buffers(each)
+
+
+def _several(value: Any) -> tuple[Declared, ...]:
+    if value is None:
+        return ()
+    return value if isinstance(value, tuple) else (value,)

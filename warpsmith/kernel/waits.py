@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from warpsmith.kernel.effects import plain
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import walk
@@ -35,8 +36,8 @@ class WaitSite:
 class WatchedAwait(Await):
     """A wait that is given up after `limit` nanoseconds, reports, and traps."""
 
-    site: WaitSite
-    limit: int
+    site: WaitSite = field(metadata=plain())
+    limit: int = field(metadata=plain())
 
 
 def wait_sites(statements: Iterable[Statement]) -> tuple[WaitSite, ...]:

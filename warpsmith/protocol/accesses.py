@@ -7,68 +7,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from warpsmith.ir import integers
-from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
-from warpsmith.ir.scalar import Apply, Expr, Symbol, evaluate
-from warpsmith.kernel.clusters import (
-    AnnounceStart,
-    LoadRemote,
-    StoreRemote,
-    SynchronizeCluster,
-)
-from warpsmith.kernel.nodes import (
-    Accumulate,
-    Buffer,
-    CopyVector,
-    Element,
-    Kernel,
-    Let,
-    Reduce,
-    Statement,
-    Store,
-    Synchronize,
-)
-from warpsmith.kernel.products import AwaitProducts, CommitProducts, Multiply, StoreMatrix
-from warpsmith.kernel.rings import (
-    Advance,
-    Arrive,
-    Await,
-    AwaitCopies,
-    Begin,
-    Commit,
-    Cursor,
-    Expect,
-    FenceProxy,
-    InitBarriers,
-    InvalidateBarriers,
-    Jump,
-    Release,
-    TileCopy,
-)
+from warpsmith.ir.scalar import Expr, Symbol, evaluate
+from warpsmith.kernel.accesses import Access as Touched
+from warpsmith.kernel.accesses import accesses as touched
+from warpsmith.kernel.effects import Done, Effect, Orders, Proxy, Who
+from warpsmith.kernel.nodes import Buffer, Kernel, Let, Statement
+from warpsmith.kernel.rings import Begin, Cursor
 from warpsmith.kernel.roles import Branch, Role
-from warpsmith.kernel.traversal import children, expressions, walk
-
-SYNCHRONIZING = (
-    Advance,
-    AnnounceStart,
-    Arrive,
-    Await,
-    AwaitCopies,
-    AwaitProducts,
-    Begin,
-    Commit,
-    CommitProducts,
-    Expect,
-    FenceProxy,
-    InitBarriers,
-    InvalidateBarriers,
-    Jump,
-    Reduce,
-    Release,
-    Synchronize,
-    SynchronizeCluster,
-)
-"""Statements that have a step, or move a cursor; copies by the TMA unit come with them."""
+from warpsmith.kernel.traversal import barrier_uses, children, effect_of, operands, walk
 
 
 class Way(Enum):
@@ -82,10 +29,10 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one statement does to a buffer."""
+    """What one statement does to a buffer; nobody knows where if it has no index."""
 
     buffer: Buffer
-    index: Expr
+    index: Expr | None
     way: Way
 
 
@@ -122,60 +69,51 @@ def synchronizes(statement: Statement, known: dict[int, bool]) -> bool:
     """Whether a statement, or one inside it, takes part in synchronization."""
     found = known.get(id(statement))
     if found is None:
-        found = (
-            isinstance(statement, SYNCHRONIZING)
-            or (isinstance(statement, TileCopy) and statement.how.is_tma)
-            or any(synchronizes(inner, known) for inner in children(statement))
-        )
+        found = _has_step(statement) or any(synchronizes(s, known) for s in children(statement))
         known[id(statement)] = found
     return found
+
+
+def _has_step(statement: Statement) -> bool:
+    """Whether a statement itself orders others, uses this block's barriers, moves a cursor, or lets
+    the TMA unit copy. What it does to another block is taken as done to its own.
+    """
+    form = statement.form
+    return (
+        form.orders not in (None, Orders.NOTHING)
+        or any(not barrier.remote for barrier in barrier_uses(statement))
+        or any(isinstance(getattr(statement, name), Cursor) for name in form.defines)
+        or any(_by_unit(effect_of(d, by)) for _, d, by in operands(statement))
+    )
 
 
 def accesses(statement: Statement) -> tuple[Access, ...]:
     """What threads do to shared memory in one statement, without those inside it.
 
-    Products are among that, as those of a loop between two commits need one step together.
+    Products are among that, as those of a loop between two commits need one step together. What
+    the TMA unit does, and what is sent to other blocks, is not: it has steps of its own.
     """
-    found = [
-        Access(element.buffer, element.index, Way.READ)
-        for expr in expressions(statement)
-        for element in _elements(expr)
-        if element.buffer.memory is MemoryType.shared
-    ]
-    match statement:
-        case Store(buffer=buffer, index=index):
-            found += _shared(buffer, index, Way.WRITE)
-        case Accumulate(buffer=buffer, index=index):
-            found += [*_shared(buffer, index, Way.READ), *_shared(buffer, index, Way.WRITE)]
-        case CopyVector():
-            way = Way.COPY if statement.asynchronous else Way.WRITE
-            found += _shared(statement.source, statement.source_index, Way.READ)
-            found += _shared(statement.target, statement.target_index, way)
-        case StoreMatrix(target=target, target_index=index):
-            found += _shared(target, index, Way.WRITE)
-        case StoreRemote(buffer=buffer, index=index):
-            found += _shared(buffer, index, Way.WRITE)
-        case LoadRemote(source=source, source_index=index):
-            found += _shared(source, index, Way.READ)
-        case Multiply(a=a, b=b):
-            found += [Access(tile.buffer, tile.index, Way.MULTIPLY) for tile in (a, b)]
-        case TileCopy(how=how, stores=stores) if not how.is_tma:
-            asynchronous = how is LoadStoreOpType.cp_async
-            way = Way.READ if stores else Way.COPY if asynchronous else Way.WRITE
-            found += _shared(statement.shared, statement.index, way)
-    return tuple(found)
+    return tuple(
+        Access(access.buffer, access.index, _way(access))
+        for access in touched(statement)
+        if access.buffer.memory is MemoryType.shared and access.effect.done not in _BY_UNIT
+    )
 
 
-def _shared(buffer: Buffer, index: Expr, way: Way) -> list[Access]:
-    return [Access(buffer, index, way)] if buffer.memory is MemoryType.shared else []
+_BY_UNIT = (Done.BYTES, Done.STORES)
 
 
-def _elements(expr: Expr) -> Iterator[Element]:
-    if isinstance(expr, Element):
-        yield expr
-    if isinstance(expr, Apply | Element):
-        for arg in expr.args:
-            yield from _elements(arg)
+def _by_unit(effect: Effect) -> bool:
+    """Whether the TMA unit of this block does it."""
+    return effect.done in _BY_UNIT and not effect.remote
+
+
+def _way(access: Touched) -> Way:
+    if access.effect.done is Done.PRODUCTS:
+        return Way.MULTIPLY
+    if access.effect.done is Done.COPIES:
+        return Way.COPY if access.writes else Way.READ
+    return Way.WRITE if access.writes else Way.READ
 
 
 def divisions(kernel: Kernel, known: Mapping[str, int]) -> dict[str, Division]:
@@ -223,21 +161,20 @@ def divisions(kernel: Kernel, known: Mapping[str, int]) -> dict[str, Division]:
 
 def _note(found: dict[str, _Found], role: Role | None, statement: Statement, names: _Names) -> None:
     """Remember the buffers that a statement touches."""
-    touched = [(a.buffer, a.index) for a in accesses(statement)]
-    by_tma = isinstance(statement, Multiply)
-    together = by_tma
-    if isinstance(statement, TileCopy):
-        by_tma, together = statement.how.is_tma, not statement.how.is_tma
-        touched += [(statement.shared, statement.index)] if by_tma else []
     axis = role.groups_along.name if role is not None and role.groups_along else None
-    for buffer, index in touched:
-        each = found.setdefault(buffer.name, _Found(buffer))
-        used, cursors = names.of(index)
+    for access in touched(statement):
+        if access.buffer.memory is not MemoryType.shared:
+            continue
+        each = found.setdefault(access.buffer.name, _Found(access.buffer))
+        used, cursors = _NOTHING if access.index is None else names.of(access.index)
         each.cursors |= cursors
         each.roles.add("" if role is None else role.name)
         each.apart = each.apart and axis in used
-        each.by_tma = each.by_tma or by_tma
-        each.together = each.together or together
+        each.by_tma = each.by_tma or access.effect.proxy is Proxy.ASYNC
+        each.together = each.together or access.effect.who not in (Who.EACH, Who.ONE)
+
+
+_NOTHING: tuple[frozenset[str], frozenset[Cursor]] = frozenset(), frozenset()
 
 
 class _Names:

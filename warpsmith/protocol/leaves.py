@@ -343,7 +343,7 @@ class Leaves:
 
         return number
 
-    def _places(self, buffer: Buffer, index: Expr) -> tuple[Scalar, _Places]:
+    def _places(self, buffer: Buffer, index: Expr | None) -> tuple[Scalar, _Places]:
         """What gives the places that an access touches: those of the slot that it starts in."""
         division = self._shared.prepared.divisions[buffer.name]
         parts = division.parts
@@ -358,6 +358,8 @@ class Leaves:
 
         if division.stages == 1:
             return constant(0), places
+        if index is None:
+            return constant(-1), places
         try:
             return self._scope.scalar(self._start(index), first=True), places
         except UnknownError:

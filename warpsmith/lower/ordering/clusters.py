@@ -23,9 +23,9 @@ def meet_through_rings(guards: Iterable[Guard]) -> None:
     reads, before they say that it is free: an mbarrier knows only its own block's threads.
     """
     for guard in guards:
-        if guard.hazard is Hazard.RAW and guard.second.touch.remote:
+        if guard.hazard is Hazard.RAW and guard.second.effect.remote:
             guard.nodes.append(_between(guard.wait, guard.second.node, guard, "written"))
-        elif guard.hazard is Hazard.WAR and guard.first.touch.remote:
+        elif guard.hazard is Hazard.WAR and guard.first.effect.remote:
             guard.nodes.append(_between(guard.first.node, guard.stop, guard, "free again"))
 
 
@@ -45,7 +45,7 @@ def meet_around(scope: Scope, own: Sequence[Site]) -> None:
     has started instead, and wait for the others before they use a barrier: what they load to
     registers is on its way by then.
     """
-    remote = [site.node for site in own if site.touch.remote]
+    remote = [site.node for site in own if site.effect.remote]
     if not remote:
         return
     start, end = _first(scope.root), scope.root.last(_OVER)[0]

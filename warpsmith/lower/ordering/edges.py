@@ -8,10 +8,10 @@ from enum import Enum
 
 from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.clusters import SynchronizeCluster
+from warpsmith.kernel.effects import Done, Proxy, Who
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import Await, Cursor
 from warpsmith.lower.ordering.scopes import ASYNCHRONOUS, Site, moving
-from warpsmith.lower.ordering.touches import Done, Proxy, Who
 from warpsmith.lower.ordering.tree import MEETINGS, Node, Turns, carried, common, straight
 
 
@@ -49,31 +49,31 @@ class Edge:
 
     @property
     def hazard(self) -> Hazard:
-        if not self.first.touch.writes:
+        if not self.first.writes:
             return Hazard.WAR
-        return Hazard.WAW if self.second.touch.writes else Hazard.RAW
+        return Hazard.WAW if self.second.writes else Hazard.RAW
 
     @property
     def buffer(self) -> str:
-        return self.first.touch.buffer.name
+        return self.first.buffer.name
 
     @property
     def awaited(self) -> Done | None:
         """The kind of group that must be over; None where none must."""
-        done = self.first.touch.done
+        done = self.first.effect.done
         return done if done in ASYNCHRONOUS else None
 
     @property
     def fenced(self) -> bool:
         """Whether the threads that come first make what they did known to the other proxy."""
-        memory = self.first.touch.buffer.memory
-        first, second = self.first.touch.proxy, self.second.touch.proxy
+        memory = self.first.buffer.memory
+        first, second = self.first.effect.proxy, self.second.effect.proxy
         return memory is MemoryType.shared and (first, second) == (Proxy.GENERIC, Proxy.ASYNC)
 
     @property
     def across(self) -> bool:
         """Whether threads of several blocks take part."""
-        return self.first.touch.remote or self.second.touch.remote
+        return self.first.effect.remote or self.second.effect.remote
 
     @property
     def more(self) -> int:
@@ -121,11 +121,11 @@ def edges(found: Iterable[Site], exchanged: Collection[str]) -> list[Edge]:
     """
     by_buffer: dict[str, list[Site]] = {}
     for site in found:
-        by_buffer.setdefault(site.touch.buffer.name, []).append(site)
+        by_buffer.setdefault(site.buffer.name, []).append(site)
     result: list[Edge] = []
     for name, own in by_buffer.items():
         private = _is_private(name, own, exchanged)
-        using = [site.turning for site in own if not site.touch.writes]
+        using = [site.turning for site in own if not site.writes]
         for first in own:
             for second in own:
                 way = _way(first, second, using) if _conflict(first, second) else None
@@ -137,22 +137,22 @@ def edges(found: Iterable[Site], exchanged: Collection[str]) -> list[Edge]:
 
 def _is_private(name: str, own: list[Site], exchanged: Collection[str]) -> bool:
     """Whether each thread reads only what it wrote itself."""
-    if own[0].touch.buffer.memory is MemoryType.local:
+    if own[0].buffer.memory is MemoryType.local:
         return True
     return (
-        own[0].touch.buffer.guarded
+        own[0].buffer.guarded
         and name not in exchanged
-        and all(site.touch.who is Who.EACH and not site.touch.remote for site in own)
+        and all(site.effect.who is Who.EACH and not site.effect.remote for site in own)
     )
 
 
 def _conflict(first: Site, second: Site) -> bool:
-    a, b = first.touch, second.touch
-    if not (a.writes or b.writes):
+    a, b = first.effect, second.effect
+    if not (first.writes or second.writes):
         return False
-    if a.buffer.memory is MemoryType.local:  # sums: products follow each other in order
-        return a.done is Done.PRODUCTS and b.done is not Done.PRODUCTS
-    if a.writes and b.writes:
+    if first.buffer.memory is MemoryType.local:  # sums: products follow each other in order
+        return first.writes and a.done is Done.PRODUCTS and b.done is not Done.PRODUCTS
+    if first.writes and second.writes:
         return a.proxy is not b.proxy  # elsewhere what is read between orders the two
     return True
 

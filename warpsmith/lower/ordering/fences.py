@@ -22,7 +22,7 @@ def fence_edges(edges: Sequence[Edge]) -> None:
         known = _fence(way[:end])
         if known is None:
             known = _placed(edge, meeting)
-        if edge.first.touch.remote and edge.first.touch.writes:
+        if edge.first.effect.remote and edge.first.writes:
             known.statement = FenceProxy(of_cluster=True)
         edge.nodes.append(known)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import Buffer, If, Statement
 from warpsmith.kernel.products import AwaitProducts, CommitProducts
 from warpsmith.kernel.rings import ELECTED, Arrive, AwaitCopies, Commit, FenceProxy, Release
 from warpsmith.lower.ordering.scopes import Scope, Site
-from warpsmith.lower.ordering.touches import Done
 from warpsmith.lower.ordering.tree import MEETINGS, Node, inside
 
 
@@ -43,8 +43,8 @@ def place_commits(sites: Iterable[Site], done: Done, holders: dict[Site, Node]) 
     """
     runs: dict[int, list[Node]] = {}
     now: dict[int, bool] = {}
-    names = {site.touch.buffer.name for site in holders}
-    using = {id(s.node) for s in sites if s.touch.buffer.name in names and s not in holders}
+    names = {site.buffer.name for site in holders}
+    using = {id(s.node) for s in sites if s.buffer.name in names and s not in holders}
     for site, holder in holders.items():
         node = inside(site.node, holder)
         own = runs.setdefault(id(holder), [])

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from warpsmith.errors import InternalError
+from warpsmith.kernel.effects import Done, Proxy
 from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.rings import Arrive, Await, Release, Ring, TileCopy
 from warpsmith.lower.ordering.edges import Hazard
 from warpsmith.lower.ordering.scopes import ASYNCHRONOUS, Site
-from warpsmith.lower.ordering.touches import Done, Proxy
 from warpsmith.lower.ordering.tree import Node, backward, common, inside, onward, straight
 
 
@@ -33,22 +33,22 @@ class Guard:
 
     @property
     def hazard(self) -> Hazard:
-        return Hazard.RAW if self.first.touch.writes else Hazard.WAR
+        return Hazard.RAW if self.first.writes else Hazard.WAR
 
     @property
     def buffer(self) -> str:
-        return self.first.touch.buffer.name
+        return self.first.buffer.name
 
     @property
     def awaited(self) -> Done | None:
         """The kind of group that must be over before the arrival; None where none must."""
-        done = self.first.touch.done
+        done = self.first.effect.done
         return done if done in ASYNCHRONOUS else None
 
     @property
     def fenced(self) -> bool:
         """Whether the two go by different proxies, and the first by the threads' own."""
-        first, second = self.first.touch.proxy, self.second.touch.proxy
+        first, second = self.first.effect.proxy, self.second.effect.proxy
         return (first, second) == (Proxy.GENERIC, Proxy.ASYNC)
 
     @property
@@ -70,12 +70,12 @@ def guards(rings: Iterable[Ring], sites: Sequence[Site]) -> list[Guard]:
     result: list[Guard] = []
     for ring in rings:
         names = {name for name, _ in ring.buffers}
-        own = [site for site in sites if site.touch.buffer.name in names]
+        own = [site for site in sites if site.buffer.name in names]
         for fill in own:
             for use in own:
-                if fill.touch.buffer.name != use.touch.buffer.name or not fill.touch.writes:
+                if fill.buffer.name != use.buffer.name or not fill.writes:
                     continue
-                if not use.touch.writes:
+                if not use.writes:
                     result += _pair(ring, fill, use)
     return result
 
@@ -117,6 +117,6 @@ def _wait(ring: Ring, barrier: Buffer, site: Site) -> Node:
 
 def _unguarded(ring: Ring, barrier: Buffer, site: Site, what: str, where: str) -> str:
     return (
-        f"{ring.name}: {site.touch.what} {site.touch.buffer.name}, and {what} at {barrier.name} "
+        f"{ring.name}: {site.effect.words} {site.buffer.name}, and {what} at {barrier.name} "
         f"stands {where} it"
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.domains import MemoryType
+from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import Buffer, Comment, Kernel
 from warpsmith.kernel.rings import AwaitCopies
 from warpsmith.lower.ordering.clusters import meet_around, meet_through_rings
@@ -27,7 +28,6 @@ from warpsmith.lower.ordering.meetings import place_meetings
 from warpsmith.lower.ordering.products import Batch, delay_releases, place_batches
 from warpsmith.lower.ordering.scopes import Scope, Site, scopes, sites
 from warpsmith.lower.ordering.stores import delay_arrivals
-from warpsmith.lower.ordering.touches import Done
 from warpsmith.lower.ordering.tree import Node, common, inside
 
 
@@ -65,7 +65,7 @@ def planned(kernel: Kernel) -> Plan:
     batches: list[Batch] = []
     ends: list[tuple[Site, Node]] = []
     for scope, own in zip(bodies, by_scope, strict=True):
-        found = edges([s for s in own if s.touch.buffer.name not in ringed], kernel.exchanged)
+        found = edges([s for s in own if s.buffer.name not in ringed], kernel.exchanged)
         place_meetings(found)
         mine = [guard for guard in through if guard.first.scope is scope]
         batches += _order_groups(scope, own, found, mine)
@@ -81,12 +81,12 @@ def _check_apart(by_scope: Sequence[Sequence[Site]], ringed: set[str]) -> None:
     """No role touches shared memory that another one writes, rings aside."""
     for own in by_scope:
         for site in own:
-            name = site.touch.buffer.name
-            if not site.touch.writes or name in ringed:
+            name = site.buffer.name
+            if not site.writes or name in ringed:
                 continue
             for others in by_scope:
                 for other in others:
-                    if other.scope is not site.scope and other.touch.buffer.name == name:
+                    if other.scope is not site.scope and other.buffer.name == name:
                         raise InternalError(
                             f"{name} passes from {site.scope.name} to {other.scope.name}, and no "
                             "ring guards it"
@@ -101,9 +101,9 @@ def _order_groups(
     late = [guard for batch in batches for guard in delay_releases(batch, mine, own)]
     rest = [guard for guard in mine if guard not in late]
     for done in (Done.COPIES, Done.STORES):
-        asking = [s for s in own if s.touch.done is done and _is_shared(s.touch.buffer)]
+        asking = [s for s in own if s.effect.done is done and _is_shared(s.buffer)]
         place_commits(own, done, {s: _holder(s, found, rest) for s in asking})
-    later = delay_arrivals(scope, [guard for guard in rest if not guard.first.touch.writes])
+    later = delay_arrivals(scope, [guard for guard in rest if not guard.first.writes])
     rest = [guard for guard in rest if guard not in later]
     _await(scope, found, rest, Done.COPIES)
     fence_edges(found)
@@ -153,14 +153,14 @@ def _awaited(scope: Scope, edge: Edge, done: Done) -> Node:
         until = way if meeting is not None else edge.way(before)
         pending = still_open(until, done, meeting) + edge.more
         known = wait_before(before, done, pending, scope)
-    if not _is_shared(edge.first.touch.buffer):
-        keep_behind(known, edge.first.touch.buffer)
+    if not _is_shared(edge.first.buffer):
+        keep_behind(known, edge.first.buffer)
     return known
 
 
 def _finish(scope: Scope, own: Sequence[Site]) -> list[tuple[Site, Node]]:
     """At its end, the thread that asked for stores waits until all of them have been read."""
-    stored = [s for s in own if s.touch.done is Done.STORES]
+    stored = [s for s in own if s.effect.done is Done.STORES]
     if not stored or all(_over(site) for site in stored):
         return []
     (end,) = scope.root.last(Comment("the end"))

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr
+from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import Buffer, For, If
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, Multiply
 from warpsmith.kernel.rings import Advance, Arrive, Cursor, Release
 from warpsmith.lower.ordering.guards import Guard
 from warpsmith.lower.ordering.scopes import Scope, Site
-from warpsmith.lower.ordering.touches import Done
 from warpsmith.lower.ordering.tree import MEETINGS, Node
 
 
@@ -84,7 +84,7 @@ def _continues(run: list[Node], top: Node, sites: Sequence[Site]) -> bool:
     inner = [each for node in between for each in node.walk()]
     if any(isinstance(each.statement, (*MEETINGS, Release, Arrive)) for each in inner):
         return False
-    touched = {id(site.node) for site in sites if site.touch.done is not Done.PRODUCTS}
+    touched = {id(site.node) for site in sites if site.effect.done is not Done.PRODUCTS}
     return not any(id(each) in touched for each in inner)
 
 
@@ -197,5 +197,5 @@ def _alone(batch: Batch, sites: Sequence[Site]) -> bool:
     return not any(
         loop in site.node.up() and not batch.holds(site)
         for site in sites
-        if site.touch.buffer.name in names or site.touch.done is Done.PRODUCTS
+        if site.buffer.name in names or site.effect.done is Done.PRODUCTS
     )

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Symbol
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.accesses import Access, accesses
+from warpsmith.kernel.effects import Done, Effect
+from warpsmith.kernel.nodes import Buffer, Kernel
 from warpsmith.kernel.products import Multiply
 from warpsmith.kernel.rings import Advance, Begin, Cursor, Jump
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.ordering.touches import Done, Touch, touches
 from warpsmith.lower.ordering.tree import Node, root
 
 
@@ -47,8 +48,20 @@ class Site:
 
     scope: Scope
     node: Node
-    touch: Touch
+    access: Access
     cursor: Cursor | None
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.access.buffer
+
+    @property
+    def writes(self) -> bool:
+        return self.access.writes
+
+    @property
+    def effect(self) -> Effect:
+        return self.access.effect
 
     @property
     def alone(self) -> bool:
@@ -105,18 +118,18 @@ def sites(kernel: Kernel, scope: Scope) -> Iterator[Site]:
     }
     sums = {s.accumulators.name for s in walk(kernel.body) if isinstance(s, Multiply)}
     for node in scope.root.walk():
-        for touch in touches(node.statement) if node.statement is not None else ():
-            memory = touch.buffer.memory
-            if touch.remote and scope.role is not None:
+        for access in accesses(node.statement) if node.statement is not None else ():
+            memory = access.buffer.memory
+            if access.effect.remote and scope.role is not None:
                 continue
-            if memory is MemoryType.shared or touch.buffer.name in sums:
-                yield Site(scope, node, touch, _cursor(touch, places))
+            if memory is MemoryType.shared or access.buffer.name in sums:
+                yield Site(scope, node, access, _cursor(access, places))
 
 
-def _cursor(touch: Touch, places: dict[str, Cursor]) -> Cursor | None:
+def _cursor(access: Access, places: dict[str, Cursor]) -> Cursor | None:
     found = {
         places[node.name]
-        for node in touch.index.walk()
+        for node in (access.index.walk() if access.index is not None else ())
         if isinstance(node, Symbol) and node.name in places
     }
     return next(iter(found)) if len(found) == 1 else None

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr
+from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import If
 from warpsmith.kernel.rings import Advance, Arrive, AwaitCopies, Begin, Cursor, Jump
 from warpsmith.lower.ordering.groups import commits, waits
 from warpsmith.lower.ordering.guards import Guard
 from warpsmith.lower.ordering.scopes import Scope, moving
-from warpsmith.lower.ordering.touches import Done
 from warpsmith.lower.ordering.tree import Node
 
 
@@ -37,7 +37,7 @@ def delay_arrivals(scope: Scope, guards: Sequence[Guard]) -> list[Guard]:
     Returns the edges that are ordered by it: none where the thread comes by slots of other rings,
     too, for whoever fills one might wait for the other, or by slots of other groups in between.
     """
-    mine = [guard for guard in guards if guard.first.touch.done is Done.STORES]
+    mine = [guard for guard in guards if guard.first.effect.done is Done.STORES]
     rings = {guard.ring.name for guard in guards}
     cursor, arrival = (mine[0].first.cursor, mine[0].arrival) if mine else (None, None)
     if not scope.single or len(rings) != 1 or cursor is None or arrival is None:
@@ -48,7 +48,7 @@ def delay_arrivals(scope: Scope, guards: Sequence[Guard]) -> list[Guard]:
     if not _in_turn(scope, arrival, advance, cursor) or not _is_committed(arrival):
         return []
     assert isinstance(arrival.statement, Arrive)
-    by_unit = any(guard.second.touch.done is Done.BYTES for guard in mine)
+    by_unit = any(guard.second.effect.done is Done.BYTES for guard in mine)
     most = (cursor.stages - 1) // 2 if by_unit else cursor.stages - 1
     if not most:
         return []

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.clusters import AnnounceStart
+from warpsmith.kernel.effects import Done, Proxy
 from warpsmith.kernel.nodes import For, Statement, Synchronize
 from warpsmith.kernel.orders import Order
 from warpsmith.kernel.products import AwaitProducts
@@ -18,7 +19,6 @@ from warpsmith.lower.ordering.guards import Guard
 from warpsmith.lower.ordering.plan import Plan
 from warpsmith.lower.ordering.products import Batch
 from warpsmith.lower.ordering.scopes import Site
-from warpsmith.lower.ordering.touches import Done, Proxy
 from warpsmith.lower.ordering.tree import MEETINGS, Node
 
 
@@ -36,7 +36,7 @@ def orders(plan: Plan) -> tuple[Order, ...]:
         for sums in batch.sums:
             found.setdefault(_batch(batch, sums.name), []).append(numbers.of(batch.fence))
     for site, wait in plan.ends:
-        if site.touch.buffer.memory is MemoryType.shared:
+        if site.buffer.memory is MemoryType.shared:
             found.setdefault(_end(site, wait), []).append(numbers.of(wait))
     return tuple(
         Order(
@@ -118,7 +118,7 @@ def _sides(edge: Edge | Guard) -> tuple[str, str, str, str]:
 
 def _side(site: Site) -> str:
     role = site.scope.name or "block"
-    return f"{role}: {site.touch.what} ({site.touch.proxy.value})"
+    return f"{role}: {site.effect.words} ({site.effect.proxy.value})"
 
 
 def _carried(edge: Edge) -> str:
@@ -165,9 +165,9 @@ def _group(node: Node) -> str:
 
 
 def _overdue(site: Site) -> str:
-    if site.touch.done is Done.STORES:
+    if site.effect.done is Done.STORES:
         return "a store reads its source until its group has"
-    if site.touch.done is Done.PRODUCTS:
+    if site.effect.done is Done.PRODUCTS:
         return "a product goes on until its group is done"
     return "a copy has not landed until its group has"
 
@@ -183,7 +183,7 @@ _WAITS = (AwaitCopies, AwaitProducts)
 
 def _end(site: Site, wait: Node) -> tuple[str, ...]:
     after = "block: gives up its memory"
-    sides = (site.touch.buffer.name, Hazard.WAR.value, _side(site), after)
+    sides = (site.buffer.name, Hazard.WAR.value, _side(site), after)
     return (*sides, "the end", _group(wait), _overdue(site))
 
 
@@ -218,7 +218,7 @@ def _guard(guard: Guard) -> tuple[str, ...]:
 
 
 def _reason(guard: Guard) -> str:
-    first, second = guard.first.touch, guard.second.touch
+    first, second = guard.first.effect, guard.second.effect
     reasons = [_overdue(guard.first)] if guard.awaited is not None else []
     if guard.fenced and guard.hazard is Hazard.RAW:
         reasons.append("each thread that wrote fences before it arrives")

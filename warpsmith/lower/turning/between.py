@@ -23,8 +23,8 @@ from warpsmith.kernel.rings import (
     Ring,
     TileCopy,
 )
-from warpsmith.kernel.roles import Passage, Role
-from warpsmith.kernel.traversal import THREADS, walk
+from warpsmith.kernel.roles import THREADS, Passage, Role
+from warpsmith.kernel.traversal import walk
 from warpsmith.lower.turning.loads import armed, barriers, loads_by_tma
 from warpsmith.lower.turning.parts import (
     Statements,

@@ -8,8 +8,8 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.rings import Advance, Await, Begin, Cursor, Release
-from warpsmith.kernel.roles import Branch, Section
-from warpsmith.kernel.traversal import THREADS, walk
+from warpsmith.kernel.roles import THREADS, Branch, Section
+from warpsmith.kernel.traversal import walk
 from warpsmith.lower.turning.loads import barriers
 from warpsmith.lower.turning.parts import Statements
 
