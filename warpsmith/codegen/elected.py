@@ -31,8 +31,7 @@ from warpsmith.kernel.rings import (
     FenceProxy,
     TileCopy,
 )
-from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import walk
+from warpsmith.kernel.traversal import children, map_bodies, walk
 
 ELECTED_WARP = Symbol("elected_warp", dtype=DataType.Bool)
 """True in the warp that has the elected thread; ptxas knows that its lanes agree."""
@@ -45,10 +44,14 @@ ELECTED_LANE = Symbol("elected_lane", dtype=DataType.Bool)
 class Converge(Statement, orders=Orders.NOTHING):
     """The lanes of a warp meet: `__syncwarp()`; ptxas then knows that they are together."""
 
+    words = "converge"
+
 
 @dataclass(frozen=True, slots=True)
 class ByLane(Statement):
     """A whole warp comes to one statement, and its elected lane executes it: `@p` before it."""
+
+    words = "by the elected lane"
 
     body: tuple[Statement] = field(metadata=body())
 
@@ -78,12 +81,10 @@ def _rewritten(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
 
 
 def _divided(statement: Statement) -> Statement:
-    match statement:
-        case If(condition=condition, body=body) if condition == ELECTED and _is_divisible(body):
-            return If(ELECTED_WARP, tuple(_by_warp(body)))
-        case For(body=body) | If(body=body) | Branch(body=body):
-            return replace(statement, body=_rewritten(body))
-    return statement
+    elects = isinstance(statement, If) and statement.condition == ELECTED
+    if elects and _is_divisible(children(statement)):
+        return If(ELECTED_WARP, tuple(_by_warp(children(statement))))
+    return map_bodies(statement, _rewritten)
 
 
 def _is_divisible(statements: tuple[Statement, ...]) -> bool:
@@ -97,11 +98,7 @@ def _by_warp(statements: tuple[Statement, ...]) -> Iterator[Statement]:
             alone = (Converge(), *map(_by_lane, group))
             yield from alone if condition == integers.TRUE else (If(condition, alone),)
             continue
-        for statement in group:
-            if isinstance(statement, _PARENTS):
-                yield replace(statement, body=tuple(_by_warp(statement.body)))
-            else:
-                yield statement
+        yield from (map_bodies(s, lambda body: tuple(_by_warp(body))) for s in group)
 
 
 def _who_and_when(statement: Statement) -> tuple[bool, Expr]:

@@ -60,6 +60,7 @@ class SynchronizeCluster(Statement, orders=Orders.MEETING):
     """
 
     collective: ClassVar[bool] = True
+    words = "synchronize the cluster  ({why})"
     why: str = field(default="", metadata=plain())
 
 
@@ -72,6 +73,7 @@ class AnnounceStart(Statement, orders=Orders.PART):
     """
 
     collective: ClassVar[bool] = True
+    words = "say that the block has started"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class AwaitStart(Statement, orders=Orders.NOTHING):
     """Wait until all threads of all blocks have come by `AnnounceStart`: `barrier.cluster.wait`."""
 
     collective: ClassVar[bool] = True
+    words = "await the start of all blocks"
 
 
 MEETINGS = (AnnounceStart, AwaitStart, SynchronizeCluster)
@@ -93,6 +96,8 @@ _SEND = replace(_WRITE, words="threads send to another block", done=Done.BYTES)
 @dataclass(frozen=True, slots=True)
 class StoreRemote(Statement):
     """`st.shared::cluster`: `buffer[index] = value` in the block with that rank."""
+
+    words = "{buffer} of block {rank} = {value}"
 
     buffer: Buffer = field(metadata=touches(_WRITE, "index"))
     index: Expr = field(metadata=expression())
@@ -109,6 +114,8 @@ class LoadRemote(Statement):
         source: shared memory of the block with that rank.
     """
 
+    words = "{target} = {source} of block {rank}"
+
     target: Buffer = field(metadata=writes("target_index"))
     target_index: Expr = field(metadata=expression())
     source: Buffer = field(metadata=touches(_READ, "source_index"))
@@ -123,6 +130,8 @@ class StoreAsync(Statement):
     Buffer and barrier are those of the block with that rank. There, whoever waits for the phase
     sees the value, once the bytes were expected.
     """
+
+    words = "{buffer} of block {rank} = {value}, counted at {barrier}"
 
     buffer: Buffer = field(metadata=touches(_SEND, "index"))
     index: Expr = field(metadata=expression())
@@ -144,6 +153,8 @@ class ArriveRemote(Statement):
     Who waits there for what this thread did does so by an `Await` of the whole cluster.
     """
 
+    words = "arrive at {barrier} of block {rank}"
+
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
     slot: Expr = field(metadata=expression())
     rank: Expr = field(metadata=expression())
@@ -154,6 +165,7 @@ class ReleaseRemote(Statement):
     """Each warp arrives there, through one thread, once all its threads are done with a slot."""
 
     collective: ClassVar[bool] = True
+    words = "release {barrier} of block {rank}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
     slot: Expr = field(metadata=expression())

@@ -61,6 +61,11 @@ class Declared:
 
     form: ClassVar[Form]
 
+    @property
+    def words(self) -> str:
+        """A template (`kernel/printer.py`), an attribute of most classes; empty for none."""
+        return ""
+
     def __init_subclass__(cls, *, orders: Orders | None = None) -> None:
         if "form" not in cls.__dict__:  # the copy that `slots=True` makes has it from the first
             cls.form = _collected(cls, orders)

@@ -100,12 +100,16 @@ class Statement(Declared, orders=Orders.NOTHING):
 class Declare(Statement, orders=Orders.NOTHING):
     """A local buffer comes into being, uninitialized: `T buffer[size];`"""
 
+    words = "{buffer.name}: {buffer.dtype}[{buffer.size}] {buffer.memory}{buffer.packed: bits}"
+
     buffer: Buffer = field(metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
 class Let(Statement):
     """A named value that does not change: `const T symbol = value;`"""
+
+    words = "{symbol} = {value}"
 
     symbol: Symbol = field(metadata=defines())
     value: Expr = field(metadata=expression())
@@ -117,6 +121,8 @@ class For(Statement):
 
     `turns` names the buffers whose next slot each iteration uses.
     """
+
+    words = "for {symbol} < {extent}{unroll: unrolled}{turns: turns %}"
 
     symbol: Symbol = field(metadata=defines())
     extent: Expr = field(metadata=expression())
@@ -132,6 +138,8 @@ class If(Statement):
     None of them is collective, unless the condition is `uniform`: equal in all threads of a block.
     """
 
+    words = "if {condition}"
+
     condition: Expr = field(metadata=expression())
     body: tuple[Statement, ...] = field(metadata=body())
     uniform: bool = field(default=False, metadata=plain())
@@ -140,6 +148,8 @@ class If(Statement):
 @dataclass(frozen=True, slots=True)
 class Store(Statement):
     """`buffer[index] = value;`"""
+
+    words = "{buffer} = {value}"
 
     buffer: Buffer = field(metadata=writes("index"))
     index: Expr = field(metadata=expression())
@@ -154,6 +164,8 @@ class CopyVector(Statement):
     go. An `asynchronous` one, from global to shared memory, is
     `cp.async`.
     """
+
+    words = "{target} = {source} x{width}"
 
     target: Buffer = field(metadata=touches("copied", "target_index", "width"))
     target_index: Expr = field(metadata=expression())
@@ -174,6 +186,8 @@ class CopyVector(Statement):
 class Accumulate(Statement):
     """`buffer[index] = op(buffer[index], value);` with op sum, prod, max or min."""
 
+    words = "{buffer} {op}= {value}"
+
     op: str = field(metadata=plain())
     buffer: Buffer = field(metadata=updates("index"))
     index: Expr = field(metadata=expression())
@@ -191,6 +205,8 @@ class WelfordBatch(Declared):
         steps: how many there are.
     """
 
+    words = "step {step} of {steps}"
+
     step: Expr = field(metadata=expression())
     steps: int = field(metadata=plain())
     shift: Buffer = field(metadata=updates(count=""))
@@ -206,6 +222,8 @@ class WelfordStep(Statement):
     `count_index`; or, when `joined`, all values go to the one triple at `index`. Steps of one
     `batch` share a reciprocal too.
     """
+
+    words = "welford {mean} += {values}{batch:, %}"
 
     mean: Buffer = field(metadata=updates("index", "triples"))
     m2: Buffer = field(metadata=updates("index", "triples"))
@@ -225,6 +243,8 @@ class WelfordStep(Statement):
 @dataclass(frozen=True, slots=True)
 class WelfordMerge(Statement):
     """Combine a part, given as (mean, m2, count) values, into a running triple."""
+
+    words = "welford {mean} merge {part}"
 
     mean: Buffer = field(metadata=updates("index"))
     m2: Buffer = field(metadata=updates("index"))
@@ -252,6 +272,7 @@ class Reduce(Statement, orders=Orders.PART):
     """
 
     collective: ClassVar[bool] = True
+    words = "reduce {op} {buffers!s} x{elements} over {over}{first:, for the first}"
 
     op: str = field(metadata=plain())
     buffers: tuple[Buffer, ...] = field(metadata=updates("index", "elements"))
@@ -268,18 +289,28 @@ class Reduce(Statement, orders=Orders.PART):
     blocks: int = field(default=1, metadata=plain())
     fresh: Expr | None = field(default=None, metadata=expression())
 
+    @property
+    def over(self) -> str:
+        """What it combines, in words."""
+        axes = [axis.name for axis in (*self.block_axes, *self.grid_axes)]
+        blocks = [f"{self.blocks} blocks"] if self.blocks > 1 else []
+        return ", ".join([*(["lanes"] if self.lanes else axes), *blocks])
+
 
 @dataclass(frozen=True, slots=True)
 class Synchronize(Statement, orders=Orders.MEETING):
     """All threads of the block meet; within the body of a role, those of its group."""
 
     collective: ClassVar[bool] = True
+    words = "synchronize  ({why})"
     why: str = field(default="", metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
 class Comment(Statement, orders=Orders.NOTHING):
     """A line of words in the CUDA text."""
+
+    words = "# {text}"
 
     text: str = field(metadata=plain())
 

@@ -49,6 +49,8 @@ class MatrixTile(Declared):
             each other without gaps, and eight of them start at a multiple of their bytes.
     """
 
+    words = "{buffer}"
+
     buffer: Buffer = field(metadata=touches(_OPERAND, "index", ""))
     index: Expr = field(metadata=expression())
     swizzle: int = field(metadata=plain())
@@ -73,6 +75,7 @@ class Multiply(Statement):
     """
 
     collective: ClassVar[bool] = True
+    words = "{accumulators} += {a} x {b}, {columns} columns, kept if {keep}"
 
     accumulators: Buffer = field(metadata=touches(_SUMS, "index", "registers"))
     index: Expr = field(metadata=expression())
@@ -96,6 +99,7 @@ class FenceProducts(Statement):
     """
 
     collective: ClassVar[bool] = True
+    words = "fence for products"
 
     accumulators: tuple[Buffer, ...] = field(default=(), metadata=keeps())
 
@@ -105,6 +109,8 @@ class CommitProducts(Statement, orders=Orders.GROUP):
     """`wgmma.commit_group`: the products since the last one form a group."""
 
     collective: ClassVar[bool] = True
+    words = "commit products"
+    done: ClassVar[Done] = Done.PRODUCTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +124,8 @@ class AwaitProducts(Statement, orders=Orders.GROUP):
     """
 
     collective: ClassVar[bool] = True
+    words = "await products but {pending} groups{accumulators:, for %}"
+    done: ClassVar[Done] = Done.PRODUCTS
 
     pending: int = field(default=0, metadata=plain())
     accumulators: tuple[Buffer, ...] = field(default=(), metadata=keeps())
@@ -134,6 +142,7 @@ class StoreMatrix(Statement):
     """
 
     collective: ClassVar[bool] = True
+    words = "{target} = {source} by stmatrix"
 
     target: Buffer = field(metadata=touches(_BY_WARPS, "target_index", ""))
     target_index: Expr = field(metadata=expression())

@@ -103,6 +103,12 @@ class TileCopy(Statement):
     rounds: bool = field(default=False, metadata=plain())
 
     @property
+    def words(self) -> str:
+        sides = ("{memory!s}[{dims}]", "{shared}")
+        target, source = sides if self.stores else sides[::-1]
+        return f"{target} = {source} by {{how}}{{barrier: at %}}"
+
+    @property
     def on_shared(self) -> Effect:
         """What becomes of the shared buffer."""
         if self.stores:
@@ -161,6 +167,8 @@ class TileCopy(Statement):
 class Fill(Statement):
     """Statements that fill one slot of a buffer, which a loop that names the buffer turns."""
 
+    words = "fill {buffer}, {slots.stages} slots, {slots.prefetch} ahead"
+
     buffer: Buffer = field(metadata=plain())
     slots: Slots = field(metadata=plain())
     body: tuple[Statement, ...] = field(metadata=body())
@@ -169,6 +177,8 @@ class Fill(Statement):
 @dataclass(frozen=True, slots=True)
 class Drain(Statement):
     """Statements that store one slot of a buffer to global memory, by one thread."""
+
+    words = "drain {buffer}"
 
     buffer: Buffer = field(metadata=plain())
     slots: Slots = field(metadata=plain())
@@ -211,6 +221,8 @@ class Cursor:
 class Begin(Statement):
     """A cursor comes into being, in phase 0."""
 
+    words = "begin {cursor}, {cursor.stages} slots{slot:, from slot %}"
+
     cursor: Cursor = field(metadata=defines())
     slot: Expr = field(default=integers.ZERO, metadata=expression())
 
@@ -219,6 +231,8 @@ class Begin(Statement):
 class Advance(Statement):
     """`slot += by; if (slot >= stages) { slot -= stages; phase ^= 1; }`, with `by <= stages`."""
 
+    words = "advance {cursor}{by: by %}"
+
     cursor: Cursor = field(metadata=defines())
     by: int = field(default=1, metadata=plain())
 
@@ -226,6 +240,8 @@ class Advance(Statement):
 @dataclass(frozen=True, slots=True)
 class Jump(Statement):
     """The cursor moves on by any number of slots, known when the kernel runs."""
+
+    words = "advance {cursor} by {by}"
 
     cursor: Cursor = field(metadata=defines())
     by: Expr = field(metadata=expression())
@@ -267,6 +283,8 @@ class InitBarriers(Statement):
             the block.
     """
 
+    words = "initialize {arrivals}"
+
     arrivals: tuple[tuple[Buffer, Expr | None], ...] = field(metadata=at_barrier(Verb.INIT))
 
 
@@ -274,12 +292,16 @@ class InitBarriers(Statement):
 class InvalidateBarriers(Statement):
     """The elected thread ends mbarriers, so that their memory may serve for something else."""
 
+    words = "invalidate {barriers}"
+
     barriers: tuple[Buffer, ...] = field(metadata=at_barrier(Verb.END))
 
 
 @dataclass(frozen=True, slots=True)
 class Expect(Statement):
     """`mbarrier.arrive.expect_tx`, or `mbarrier.expect_tx` where the thread does not arrive yet."""
+
+    words = "{arrives:arrive and }expect {bytes} bytes at {barrier}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.EXPECT))
     slot: Expr = field(metadata=expression())
@@ -295,6 +317,8 @@ class Await(Statement):
         of_cluster: other blocks of the cluster arrive, and what they did is there behind it.
     """
 
+    words = "await {barrier} parity {parity}{of_cluster: of the cluster}"
+
     barrier: Buffer = field(metadata=at_barrier(Verb.WAIT))
     slot: Expr = field(metadata=expression())
     parity: Expr = field(metadata=expression())
@@ -305,6 +329,8 @@ class Await(Statement):
 class StartClock(Statement, orders=Orders.NOTHING):
     """Each thread notes the time, from which `AwaitClock` counts."""
 
+    words = "start the clock"
+
 
 @dataclass(frozen=True, slots=True)
 class AwaitClock(Statement):
@@ -312,6 +338,8 @@ class AwaitClock(Statement):
 
     It orders nothing, and always ends. No time at all is over at once.
     """
+
+    words = "await {times} times {nanoseconds} ns on the clock"
 
     times: Expr = field(metadata=expression())
     nanoseconds: int = field(metadata=plain())
@@ -322,6 +350,7 @@ class Release(Statement):
     """Each warp arrives, through one thread, once all its threads are done with a slot."""
 
     collective: ClassVar[bool] = True
+    words = "release {barrier}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE))
     slot: Expr = field(metadata=expression())
@@ -330,6 +359,8 @@ class Release(Statement):
 @dataclass(frozen=True, slots=True)
 class Arrive(Statement):
     """This thread alone arrives: `mbarrier.arrive`."""
+
+    words = "arrive at {barrier}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE))
     slot: Expr = field(metadata=expression())
@@ -343,6 +374,8 @@ class FenceProxy(Statement, orders=Orders.FENCE):
         of_cluster: also what it wrote to that of other blocks of the cluster.
     """
 
+    words = "fence for the TMA unit{of_cluster: of the cluster}"
+
     of_cluster: bool = field(default=False, kw_only=True, metadata=plain())
 
 
@@ -350,12 +383,26 @@ class FenceProxy(Statement, orders=Orders.FENCE):
 class Commit(Statement, orders=Orders.GROUP):
     """The thread's copies since the last one form a group; `bulk` are those of the TMA unit."""
 
+    words = "commit {bulk:bulk }copies"
+
     bulk: bool = field(metadata=plain())
+
+    @property
+    def done(self) -> Done:
+        """The kind of group."""
+        return Done.STORES if self.bulk else Done.COPIES
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitCopies(Statement, orders=Orders.GROUP):
     """Wait until at most `pending` of this thread's groups are open; `bulk` ones have been read."""
 
+    words = "await {bulk:bulk }copies but {pending} groups"
+
     bulk: bool = field(metadata=plain())
     pending: int = field(default=0, metadata=plain())
+
+    @property
+    def done(self) -> Done:
+        """The kind of group."""
+        return Done.STORES if self.bulk else Done.COPIES

@@ -55,6 +55,20 @@ class Role:
     common: int = 0
 
     @property
+    def text(self) -> str:
+        """`compute, warps from 4, 128 x 2 x 1 threads, 2 groups along block_y, barrier 1`."""
+        block = " x ".join(map(repr, self.block))
+        parts = [self.name, f"warps from {self.first_warp}"]
+        parts.append("one elected thread" if self.single else f"{block} threads")
+        if self.groups_along is not None:
+            parts.append(f"{self.groups} groups along {self.groups_along.name}")
+        if self.barrier:
+            parts.append(f"barrier {self.barrier}")
+        if self.registers is not None:
+            parts.append(f"{self.registers} registers")
+        return ", ".join(parts)
+
+    @property
     def symbols(self) -> tuple[Symbol, ...]:
         """What has other values inside the role."""
         return THREADS
@@ -108,6 +122,8 @@ class Role:
 class Branch(Statement):
     """What the warps of one role do. Those of a kernel follow each other and end its body."""
 
+    words = "role {role.text}"
+
     role: Role = field(metadata=defines())
     body: tuple[Statement, ...] = field(metadata=body())
 
@@ -140,10 +156,17 @@ class Passage:
     ring: str = ""
     where: str = ""
 
+    @property
+    def name(self) -> str:
+        """Of its buffer."""
+        return self.buffer.name
+
 
 @dataclass(frozen=True, slots=True)
 class Turn(Statement):
     """Statements of a role within which it fills, or uses, one slot of each passage."""
+
+    words = "one slot of {passages}"
 
     passages: tuple[Passage, ...] = field(metadata=plain())
     body: tuple[Statement, ...] = field(metadata=body())
@@ -153,12 +176,16 @@ class Turn(Statement):
 class Skip(Statement, orders=Orders.NOTHING):
     """The end of a group's share of passages: the next slots belong to the other groups."""
 
+    words = "skip the other groups' slots of {passages}"
+
     passages: tuple[Passage, ...] = field(metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
 class Section(Statement):
     """Statements that the groups of a role run one after the other, in the order of groups."""
+
+    words = "groups in turn, {name}"
 
     name: str = field(metadata=plain())
     body: tuple[Statement, ...] = field(metadata=body())

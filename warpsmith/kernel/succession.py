@@ -24,6 +24,7 @@ class AwaitPrevious(Statement, orders=Orders.NOTHING):
     """
 
     collective: ClassVar[bool] = True
+    words = "await the kernel before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class AdmitNext(Statement, orders=Orders.NOTHING):
 
     It does once all blocks of this one have come here, and wherever there is room for its blocks.
     """
+
+    words = "admit the next kernel"
 
 
 SUCCESSION = (AwaitPrevious, AdmitNext)

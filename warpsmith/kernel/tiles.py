@@ -23,6 +23,8 @@ class TileDim(Declared):
         step: the tile takes every `step`-th index.
     """
 
+    words = "{first} +{box}{step: by %}"
+
     box: int | Expr = field(metadata=plain())
     first: Expr = field(metadata=expression())
     size: Expr = field(metadata=expression())

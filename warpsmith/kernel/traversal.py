@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -36,14 +36,20 @@ def with_body(statement: _S, body: tuple[Statement, ...]) -> _S:
     return replace(statement, body=body)  # type: ignore[call-arg]
 
 
-def map_children(statement: _S, new: Callable[[Statement], Statement]) -> _S:
-    """The statement with `new` of each statement directly inside it."""
-    return with_body(statement, tuple(map(new, children(statement))))
-
-
 def map_bodies(statement: _S, new: Callable[[tuple[Statement, ...]], tuple[Statement, ...]]) -> _S:
-    """The statement with `new` of all that stands inside it; itself where nothing can."""
+    """The statement with `new` of what stands inside it; itself where nothing can."""
     return with_body(statement, new(children(statement))) if statement.form.has_body else statement
+
+
+def rewritten(
+    statements: tuple[Statement, ...], change: Callable[[Statement], Iterable[Statement]]
+) -> tuple[Statement, ...]:
+    """The statements with what `change` makes of each in its place, of those inside first."""
+    return tuple(
+        made
+        for statement in statements
+        for made in change(map_bodies(statement, lambda body: rewritten(body, change)))
+    )
 
 
 # --- scalar expressions ------------------------------------------------------------------------
@@ -67,32 +73,54 @@ def _gather(value: object, found: list[Expr]) -> None:
         found += expressions(value)
 
 
-def map_expressions(statement: _D, new: Callable[[Expr], Expr]) -> _D:
-    """The statement, and all inside it, with `new` applied to every scalar expression.
+def map_expressions(holder: _D, new: Callable[[Expr], Expr]) -> _D:
+    """A statement, and all inside it, with `new` applied to every scalar expression.
 
     It is the same object where `new` gives back what it is given.
     """
-    changes: dict[str, Any] = {}
-    for name in statement.form.scalars:
-        old = getattr(statement, name)
-        made = _mapped(old, new)
-        if made is not old:
-            changes[name] = made
-    if statement.form.has_body:
-        old = statement.body  # type: ignore[attr-defined]
-        made = _mapped(old, new)
-        if made is not old:
-            changes["body"] = made
-    return replace(statement, **changes) if changes else statement  # type: ignore[type-var]
+
+    def change(value: Any) -> Any:
+        if isinstance(value, Expr):
+            return new(value)
+        return map_expressions(value, new) if isinstance(value, Declared) else value
+
+    form = holder.form
+    names = (*form.scalars, "body") if form.has_body else form.scalars
+    return _changed(holder, {name: _mapped(getattr(holder, name), change) for name in names})
 
 
-def _mapped(value: Any, new: Callable[[Expr], Expr]) -> Any:
-    if isinstance(value, Expr):
-        return new(value)
-    if isinstance(value, tuple):
-        made = tuple([_mapped(each, new) for each in value])
-        return value if all(a is b for a, b in zip(made, value, strict=True)) else made
-    return map_expressions(value, new) if isinstance(value, Declared) else value
+def map_places(holder: _D, new: Callable[[Buffer, Expr], Expr]) -> _D:
+    """A statement, and all inside it, with `new` applied to the index of each buffer it touches.
+
+    Elements in its expressions are left as they are.
+    """
+
+    def change(value: Any) -> Any:
+        return map_places(value, new) if isinstance(value, Declared) else value
+
+    form = holder.form
+    names = (*form.nested, "body") if form.has_body else form.nested
+    changes = {name: _mapped(getattr(holder, name), change) for name in names}
+    for buffer, declared, owner in operands(holder):
+        index = declared.index
+        if owner is holder and index in form.scalars and index not in changes:
+            changes[index] = new(buffer, getattr(holder, index))
+    return _changed(holder, changes)
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A field's value with `change` of what it holds; the same where that is."""
+    if not isinstance(value, tuple):
+        return change(value)
+    made = tuple([_mapped(each, change) for each in value])
+    return value if all(a is b for a, b in zip(made, value, strict=True)) else made
+
+
+def _changed(holder: _D, changes: dict[str, Any]) -> _D:
+    """With other values of some fields; itself where they are the same."""
+    if all(value is getattr(holder, name) for name, value in changes.items()):
+        return holder
+    return replace(holder, **changes)  # type: ignore[type-var]
 
 
 def replace_symbols(statement: _S, mapping: dict[Expr, Expr]) -> _S:

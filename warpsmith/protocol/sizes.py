@@ -11,8 +11,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
 from warpsmith.kernel.nodes import For, If, Kernel, Let, Statement
 from warpsmith.kernel.rings import Begin
-from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import children, walk
+from warpsmith.kernel.traversal import rewritten, walk
 from warpsmith.protocol.accesses import synchronizes
 from warpsmith.protocol.extract import launch_values
 from warpsmith.protocol.scalars import Scope, UnknownError
@@ -153,23 +152,16 @@ def shortened(kernel: Kernel, count: int) -> Kernel:
     if not lengths:
         return kernel
 
-    def cut(statement: Statement) -> Statement:
-        if isinstance(statement, For):
-            body = tuple(map(cut, statement.body))
-            extent = statement.extent
-            length = integers.constant(extent)
-            if length in lengths and not statement.unroll:
-                extent = Const(lengths[length])
-            return replace(statement, extent=extent, body=body)
+    def cut(statement: Statement) -> tuple[Statement]:
+        if isinstance(statement, For) and not statement.unroll:
+            length = integers.constant(statement.extent)
+            if length in lengths:
+                return (replace(statement, extent=Const(lengths[length])),)
         if isinstance(statement, If):
-            condition = _compared(statement.condition, lengths)
-            return replace(statement, condition=condition, body=tuple(map(cut, statement.body)))
-        if isinstance(statement, Branch):
-            return replace(statement, body=tuple(map(cut, statement.body)))
-        assert not children(statement)
-        return statement
+            return (replace(statement, condition=_compared(statement.condition, lengths)),)
+        return (statement,)
 
-    return replace(kernel, body=tuple(map(cut, kernel.body)))
+    return replace(kernel, body=rewritten(kernel.body, cut))
 
 
 def _cut_lengths(lengths: Set[int], count: int) -> dict[int, int]:

@@ -15,17 +15,12 @@ from warpsmith.lower.ordering.tree import MEETINGS, Node, inside
 
 def commits(statement: Statement | None, done: Done) -> bool:
     """Whether a statement commits groups of a kind."""
-    if isinstance(statement, Commit):
-        return done is (Done.STORES if statement.bulk else Done.COPIES)
-    return isinstance(statement, CommitProducts) and done is Done.PRODUCTS
+    return isinstance(statement, Commit | CommitProducts) and statement.done is done
 
 
 def waits(statement: Statement | None, done: Done) -> int | None:
     """How many groups of a kind may be open behind a statement; None where it waits for none."""
-    if isinstance(statement, AwaitCopies):
-        mine = done is (Done.STORES if statement.bulk else Done.COPIES)
-        return statement.pending if mine else None
-    if isinstance(statement, AwaitProducts) and done is Done.PRODUCTS:
+    if isinstance(statement, AwaitCopies | AwaitProducts) and statement.done is done:
         return statement.pending
     return None
 

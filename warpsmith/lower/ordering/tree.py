@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from warpsmith.ir import integers
 from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.nodes import For, If, Statement, Synchronize
 from warpsmith.kernel.rings import ELECTED
-from warpsmith.kernel.traversal import children
+from warpsmith.kernel.traversal import children, map_bodies, with_body
 
 MEETINGS = (Synchronize, SynchronizeCluster)
 """Statements at which threads meet: those of a block or group, and those of a whole cluster."""
@@ -110,20 +110,11 @@ class Node:
         assert self.statement is not None
         if self.body is None:
             return self.statement
-        body = self.statements()
-        return replace_body(self.statement, body)
+        return with_body(self.statement, self.statements())
 
     def statements(self) -> tuple[Statement, ...]:
         """What stands inside."""
         return tuple(node.built() for node in self.body or ())
-
-
-def replace_body(statement: Statement, body: tuple[Statement, ...]) -> Statement:
-    """The statement around other ones; itself where they are the same."""
-    old = children(statement)
-    if len(old) == len(body) and all(a is b for a, b in zip(old, body, strict=True)):
-        return statement
-    return replace(statement, body=body)  # type: ignore[call-arg]
 
 
 def root(statements: tuple[Statement, ...]) -> Node:
@@ -140,11 +131,11 @@ def _joined(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
     result: list[Statement] = []
     for statement in statements:
         if children(statement):
-            statement = replace_body(statement, _joined(children(statement)))
+            statement = map_bodies(statement, _joined)
         known = result[-1] if result else None
         if _elects(statement) and _elects(known):
             assert known is not None
-            result[-1] = replace_body(known, (*children(known), *children(statement)))
+            result[-1] = with_body(known, (*children(known), *children(statement)))
         else:
             result.append(statement)
     return tuple(result)
@@ -157,7 +148,7 @@ def _elects(statement: Statement | None) -> bool:
 def tree(statement: Statement, parent: Node | None) -> Node:
     """The tree of one statement, whose nodes have no numbers yet."""
     node = Node(statement, parent, -1)
-    if hasattr(statement, "body"):
+    if statement.form.has_body:
         node.body = [tree(inner, node) for inner in children(statement)]
     return node
 

@@ -17,8 +17,7 @@ from warpsmith.kernel.nodes import (
     WelfordBatch,
     WelfordStep,
 )
-from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import replace_symbols, walk
+from warpsmith.kernel.traversal import map_bodies, replace_symbols, walk
 
 
 def batch_welford(kernel: Kernel) -> Kernel:
@@ -64,10 +63,8 @@ def _batch(
         if isinstance(statement, For):
             batched = _batch_unrolled if statement.unroll else _batch_rolled
             result += batched(statement, names, begun)
-        elif isinstance(statement, If | Branch):
-            result.append(replace(statement, body=_batch(statement.body, names, begun)))
         else:
-            result.append(statement)
+            result.append(map_bodies(statement, lambda body: _batch(body, names, begun)))
     return tuple(result)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import Buffer, For, If, Kernel, Reduce, Statement, Synchronize
+from warpsmith.kernel.nodes import Buffer, For, Kernel, Reduce, Statement, Synchronize
 from warpsmith.kernel.rings import Begin, Cursor, InitBarriers
 from warpsmith.kernel.roles import WARP
 from warpsmith.kernel.scratch import block_reduce_scratch
+from warpsmith.kernel.traversal import map_bodies
 from warpsmith.lower.exchanges import Exchange
 from warpsmith.lower.threads import Threads, threads_of
 
@@ -93,15 +95,11 @@ class _Made:
         """A list with its reductions split; `inside` tells that it may run more than once."""
         result: list[Statement] = []
         for statement in statements:
-            match statement:
-                case For(body=body):
-                    result.append(replace(statement, body=self.statements(body, inside=True)))
-                case If(body=body):
-                    result.append(replace(statement, body=self.statements(body, inside=inside)))
-                case Reduce() if statement.blocks > 1:
-                    result += self._split(statement, inside=inside)
-                case _:
-                    result.append(statement)
+            if isinstance(statement, Reduce) and statement.blocks > 1:
+                result += self._split(statement, inside=inside)
+                continue
+            again = inside or isinstance(statement, For)
+            result.append(map_bodies(statement, partial(self.statements, inside=again)))
         return tuple(result)
 
     def _split(self, reduce: Reduce, *, inside: bool) -> list[Statement]:

@@ -8,14 +8,11 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.nodes import (
     Element,
-    For,
-    If,
     Kernel,
     Let,
     Statement,
 )
-from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import defined, expressions, map_expressions, walk
+from warpsmith.kernel.traversal import defined, expressions, map_bodies, map_expressions, walk
 
 COSTLY = ("floordiv", "mod", "ceildiv", "divide")
 
@@ -35,7 +32,7 @@ def hoist_indices(kernel: Kernel) -> Kernel:
     sizes alone does not.
     """
     names = _Names()
-    body = _hoist(kernel.body, frozenset(), names)
+    body = _hoist(kernel.body, names)
     return replace(kernel, body=body) if names.used else kernel
 
 
@@ -51,10 +48,8 @@ class _Names:
         return symbol
 
 
-def _hoist(
-    statements: tuple[Statement, ...], scope: frozenset[str], names: _Names
-) -> tuple[Statement, ...]:
-    """Hoist what depends on the loops of `scope` only; deeper things are left to deeper calls."""
+def _hoist(statements: tuple[Statement, ...], names: _Names) -> tuple[Statement, ...]:
+    """Hoist what depends on nothing in these statements; deeper things are left to deeper calls."""
     inner = _inner_symbols(statements)
     found: dict[Expr, None] = {}
     for statement in statements:
@@ -72,15 +67,7 @@ def _hoist(
             map_expressions(statement, lambda expr: _replace(expr, mapping))
             for statement in statements
         )
-    result: list[Statement] = []
-    for statement in rewritten:
-        if isinstance(statement, For):
-            body = _hoist(statement.body, scope | {statement.symbol.name}, names)
-            statement = replace(statement, body=body)
-        elif isinstance(statement, If | Branch):
-            statement = replace(statement, body=_hoist(statement.body, scope, names))
-        result.append(statement)
-    return (*lets, *result)
+    return (*lets, *(map_bodies(s, lambda body: _hoist(body, names)) for s in rewritten))
 
 
 def _inner_symbols(statements: tuple[Statement, ...]) -> frozenset[str]:

@@ -23,8 +23,7 @@ from warpsmith.kernel.nodes import (
     WelfordMerge,
     WelfordStep,
 )
-from warpsmith.kernel.roles import Branch, Section, Turn
-from warpsmith.kernel.traversal import read, walk, written
+from warpsmith.kernel.traversal import map_bodies, read, walk, written
 
 _CROSSED = (
     Accumulate,
@@ -76,8 +75,7 @@ def _statements(statements: tuple[Statement, ...], joined: _Joined) -> tuple[Sta
     result: list[Statement] = []
     waiting: list[Reduce] = []
     for statement in statements:
-        if isinstance(statement, For | If | Branch | Turn | Section):
-            statement = replace(statement, body=_statements(statement.body, joined))
+        statement = map_bodies(statement, lambda body: _statements(body, joined))
         if isinstance(statement, Reduce) and not _crosses(statement, waiting):
             result += _together(waiting, joined)
             waiting = []

@@ -9,17 +9,14 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.nodes import (
-    Accumulate,
     Buffer,
-    CopyVector,
     If,
     Kernel,
     Reduce,
     Statement,
-    Store,
 )
 from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import children, read
+from warpsmith.kernel.traversal import children, read, written
 
 Extents = tuple[Expr, Expr, Expr]
 
@@ -117,7 +114,6 @@ def _zero_along(condition: Expr) -> set[str]:
 
 def _copied_to(statement: Statement) -> Buffer | None:
     """The registers that a statement does no more than fill."""
-    match statement:
-        case Store(buffer=target) | Accumulate(buffer=target) | CopyVector(target=target):
-            return target if target.memory is MemoryType.local else None
-    return None
+    if statement.collective or len(targets := written(statement)) != 1:
+        return None
+    return targets[0] if targets[0].memory is MemoryType.local else None

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.clusters import MEETINGS, RANK
-from warpsmith.kernel.nodes import For, If, Kernel, Statement
+from warpsmith.kernel.nodes import If, Kernel
 from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import children, walk
+from warpsmith.kernel.traversal import children, expressions, walk
 from warpsmith.lower.ordering.plan import planned
 from warpsmith.lower.ordering.words import orders, starts
 
@@ -78,19 +78,9 @@ def meets_apart(kernel: Kernel) -> bool:
     return any(
         isinstance(inner, MEETINGS)
         for statement in walk(kernel.body)
-        if any(_tells_blocks_apart(expr) for expr in _ways(statement))
+        if any(_tells_blocks_apart(expr) for expr in expressions(statement))
         for inner in walk(children(statement))
     )
-
-
-def _ways(statement: Statement) -> tuple[Expr, ...]:
-    """What decides whether, and how often, the statements inside one run."""
-    match statement:
-        case If(condition=condition):
-            return (condition,)
-        case For(extent=extent):
-            return (extent,)
-    return ()
 
 
 def _tells_blocks_apart(expr: Expr) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import Buffer, For, If, Kernel, Reduce, Statement, Synchronize
+from warpsmith.kernel.nodes import Buffer, For, Kernel, Reduce, Statement, Synchronize
 from warpsmith.kernel.rings import Advance, Begin, Cursor, InitBarriers
 from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import walk
+from warpsmith.kernel.traversal import map_bodies, walk
 
 
 def spare_meetings(kernel: Kernel) -> Kernel:
@@ -71,15 +72,11 @@ class _Halves:
         """A list with its reductions changed; `inside` tells that it may run more than once."""
         result: list[Statement] = []
         for statement in statements:
-            match statement:
-                case For(body=body):
-                    statement = replace(statement, body=self.statements(body, inside=True))
-                case If(body=body):
-                    statement = replace(statement, body=self.statements(body, inside=inside))
-                case Reduce() if self._is_alone(statement):
-                    result += self._reduce(statement) if inside else [_alone(statement)]
-                    continue
-            result.append(statement)
+            if isinstance(statement, Reduce) and self._is_alone(statement):
+                result += self._reduce(statement) if inside else [_alone(statement)]
+                continue
+            again = inside or isinstance(statement, For)
+            result.append(map_bodies(statement, partial(self.statements, inside=again)))
         return tuple(result)
 
     def _is_alone(self, reduce: Reduce) -> bool:

@@ -15,8 +15,7 @@ from warpsmith.kernel.nodes import (
     Statement,
 )
 from warpsmith.kernel.rings import Release
-from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import children, defined, replace_symbols, walk
+from warpsmith.kernel.traversal import defined, replace_symbols, rewritten, walk
 
 
 def split_full_passes(kernel: Kernel) -> Kernel:
@@ -36,7 +35,11 @@ def split_full_passes(kernel: Kernel) -> Kernel:
         for i0r < n - full0: { if (256*(full0 + i0r) + t < N) s += x[256*(full0 + i0r) + t]; }
     """
     names = _Names()
-    body = _split(kernel.body, names)
+
+    def change(statement: Statement) -> list[Statement]:
+        return _split_loop(statement, names) if isinstance(statement, For) else [statement]
+
+    body = rewritten(kernel.body, change)
     return replace(kernel, body=body) if names.used else kernel
 
 
@@ -45,15 +48,6 @@ class _Names:
     """Numbers the loops that are split."""
 
     used: int = 0
-
-
-def _split(statements: tuple[Statement, ...], names: _Names) -> tuple[Statement, ...]:
-    result: list[Statement] = []
-    for statement in statements:
-        if isinstance(statement, For | If | Branch):
-            statement = replace(statement, body=_split(statement.body, names))
-        result += _split_loop(statement, names) if isinstance(statement, For) else [statement]
-    return tuple(result)
 
 
 def _split_loop(loop: For, names: _Names) -> list[Statement]:
@@ -174,15 +168,13 @@ def _uses(expr: Expr, names: set[str]) -> bool:
 
 def _without(statements: tuple[Statement, ...], known: frozenset[Expr]) -> tuple[Statement, ...]:
     """The statements where the conditions `known` hold."""
-    result: list[Statement] = []
-    for statement in statements:
-        body = _without(children(statement), known)
-        if isinstance(statement, If):
-            left = [c for c in integers.conjuncts(statement.condition) if c not in known]
-            inner = replace(statement, condition=integers.conjunction(*left), body=body)
-            result += [inner] if left else body
-        elif isinstance(statement, For):
-            result.append(replace(statement, body=body))
-        else:
-            result.append(statement)
-    return tuple(result)
+
+    def change(statement: Statement) -> tuple[Statement, ...]:
+        if not isinstance(statement, If):
+            return (statement,)
+        left = [c for c in integers.conjuncts(statement.condition) if c not in known]
+        if not left:
+            return statement.body
+        return (replace(statement, condition=integers.conjunction(*left)),)
+
+    return rewritten(statements, change)

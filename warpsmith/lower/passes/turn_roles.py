@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from warpsmith.errors import InternalError
-from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
-from warpsmith.kernel.rings import Fill, InitBarriers
+from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
+from warpsmith.kernel.rings import InitBarriers
 from warpsmith.kernel.roles import Branch, Passage, Section, Skip, Turn
-from warpsmith.kernel.traversal import walk
+from warpsmith.kernel.traversal import map_bodies, walk
 from warpsmith.lower.turning.between import RoleRing
 from warpsmith.lower.turning.loads import loads_by_tma
 from warpsmith.lower.turning.orders import Orders
@@ -122,11 +123,9 @@ def _turned(statements: Statements, role: str, rings: list[RoleRing], orders: Or
                 result += ring.skip(role)
         elif isinstance(statement, Section):
             result += orders.ordered(statement.name, _turned(statement.body, role, rings, orders))
-        elif isinstance(statement, For | If | Fill):
-            body = _turned(statement.body, role, rings, orders)
-            result.append(replace(statement, body=body))
         else:
-            result.append(statement)
+            turned = partial(_turned, role=role, rings=rings, orders=orders)
+            result.append(map_bodies(statement, turned))
     return tuple(result)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from functools import partial
 from itertools import count
 
 from warpsmith.errors import InternalError
 from warpsmith.kernel.clusters import StoreAsync
-from warpsmith.kernel.nodes import For, If, Kernel, Statement
+from warpsmith.kernel.nodes import Kernel, Statement
 from warpsmith.kernel.rings import Await, Ring
 from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import walk
+from warpsmith.kernel.traversal import map_bodies, walk
 from warpsmith.kernel.waits import WaitSite, WatchedAwait
 
 
@@ -75,12 +76,8 @@ class _Sites:
 def _watched(statements: tuple[Statement, ...], role: str, sites: _Sites) -> tuple[Statement, ...]:
     result: list[Statement] = []
     for statement in statements:
-        match statement:
-            case Await():
-                statement = sites.watched(statement, role)
-            case Branch(role=own, body=body):
-                statement = replace(statement, body=_watched(body, own.name, sites))
-            case For(body=body) | If(body=body):
-                statement = replace(statement, body=_watched(body, role, sites))
-        result.append(statement)
+        if isinstance(statement, Await):
+            statement = sites.watched(statement, role)
+        own = statement.role.name if isinstance(statement, Branch) else role
+        result.append(map_bodies(statement, partial(_watched, role=own, sites=sites)))
     return tuple(result)

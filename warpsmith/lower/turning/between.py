@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import Buffer, For, If, Statement
+from warpsmith.kernel.nodes import Buffer, If, Statement
 from warpsmith.kernel.rings import (
     ELECTED,
     Advance,
@@ -16,8 +15,6 @@ from warpsmith.kernel.rings import (
     Await,
     Begin,
     Cursor,
-    Drain,
-    Fill,
     Jump,
     Release,
     Ring,
@@ -128,7 +125,7 @@ class RoleRing:
             rest = without_fills(statements, self._names)
             return (*self._by_one(role, asked), *rest)
         first, last = self._span(statements)
-        middle = unwrapped_of(in_slots(statements[first : last + 1], offsets), self._names)
+        middle = unwrapped(in_slots(statements[first : last + 1], offsets), self._names)
         done = Release(self.full, slot)
         return (*statements[:first], free, *middle, done, *statements[last + 1 :])
 
@@ -137,9 +134,7 @@ class RoleRing:
         slot, phase = self.cursor(role).slot, self.cursor(role).phase
         first, last = self._span(statements)
         wait = Await(self.full, slot, phase)
-        middle = unwrapped_of(
-            in_slots(statements[first : last + 1], self._offsets(slot)), self._names
-        )
+        middle = unwrapped(in_slots(statements[first : last + 1], self._offsets(slot)), self._names)
         single = self._roles[role].single
         if self._stored[role] and not single:
             middle = (If(ELECTED, middle),)
@@ -187,16 +182,3 @@ class RoleRing:
             isinstance(s, TileCopy) and s.stores and s.how.is_tma and s.shared.name in self._names
             for s in walk(statements)
         )
-
-
-def unwrapped_of(statements: Statements, names: Collection[str]) -> Statements:
-    """The statements with those of these buffers' fills and drains in place of them."""
-    result: list[Statement] = []
-    for statement in statements:
-        if isinstance(statement, Fill | Drain) and statement.buffer.name in names:
-            result += statement.body
-        elif isinstance(statement, For | If):
-            result.append(replace(statement, body=unwrapped_of(statement.body, names)))
-        else:
-            result.append(statement)
-    return tuple(result)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from warpsmith.ir import integers
-from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import Buffer, CopyVector, Element, Statement, Store
-from warpsmith.kernel.rings import Advance, Cursor, Slots, TileCopy
+from warpsmith.kernel.accesses import accesses
+from warpsmith.kernel.effects import Done
+from warpsmith.kernel.nodes import Buffer, Element, Statement, Store
+from warpsmith.kernel.rings import Advance, Cursor, Slots
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.turning.parts import Statements, in_slots, unwrapped
 
@@ -94,6 +95,4 @@ def _are_carried(slots: Slots, elements: dict[str, int | Expr]) -> bool:
 
 def is_asynchronous(statement: Statement) -> bool:
     """Whether a statement copies by `cp.async`."""
-    if isinstance(statement, TileCopy):
-        return statement.how is LoadStoreOpType.cp_async
-    return isinstance(statement, CopyVector) and statement.asynchronous
+    return any(access.effect.done is Done.COPIES for access in accesses(statement))

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Apply, Expr
-from warpsmith.kernel.nodes import Buffer, CopyVector, Element, For, If, Statement, Store
-from warpsmith.kernel.products import MatrixTile, Multiply, StoreMatrix
-from warpsmith.kernel.rings import Drain, Fill, Slots, TileCopy
-from warpsmith.kernel.traversal import children, map_expressions, read, walk, written
+from warpsmith.kernel.nodes import Buffer, Element, For, Statement
+from warpsmith.kernel.rings import Drain, Fill, Slots
+from warpsmith.kernel.traversal import map_expressions, map_places, read, rewritten, walk, written
 
 Statements = tuple[Statement, ...]
 
@@ -69,17 +68,16 @@ def first_and_last(statements: Statements, test: Callable[[Statement], bool]) ->
     return (found[0], found[-1]) if found else (0, -1)
 
 
-def unwrapped(statements: Statements) -> Statements:
-    """The statements with those of fills and drains in place of them."""
-    result: list[Statement] = []
-    for statement in statements:
-        if isinstance(statement, Fill | Drain):
-            result += statement.body
-        elif isinstance(statement, For | If):
-            result.append(replace(statement, body=unwrapped(statement.body)))
-        else:
-            result.append(statement)
-    return tuple(result)
+def unwrapped(statements: Statements, names: Collection[str] | None = None) -> Statements:
+    """The statements with those of fills and drains in place of them: of these buffers, or all."""
+
+    def change(statement: Statement) -> Statements:
+        if not isinstance(statement, Fill | Drain):
+            return (statement,)
+        mine = names is None or statement.buffer.name in names
+        return statement.body if mine else (statement,)
+
+    return rewritten(statements, change)
 
 
 def in_slots(statements: Statements, offsets: Mapping[str, Expr]) -> Statements:
@@ -87,43 +85,15 @@ def in_slots(statements: Statements, offsets: Mapping[str, Expr]) -> Statements:
     if all(offset == integers.ZERO for offset in offsets.values()):
         return statements
 
+    def shifted(buffer: Buffer, index: Expr) -> Expr:
+        offset = offsets.get(buffer.name)
+        return index if offset is None else integers.add(index, offset)
+
     def moved(expr: Expr) -> Expr:
         if isinstance(expr, Element):
-            index = moved(expr.index)
-            offset = offsets.get(expr.buffer.name)
-            return Element(expr.buffer, index if offset is None else integers.add(index, offset))
+            return Element(expr.buffer, shifted(expr.buffer, moved(expr.index)))
         if isinstance(expr, Apply) and any(isinstance(node, Element) for node in expr.walk()):
             return Apply(expr.op, tuple(map(moved, expr.args)), expr.dtype)
         return expr
 
-    return tuple(_shifted(map_expressions(s, moved), offsets) for s in statements)
-
-
-def _shifted(statement: Statement, offsets: Mapping[str, Expr]) -> Statement:
-    """The statement, and all inside it, with the places that it names itself moved."""
-
-    def shift(buffer: Buffer, index: Expr) -> Expr:
-        offset = offsets.get(buffer.name)
-        return index if offset is None else integers.add(index, offset)
-
-    def tile(of: MatrixTile) -> MatrixTile:
-        return replace(of, index=shift(of.buffer, of.index))
-
-    match statement:
-        case Store(buffer=buffer, index=index):
-            return replace(statement, index=shift(buffer, index))
-        case Multiply(a=a, b=b):
-            index = shift(statement.accumulators, statement.index)
-            return replace(statement, index=index, a=tile(a), b=tile(b))
-        case CopyVector(target=target, source=source) | StoreMatrix(target=target, source=source):
-            return replace(
-                statement,
-                target_index=shift(target, statement.target_index),
-                source_index=shift(source, statement.source_index),
-            )
-        case TileCopy(shared=shared, index=index):
-            return replace(statement, index=shift(shared, index))
-        case For() | If() | Fill() | Drain():
-            body = tuple(_shifted(inner, offsets) for inner in children(statement))
-            return replace(statement, body=body)
-    return statement
+    return tuple(map_places(map_expressions(s, moved), shifted) for s in statements)
