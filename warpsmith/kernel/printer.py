@@ -1,29 +1,26 @@
-"""Kernel form as readable text, for dumps and for people."""
+"""Kernel form as readable text, for dumps and for people.
+
+The words of a class are a template over its fields: `{value}` is a field's value, `{slots.stages}`
+what that has by this name. A buffer that is touched comes with its index, as `T1[i0]`, or as
+`T1[i0 ..]` where more than one element is touched, and a barrier with its slot; `{buffers!s}` is
+the name alone. What follows a colon is printed where the field is neither false nor its default:
+`{by: by %}`.
+"""
 
 from __future__ import annotations
 
-from warpsmith.kernel.cluster_printer import cluster_text
-from warpsmith.kernel.nodes import (
-    Accumulate,
-    Comment,
-    CopyVector,
-    Declare,
-    For,
-    If,
-    Kernel,
-    Let,
-    Reduce,
-    Statement,
-    Store,
-    Synchronize,
-    WelfordMerge,
-    WelfordStep,
-)
-from warpsmith.kernel.product_printer import product_text
-from warpsmith.kernel.ring_printer import ring_text
-from warpsmith.kernel.rings import Drain, Fill
-from warpsmith.kernel.roles import Branch, Role, Section, Turn
-from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
+from dataclasses import MISSING
+from enum import Enum
+from functools import cache
+from operator import attrgetter
+from string import Formatter
+from typing import Any
+
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.effects import Barrier, Body, Memory, Verb
+from warpsmith.kernel.forms import Declared
+from warpsmith.kernel.nodes import Buffer, Kernel, Statement
+from warpsmith.kernel.traversal import children
 
 
 def kernel_text(kernel: Kernel) -> str:
@@ -55,82 +52,101 @@ def kernel_text(kernel: Kernel) -> str:
     lines += [f"  needs  {expr!r} <= {most}" for expr, most in kernel.limits]
     lines += [f"  needs  {name} aligned to {size} bytes" for name, size in kernel.alignments]
     for statement in kernel.body:
-        lines += _statement(statement, 1)
+        lines += _lines(statement, 1)
     return "\n".join(lines) + "\n"
 
 
-def _statement(statement: Statement, depth: int) -> list[str]:
-    indent = "  " * depth
-    match statement:
-        case For(symbol=symbol, extent=extent, body=body, unroll=unroll, turns=turns):
-            how = " unrolled" if unroll else ""
-            how += f" turns {', '.join(turns)}" if turns else ""
-            head = f"{indent}for {symbol.name} < {extent!r}{how}:"
-            return [head, *(line for s in body for line in _statement(s, depth + 1))]
-        case If(condition=condition, body=body):
-            head = f"{indent}if {condition!r}:"
-            return [head, *(line for s in body for line in _statement(s, depth + 1))]
-        case Fill(buffer=b, slots=slots, body=body):
-            head = f"{indent}fill {b.name}, {slots.stages} slots, {slots.prefetch} ahead:"
-            return [head, *(line for s in body for line in _statement(s, depth + 1))]
-        case Drain(buffer=b, body=body):
-            head = f"{indent}drain {b.name}:"
-            return [head, *(line for s in body for line in _statement(s, depth + 1))]
-        case Turn(passages=passages, body=body):
-            head = f"{indent}one slot of {', '.join(p.buffer.name for p in passages)}:"
-            return [head, *(line for s in body for line in _statement(s, depth + 1))]
-        case Section(name=name, body=body):
-            head = f"{indent}groups in turn, {name}:"
-            return [head, *(line for s in body for line in _statement(s, depth + 1))]
-        case Branch(role=role, body=body):
-            head = f"{indent}role {role_text(role)}:"
-            return [head, *(line for s in body for line in _statement(s, depth + 1))]
-    return [indent + _simple(statement)]
+def _lines(statement: Statement, depth: int) -> list[str]:
+    inner = [line for each in children(statement) for line in _lines(each, depth + 1)]
+    end = ":" if statement.form.has_body else ""
+    return [f"{'  ' * depth}{text_of(statement)}{end}", *inner]
 
 
-def role_text(role: Role) -> str:
-    """`compute, warps from 4, 128 x 2 x 1 threads, 2 groups along block_y, barrier 1`."""
-    block = " x ".join(map(repr, role.block))
-    parts = [role.name, f"warps from {role.first_warp}"]
-    parts.append("one elected thread" if role.single else f"{block} threads")
-    if role.groups_along is not None:
-        parts.append(f"{role.groups} groups along {role.groups_along.name}")
-    if role.barrier:
-        parts.append(f"barrier {role.barrier}")
-    if role.registers is not None:
-        parts.append(f"{role.registers} registers")
-    return ", ".join(parts)
+def text_of(value: Declared) -> str:
+    """A statement, or a value that statements hold, without what stands inside it."""
+    if not value.words:
+        return _by_fields(value)
+    return "".join(
+        literal + (_part(value, *part) if part else "") for literal, part in _parsed(value.words)
+    )
 
 
-def _simple(statement: Statement) -> str:
-    match statement:
-        case Declare(buffer=b):
-            bits = " bits" if b.packed else ""
-            return f"{b.name}: {b.dtype.value}[{b.size!r}] {b.memory.value}{bits}"
-        case Let(symbol=symbol, value=value):
-            return f"{symbol.name} = {value!r}"
-        case Store(buffer=b, index=index, value=value):
-            return f"{b.name}[{index!r}] = {value!r}"
-        case Accumulate(op=op, buffer=b, index=index, value=value):
-            return f"{b.name}[{index!r}] {op}= {value!r}"
-        case CopyVector(target=t, target_index=ti, source=s, source_index=si, width=width):
-            return f"{t.name}[{ti!r} ..] = {s.name}[{si!r} ..] x{width}"
-        case WelfordStep(mean=mean, index=index, values=values):
-            return f"welford {mean.name}[{index!r} ..] += {list(values)!r}"
-        case WelfordMerge(mean=mean, index=index, part=part):
-            return f"welford {mean.name}[{index!r}] merge {part!r}"
-        case Reduce(op=op, buffers=buffers, elements=elements, block_axes=block, grid_axes=grid):
-            over = ["lanes"] if statement.lanes else [axis.name for axis in (*block, *grid)]
-            over += [f"{statement.blocks} blocks"] if statement.blocks > 1 else []
-            whom = ", for the first" if statement.first else ""
-            names = ", ".join(buffer.name for buffer in buffers)
-            return f"reduce {op} {names} x{elements} over {', '.join(over)}{whom}"
-        case Synchronize(why=why):
-            return f"synchronize  ({why})"
-        case Comment(text=text):
-            return f"# {text}"
-        case AwaitPrevious():
-            return "await the kernel before"
-        case AdmitNext():
-            return "admit the next kernel"
-    return product_text(statement) or cluster_text(statement) or ring_text(statement)
+_Part = tuple[str, str, str | None]
+
+
+@cache
+def _parsed(words: str) -> tuple[tuple[str, _Part | None], ...]:
+    """Literal texts, each with the path, the words and the conversion of the field behind it."""
+    return tuple(
+        (literal, None if path is None else (path, spec or "", conversion))
+        for literal, path, spec, conversion in Formatter().parse(words)
+    )
+
+
+def _part(value: Declared, path: str, words: str, conversion: str | None) -> str:
+    found = attrgetter(path)(value)
+    if words and not _is_told(value, path, found):
+        return ""
+    text = _value(found) if conversion or "." in path else _field(value, path, found)
+    return words.replace("%", text) if words else text
+
+
+def _is_told(value: Declared, path: str, found: object) -> bool:
+    if isinstance(found, bool) or found is None:
+        return bool(found)
+    field = type(value).__dataclass_fields__.get(path)  # type: ignore[attr-defined]
+    default = MISSING if field is None else field.default
+    return default is MISSING or found != default
+
+
+def _field(value: Declared, name: str, found: object) -> str:
+    """One field's text, by what it is declared to be."""
+    declared = dict(value.form.declared).get(name)
+    if isinstance(declared, Memory) and declared.index:
+        count = declared.count if isinstance(declared.count, int) else 0
+        if isinstance(declared.count, str) and declared.count:
+            count = getattr(value, declared.count)
+        more = "" if count == 1 else " .."
+        place = f"[{_value(getattr(value, declared.index))}{more}]"
+        buffers = found if isinstance(found, tuple) else (found,)
+        return ", ".join(f"{_value(buffer)}{place}" for buffer in buffers)
+    if isinstance(declared, Barrier):
+        several = found if isinstance(found, tuple) and isinstance(found[0], tuple) else (found,)
+        return ", ".join(_barrier(value, each, declared.verb) for each in several)
+    return _value(found)
+
+
+def _barrier(value: Declared, found: Any, verb: Verb) -> str:
+    """`full[slot]`, or where it is initialized `full (4)`."""
+    if isinstance(found, Buffer):
+        slot = getattr(value, "slot", None)
+        return found.name if slot is None else f"{found.name}[{_value(slot)}]"
+    if verb is Verb.INIT:
+        count = "one a warp" if found[1] is None else _value(found[1])
+        return f"{found[0].name} ({count})"
+    return f"{found[0].name}[{_value(found[1])}]" if verb is Verb.COUNT else _value(found)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, Expr):
+        return repr(value)
+    if isinstance(value, tuple):
+        return ", ".join(map(_value, value))
+    if isinstance(value, Declared):
+        return text_of(value)
+    if isinstance(value, Enum):
+        return str(value.value)
+    return str(getattr(value, "name", value))
+
+
+def _by_fields(value: Declared) -> str:
+    """The name of a class that has no words, and its fields but for those that are indices."""
+    declared = value.form.declared
+    indices = {each.index for _, each in declared if isinstance(each, Memory)}
+    told = (
+        f"{name} {_field(value, name, found)}"
+        for name, each in declared
+        if name not in indices and name != "number" and not isinstance(each, Body)
+        if _is_told(value, name, found := getattr(value, name))
+    )
+    return ", ".join([type(value).__name__, *told])
