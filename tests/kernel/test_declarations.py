@@ -42,6 +42,7 @@ from warpsmith.kernel.nodes import (
     Reduce,
     Statement,
     Store,
+    Synchronize,
 )
 from warpsmith.kernel.printer import text_of
 from warpsmith.kernel.products import AwaitProducts, MatrixTile, Multiply
@@ -142,6 +143,8 @@ ORDERED: list[tuple[Change, Callable[[], Kernel]]] = [
         change("who", CopyVector, target=touches(replace(WRITE, who=Who.TOGETHER), "target_index")),
         of(OWN),
     ),
+    (Change("orders", Synchronize, {}, Orders.NOTHING), by_threads),
+    (change("verb", Release, barrier=at_barrier(Verb.EXPECT)), of(MULTIPLIED)),
     (change("remote", StoreRemote, buffer=writes("index")), of(REMOTE)),
     (change("words", Store, buffer=touches(replace(WRITE, words="paints"), "index")), by_threads),
 ]

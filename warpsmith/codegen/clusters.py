@@ -13,7 +13,6 @@ from warpsmith.kernel.clusters import (
     MEETINGS,
     MOST,
     RANK,
-    REMOTE,
     AnnounceStart,
     ArriveRemote,
     AwaitStart,
@@ -25,17 +24,14 @@ from warpsmith.kernel.clusters import (
 )
 from warpsmith.kernel.nodes import Buffer, Kernel, Statement
 from warpsmith.kernel.rings import Await
-from warpsmith.kernel.traversal import expressions, walk
+from warpsmith.kernel.traversal import expressions, is_remote, walk
 from warpsmith.kernel.waits import WatchedAwait
-
-OF_CLUSTERS = (*MEETINGS, *REMOTE)
-"""Statements that `cluster_lines` prints, besides waits of the whole cluster."""
 
 
 def is_of_cluster(statement: Statement) -> bool:
     """Whether `cluster_lines` prints it."""
     waits = isinstance(statement, Await) and statement.of_cluster
-    return waits or isinstance(statement, OF_CLUSTERS)
+    return waits or isinstance(statement, MEETINGS) or is_remote(statement)
 
 
 def cluster_bound(kernel: Kernel) -> str:

@@ -170,7 +170,3 @@ class ReleaseRemote(Statement):
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
     slot: Expr = field(metadata=expression())
     rank: Expr = field(metadata=expression())
-
-
-REMOTE = (StoreRemote, LoadRemote, StoreAsync, ArriveRemote, ReleaseRemote)
-"""Statements that reach into another block."""

@@ -191,15 +191,22 @@ def read(statement: Statement) -> tuple[Buffer, ...]:
     return (*found, *_named(statement, statement.form.kept))
 
 
+def is_remote(statement: Statement) -> bool:
+    """Whether a statement itself reaches into another block of the cluster."""
+    return any(use.remote for use in barrier_uses(statement)) or any(
+        effect_of(declared, by).remote for _, declared, by in operands(statement)
+    )
+
+
 def scratch(statement: Statement) -> tuple[Buffer, ...]:
     """Buffers that a statement needs for itself alone."""
     return _named(statement, statement.form.scratch)
 
 
-def barriers(statement: Statement) -> tuple[Buffer, ...]:
-    """Barriers that a statement itself arms, waits at or arrives at."""
-    lives = (Verb.INIT, Verb.END)
-    return tuple(use.barrier for use in barrier_uses(statement) if use.verb not in lives)
+def barriers(statement: Statement, *verbs: Verb) -> tuple[Buffer, ...]:
+    """Barriers at which a statement itself does one of these; by default all but init and end."""
+    wanted = verbs or (Verb.EXPECT, Verb.ARRIVE, Verb.COUNT, Verb.WAIT)
+    return tuple(use.barrier for use in barrier_uses(statement) if use.verb in wanted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,27 +11,15 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from warpsmith.kernel.clusters import (
-    MEETINGS,
-    REMOTE,
-    AnnounceStart,
-    ArriveRemote,
-    AwaitStart,
-    ReleaseRemote,
-    StoreAsync,
-    SynchronizeCluster,
-)
+from warpsmith.kernel.clusters import MEETINGS, AnnounceStart, AwaitStart
+from warpsmith.kernel.effects import Verb
 from warpsmith.kernel.nodes import If, Kernel, Statement
 from warpsmith.kernel.rings import ELECTED, Await, InitBarriers
 from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import barriers, children, walk
+from warpsmith.kernel.traversal import barrier_uses, barriers, children, is_remote, walk
 from warpsmith.protocol.accesses import accesses
 from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.rules import Break, Broken, Rule
-
-EARLY = (Await, *REMOTE)
-"""What no block does before it knows that all have started; nor do its threads use a barrier that
-another one of them initialized."""
 
 
 def check_clusters(kernel: Kernel) -> None:
@@ -46,20 +34,20 @@ def check_clusters(kernel: Kernel) -> None:
     for statement in kernel.body:
         role = (statement.role.name,) if isinstance(statement, Branch) else ()
         for each in walk((statement,)):
-            match each:
-                case AnnounceStart() | AwaitStart() | SynchronizeCluster() if role:
-                    _broken(
-                        Rule.MEETING,
-                        "the blocks of a cluster are to meet inside a role",
-                        "all threads of all blocks meet, before the roles or after them",
-                        role,
-                    )
-                case ArriveRemote(barrier=barrier) | ReleaseRemote(barrier=barrier):
-                    _refused(f"arrivals at {barrier.name} of another block", role, barrier.name)
-                case StoreAsync(barrier=barrier) if barrier.name not in known:
-                    _refused(f"bytes for {barrier.name} of another block", role, barrier.name)
-                case Await(barrier=barrier, of_cluster=True) if barrier.name not in known:
-                    _refused(f"a wait for other blocks at {barrier.name}", role, barrier.name)
+            if role and isinstance(each, MEETINGS):
+                _broken(
+                    Rule.MEETING,
+                    "the blocks of a cluster are to meet inside a role",
+                    "all threads of all blocks meet, before the roles or after them",
+                    role,
+                )
+            for use in barrier_uses(each):
+                name = use.barrier.name
+                if use.remote and (use.verb is not Verb.COUNT or name not in known):
+                    what = "bytes for" if use.verb is Verb.COUNT else "arrivals at"
+                    _refused(f"{what} {name} of another block", role, name)
+            if isinstance(each, Await) and each.of_cluster and each.barrier.name not in known:
+                _refused(f"a wait for other blocks at {each.barrier.name}", role, each.barrier.name)
 
 
 def _check_start(kernel: Kernel) -> None:
@@ -94,10 +82,13 @@ def _check_start(kernel: Kernel) -> None:
 
 
 def _is_early(statement: Statement, *, elected: bool = False) -> bool:
-    """Whether it is among what waits for the start; the elected thread initialized barriers."""
+    """Whether it is among what no block does before it knows that all have started: it waits, or
+    reaches into another block, or uses a barrier. The elected thread uses those it initialized.
+    """
     elected |= isinstance(statement, If) and statement.condition == ELECTED
     return (
-        isinstance(statement, EARLY)
+        isinstance(statement, Await)
+        or is_remote(statement)
         or (bool(barriers(statement)) and not elected)
         or any(_is_early(inner, elected=elected) for inner in children(statement))
     )

@@ -12,7 +12,7 @@ from warpsmith.kernel.effects import Done, Proxy, Who
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import Await, Cursor
 from warpsmith.lower.ordering.scopes import ASYNCHRONOUS, Site, moving
-from warpsmith.lower.ordering.tree import MEETINGS, Node, Turns, carried, common, straight
+from warpsmith.lower.ordering.tree import Node, Turns, carried, common, meets, straight
 
 
 class Hazard(Enum):
@@ -98,13 +98,8 @@ class Edge:
 
     def meeting(self) -> Node | None:
         """The last meeting between the two of those who take part, if there is one."""
-        meets = of_cluster if self.across else of_block
-        return next((n for n in reversed(self.way()) if meets(n.statement)), None)
-
-
-def of_block(statement: Statement | None) -> bool:
-    """Whether threads of one block, or one group of a role, meet."""
-    return isinstance(statement, MEETINGS)
+        here = of_cluster if self.across else meets
+        return next((n for n in reversed(self.way()) if here(n.statement)), None)
 
 
 def of_cluster(statement: Statement | None) -> bool:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import Buffer, If, Statement
 from warpsmith.kernel.products import AwaitProducts, CommitProducts
-from warpsmith.kernel.rings import ELECTED, Arrive, AwaitCopies, Commit, FenceProxy, Release
+from warpsmith.kernel.rings import ELECTED, AwaitCopies, Commit, FenceProxy
 from warpsmith.lower.ordering.scopes import Scope, Site
-from warpsmith.lower.ordering.tree import MEETINGS, Node, inside
+from warpsmith.lower.ordering.tree import Node, arrives, inside, meets
 
 
 def commits(statement: Statement | None, done: Done) -> bool:
@@ -66,7 +66,7 @@ def _between(node: Node, following: Node) -> list[Node]:
 
 
 def _waits(node: Node, using: Collection[int]) -> bool:
-    return id(node) in using or isinstance(node.statement, (*MEETINGS, Release, Arrive))
+    return id(node) in using or meets(node.statement) or arrives(node.statement)
 
 
 def _committed(node: Node, done: Done) -> bool:
@@ -74,7 +74,7 @@ def _committed(node: Node, done: Done) -> bool:
     for each in node.siblings[node.place + 1 :]:
         if commits(each.statement, done):
             return True
-        if isinstance(each.statement, MEETINGS):
+        if meets(each.statement):
             return False
     return False
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from warpsmith.errors import InternalError
-from warpsmith.kernel.effects import Done, Proxy
+from warpsmith.kernel.effects import Done, Proxy, Verb
 from warpsmith.kernel.nodes import Buffer
-from warpsmith.kernel.rings import Arrive, Await, Release, Ring, TileCopy
+from warpsmith.kernel.rings import Ring
+from warpsmith.kernel.traversal import barriers
 from warpsmith.lower.ordering.edges import Hazard
 from warpsmith.lower.ordering.scopes import ASYNCHRONOUS, Site
 from warpsmith.lower.ordering.tree import Node, backward, common, inside, onward, straight
@@ -94,13 +95,11 @@ def _is_first(fill: Site, use: Site) -> bool:
 
 
 def _arrival(ring: Ring, barrier: Buffer, site: Site) -> Node:
-    copy = site.node.statement
-    if isinstance(copy, TileCopy) and copy.barrier is not None and copy.barrier[0] == barrier:
+    if _does(Verb.COUNT, site.node, barrier):
         return site.node
     for node in onward(site.node):
         for inner in node.walk():
-            statement = inner.statement
-            if isinstance(statement, Release | Arrive) and statement.barrier == barrier:
+            if _does(Verb.ARRIVE, inner, barrier):
                 return inner
     raise InternalError(_unguarded(ring, barrier, site, "no arrival", "behind"))
 
@@ -109,10 +108,13 @@ def _wait(ring: Ring, barrier: Buffer, site: Site) -> Node:
     for node in backward(site.node):
         inner = [node, *(node.body or [])] if node.elects else [node]
         for each in reversed(inner):
-            statement = each.statement
-            if isinstance(statement, Await) and statement.barrier == barrier:
+            if _does(Verb.WAIT, each, barrier):
                 return each
     raise InternalError(_unguarded(ring, barrier, site, "no wait", "before"))
+
+
+def _does(verb: Verb, node: Node, barrier: Buffer) -> bool:
+    return node.statement is not None and barrier in barriers(node.statement, verb)
 
 
 def _unguarded(ring: Ring, barrier: Buffer, site: Site, what: str, where: str) -> str:

@@ -9,7 +9,7 @@ from warpsmith.errors import InternalError
 from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.lower.ordering.edges import Edge, Hazard
-from warpsmith.lower.ordering.tree import MEETINGS, Node, common, inside, tree
+from warpsmith.lower.ordering.tree import Node, common, inside, tree
 
 Gap = tuple[Node, int]
 """A place in a list: the node that holds it, and the position of what would stand there."""
@@ -84,5 +84,5 @@ def _explain(edges: Sequence[Edge]) -> None:
         free = {edge.buffer for edge in own} - late
         words = [f"{name} is written" for name in sorted(late)]
         words += [f"{name} is free again" for name in sorted(free)]
-        assert isinstance(node.statement, MEETINGS)
+        assert isinstance(node.statement, Synchronize | SynchronizeCluster)
         node.statement = replace(node.statement, why=", ".join(words))

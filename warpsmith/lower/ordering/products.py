@@ -11,10 +11,10 @@ from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import Buffer, For, If
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, Multiply
-from warpsmith.kernel.rings import Advance, Arrive, Cursor, Release
+from warpsmith.kernel.rings import Advance, Cursor, Release
 from warpsmith.lower.ordering.guards import Guard
 from warpsmith.lower.ordering.scopes import Scope, Site
-from warpsmith.lower.ordering.tree import MEETINGS, Node
+from warpsmith.lower.ordering.tree import Node, arrives, meets
 
 
 @dataclass(slots=True, eq=False)
@@ -82,7 +82,7 @@ def _runs(tops: Sequence[Node], sites: Sequence[Site]) -> Iterator[list[Node]]:
 def _continues(run: list[Node], top: Node, sites: Sequence[Site]) -> bool:
     between = top.siblings[run[-1].place + 1 : top.place]
     inner = [each for node in between for each in node.walk()]
-    if any(isinstance(each.statement, (*MEETINGS, Release, Arrive)) for each in inner):
+    if any(meets(each.statement) or arrives(each.statement) for each in inner):
         return False
     touched = {id(site.node) for site in sites if site.effect.done is not Done.PRODUCTS}
     return not any(id(each) in touched for each in inner)

@@ -6,13 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from warpsmith.ir import integers
-from warpsmith.kernel.clusters import SynchronizeCluster
-from warpsmith.kernel.nodes import For, If, Statement, Synchronize
+from warpsmith.kernel.effects import Orders, Verb
+from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.rings import ELECTED
-from warpsmith.kernel.traversal import children, map_bodies, with_body
-
-MEETINGS = (Synchronize, SynchronizeCluster)
-"""Statements at which threads meet: those of a block or group, and those of a whole cluster."""
+from warpsmith.kernel.traversal import barriers, children, map_bodies, with_body
 
 
 class Node:
@@ -115,6 +112,16 @@ class Node:
     def statements(self) -> tuple[Statement, ...]:
         """What stands inside."""
         return tuple(node.built() for node in self.body or ())
+
+
+def meets(statement: Statement | None) -> bool:
+    """Whether threads meet: those of a block or group, or those of a whole cluster."""
+    return statement is not None and statement.form.orders is Orders.MEETING
+
+
+def arrives(statement: Statement | None) -> bool:
+    """Whether threads arrive at an mbarrier, and so say that something is over."""
+    return statement is not None and bool(barriers(statement, Verb.ARRIVE))
 
 
 def root(statements: tuple[Statement, ...]) -> Node:

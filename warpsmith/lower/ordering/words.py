@@ -19,7 +19,7 @@ from warpsmith.lower.ordering.guards import Guard
 from warpsmith.lower.ordering.plan import Plan
 from warpsmith.lower.ordering.products import Batch
 from warpsmith.lower.ordering.scopes import Site
-from warpsmith.lower.ordering.tree import MEETINGS, Node
+from warpsmith.lower.ordering.tree import Node, meets
 
 
 def orders(plan: Plan) -> tuple[Order, ...]:
@@ -132,14 +132,14 @@ def _carried(edge: Edge) -> str:
 def _mechanism(edge: Edge) -> tuple[str, str]:
     parts = [_group(node) for node in edge.nodes if isinstance(node.statement, _WAITS)]
     parts += ["proxy fence"] * any(isinstance(n.statement, FenceProxy) for n in edge.nodes)
-    meets = any(isinstance(node.statement, MEETINGS) for node in edge.nodes)
-    parts += [_meeting(edge)] * meets
+    met = any(meets(node.statement) for node in edge.nodes)
+    parts += [_meeting(edge)] * met
     if not parts:
         one = edge.first.alone and edge.second.alone
         return "none", "one thread does both" if one else "each thread reads what it wrote itself"
     reasons = [_overdue(edge.first)] if edge.awaited is not None else []
     reasons += ["the other proxy would not see it"] * edge.fenced
-    reasons += [_others(edge)] * meets
+    reasons += [_others(edge)] * met
     return " + ".join(parts), "; ".join(reasons)
 
 
@@ -209,8 +209,8 @@ def _guard(guard: Guard) -> tuple[str, ...]:
     parts = [_group(node) for node in guard.nodes if isinstance(node.statement, _WAITS)]
     parts = list(dict.fromkeys(parts))
     parts += ["proxy fence"] * any(isinstance(n.statement, FenceProxy) for n in guard.nodes)
-    meets = any(isinstance(node.statement, MEETINGS) for node in guard.nodes)
-    parts += ["barrier of the cluster"] * meets
+    met = any(meets(node.statement) for node in guard.nodes)
+    parts += ["barrier of the cluster"] * met
     mechanism = " + ".join([*parts, f"mbarrier {barrier.name}"])
     slots = guard.ring.stages
     carried = f"{guard.ring.name}, {slots} slot{'s' if slots > 1 else ''}"
