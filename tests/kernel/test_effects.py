@@ -42,6 +42,7 @@ from warpsmith.kernel.nodes import (
     Statement,
     Store,
     Synchronize,
+    WelfordMerge,
 )
 from warpsmith.kernel.printer import kernel_text, text_of
 from warpsmith.kernel.rings import Await
@@ -195,6 +196,14 @@ def test_it_is_rewritten() -> None:
     assert shifted.factor.index == integers.add(integers.mul(X, 2), 8)
     assert shifted.body == statement.body
     assert rewritten((statement,), lambda s: () if isinstance(s, Store) else (s,)) == (scale(),)
+
+
+def test_an_index_of_several_buffers_moves_with_all_of_them() -> None:
+    other = Buffer("T", DataType.Float, MemoryType.shared, Const(256))
+    merge = WelfordMerge(S, S, other, X, (X, X, X))
+    assert map_places(merge, lambda _, at: integers.add(at, 8)).index == integers.add(X, 8)
+    with pytest.raises(InternalError, match="WelfordMerge cannot move T alone"):
+        map_places(merge, lambda b, at: integers.add(at, 8) if b == S else at)
 
 
 def test_it_is_printed() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from warpsmith.errors import InternalError
 from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
 from warpsmith.kernel.effects import Effect, Memory, Verb
 from warpsmith.kernel.forms import Declared
@@ -93,6 +94,10 @@ def map_places(holder: _D, new: Callable[[Buffer, Expr], Expr]) -> _D:
     """A statement, and all inside it, with `new` applied to the index of each buffer it touches.
 
     Elements in its expressions are left as they are.
+
+    Raises:
+        InternalError: buffers of one index would get different ones, or an index that the statement
+            computes would be another one.
     """
 
     def change(value: Any) -> Any:
@@ -103,8 +108,11 @@ def map_places(holder: _D, new: Callable[[Buffer, Expr], Expr]) -> _D:
     changes = {name: _mapped(getattr(holder, name), change) for name in names}
     for buffer, declared, owner in operands(holder):
         index = declared.index
-        if owner is holder and index in form.scalars and index not in changes:
-            changes[index] = new(buffer, getattr(holder, index))
+        if owner is holder and index:
+            old = getattr(holder, index)
+            made = new(buffer, old)
+            if made != (changes.setdefault(index, made) if index in form.scalars else old):
+                raise InternalError(f"{type(holder).__name__} cannot move {buffer.name} alone")
     return _changed(holder, changes)
 
 
