@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, fields
 
 import pytest
 
-import warpsmith
+import warpsmith.codegen
+import warpsmith.kernel
 from tests.protocol.edits import edited, instead
 from tests.protocol.kernels import fed_by
 from warpsmith.errors import InternalError, ProtocolError
@@ -120,8 +121,8 @@ def test_a_subclass_has_what_its_base_declares() -> None:
 
 def every_class() -> Iterator[type[Declared]]:
     """All classes of the package whose fields are declared."""
-    for module in pkgutil.walk_packages(warpsmith.__path__, "warpsmith."):
-        if module.name.startswith(("warpsmith.kernel", "warpsmith.codegen")):
+    for package in (warpsmith.kernel, warpsmith.codegen):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     pending = Declared.__subclasses__()
     while pending:

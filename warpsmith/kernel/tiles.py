@@ -25,7 +25,7 @@ class TileDim(Declared):
 
     words = "{first} +{box}{step: by %}"
 
-    box: int | Expr = field(metadata=plain())
+    box: int | Expr = field(metadata=expression())
     first: Expr = field(metadata=expression())
     size: Expr = field(metadata=expression())
     stride: Expr = field(metadata=expression())
