@@ -59,6 +59,17 @@ def test_parts_are_alike_only_where_the_same_is_said_of_them() -> None:
     assert shape_of(two()).key != shape_of(two(together=False)).key
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_results_beside_others_are_one_kernel_where_the_program_says_so(together: bool) -> None:
+    p = Program()
+    x, y, z = (p.input(FLOAT, (None, None)) for _ in range(3))
+    p.output(*(p.reduce("sum", tensor, [0]) for tensor in (x, y)), p.op("neg", z))
+    p.fusion.together = ((x, y),) if together else ()
+    assert sorted(len(part.outputs) for part in cut(p.fusion)) == (
+        [1, 2] if together else [1, 1, 1]
+    )
+
+
 def norm_backward() -> Fusion:
     """A row's gradient, and the sums of two tensors' columns."""
     p = Program()

@@ -191,9 +191,11 @@ def _merge_sinks(segments: Segments, sinks: Sequence[int], cuts: frozenset[int])
     """Join sinks into one segment where a scheduler takes them together and none needs another.
 
     A sink may join a group if nothing that it reads is made by that group or a later one, and if
-    they have a tensor in common: nothing tells a kernel that dimensions of others are the same.
+    they have a tensor in common, or tensors that the program says are walked together: nothing else
+    tells a kernel that dimensions are the same.
     """
     graph = segments.graph
+    together = {t.number: group[0].number for group in graph.fusion.together for t in group}
     groups: list[list[int]] = []
     home: dict[int, int] = {}
     having: dict[int, list[int]] = {}
@@ -201,11 +203,12 @@ def _merge_sinks(segments: Segments, sinks: Sequence[int], cuts: frozenset[int])
         positions = graph.slice([sink], cuts)
         needed = graph.reads(positions)
         near = {*needed, *(number for p in positions for number in graph.made(p))}
+        near |= {together[number] for number in near if number in together}
         after = max((home[t] for t in needed if t in home), default=-1)
         common = {group for t in near for group in having.get(t, ())[-GROUPS_ASKED:]}
         for place in sorted((g for g in common if g > after), reverse=True)[:GROUPS_ASKED]:
-            together = [*groups[place], sink]
-            if segments.go_together(together) and segments.of(together, cuts).can_be_scheduled:
+            joined = [*groups[place], sink]
+            if segments.go_together(joined) and segments.of(joined, cuts).can_be_scheduled:
                 break
         else:
             place = len(groups)
