@@ -148,7 +148,7 @@ class _Reader:
 
     def _kernel(self, loads: int) -> LoadedKernel:
         if loads not in self._kernels:
-            text = Source(text=_READ.replace("LOADS", str(loads)), entry="read_pass")
+            text = Source(text=_READ.replace("LOADS", str(loads)), entry="read_pass", arch="sm_90a")
             binary = CubinCache(current().cache_dir).get_or_compile(text)
             self._kernels[loads] = LoadedKernel(binary, "read_pass", self._ordinal)
         return self._kernels[loads]

@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.measure import Setting, significant
 from bench.row import Row
+from warpsmith.targets.hopper import H200
 
 SUITE = "protocol"
 SMS = 132
@@ -28,12 +29,12 @@ def measure_protocol(setting: Setting, *, quick: bool) -> list[Row]:
     rows = []
     for name, schedule, shape, limit_us in kernels:
         fusion = schedule()
-        kernel = lower(fusion, name, DataType.Int32)
+        kernel = lower(fusion, name, DataType.Int32, target=H200)
         values = dict(zip(_sizes(name), shape, strict=True))
         times = []
         for _ in range(_QUICK_TIMES if quick else _TIMES):
             start = time.perf_counter()
-            prove(kernel, values)
+            prove(kernel, values, H200)
             times.append(1e6 * (time.perf_counter() - start))
         rows.append(
             Row(
@@ -98,7 +99,7 @@ def matmul() -> Any:
     with FusionDefinition() as fd:
         a, b = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(2))
         fd.add_output(fd.ops.linear(a, b))
-    candidate = select(fd.fusion)
+    candidate = select(fd.fusion, H200)
     values = dict(zip(_sizes("matmul"), (8192, 8192, 8192, 8192), strict=True))
-    params, _ = candidate.choose(Problem(values=values, alignment={}))
+    params, _ = candidate.choose(Problem(values=values, alignment={}, target=H200))
     return candidate.scheduled(params)

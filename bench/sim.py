@@ -80,7 +80,7 @@ def _problems(trips: int) -> Iterator[_Measured]:
 
 def ptx_of(kernel: Kernel) -> str:
     """PTX by NVRTC, with line numbers."""
-    source = Source(text=kernel.cuda, entry=kernel.entry, options=("-lineinfo",))
+    source = Source(text=kernel.cuda, entry=kernel.entry, options=("-lineinfo",), arch="sm_90a")
     return compile_source(source).ptx
 
 

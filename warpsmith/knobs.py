@@ -16,10 +16,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from warpsmith.errors import KnobError
+from warpsmith.targets.known import KNOWN
 
 Device = Literal["auto", "gpu", "sim", "reference"]
 Rings = Literal["auto", "prefer", "never"]
 Verify = Literal["off", "protocol"]
+TargetName = str
+"""`auto`, or the name of a target (`warpsmith.targets.known`)."""
+
 Specialize = Literal["auto"] | bool
 LogLevel = Literal["off", "error", "warning", "info", "debug"]
 
@@ -156,6 +160,14 @@ class Knobs:
         "auto",
         "What runs a fusion: the GPU, the simulator, the NumPy reference; `auto` takes the GPU "
         "where there is one, else the simulator.",
+        "`auto`",
+    )
+    target: TargetName = _knob(
+        _one_of("auto", *(target.name for target in KNOWN)),
+        ", ".join(f"`{name}`" for name in ("auto", *(target.name for target in KNOWN))),
+        "auto",
+        "The model of a GPU that kernels are made for; `auto` is the GPU that calls run on, and "
+        f"`{KNOWN[0].name}` where there is none.",
         "`auto`",
     )
     rings: Rings = _knob(
@@ -345,12 +357,14 @@ def within(knobs: Knobs) -> Iterator[None]:
         _SCOPED.reset(token)
 
 
-def scoped_plan() -> tuple[Device, Rings, Specialize, bool, bool, Verify, int | None] | None:
+def scoped_plan() -> (
+    tuple[Device, TargetName, Rings, Specialize, bool, bool, Verify, int | None] | None
+):
     """What a scope asks for that calls are planned by, None outside; cheap, for every call."""
     scoped = _SCOPED.get()
     if scoped is None:
         return None
-    first = scoped.device, scoped.rings, scoped.warp_specialize
+    first = scoped.device, scoped.target, scoped.rings, scoped.warp_specialize
     return *first, scoped.pace, scoped.early_launch, scoped.verify, scoped.wait_limit
 
 

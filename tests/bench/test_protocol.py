@@ -10,6 +10,7 @@ from tests.bench.test_sim import SETTING
 from warpsmith import DataType
 from warpsmith.engine.proofs import prove
 from warpsmith.lower.pipeline import lower
+from warpsmith.targets.hopper import H200
 
 
 def test_rows_have_times_and_limits() -> None:
@@ -22,6 +23,6 @@ def test_rows_have_times_and_limits() -> None:
 def test_every_streaming_schedule_keeps_its_protocol() -> None:
     sizes = {f"T{n}_size{d}": 3000 for n in range(3) for d in range(2)}
     for schedule in SCHEDULES:
-        kernel = lower(streaming(schedule).fusion, "streaming", DataType.Int32)
+        kernel = lower(streaming(schedule).fusion, "streaming", DataType.Int32, target=H200)
         assert len({ring.producer for ring in kernel.rings} - {"", "compute"}) == schedule.producers
-        prove(kernel, sizes)
+        prove(kernel, sizes, H200)

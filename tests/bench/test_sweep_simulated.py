@@ -19,7 +19,7 @@ from bench.problem import Problem, outputs_of
 from warpsmith import knobs
 from warpsmith.schedulers import caching
 from warpsmith.schedulers.inner_outer import predict, rows
-from warpsmith.schedulers.problem import Target
+from warpsmith.targets.hopper import H200
 from warpsmith.testing import relative_error
 
 LARGEST_ERROR = {"bfloat16": 2.0**-7, "float": 2e-6}
@@ -78,11 +78,11 @@ def cases() -> list[Any]:
 def test_clean_and_right(
     problem: Problem, rows_timed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    each = rows_timed / Target().sm_count
+    each = rows_timed / H200.sm_count
     class_ = next(count for most, count in predict.ROW_CLASSES if each <= most)
     monkeypatch.setattr(predict, "ROW_CLASSES", ((math.inf, class_),))
     if rows_timed != FEW_ROWS:
-        monkeypatch.setattr(caching, "STREAMING_BYTES", 0)
+        monkeypatch.setattr(caching, "STREAMING_SHARE", 0)
         monkeypatch.setattr(rows, "PACED_BYTES", 0)
     torch.manual_seed(0)
     inputs = problem.draw("cpu")
@@ -97,7 +97,7 @@ def test_clean_and_right(
 
 def test_dropout_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is drawn differs from torch's, so the kernel alone is judged."""
-    monkeypatch.setattr(caching, "STREAMING_BYTES", 0)
+    monkeypatch.setattr(caching, "STREAMING_SHARE", 0)
     problem = dropout.dropped_residual(3, 8192, "bfloat16")
     inputs = problem.draw("cpu")
     assert warpsmith.fuse(problem.fused).lower(*inputs).compile().verify().verdict == "clean"

@@ -42,6 +42,7 @@ from warpsmith.kernel.rings import ELECTED, Expect, InitBarriers
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 from warpsmith.kernel.waits import WaitSite, WatchedAwait
+from warpsmith.targets.hopper import H200
 
 ZERO, ONE = integers.ZERO, integers.ONE
 MEETINGS = ("push", "pull", "gather")
@@ -121,7 +122,7 @@ def test_watched_waits() -> None:
     given = (WAIT.barrier, WAIT.slot, WAIT.parity)
     watched = WatchedAwait(*given, site, 10**9, of_cluster=True)
     kernel = without(case.kernel(), WAIT, watched)
-    assert "ws_cluster_wait(arrived, 0, 0, 0, 1000000000ull);" in cuda_text(kernel)
+    assert "ws_cluster_wait(arrived, 0, 0, 0, 1000000000ull);" in cuda_text(kernel, H200)
     check_sum(case, kernel)
 
 
@@ -267,7 +268,7 @@ def test_ranks_count_x_fastest() -> None:
 
 
 def test_the_text_of_a_launch() -> None:
-    text = cuda_text(RowSum("push", 4).kernel())
+    text = cuda_text(RowSum("push", 4).kernel(), H200)
     assert "void __cluster_dims__(4, 1, 1) __launch_bounds__(64) row_sums(" in text
     assert text.count("ws_cluster_rank();") == 1
     assert text.count("  ws_cluster_meet();  // ") == 2
@@ -287,8 +288,11 @@ def in_role(number: int, statement: Statement) -> Kernel:
 
 MEET = SynchronizeCluster("again")
 REFUSED = {
-    "too many blocks": (lambda: in_launch(RowSum("push", 2).kernel(), (17, 1, 1)), "no device"),
-    "no blocks": (lambda: in_launch(RowSum("push", 2).kernel(), (2, 0, 1)), "no device runs"),
+    "too many blocks": (
+        lambda: in_launch(RowSum("push", 2).kernel(), (17, 1, 1)),
+        "runs no cluster",
+    ),
+    "no blocks": (lambda: in_launch(RowSum("push", 2).kernel(), (2, 0, 1)), "runs no cluster of"),
     "no cluster": (
         lambda: in_launch(RowSum("push", 2).kernel(), (1, 1, 1)),
         "SynchronizeCluster in a launch without clusters",
@@ -319,4 +323,4 @@ REFUSED = {
 def test_refusals(name: str) -> None:
     make, words = REFUSED[name]
     with pytest.raises(InternalError, match=words):
-        cuda_text(make())
+        cuda_text(make(), H200)

@@ -23,6 +23,7 @@ from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.transforms import parallelize
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
+from warpsmith.targets.hopper import H200
 
 N, M = (Symbol(name, low=0) for name in "nm")
 X = Symbol("x", DataType.Float)
@@ -78,7 +79,7 @@ def test_what_cannot_be_printed() -> None:
     with pytest.raises(InternalError, match="unknown cannot be printed"):
         ValueText(DataType.Int32)(Unknown())
     with pytest.raises(InternalError, match="Statement has no CUDA text"):
-        cuda_text(kernel_with(body=(Statement(),)))
+        cuda_text(kernel_with(body=(Statement(),)), H200)
 
 
 def kernel_with(body: tuple[Statement, ...] = (), shared: tuple[Buffer, ...] = ()) -> Kernel:
@@ -152,10 +153,10 @@ def test_nvrtc_accepts_it(make: Callable[[], Program], index_type: DataType) -> 
     values = {
         f"{t.name}_size{d}": size for t in fusion.input_tensors for d, size in enumerate((512, 256))
     }
-    candidate = select(fusion)
-    params, _ = candidate.choose(Problem(values=values, alignment={}))
-    kernel = lower(candidate.scheduled(params), "test", index_type)
-    binary = compile_source(Source(text=cuda_text(kernel), entry="test"))
+    candidate = select(fusion, H200)
+    params, _ = candidate.choose(Problem(values=values, alignment={}, target=H200))
+    kernel = lower(candidate.scheduled(params), "test", index_type, target=H200)
+    binary = compile_source(Source(text=cuda_text(kernel, H200), entry="test", arch="sm_90a"))
     assert binary.spill_bytes == 0
     assert 0 < binary.registers <= 255
 
@@ -171,5 +172,8 @@ def test_a_block_reduction_brings_its_operation(op: str) -> None:
     parallelize(total, 1, ParallelType.block_x)
     parallelize(output.value, 0, ParallelType.grid_x)
     inline_most(p.fusion)
-    kernel = lower(p.fusion, "test", DataType.Int32)
-    assert compile_source(Source(text=cuda_text(kernel), entry="test")).registers > 0
+    kernel = lower(p.fusion, "test", DataType.Int32, target=H200)
+    assert (
+        compile_source(Source(text=cuda_text(kernel, H200), entry="test", arch="sm_90a")).registers
+        > 0
+    )

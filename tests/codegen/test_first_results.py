@@ -55,7 +55,7 @@ extern "C" __global__ void k(const {kind}* in, {kind}* out) {{
 }}
 """
     text = prelude_text(["reduce_ops", "block_reduce"]) + body
-    ptx = compile_source(Source(text=text, entry="k")).ptx
+    ptx = compile_source(Source(text=text, entry="k", arch="sm_90a")).ptx
     dtype = {"float": "float32", "double": "float64"}[kind]
     spec = {
         "grid": [1],

@@ -38,7 +38,7 @@ def compiled(pieces: list[str], arguments: str, body: str) -> Binary:
     text = (
         f'{prelude_text(pieces)}\nextern "C" __global__ void kernel({arguments}) {{\n{body}\n}}\n'
     )
-    return compile_source(Source(text=text, entry="kernel"))
+    return compile_source(Source(text=text, entry="kernel", arch="sm_90a"))
 
 
 def test_pieces_come_once_after_what_they_need_and_in_one_order() -> None:

@@ -39,6 +39,7 @@ from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.sass import check_emitted, disassemble
 from warpsmith.runtime.source import Binary, Source
+from warpsmith.targets.hopper import H200
 
 SMALL = Product(groups=1, columns=64, stages=3, registers=None)
 WHOLE = Product(registers=(24, 240))
@@ -198,7 +199,9 @@ def test_nothing_is_superfluous_among_threads(name: str) -> None:
 
 @cache
 def compiled() -> Binary:
-    return compile_source(Source(text=cuda_text(product_kernel(WHOLE)), entry="k"))
+    return compile_source(
+        Source(text=cuda_text(product_kernel(WHOLE), H200), entry="k", arch="sm_90a")
+    )
 
 
 @cache
@@ -252,7 +255,7 @@ def test_the_epilogue_stays_in_registers() -> None:
 
 
 def test_the_compiler_keeps_reads_behind_the_wait_that_names_them() -> None:
-    text = cuda_text(product_kernel(WHOLE))
+    text = cuda_text(product_kernel(WHOLE), H200)
     assert "ws_await_products<0>();\n      ws_changed(T4);" in text
     assert "ws_await_products<1>();\n        if (0 < i1)" in text
 
@@ -283,7 +286,7 @@ def test_a_piece_is_made_for_a_type_and_a_width(name: str, ptx: str) -> None:
     body += "ws_commit_products(); ws_await_products<0>(); ws_changed(sums); *d = sums[1];"
     head = f'extern "C" __global__ void k(unsigned long long a, unsigned long long b, {kind}* d)'
     source = f"{prelude_text([name, 'products', 'products_int'])}\n{head} {{ {body} }}"
-    machine = disassemble(compile_source(Source(text=source, entry="k")).cubin)
+    machine = disassemble(compile_source(Source(text=source, entry="k", arch="sm_90a")).cubin)
     assert re.search(rf"{other}GMMA", machine)
 
 
@@ -301,7 +304,7 @@ def test_no_piece_is_made_for_anything_else(name: str) -> None:
 
 
 def test_descriptors_are_constants_apart_from_the_slot() -> None:
-    text = cuda_text(product_kernel(WHOLE))
+    text = cuda_text(product_kernel(WHOLE), H200)
     a = "ws_matrix<128>(T2, ring0_use_slot * 1024 + block_y * 512 + i2 * 2)"
     b = "ws_matrix<128>(T3, ring0_use_slot * 2048 + i2 * 2)"
     assert f"ws_multiply_bfloat16_256(T4, {a}, {b}, 0 < (i1 * 4 + i2));" in text
@@ -330,7 +333,7 @@ COUNTS = replace(plain.SUMS, name="counts", dtype=DataType.Int32)
 )
 def test_other_types_are_internal_errors(wrong: Statement, words: str) -> None:
     with pytest.raises(InternalError, match=words):
-        cuda_text(plain.plain_kernel((wrong,)))
+        cuda_text(plain.plain_kernel((wrong,)), H200)
 
 
 @pytest.mark.parametrize(("swizzle", "alignment"), [(64, 256), (128, 512), (0, 1024), (48, 384)])
@@ -340,11 +343,11 @@ def test_operands_start_where_descriptors_can_say(swizzle: int, alignment: int) 
     product = Multiply(plain.SUMS, integers.ZERO, tile, tile, 8, integers.TRUE)
     words = f"shared_a starts at a multiple of {alignment} bytes, and is multiplied in rows of"
     with pytest.raises(InternalError, match=words):
-        cuda_text(plain.plain_kernel((product,)))
+        cuda_text(plain.plain_kernel((product,)), H200)
 
 
 def test_one_thread_does_not_multiply() -> None:
     branch = Branch(single("one", 0), (FenceProducts(),))
     kernel = plain.plain_kernel((branch,))
     with pytest.raises(InternalError, match="FenceProducts is for many threads"):
-        cuda_text(kernel)
+        cuda_text(kernel, H200)

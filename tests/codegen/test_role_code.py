@@ -17,6 +17,8 @@ from warpsmith.kernel.nodes import Kernel
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.sass import disassemble
 from warpsmith.runtime.source import Binary, Source
+from warpsmith.targets.hopper import H200
+from warpsmith.targets.target import Target
 
 
 @pytest.mark.parametrize("name", ALL_CASES)
@@ -59,8 +61,8 @@ def test_it_is_clean_and_right(name: str) -> None:
 def test_the_simulator_finds_a_wrong_text(
     make: Callable[[], object], right: str, wrong: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def changed(kernel: Kernel) -> str:
-        text, count = re.subn(right, wrong, cuda_text(kernel))
+    def changed(kernel: Kernel, target: Target) -> str:
+        text, count = re.subn(right, wrong, cuda_text(kernel, target))
         assert count
         return text
 
@@ -77,7 +79,9 @@ COPY = re.compile(r"\bU(?:TMALDG|TMASTG|BLKCP)\b")
 
 @cache
 def compiled(name: str) -> Binary:
-    return compile_source(Source(text=cuda_text(ALL_CASES[name]().kernel), entry="k"))
+    return compile_source(
+        Source(text=cuda_text(ALL_CASES[name]().kernel, H200), entry="k", arch="sm_90a")
+    )
 
 
 @cache

@@ -23,6 +23,7 @@ from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.kernel.nodes import Comment, For, If, Kernel, Reduce, Statement, Synchronize
 from warpsmith.kernel.rings import Release
 from warpsmith.kernel.roles import Branch, Role
+from warpsmith.targets.hopper import H200
 
 BLOCK_X, BLOCK_Z = ParallelType.block_x, ParallelType.block_z
 
@@ -67,7 +68,7 @@ def test_conditions_tell_warps_apart(
 
 
 def body_of(kernel: Kernel) -> str:
-    text = cuda_text(kernel)
+    text = cuda_text(kernel, H200)
     return text[text.index('extern "C"') :]
 
 
@@ -247,4 +248,4 @@ REFUSED: dict[str, tuple[Callable[[], Kernel], str]] = {
 def test_what_no_text_can_say_is_an_internal_error(name: str) -> None:
     make, words = REFUSED[name]
     with pytest.raises(InternalError, match=words):
-        cuda_text(make())
+        cuda_text(make(), H200)

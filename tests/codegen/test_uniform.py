@@ -38,6 +38,7 @@ from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.sass import disassemble
 from warpsmith.runtime.source import Source
 from warpsmith.runtime.tma_code import Issue, Lanes, tma_predicates
+from warpsmith.targets.hopper import H200
 
 TMA, BULK = LoadStoreOpType.tma, LoadStoreOpType.bulk
 
@@ -56,12 +57,12 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 
 @cache
 def text_of(name: str) -> str:
-    return cuda_text(KERNELS[name]())
+    return cuda_text(KERNELS[name](), H200)
 
 
 def issues(text: str) -> tuple[Issue, ...]:
     try:
-        sass = disassemble(compile_source(Source(text=text, entry="k")).cubin)
+        sass = disassemble(compile_source(Source(text=text, entry="k", arch="sm_90a")).cubin)
     except DeviceError as error:
         pytest.skip(str(error))
     found = tma_predicates(sass)

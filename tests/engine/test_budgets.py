@@ -25,6 +25,7 @@ from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.nvrtc import check_remarks, compile_source
 from warpsmith.runtime.sass import Counts
 from warpsmith.runtime.source import Binary, Source
+from warpsmith.targets.hopper import H200, SM90A
 
 SHAPES = ((32, 4, 2), (128, 2, 1), (256, 1, 1))
 
@@ -48,7 +49,7 @@ def compile_(tmp_path: Path) -> Callable[[Source], Binary]:
 
 
 def source_of(kernel: Kernel) -> Source:
-    return Source(text=cuda_text(kernel), entry=kernel.name)
+    return Source(text=cuda_text(kernel, H200), entry=kernel.name, arch="sm_90a")
 
 
 def registers_of(kernel: Kernel) -> dict[str, int | None]:
@@ -71,26 +72,26 @@ def test_a_hungry_role_gets_what_a_loading_one_gives_away(
     before = compile_(source_of(case.kernel))
     assert before.spill_bytes > 0
 
-    settled = settle_registers(case.kernel, compile_)
+    settled = settle_registers(case.kernel, compile_, H200)
     assert registers_of(settled.kernel) == {"load": 24, "compute": 240}
     after = compile_(source_of(settled.kernel))
     check_remarks(after.log, settled.kernel.name)
     assert after.spill_bytes == 0
-    assert after.registers == entry_registers(384)
+    assert after.registers == entry_registers(384, SM90A.limits)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_spills(settled.kernel, after, never)
-    compiled = CompiledKernel(settled.kernel, "", after, shared_bytes(settled.kernel))
+        warn_of_spills(settled.kernel, after, never, H200)
+    compiled = CompiledKernel(settled.kernel, "", after, shared_bytes(settled.kernel), target=H200)
     assert confirm(compiled).register_changes == 2
     check(replace(case, kernel=settled.kernel), 4)
 
 
 def test_the_note_says_what_each_role_needs(compile_: Callable[[Source], Binary]) -> None:
     kernel = hungry(180, budgets=Budgets()).kernel
-    load, compute = role_registers(kernel, compile_)
+    load, compute = role_registers(kernel, compile_, H200)
     assert load < 24
     assert 180 < compute < 256
-    assert settle_registers(kernel, compile_).note == (
+    assert settle_registers(kernel, compile_, H200).note == (
         f"role `load` 24 (needs {load}), role `compute` 240 (needs {compute}); 168 at entry"
     )
 
@@ -100,7 +101,7 @@ def test_two_blocks_on_a_multiprocessor_have_half_each(
 ) -> None:
     """128 + 128 threads, two blocks: 128 registers each at entry."""
     kernel = hungry(160, block=(128, 1, 1), budgets=Budgets(), blocks_per_sm=2).kernel
-    settled = settle_registers(kernel, compile_)
+    settled = settle_registers(kernel, compile_, H200)
     assert registers_of(settled.kernel) == {"load": 24, "compute": 232}
     assert settled.kernel.launch.blocks_per_sm == 2
     binary = compile_(source_of(settled.kernel))
@@ -114,7 +115,7 @@ def test_roles_that_have_enough_are_left_alone_at_no_cost(
     case = make()
     kernel = replace(case.kernel, budgets=Budgets())  # type: ignore[attr-defined]
     cache = CubinCache(tmp_path)
-    settled = settle_registers(kernel, cache.get_or_compile)
+    settled = settle_registers(kernel, cache.get_or_compile, H200)
     assert set(registers_of(settled.kernel).values()) == {None}
     assert settled.note.startswith("as launched: every thread has 168 registers, and ")
     assert settled.note.endswith(" suffice")
@@ -124,21 +125,21 @@ def test_roles_that_have_enough_are_left_alone_at_no_cost(
 
 def test_a_second_time_nothing_is_compiled(compiles: list[Source], tmp_path: Path) -> None:
     kernel = hungry(180, budgets=Budgets()).kernel
-    first = settle_registers(kernel, CubinCache(tmp_path).get_or_compile)
+    first = settle_registers(kernel, CubinCache(tmp_path).get_or_compile, H200)
     assert len(compiles) == 3  # as it is, and each of two roles alone
-    assert settle_registers(kernel, CubinCache(tmp_path).get_or_compile) == first
+    assert settle_registers(kernel, CubinCache(tmp_path).get_or_compile, H200) == first
     assert len(compiles) == 3
 
 
 def test_roles_of_one_warp_group_are_compiled_together(
     compiles: list[Source], tmp_path: Path
 ) -> None:
-    needs = role_registers(streaming().kernel, CubinCache(tmp_path).get_or_compile)
+    needs = role_registers(streaming().kernel, CubinCache(tmp_path).get_or_compile, H200)
     assert len(needs) == len(compiles) == 2
 
 
 def test_where_every_thread_has_all_that_it_can_use_nothing_is_compiled() -> None:
-    settled = settle_registers(replace(copied_by_threads().kernel, budgets=Budgets()), never)
+    settled = settle_registers(replace(copied_by_threads().kernel, budgets=Budgets()), never, H200)
     assert settled.note == "as launched: every thread has 255 registers, and none can use more"
 
 
@@ -151,7 +152,7 @@ def test_where_every_thread_has_all_that_it_can_use_nothing_is_compiled() -> Non
 )
 def test_blocks_without_whole_warp_groups_are_left_alone(threads: int | Symbol, note: str) -> None:
     kernel = replace(streaming(threads=threads).kernel, budgets=Budgets())
-    settled = settle_registers(kernel, never)
+    settled = settle_registers(kernel, never, H200)
     assert settled.note == note
     assert set(registers_of(settled.kernel).values()) == {None}
 
@@ -167,7 +168,7 @@ def test_what_cannot_be_compiled_as_it_is_is_compiled_role_by_role(
             raise CompileError("ptxas fatal: (C7602) Insufficient registers")
         return compile_(source)
 
-    assert registers_of(settle_registers(kernel, choosy).kernel)["compute"] == 240
+    assert registers_of(settle_registers(kernel, choosy, H200).kernel)["compute"] == 240
 
 
 # --- given, and off ----------------------------------------------------------------------------
@@ -187,7 +188,7 @@ def test_what_cannot_be_compiled_as_it_is_is_compiled_role_by_role(
 def test_given_budgets_are_taken_without_compiling(
     wish: Budgets, registers: dict[str, int | None]
 ) -> None:
-    settled = settle_registers(replace(streaming().kernel, budgets=wish), never)
+    settled = settle_registers(replace(streaming().kernel, budgets=wish), never, H200)
     assert registers_of(settled.kernel) == registers
     assert settled.kernel.launch.blocks_per_sm == 1
     assert settled.note.startswith("roles `load_x`, `load_y` ")
@@ -195,22 +196,27 @@ def test_given_budgets_are_taken_without_compiling(
 
 def test_given_budgets_reach_the_machine_code(compile_: Callable[[Source], Binary]) -> None:
     case = streaming()
-    kernel = settle_registers(replace(case.kernel, budgets=Budgets(pair=(40, 232))), never).kernel
+    kernel = settle_registers(
+        replace(case.kernel, budgets=Budgets(pair=(40, 232))), never, H200
+    ).kernel
     binary = compile_(source_of(kernel))
     check_remarks(binary.log, kernel.name)
-    counts = confirm(CompiledKernel(kernel, "", binary, shared_bytes(kernel)))
+    counts = confirm(CompiledKernel(kernel, "", binary, shared_bytes(kernel), target=H200))
     assert counts.register_changes == 2
     check(replace(case, kernel=kernel), 4)
 
 
 def test_roles_that_are_not_named_are_derived(compile_: Callable[[Source], Binary]) -> None:
     kernel = hungry(180, budgets=Budgets(roles=(("load", 40),))).kernel
-    assert registers_of(settle_registers(kernel, compile_).kernel) == {"load": 40, "compute": 232}
+    assert registers_of(settle_registers(kernel, compile_, H200).kernel) == {
+        "load": 40,
+        "compute": 232,
+    }
 
 
 def test_off_leaves_the_kernel_as_it_is() -> None:
     kernel = streaming().kernel
-    assert settle_registers(kernel, never).kernel is kernel
+    assert settle_registers(kernel, never, H200).kernel is kernel
 
 
 @pytest.mark.parametrize(
@@ -233,7 +239,7 @@ def test_off_leaves_the_kernel_as_it_is() -> None:
 )
 def test_wishes_that_cannot_be_are_refused(wish: Budgets, code: str, words: str) -> None:
     with pytest.raises(ScheduleError, match=words) as caught:
-        settle_registers(replace(streaming().kernel, budgets=wish), never)
+        settle_registers(replace(streaming().kernel, budgets=wish), never, H200)
     assert caught.value.code == code
 
 
@@ -249,14 +255,14 @@ def test_budgets_for_parts_of_warp_groups_are_refused(
 ) -> None:
     kernel = replace(streaming(threads=threads).kernel, budgets=Budgets(pair=(24, 240)))
     with pytest.raises(ScheduleError, match=words) as caught:
-        settle_registers(kernel, never)
+        settle_registers(kernel, never, H200)
     assert caught.value.code == code
 
 
 def test_registers_that_stand_in_the_roles_are_checked() -> None:
-    settle_registers(streaming(registers=(24, 240)).kernel, never)
+    settle_registers(streaming(registers=(24, 240)).kernel, never, H200)
     with pytest.raises(ScheduleError, match=r"WS0234\] registers of the roles cannot fit"):
-        settle_registers(streaming(registers=(24, 248)).kernel, never)
+        settle_registers(streaming(registers=(24, 248)).kernel, never, H200)
 
 
 # --- what ptxas made of it ---------------------------------------------------------------------
@@ -264,26 +270,26 @@ def test_registers_that_stand_in_the_roles_are_checked() -> None:
 
 def test_spills_name_the_role_that_needs_more(compile_: Callable[[Source], Binary]) -> None:
     wish = Budgets(pair=(104, 200))
-    kernel = settle_registers(hungry(220, budgets=wish).kernel, never).kernel
+    kernel = settle_registers(hungry(220, budgets=wish).kernel, never, H200).kernel
     binary = compile_(source_of(kernel))
     assert binary.spill_bytes > 0
     words = rf"spills {binary.spill_bytes} bytes a thread: role `compute` needs 25\d registers and "
     with pytest.warns(SpillWarning, match=words + "has 200. Give"):
-        warn_of_spills(kernel, binary, compile_)
+        warn_of_spills(kernel, binary, compile_, H200)
 
 
 def test_spills_of_roles_as_launched_are_named_too(compile_: Callable[[Source], Binary]) -> None:
     kernel = hungry(180).kernel
     with pytest.warns(SpillWarning, match=r"role `compute` needs 25\d registers and has 168"):
-        warn_of_spills(kernel, compile_(source_of(kernel)), compile_)
+        warn_of_spills(kernel, compile_(source_of(kernel)), compile_, H200)
 
 
 def test_confirming_misses_changes_and_waits() -> None:
     kernel = streaming(registers=(24, 240)).kernel
-    confirm_counts(kernel, Counts(register_changes=2, products=0, waits=4))
+    confirm_counts(kernel, Counts(register_changes=2, products=0, waits=4), H200)
     as_launched = streaming(registers=(40, 168)).kernel  # which nothing changes to
-    confirm_counts(as_launched, Counts(register_changes=1, products=0, waits=4))
+    confirm_counts(as_launched, Counts(register_changes=1, products=0, waits=4), H200)
     with pytest.raises(CompileError, match=r"WS0513\].* 1 USETMAXREG for 2 budgets of roles"):
-        confirm_counts(kernel, Counts(register_changes=1, products=0, waits=4))
+        confirm_counts(kernel, Counts(register_changes=1, products=0, waits=4), H200)
     with pytest.raises(CompileError, match="3 SYNCS.PHASECHK for 4 waits"):
-        confirm_counts(kernel, Counts(register_changes=2, products=0, waits=3))
+        confirm_counts(kernel, Counts(register_changes=2, products=0, waits=3), H200)

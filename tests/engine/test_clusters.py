@@ -23,21 +23,21 @@ from warpsmith.knobs import Knobs
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
-from warpsmith.schedulers.problem import Target
+from warpsmith.targets.hopper import H200
 
 
 def planned(columns: int, cluster: tuple[int, int, int], folder: Path) -> CallPlan:
     """A call of a kernel that has a block for each 32 columns along x."""
     kernel = mapped_kernel.kernel()
     kernel = replace(kernel, launch=replace(kernel.launch, cluster=cluster))
-    source = Source(text=mapped_kernel.text(), entry="mapped")
+    source = Source(text=mapped_kernel.text(), entry="mapped", arch="sm_90a")
     binary = CubinCache(folder).get_or_compile(source)
-    compiled = CompiledKernel(kernel, source.text, binary, integers.ZERO)
+    compiled = CompiledKernel(kernel, source.text, binary, integers.ZERO, target=H200)
     program = mapped_kernel.fusion()
     variant = (None, DataType.Int32, (), None, False)
-    segment = PlannedSegment(Segment(program, ("T0",), ("T1",)), None, {variant: compiled})
+    segment = PlannedSegment(Segment(program, ("T0",), ("T1",), H200), None, {variant: compiled})
     values = {"T0_size0": 8, "T0_size1": columns, "T1_size0": 8, "T0_stride0": columns}
-    return plan_call(program, (segment,), values, {}, Target(), Knobs(cache_dir=folder))
+    return plan_call(program, (segment,), values, {}, H200, Knobs(cache_dir=folder))
 
 
 def test_the_grid_is_a_multiple_of_the_cluster(tmp_path: Path) -> None:
@@ -51,10 +51,10 @@ def test_the_grid_is_a_multiple_of_the_cluster(tmp_path: Path) -> None:
 def test_whole_clusters_are_simulated(tmp_path: Path) -> None:
     case = RowSum("gather", 4)
     kernel = case.kernel()
-    source = Source(text=cuda_text(kernel), entry=kernel.name)
+    source = Source(text=cuda_text(kernel, H200), entry=kernel.name, arch="sm_90a")
     shared = shared_bytes(kernel)
     compiled = CompiledKernel(
-        kernel, source.text, CubinCache(tmp_path).get_or_compile(source), shared
+        kernel, source.text, CubinCache(tmp_path).get_or_compile(source), shared, target=H200
     )
     launch = Launch(
         compiled=compiled,

@@ -17,12 +17,13 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.kernel.nodes import Budgets, Kernel
 from warpsmith.knobs import Knobs
+from warpsmith.targets.hopper import H200
 
 
 def compiled(kernel: Kernel, monkeypatch: pytest.MonkeyPatch, knobs: Knobs) -> CompiledKernel:
     """The kernel in place of what lowering makes of some fusion."""
-    monkeypatch.setattr(compiled_module, "lower", lambda *arguments: kernel)
-    return compile_fusion(Fusion(), "manual", DataType.Int32, knobs)
+    monkeypatch.setattr(compiled_module, "lower", lambda *arguments, target: kernel)
+    return compile_fusion(Fusion(), "manual", DataType.Int32, knobs, target=H200)
 
 
 def test_roles_get_registers_and_the_kernel_a_name_for_its_text(

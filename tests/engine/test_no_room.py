@@ -19,6 +19,7 @@ from warpsmith.engine.loaded import Loaded
 from warpsmith.errors import DeviceError, WarpsmithError
 from warpsmith.runtime import driver
 from warpsmith.runtime.launch import check_grid
+from warpsmith.targets.hopper import SM90A
 
 torch = pytest.importorskip("torch")
 
@@ -81,7 +82,7 @@ def test_code_that_the_device_has_no_room_for(fake: FakeDriver) -> None:
 @pytest.mark.parametrize(
     ("status", "remedy"),
     [
-        ("CUDA_ERROR_NO_BINARY_FOR_GPU", "kernels are compiled for Hopper"),
+        ("CUDA_ERROR_NO_BINARY_FOR_GPU", "compiled for another family of GPUs"),
         ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "install one of release 580 or later"),
         ("CUDA_ERROR_INVALID_IMAGE", "install one of release 580 or later"),
         ("CUDA_ERROR_UNKNOWN", "nvidia-smi"),
@@ -193,8 +194,12 @@ def test_a_result_that_this_machine_has_no_room_for(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("grid", [(1, 65536, 1), (1, 1, 1 << 20), (1 << 31, 1, 1)])
 def test_a_grid_that_no_device_takes(grid: tuple[int, int, int]) -> None:
-    refused(lambda: check_grid("k", grid), "WS0608", f"kernel `k` would need a grid of {grid}")
-    check_grid("k", (2**31 - 1, 65535, 65535))
+    refused(
+        lambda: check_grid("k", grid, SM90A.limits),
+        "WS0608",
+        f"kernel `k` would need a grid of {grid}",
+    )
+    check_grid("k", (2**31 - 1, 65535, 65535), SM90A.limits)
 
 
 def test_a_driver_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,8 @@ from warpsmith.schedule.caches import cache_after, cache_before
 from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.transforms import parallelize, split
 from warpsmith.schedulers.pointwise.heuristic import PointwiseParams
-from warpsmith.schedulers.problem import Problem, Target
+from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.hopper import H200
 
 CUT = (Unfit("inner_persistent", "rows are to go through memory here"),)
 
@@ -47,7 +48,7 @@ class Planner:
     ) -> None:
         self.fusion = program.fusion
         self.segments: tuple[PlannedSegment, ...] = plan(
-            self.fusion, scheduled=scheduled, without=without
+            self.fusion, scheduled=scheduled, without=without, target=H200
         )
         self._knobs = Knobs(cache_dir=folder)
 
@@ -55,7 +56,7 @@ class Planner:
         self, *shapes: tuple[int, ...], alignment: dict[str, int] | None = None, **more: int
     ) -> CallPlan:
         values = {**sizes(*shapes), **more}
-        return plan_call(self.fusion, self.segments, values, alignment or {}, Target(), self._knobs)
+        return plan_call(self.fusion, self.segments, values, alignment or {}, H200, self._knobs)
 
     @property
     def compiled(self) -> int:
@@ -192,7 +193,9 @@ def test_rows_too_long_for_registers_are_refused_with_their_length(tmp_path: Pat
     planner = Planner(centred(), tmp_path)
 
     def found(columns: int) -> tuple[tuple[str, str], ...]:
-        unfit = misfits(planner.segments, Problem(values=sizes((6, columns)), alignment={}))
+        unfit = misfits(
+            planner.segments, Problem(values=sizes((6, columns)), alignment={}, target=H200)
+        )
         return tuple((each.scheduler, each.reason) for each in unfit)
 
     assert found(4096) == ()
@@ -311,6 +314,11 @@ def test_places_of_draws_are_counted(tmp_path: Path) -> None:
         fd.add_output(fd.ops.sum(kept, [1]))
     values = sizes((1 << 17, 1), (1, 1 << 17))
     call = plan_call(
-        fd.fusion, plan(fd.fusion, scheduled=False), values, {}, Target(), Knobs(cache_dir=tmp_path)
+        fd.fusion,
+        plan(fd.fusion, scheduled=False, target=H200),
+        values,
+        {},
+        H200,
+        Knobs(cache_dir=tmp_path),
     )
     assert [each.compiled.kernel.index_type for each in call.launches] == [DataType.Int]

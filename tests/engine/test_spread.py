@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,31 +14,31 @@ from warpsmith import knobs, ops
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import Launch
 from warpsmith.engine.loaded import Loaded
-from warpsmith.engine.spread import MOST_SHARE, SM_SHARED, TAKEN, reserved_bytes
-from warpsmith.lower.capacity import SHARED_LIMIT
+from warpsmith.engine.spread import MOST_SHARE, reserved_bytes
+from warpsmith.targets.hopper import H200, SM90A
 
 
 def fitting(bytes_: int) -> int:
     """Blocks of so much shared memory that a multiprocessor holds (CUDA programming guide)."""
-    return SM_SHARED // (-(-(bytes_ + TAKEN) // 128) * 128)
+    return 233_472 // (-(-(bytes_ + 1024) // 128) * 128)
 
 
 @pytest.mark.parametrize("sm_count", [132, 148, 7])
 @pytest.mark.parametrize("share", range(1, MOST_SHARE + 1))
 def test_a_multiprocessor_holds_its_share_and_no_more(share: int, sm_count: int) -> None:
     for blocks in ((share - 1) * sm_count + 1, share * sm_count):
-        asked = reserved_bytes(256, blocks, sm_count)
-        assert asked <= SHARED_LIMIT
+        asked = reserved_bytes(256, blocks, replace(H200, sm_count=sm_count))
+        assert asked <= SM90A.limits.block_shared
         assert fitting(asked) == share
 
 
 def test_what_a_block_uses_is_the_least() -> None:
-    assert reserved_bytes(200_000, 100, 132) == 200_000
-    assert reserved_bytes(100_000, 300, 132) == 100_000
+    assert reserved_bytes(200_000, 100, H200) == 200_000
+    assert reserved_bytes(100_000, 300, H200) == 100_000
 
 
 def test_more_blocks_than_that_fill_all_multiprocessors_anyway() -> None:
-    assert reserved_bytes(256, MOST_SHARE * 132 + 1, 132) == 256
+    assert reserved_bytes(256, MOST_SHARE * 132 + 1, H200) == 256
 
 
 def gradients(x: Any, dy: Any, scale: Any) -> Any:

@@ -31,6 +31,7 @@ from warpsmith.kernel.rings import (
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.order import order
+from warpsmith.targets.hopper import H200
 
 TMA = LoadStoreOpType.tma
 
@@ -82,14 +83,14 @@ def test_nothing_stands_there_that_no_edge_asks_for(name: str) -> None:
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_statement_of_an_edge_has_its_lines(name: str) -> None:
     kernel = KERNELS[name]()
-    placed = {number for number, _ in printed(kernel).places}
+    placed = {number for number, _ in printed(kernel, H200).places}
     for each in kernel.orders:
         assert set(each.statements) <= placed, each
         assert bool(each.statements) == (each.mechanism != "none"), each
 
 
 def test_a_product_in_words() -> None:
-    lines = sync_lines(product())
+    lines = sync_lines(product(), H200)
     text = "\n".join(lines)
     start = lines.index("  edge        T6: read after write, straight on")
     assert lines[start + 1 : start + 4] == [
@@ -109,8 +110,10 @@ def test_a_product_in_words() -> None:
 
 def test_lines_are_those_of_the_text() -> None:
     kernel = product()
-    text = printed(kernel).named(kernel.name).splitlines()
-    quoted = [line.split(maxsplit=2) for line in sync_lines(kernel) if line.startswith("    line ")]
+    text = printed(kernel, H200).named(kernel.name).splitlines()
+    quoted = [
+        line.split(maxsplit=2) for line in sync_lines(kernel, H200) if line.startswith("    line ")
+    ]
     assert quoted
     assert all(text[int(number) - 1].strip() == words for _, number, words in quoted)
 

@@ -84,7 +84,7 @@ def test_steps_skip_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The box counts elements that are copied, not those that are passed over."""
     kernel = mapped_kernel.kernel(step=3)
     assert [each.spans for each in tiled_maps(kernel, values(40, 36, 36))] == [(32, 24), (32, 8)]
-    monkeypatch.setattr(simulating, "cuda_text", lambda _: mapped_kernel.text(step=3))
+    monkeypatch.setattr(simulating, "cuda_text", lambda *_: mapped_kernel.text(step=3))
     x = padded(40, 36, 36).ravel()
     empty = np.full(14 * 36, POISON)
     memory = {

@@ -15,8 +15,9 @@ from tests.support.apart import apart  # noqa: E402
 from tests.support.cluster_kernels import WAYS, RowSum  # noqa: E402
 from tests.support.cluster_launches import launch_often  # noqa: E402
 from tests.support.cluster_roles import RoleSum  # noqa: E402
-from warpsmith.runtime.clusters import SIZES, clusters_at_once  # noqa: E402
+from warpsmith.runtime.clusters import clusters_at_once  # noqa: E402
 from warpsmith.runtime.driver import device_properties  # noqa: E402
+from warpsmith.targets.hopper import H200  # noqa: E402
 
 LAUNCHES = 1000
 TIMEOUT = 120.0
@@ -53,8 +54,9 @@ def test_roles(blocks):
 
 def test_clusters_at_once():
     """Blocks that have all of a multiprocessor's shared memory: no more of them than of these."""
-    found = clusters_at_once(0)
-    assert tuple(blocks for blocks, _ in found) == SIZES
+    sizes = tuple(blocks for blocks, _ in H200.clusters)
+    found = clusters_at_once(0, "sm_90a", sizes)
+    assert tuple(blocks for blocks, _ in found) == sizes
     multiprocessors = device_properties(0).sm_count
     for blocks, count in found:
         assert 0.75 * multiprocessors <= blocks * count <= multiprocessors

@@ -46,7 +46,7 @@ Record = Callable[[str, object], None]
 
 @pytest.fixture(scope="module")
 def add() -> LoadedKernel:
-    return LoadedKernel(compile_source(Source(text=ADD, entry="add")), "add", 0)
+    return LoadedKernel(compile_source(Source(text=ADD, entry="add", arch="sm_90a")), "add", 0)
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,9 @@ def test_is_captured_by_a_graph(add: LoadedKernel, arguments: ArgumentBuffer) ->
 
 
 def test_a_kernel_that_never_ran_is_captured(arguments: ArgumentBuffer) -> None:
-    fresh = LoadedKernel(compile_source(Source(text=ADD + "// new", entry="add")), "add", 0)
+    fresh = LoadedKernel(
+        compile_source(Source(text=ADD + "// new", entry="add", arch="sm_90a")), "add", 0
+    )
     x, y, z = operands(1000)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -132,7 +134,9 @@ def test_a_kernel_that_never_ran_is_captured(arguments: ArgumentBuffer) -> None:
 
 
 def test_large_shared_memory_and_one_byte_too_many() -> None:
-    kernel = LoadedKernel(compile_source(Source(text=SHARED, entry="reversed")), "reversed", 0)
+    kernel = LoadedKernel(
+        compile_source(Source(text=SHARED, entry="reversed", arch="sm_90a")), "reversed", 0
+    )
     limit = device_properties(0).shared_bytes_per_block_optin
     arguments = ArgumentBuffer("Pi")
     for shared_bytes in (1024, 48 * 1024 + 4, limit, 64 * 1024):
@@ -156,7 +160,7 @@ def test_a_refused_launch_says_why_and_harms_nothing(
 
 
 def test_a_broken_cubin_is_a_device_error() -> None:
-    binary = compile_source(Source(text=ADD, entry="add"))
+    binary = compile_source(Source(text=ADD, entry="add", arch="sm_90a"))
     with pytest.raises(DeviceError, match="CUDA_ERROR"):
         LoadedKernel(binary, "no_such_kernel", 0)
 

@@ -61,7 +61,7 @@ GUARD = 16  # words after what a reduction may touch
 
 
 def loaded(text: str, entry: str) -> LoadedKernel:
-    return LoadedKernel(compile_source(Source(text=text, entry=entry)), entry, 0)
+    return LoadedKernel(compile_source(Source(text=text, entry=entry, arch="sm_90a")), entry, 0)
 
 
 def launched(

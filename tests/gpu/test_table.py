@@ -28,7 +28,7 @@ def run() -> Computed:
 
     def computed(op: PointwiseOp, dtype: DataType, args: list[np.ndarray]) -> np.ndarray:
         if dtype not in kernels:
-            source = Source(text=kernel_text(dtype), entry="apply")
+            source = Source(text=kernel_text(dtype), entry="apply", arch="sm_90a")
             kernels[dtype] = LoadedKernel(compile_source(source), "apply", 0)
         size = args[0].size
         tensors = [torch.from_numpy(np.ascontiguousarray(arg)).cuda() for arg in args]

@@ -11,6 +11,7 @@ from warpsmith.kernel import rings
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.lower.pipeline import lower
+from warpsmith.targets.hopper import H200
 
 
 def through_slots(load: LoadStoreOpType) -> FusionDefinition:
@@ -42,7 +43,11 @@ def texts(load: LoadStoreOpType) -> dict[str, str]:
     seen: dict[str, str] = {}
     fusion = through_slots(load).fusion
     lower(
-        fusion, "k", DataType.Int32, lambda stage, kernel: seen.update({stage: kernel_text(kernel)})
+        fusion,
+        "k",
+        DataType.Int32,
+        lambda stage, kernel: seen.update({stage: kernel_text(kernel)}),
+        target=H200,
     )
     return seen
 

@@ -38,6 +38,7 @@ from warpsmith.schedule.transforms import (
     set_memory_type,
     split,
 )
+from warpsmith.targets.hopper import H200
 
 BLOCK_X = ParallelType.block_x
 
@@ -143,7 +144,7 @@ def without_each(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement,
 @pytest.mark.parametrize(("make", "count"), PROGRAMS, ids=[p[0].__name__ for p in PROGRAMS])
 def test_right_with_these_barriers(make: Callable[[], Program], count: int) -> None:
     program = make()
-    kernel = lower(program.fusion, "test", DataType.Int32)
+    kernel = lower(program.fusion, "test", DataType.Int32, target=H200)
     assert len(barriers(kernel)) == count
     run(program, kernel)
 
@@ -151,7 +152,7 @@ def test_right_with_these_barriers(make: Callable[[], Program], count: int) -> N
 @pytest.mark.parametrize("make", [p[0] for p in PROGRAMS])
 def test_each_barrier_is_needed(make: Callable[[], Program]) -> None:
     program = make()
-    kernel = lower(program.fusion, "test", DataType.Int32)
+    kernel = lower(program.fusion, "test", DataType.Int32, target=H200)
     bodies = list(without_each(kernel.body))
     assert len(bodies) == len(barriers(kernel))
     for body in bodies:
@@ -161,7 +162,7 @@ def test_each_barrier_is_needed(make: Callable[[], Program]) -> None:
 
 def test_padding_changes_no_result() -> None:
     program = staged_reversal(padding=1)
-    kernel = lower(program.fusion, "test", DataType.Int32)
+    kernel = lower(program.fusion, "test", DataType.Int32, target=H200)
     assert [int(b.size.value) for b in kernel.shared if isinstance(b.size, Const)] == [40]
     run(program, kernel)
 
@@ -170,13 +171,13 @@ def test_registers_need_no_barrier() -> None:
     p = Program()
     p.output(p.op("exp", p.op("neg", p.input(DataType.Float, (8,)))))
     inline_most(p.fusion)
-    kernel = build(p.fusion, "test", DataType.Int32)
+    kernel = build(p.fusion, "test", DataType.Int32, target=H200)
     assert order(kernel) is kernel
 
 
 def test_running_the_pass_again_changes_nothing() -> None:
     for make, _ in PROGRAMS:
-        kernel = order(build(make().fusion, "test", DataType.Int32))
+        kernel = order(build(make().fusion, "test", DataType.Int32, target=H200))
         assert order(kernel) is kernel
 
 
@@ -222,4 +223,4 @@ def test_lowering_refuses_to_leave_a_barrier_under_a_condition(
 ) -> None:
     monkeypatch.setattr("warpsmith.lower.pipeline.sync_inside_branch", lambda kernel: True)
     with pytest.raises(InternalError, match="a barrier stands under a condition"):
-        lower(staged_reversal().fusion, "test")
+        lower(staged_reversal().fusion, "test", target=H200)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from warpsmith.ir import integers
 from warpsmith.kernel.nodes import Kernel, Reduce
 from warpsmith.kernel.rings import Begin
 from warpsmith.kernel.traversal import walk
-from warpsmith.schedulers.problem import Target
+from warpsmith.targets.hopper import H200
 
 SCHEDULES, COLUMNS = 16, 2048
 
@@ -75,7 +76,7 @@ def test_others_stay_apart(program: Program) -> None:
 @pytest.mark.parametrize("program", [apart, in_turn, of_two_kinds, once])
 def test_right_and_clean(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two blocks, which come by several rows each."""
-    monkeypatch.setattr("warpsmith.engine.executable._target", lambda _: Target(sm_count=1))
+    monkeypatch.setattr("warpsmith.engine.executable._target", lambda _: replace(H200, sm_count=1))
     x = data()
     fused = warpsmith.fuse(program)
     with knobs.scope(device="sim"):
@@ -118,7 +119,7 @@ def test_a_reduction_that_runs_once_needs_none() -> None:
 def test_halves_that_are_not_taken_in_turn_are_a_race(
     old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warpsmith.engine.executable._target", lambda _: Target(sm_count=1))
+    monkeypatch.setattr("warpsmith.engine.executable._target", lambda _: replace(H200, sm_count=1))
     x = data()
     right = warpsmith.fuse(apart).lower(x).compile()
     assert right.verify(schedules=SCHEDULES).verdict == "clean"

@@ -12,15 +12,16 @@ from warpsmith.kernel.printer import kernel_text
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
+from warpsmith.targets.hopper import H200
 
 
 def row_sums() -> Kernel:
     p = Program()
     p.output(p.reduce("sum", p.input(DataType.Float, (None, None)), [1]))
-    candidate = select(p.fusion)
-    problem = Problem(values={"T0_size0": 64, "T0_size1": 5000}, alignment={})
+    candidate = select(p.fusion, H200)
+    problem = Problem(values={"T0_size0": 64, "T0_size1": 5000}, alignment={}, target=H200)
     params, _ = candidate.choose(problem)
-    return lower(candidate.scheduled(params), "test", DataType.Int32)
+    return lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
 
 
 def test_they_are_parameters_in_order_of_their_needs() -> None:
@@ -31,7 +32,7 @@ def test_they_are_parameters_in_order_of_their_needs() -> None:
         known[symbol.name] = evaluate(value, known)
     used = {symbol.name for symbol, _ in kernel.derived} & {s.name for s in kernel.scalars}
     assert used
-    assert all(f"const int {name}" in cuda_text(kernel) for name in used)
+    assert all(f"const int {name}" in cuda_text(kernel, H200) for name in used)
     assert "derive x0 = ceildiv(T0_size1, 4)" in kernel_text(kernel)
 
 

@@ -16,6 +16,7 @@ from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
 from warpsmith.lower.pipeline import STAGES, build, lower
 from warpsmith.schedule.transforms import merge, parallelize, split
+from warpsmith.targets.hopper import H200
 
 
 def permuted() -> Fusion:
@@ -51,27 +52,27 @@ def test_right_in_both_index_types(index_type: DataType, shape: tuple[int, ...])
 
 
 def test_no_division_is_left_in_32_bits() -> None:
-    kernel = lower(permuted(), "test", DataType.Int32)
+    kernel = lower(permuted(), "test", DataType.Int32, target=H200)
     assert operations(kernel, "floordiv", "mod") == []
     assert operations(kernel, "divide") != []
     assert {r.magic.name for r in kernel.reciprocals} <= {s.name for s in kernel.scalars}
 
 
 def test_64_bits_divide() -> None:
-    kernel = lower(permuted(), "test", DataType.Int)
+    kernel = lower(permuted(), "test", DataType.Int, target=H200)
     assert kernel.reciprocals == ()
     assert operations(kernel, "divide") == []
     assert operations(kernel, "floordiv") != []
 
 
 def test_equal_divisions_are_computed_once() -> None:
-    kernel = lower(permuted(), "test", DataType.Int)
+    kernel = lower(permuted(), "test", DataType.Int, target=H200)
     divisions = operations(kernel, "floordiv", "mod")
     assert len(divisions) == len(set(divisions))
 
 
 def test_what_does_not_depend_on_a_loop_stands_before_it() -> None:
-    kernel = lower(permuted(), "test", DataType.Int32)
+    kernel = lower(permuted(), "test", DataType.Int32, target=H200)
     for loop in (s for s in walk(kernel.body) if isinstance(s, For)):
         for let in (s for s in loop.body if isinstance(s, Let)):
             names = {repr(node) for node in let.value.walk()}
@@ -81,7 +82,7 @@ def test_what_does_not_depend_on_a_loop_stands_before_it() -> None:
 def test_kernels_without_divisions_pass_unchanged() -> None:
     p = Program()
     p.output(p.op("neg", p.input(DataType.Float, (8,))))
-    kernel = build(p.fusion, "test", DataType.Int32)
+    kernel = build(p.fusion, "test", DataType.Int32, target=H200)
     assert hoist_indices(kernel) is kernel
     assert multiply_divisions(kernel) is kernel
 
@@ -93,11 +94,11 @@ def test_every_stage_says_why_it_stands_where_it_stands() -> None:
 
 def test_observer_sees_every_stage() -> None:
     seen: list[str] = []
-    lower(permuted(), "test", observe=lambda name, kernel: seen.append(name))
+    lower(permuted(), "test", observe=lambda name, kernel: seen.append(name), target=H200)
     assert seen == ["build", *(stage.name for stage in STAGES)]
 
 
 def test_lowering_does_not_change_the_fusion() -> None:
     fusion = permuted()
-    first = lower(fusion, "test", DataType.Int32)
-    assert lower(fusion, "test", DataType.Int32) == first
+    first = lower(fusion, "test", DataType.Int32, target=H200)
+    assert lower(fusion, "test", DataType.Int32, target=H200) == first

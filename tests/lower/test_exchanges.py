@@ -29,6 +29,7 @@ from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
 from warpsmith.protocol.exchanges import gifts
 from warpsmith.schedule.transforms import split
+from warpsmith.targets.hopper import H200
 
 BLOCKS, THREADS, ROWS, COLUMNS = 3, 64, 7, 400
 
@@ -51,7 +52,7 @@ def summed(rows: ParallelType | None = None) -> Kernel:
     split(total, 2, THREADS)
     kinds = {1: CLUSTER, 3: ParallelType.block_x}
     spread(total, kinds if rows is None else {0: rows, **kinds}, [2])
-    return lower(p.fusion, "rows", DataType.Int32)
+    return lower(p.fusion, "rows", DataType.Int32, target=H200)
 
 
 def given() -> np.ndarray:
@@ -88,7 +89,7 @@ def has(kernel: Kernel, *kinds: type[Statement]) -> list[Statement]:
 def test_rows_in_a_loop_take_slots_in_turn_and_blocks_meet_when_they_come_round(parts: int) -> None:
     kernel = summed()
     assert findings(kernel) == []
-    assert check(kernel, values()).steps > 0
+    assert check(kernel, values(), target=H200).steps > 0
     assert has(kernel, StoreRemote) == []
     assert len(has(kernel, SynchronizeCluster)) == 1
     (gift,) = gifts(kernel).values()
@@ -101,7 +102,7 @@ def test_rows_in_a_loop_take_slots_in_turn_and_blocks_meet_when_they_come_round(
 def test_what_happens_once_takes_one_slot(parts: int) -> None:
     kernel = summed(rows=ParallelType.grid_x)
     assert findings(kernel) == []
-    assert check(kernel, values()).steps > 0
+    assert check(kernel, values(), target=H200).steps > 0
     (got,) = (b for b in kernel.shared if b.name.endswith("_of_blocks"))
     assert integers.constant(got.size) == parts
 
@@ -234,7 +235,7 @@ def test_what_one_block_cannot_show_is_refused(changed: Callable[[Kernel], Kerne
     kernel = changed(summed())
     assert gifts(kernel) == {}
     with pytest.raises(ProtocolError, match="cannot be judged") as failure:
-        check(kernel, values())
+        check(kernel, values(), target=H200)
     assert failure.value.code == "WS0917"
 
 
@@ -244,7 +245,7 @@ def test_more_bytes_than_come_are_waited_for_in_vain() -> None:
     assert isinstance(expect, Expect)
     more = put(kernel, expect, replace(expect, bytes=integers.add(expect.bytes, 4)))
     with pytest.raises(ProtocolError) as failure:
-        check(more, values())
+        check(more, values(), target=H200)
     assert failure.value.code in ("WS0901", "WS0905")
     assert findings(more) != []
 

@@ -26,6 +26,7 @@ from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, split
+from warpsmith.targets.hopper import H200
 
 THREADS, UNROLL = 8, 4
 
@@ -61,7 +62,7 @@ def guarded(loop: For) -> bool:
 
 
 def test_the_first_loop_has_no_predicates_and_the_second_has() -> None:
-    kernel = lower(scheduled(), "test", DataType.Int32)
+    kernel = lower(scheduled(), "test", DataType.Int32, target=H200)
     assert [guarded(loop) for loop in rolled(kernel)] == [False, True]
 
 
@@ -75,13 +76,13 @@ def test_every_element_is_met_once(op: str, length: int, index_type: DataType) -
 
 
 def test_a_loop_without_predicates_stays() -> None:
-    kernel = build(scheduled(), "test", DataType.Int32)
+    kernel = build(scheduled(), "test", DataType.Int32, target=H200)
     bare = For(rolled(kernel)[0].symbol, Const(3), (), unroll=False)
     assert split_full_passes(replace(kernel, body=(bare,))).body == (bare,)
 
 
 def test_a_loop_with_a_barrier_stays() -> None:
-    kernel = build(scheduled(), "test", DataType.Int32)
+    kernel = build(scheduled(), "test", DataType.Int32, target=H200)
     (loop,) = rolled(kernel)
     met = replace(loop, body=(*loop.body, Synchronize()))
     assert split_full_passes(replace(kernel, body=(met,))).body == (met,)

@@ -14,6 +14,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.transforms import set_allocation_domain
+from warpsmith.targets.hopper import H200
 
 Axes = Callable[[Any], Sequence[IterDomain]]
 
@@ -44,7 +45,7 @@ def tiled(axes: Axes, *, stages: int = 0, memory: MemoryType = MemoryType.shared
 
 def refused(fd: FusionDefinition, *says: str) -> None:
     with pytest.raises(ScheduleError, match="WS1101") as caught:
-        lower(fd.fusion, "k", DataType.Int32)
+        lower(fd.fusion, "k", DataType.Int32, target=H200)
     for words in says:
         assert words in str(caught.value)
 

@@ -13,6 +13,7 @@ from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.rings import FenceProxy
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
+from warpsmith.targets.hopper import H200
 
 SUITE = [pytest.param(each, id=each.name) for each in MEETINGS]
 MUTATED = [
@@ -23,7 +24,7 @@ MUTATED = [
 
 def built(kernel: Kernel) -> str:
     """What ptxas says."""
-    source = Source(text=cuda_text(kernel), entry=kernel.name)
+    source = Source(text=cuda_text(kernel, H200), entry=kernel.name, arch="sm_90a")
     return CubinCache(knobs.current().cache_dir).get_or_compile(source).log
 
 

@@ -25,6 +25,7 @@ from warpsmith.schedule.caches import cache_before, rfactor
 from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import merge, parallelize, split
+from warpsmith.targets.hopper import H200
 
 GRID_X, GRID_Y = ParallelType.grid_x, ParallelType.grid_y
 BLOCK_X, BLOCK_Y = ParallelType.block_x, ParallelType.block_y
@@ -145,7 +146,7 @@ def test_every_condition_is_needed(
     make: Callable[[], tuple[Program, Shapes]], implied: int
 ) -> None:
     program, shapes = make()
-    kernel = lower(program.fusion, "test", DataType.Int32)
+    kernel = lower(program.fusion, "test", DataType.Int32, target=H200)
     run(program, shapes, kernel)
     outcomes = [faults(program, shapes, replace(kernel, body=b)) for b in weakened(kernel.body)]
     assert outcomes.count(False) == implied
@@ -163,7 +164,7 @@ def test_a_split_that_divides_needs_no_condition() -> None:
     split(output, 0, 8)
     parallelize(output, 0, GRID_X)
     parallelize(output, 1, BLOCK_X)
-    assert conditions(lower(p.fusion, "test")) == []
+    assert conditions(lower(p.fusion, "test", target=H200)) == []
 
 
 def test_a_known_divisor_needs_no_condition() -> None:
@@ -174,7 +175,7 @@ def test_a_known_divisor_needs_no_condition() -> None:
     p.fusion.divisors |= {(x.logical[0].extent, 8)}
     split(output, 0, 4)
     parallelize(output, 0, GRID_X)
-    kernel = lower(p.fusion, "test")
+    kernel = lower(p.fusion, "test", target=H200)
     assert conditions(kernel) == []
     assert kernel.requirements == ((x.logical[0].extent, 8),)
 
@@ -187,5 +188,5 @@ def test_merged_dimensions_need_one_condition() -> None:
     split(output, 0, 8)
     parallelize(output, 0, GRID_X)
     parallelize(output, 1, BLOCK_X)
-    (only,) = conditions(lower(p.fusion, "test"))
+    (only,) = conditions(lower(p.fusion, "test", target=H200))
     assert len(integers.conjuncts(only.condition)) == 1

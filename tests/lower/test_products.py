@@ -11,6 +11,8 @@ from tests.support.product_schedules import by_hand
 from warpsmith import DataType, LoadStoreOpType, ParallelType, knobs
 from warpsmith.errors import ScheduleError
 from warpsmith.lower.pipeline import lower
+from warpsmith.targets.blackwell import B200
+from warpsmith.targets.hopper import H200
 
 
 @pytest.mark.parametrize("columns", [8, 64, 256])
@@ -33,16 +35,22 @@ def test_results_of_a_hand_schedule(columns: int) -> None:
 )
 def test_schedules_that_are_refused(code: str, words: str, changes: dict[str, Any]) -> None:
     with pytest.raises(ScheduleError, match=code) as refusal:
-        lower(by_hand(**changes).fusion, "k", DataType.Int32)
+        lower(by_hand(**changes).fusion, "k", DataType.Int32, target=H200)
     assert words in str(refusal.value)
     assert refusal.value.remedy
+
+
+def test_an_instruction_that_the_target_has_not_is_refused() -> None:
+    words = r"WS1011.*wgmma of bfloat16 and bfloat16, and b200 \(sm_100a\) has no such instruction"
+    with pytest.raises(ScheduleError, match=words):
+        lower(by_hand().fusion, "k", DataType.Int32, target=B200)
 
 
 def test_operands_that_the_threads_would_have_to_copy_are_refused() -> None:
     fusion = by_hand().fusion
     copies = [t.name for t in fusion.computed if t.copied_by is LoadStoreOpType.tma]
     with pytest.raises(ScheduleError, match="WS1005") as refusal:
-        lower(fusion, "k", DataType.Int32, granules={copies[0]: 8})
+        lower(fusion, "k", DataType.Int32, granules={copies[0]: 8}, target=H200)
     assert "multiples of 8 bytes, and TMA takes 16" in str(refusal.value)
 
 
@@ -56,7 +64,7 @@ def test_operands_that_the_threads_copy_are_not_said_to_be_of_tma() -> None:
     operand.split(5, 8)
     operand.axis(6).parallelize(ParallelType.vectorize)
     with pytest.raises(ScheduleError, match="WS1005") as refusal:
-        lower(fusion, "k", DataType.Int32)
+        lower(fusion, "k", DataType.Int32, target=H200)
     assert (
         f"{operand.name} is an operand of tensor cores, and the threads write it, by cp.async"
         in str(refusal.value)
@@ -66,4 +74,4 @@ def test_operands_that_the_threads_copy_are_not_said_to_be_of_tma() -> None:
     operand.set_load_store_op(LoadStoreOpType.tma)
     for axis in (3, 4, 5, 6):
         operand.axis(axis).parallelize(ParallelType.tma)
-    lower(fusion, "k", DataType.Int32)
+    lower(fusion, "k", DataType.Int32, target=H200)

@@ -25,6 +25,7 @@ from warpsmith.schedule.caches import cache_after, cache_before, rfactor
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, set_memory_type, split
+from warpsmith.targets.hopper import H200
 
 FLOAT = DataType.Float
 SHAPES = {"T0": (9, 37), "T1": (37, 70)}
@@ -96,7 +97,7 @@ def test_a_product_over_threads_is_to_be_rfactored() -> None:
     sums = scheduled(p)
     parallelize(sums, -1, ParallelType.block_y)
     with pytest.raises(ScheduleError, match="WS1009") as refusal:
-        lower(p.fusion, "k", DataType.Int32)
+        lower(p.fusion, "k", DataType.Int32, target=H200)
     assert "spread over threads" in str(refusal.value)
     assert "rfactor" in (refusal.value.remedy or "")
 

@@ -15,6 +15,7 @@ from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.caches import cache_after, cache_before, rfactor
 from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.transforms import merge, parallelize, reorder, set_memory_type, split
+from warpsmith.targets.hopper import H200
 
 GRID_X, GRID_Y = ParallelType.grid_x, ParallelType.grid_y
 BLOCK_X, BLOCK_Y = ParallelType.block_x, ParallelType.block_y
@@ -253,7 +254,7 @@ REFUSED: tuple[tuple[str, str, Callable[[], Program]], ...] = (
 @pytest.mark.parametrize(("code", "words", "make"), REFUSED, ids=[c[2].__name__ for c in REFUSED])
 def test_refused_in_these_words(code: str, words: str, make: Callable[[], Program]) -> None:
     with pytest.raises(ScheduleError, match=re.escape(words)) as refusal:
-        lower(make().fusion, "refused")
+        lower(make().fusion, "refused", target=H200)
     assert refusal.value.code == code
     assert refusal.value.remedy
 
@@ -262,4 +263,4 @@ def test_a_fusion_without_outputs() -> None:
     p = Program()
     p.op("neg", p.input(DataType.Float, (4,)))
     with pytest.raises(DefinitionError, match="WS0101.*no output; call add_output"):
-        lower(p.fusion, "empty")
+        lower(p.fusion, "empty", target=H200)

@@ -41,6 +41,7 @@ from warpsmith.lower.passes.multiply_divisions import multiply_divisions
 from warpsmith.lower.passes.order import order, sync_inside_branch
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.split_full_passes import split_full_passes
+from warpsmith.targets.hopper import H200
 
 PASSES: tuple[Callable[[Kernel], Kernel], ...] = (
     order,
@@ -206,7 +207,7 @@ def test_the_threads_of_one_warp_meet_without_a_barrier(
     after = order(made)
     (edge,) = [each for each in after.orders if each.buffer == SHARED.name]
     assert edge.mechanism == mechanism
-    assert f"{meeting}  // T9 is written" in cuda_text(after)
+    assert f"{meeting}  // T9 is written" in cuda_text(after, H200)
     values = np.arange(threads, dtype=np.float32)
     check(RoleCase(after, {"size": threads}, {"T1": values}, {"T0": values[::-1].copy()}))
     body = bodies(after)[0]

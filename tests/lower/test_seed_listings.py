@@ -37,6 +37,7 @@ from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.order import order
 from warpsmith.lower.passes.turn_rings import turn_rings
 from warpsmith.lower.turning.parts import in_slots
+from warpsmith.targets.hopper import H200
 
 BOXES, TURNS, SCHEDULES = 4, 3, 16
 """Boxes of a staged tile, each with a store of its own; tiles."""
@@ -154,7 +155,7 @@ def test_where_one_thread_wrote_it_alone_fences_and_nobody_meets() -> None:
 def test_where_one_warp_wrote_it_alone_fences_and_only_its_lanes_meet() -> None:
     kernel = by_warp()
     assert kinds(loop_of(kernel).body) == [If, Synchronize, For, FenceProxy, Synchronize, If]
-    text = cuda_text(kernel)
+    text = cuda_text(kernel, H200)
     assert text.count("__syncwarp();  // S is ") == 2
     assert "__syncthreads();" not in text[text.index('extern "C"') :]
 

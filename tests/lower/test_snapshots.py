@@ -13,6 +13,7 @@ from warpsmith.kernel.printer import kernel_text
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.caches import cache_before
 from warpsmith.schedule.transforms import parallelize, set_memory_type, split
+from warpsmith.targets.hopper import H200
 
 GRID_X, BLOCK_X, BLOCK_Y = ParallelType.grid_x, ParallelType.block_x, ParallelType.block_y
 
@@ -25,7 +26,7 @@ def transposed() -> Kernel:
     p.output(output)
     parallelize(staged, 1, BLOCK_X)
     parallelize(output, 1, BLOCK_X)
-    return lower(p.fusion, "transposed", DataType.Int32)
+    return lower(p.fusion, "transposed", DataType.Int32, target=H200)
 
 
 def summed() -> Kernel:
@@ -36,7 +37,7 @@ def summed() -> Kernel:
     parallelize(partial, 0, GRID_X)
     parallelize(partial, 1, BLOCK_X)
     parallelize(total, 0, GRID_X)
-    return lower(p.fusion, "summed", DataType.Int32)
+    return lower(p.fusion, "summed", DataType.Int32, target=H200)
 
 
 def negated() -> Kernel:
@@ -46,12 +47,12 @@ def negated() -> Kernel:
     split(output, 0, 128)
     parallelize(output, 0, GRID_X)
     parallelize(output, 1, BLOCK_X)
-    return lower(p.fusion, "negated", DataType.Int)
+    return lower(p.fusion, "negated", DataType.Int, target=H200)
 
 
 def body_of(kernel: Kernel) -> str:
     """CUDA text from the kernel's signature on."""
-    text = cuda_text(kernel)
+    text = cuda_text(kernel, H200)
     return text[text.index('extern "C"') :]
 
 

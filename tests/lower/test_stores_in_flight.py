@@ -20,10 +20,11 @@ from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
 from warpsmith.protocol.sizes import symbols_of
+from warpsmith.targets.hopper import H200
 
 
 def lowered(fd: FusionDefinition) -> Kernel:
-    return lower(fd.fusion, "k", DataType.Int32)
+    return lower(fd.fusion, "k", DataType.Int32, target=H200)
 
 
 def pending(kernel: Kernel) -> list[int]:
@@ -51,6 +52,6 @@ def test_one_store_more_on_its_way_is_refused() -> None:
     kernel = lowered(chains.stored_by_role(Feed(Kind.tma, 3)))
     more = edited(kernel, instead(AwaitCopies, lambda a: replace(a, pending=3), pending=2))
     values = dict.fromkeys(symbols_of(kernel), 3000)
-    check(kernel, values)
+    check(kernel, values, target=H200)
     with pytest.raises(ProtocolError, match="WS0906"):
-        check(more, values)
+        check(more, values, target=H200)

@@ -16,6 +16,7 @@ from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 from warpsmith.kernel.waits import WatchedAwait, wait_sites
 from warpsmith.lower.passes.watch_waits import watch_waits
+from warpsmith.targets.hopper import H200
 
 LIMIT = 2_000_000_000
 
@@ -84,7 +85,10 @@ def test_a_wait_for_a_barrier_of_no_ring_is_an_internal_error() -> None:
 
 def test_only_watched_kernels_have_the_text() -> None:
     kernel = ring_kernel()
-    plain, watched = cuda_text(kernel), cuda_text(watch_waits(kernel, LIMIT))
+    plain, watched = (
+        cuda_text(kernel, H200),
+        cuda_text(watch_waits(kernel, LIMIT), H200),
+    )
     assert "watchdog" not in plain
     assert "globaltimer" not in plain
     assert watched.count("__device__ ws_watchdog_record* ws_watchdog;") == 1

@@ -19,6 +19,7 @@ from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
+from warpsmith.targets.hopper import H200
 
 ROWS, COLUMNS, ALL = (1,), (0,), (0, 1)
 
@@ -32,9 +33,9 @@ def variance(dims: tuple[int, ...]) -> Program:
 def lowered(dims: tuple[int, ...], shape: tuple[int, int]) -> Kernel:
     fusion = variance(dims).fusion
     values = dict(zip(("T0_size0", "T0_size1"), shape, strict=True))
-    candidate = select(fusion)
-    params, _ = candidate.choose(Problem(values=values, alignment={}))
-    return lower(candidate.scheduled(params), "test", DataType.Int32)
+    candidate = select(fusion, H200)
+    params, _ = candidate.choose(Problem(values=values, alignment={}, target=H200))
+    return lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
 
 
 def steps(statements: tuple[Statement, ...]) -> list[WelfordStep]:

@@ -346,7 +346,7 @@ def kernel_of(ops: list[PointwiseOp], dtype: DataType) -> Source:
         + f'extern "C" __global__ void all(const {ctype}* in, const bool* flags, void* out) {{\n'
         + f"    const int i = threadIdx.x;\n    {body}\n}}\n"
     )
-    return Source(text=text, entry="all")
+    return Source(text=text, entry="all", arch="sm_90a")
 
 
 @pytest.mark.parametrize("dtype", C_TYPES, ids=lambda dtype: dtype.name)

@@ -17,6 +17,7 @@ from warpsmith.engine.plan import prepare
 from warpsmith.planner.pairs import Pair, pairs_of
 from warpsmith.planner.price import product_us
 from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.hopper import H200
 
 BFLOAT = ml_dtypes.bfloat16
 MEASURED = (4096, 14336, 4096)
@@ -50,7 +51,7 @@ def priced(program: Callable[..., Any], *arrays: np.ndarray) -> tuple[Pair, Prob
     executable = Executable(warpsmith.fuse(program).lower(*arrays).fusion)
     with uncompiled():
         problem = executable.plan_for(arrays).problem
-    (pair,) = pairs_of(prepare(executable.fusion))
+    (pair,) = pairs_of(prepare(executable.fusion), H200)
     return pair, problem
 
 
@@ -61,7 +62,7 @@ def test_what_an_epilogue_adds_is_what_was_measured(
     m, n, k = MEASURED
     third = empty(n) if program is bias_gelu else empty(m, n)
     pair, problem = priced(program, empty(m, k), empty(n, k), third)
-    alone = product_us([m, n, k], tensor_cores=True)
+    alone = product_us([m, n, k], H200.rates, tensor_cores=True)
     assert pair.one_us(problem) - alone == pytest.approx(added, rel=0.1)
     assert pair.two_us(problem) < pair.one_us(problem)
 
@@ -80,7 +81,8 @@ def test_a_cast_of_a_product_is_never_apart() -> None:
     m, n, k = MEASURED
     program = ops.linear
     assert kernels(program, empty(m, k), empty(n, k)) == ["matmul"]
-    assert pairs_of(prepare(warpsmith.fuse(program).lower(empty(m, k), empty(n, k)).fusion)) == ()
+    fusion = warpsmith.fuse(program).lower(empty(m, k), empty(n, k)).fusion
+    assert pairs_of(prepare(fusion), H200) == ()
 
 
 def test_a_product_by_threads_keeps_what_is_behind_it() -> None:

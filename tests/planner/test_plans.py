@@ -19,6 +19,7 @@ from warpsmith.errors import PlanWarning, ScheduleError
 from warpsmith.planner.operands import Packing, packing
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Candidate
+from warpsmith.targets.hopper import H200
 
 BFLOAT = ml_dtypes.bfloat16
 
@@ -28,7 +29,7 @@ def drawn(*shape: int, dtype: Any = BFLOAT) -> np.ndarray:
 
 
 def planned(function: Callable[..., Any], *arrays: np.ndarray) -> tuple[PlannedSegment, ...]:
-    return plan_prepared(prepare(warpsmith.fuse(function).lower(*arrays).fusion))
+    return plan_prepared(prepare(warpsmith.fuse(function).lower(*arrays).fusion), target=H200)
 
 
 def schedulers(function: Callable[..., Any], *arrays: np.ndarray) -> list[str]:
@@ -159,13 +160,13 @@ def test_operands_that_tensor_cores_cannot_read_are_copied_where_that_pays() -> 
     def chosen(size: int) -> Packing:
         values = dict.fromkeys(names, size)
         strides = {f"T{t}_stride0": size for t in (0, 1)} | {f"T{t}_stride1": 1 for t in (0, 1)}
-        return packing(fusion, Problem(values=values | strides, alignment={}))
+        return packing(fusion, Problem(values=values | strides, alignment={}, target=H200))
 
     assert chosen(32).copies == frozenset()
     (copy,) = chosen(2048).copies
     assert copy[1] == 1  # `b` lies with n, not k, the fastest
     assert {place for _, place in chosen(2046).copies} == {0, 1}  # rows at no multiples of 16 bytes
-    (first, second) = plan_prepared(fusion, packing=chosen(2048))
+    (first, second) = plan_prepared(fusion, packing=chosen(2048), target=H200)
     assert [s.candidate.scheduler for s in (first, second) if s.candidate] == [
         "pointwise",
         "matmul",

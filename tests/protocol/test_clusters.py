@@ -18,18 +18,19 @@ from warpsmith.kernel.nodes import If, Kernel, Statement, Store
 from warpsmith.kernel.rings import Release
 from warpsmith.kernel.roles import Branch
 from warpsmith.protocol import check
+from warpsmith.targets.hopper import H200
 
 
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("way", ["push", "pull", "gather"])
 def test_blocks_that_only_meet_pass(way: str, rows: int) -> None:
-    assert check(RowSum(way, 4, rows).kernel(), {}).steps > 0
+    assert check(RowSum(way, 4, rows).kernel(), {}, target=H200).steps > 0
 
 
 @pytest.mark.parametrize("way", ["push", "pull", "gather"])
 def test_a_meeting_that_the_block_itself_needs(way: str) -> None:
     with pytest.raises(ProtocolError, match="parts.*read before anything fills it") as failure:
-        check(without(RowSum(way, 2).kernel(), sums.EXCHANGED), {})
+        check(without(RowSum(way, 2).kernel(), sums.EXCHANGED), {}, target=H200)
     assert failure.value.code == "WS0907"
 
 
@@ -43,7 +44,7 @@ def test_a_meeting_that_the_block_itself_needs(way: str) -> None:
 )
 def test_what_other_blocks_do_to_barriers_is_refused(way: str, what: str) -> None:
     with pytest.raises(ProtocolError, match=f"{what} cannot be judged") as failure:
-        check(RowSum(way, 2).kernel(), {})
+        check(RowSum(way, 2).kernel(), {}, target=H200)
     assert failure.value.code == "WS0917"
 
 
@@ -60,13 +61,13 @@ def test_waits_for_other_blocks_are_refused() -> None:
     full = next(s for s in kernel.body if isinstance(s, Branch) and s.role.single)
     waiting = without(kernel, full, replace(branch, body=(roles.FILLED,)))
     with pytest.raises(ProtocolError, match="a wait for other blocks at ring0_full") as failure:
-        check(waiting, {})
+        check(waiting, {}, target=H200)
     assert failure.value.code == "WS0917"
     assert "collect" in str(failure.value)
 
 
 def test_blocks_may_meet_before_and_after_roles() -> None:
-    assert check(bare_roles(), {}).steps > 0
+    assert check(bare_roles(), {}, target=H200).steps > 0
 
 
 def test_blocks_may_not_meet_inside_a_role() -> None:
@@ -76,7 +77,7 @@ def test_blocks_may_not_meet_inside_a_role() -> None:
         for s in kernel.body
     )
     with pytest.raises(ProtocolError, match="to meet inside a role") as failure:
-        check(replace(kernel, body=inside), {})
+        check(replace(kernel, body=inside), {}, target=H200)
     assert failure.value.code == "WS0911"
 
 
@@ -89,7 +90,7 @@ def pushed(*starts: Statement) -> Kernel:
 
 
 def test_a_start_is_announced_and_awaited() -> None:
-    assert check(pushed(AnnounceStart(), AwaitStart()), {}).steps > 0
+    assert check(pushed(AnnounceStart(), AwaitStart()), {}, target=H200).steps > 0
 
 
 @pytest.mark.parametrize(
@@ -123,11 +124,11 @@ def test_a_start_is_announced_and_awaited() -> None:
 )
 def test_a_start_without_its_pair(starts: tuple[Statement, ...], words: str) -> None:
     with pytest.raises(ProtocolError, match=words) as failure:
-        check(pushed(*starts), {})
+        check(pushed(*starts), {}, target=H200)
     assert failure.value.code == "WS0911"
 
 
 def test_a_start_that_is_never_awaited() -> None:
     kernel = RowSum("push", 2).kernel()
     with pytest.raises(ProtocolError, match="is never awaited"):
-        check(replace(kernel, body=(AnnounceStart(),)), {})
+        check(replace(kernel, body=(AnnounceStart(),)), {}, target=H200)

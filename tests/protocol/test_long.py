@@ -22,6 +22,7 @@ from warpsmith.kernel.rings import Await, Expect, Release
 from warpsmith.protocol import check
 from warpsmith.protocol.check import CUTS, LONGEST_TOLD
 from warpsmith.protocol.sizes import cut, trips
+from warpsmith.targets.hopper import H200
 
 ORIGIN = (0, 0, 0)
 LONG = 1 << 31
@@ -35,16 +36,16 @@ OTHER = Symbol("other", low=0)
 
 def test_the_verdict_says_that_loops_were_cut() -> None:
     kernel = streaming().kernel
-    verdict = check(kernel, {"size": LONG})
+    verdict = check(kernel, {"size": LONG}, target=H200)
     assert verdict.shortened == CUTS[0]
     assert [ring.fills for ring in verdict.rings] == [CUTS[0]] * 2
-    whole = check(kernel, {"size": CUTS[0] * 512})
+    whole = check(kernel, {"size": CUTS[0] * 512}, target=H200)
     assert whole == replace(verdict, shortened=0)
 
 
 def test_nested_loops_are_cut_until_they_fit() -> None:
     case = matmul(1 << 21, 1 << 20)
-    verdict = check(case.kernel, case.values)
+    verdict = check(case.kernel, case.values, target=H200)
     assert verdict.shortened == CUTS[1]
     assert [ring.fills for ring in verdict.rings] == [CUTS[1] ** 2] * 2 + [CUTS[1]] * 2
 
@@ -96,7 +97,7 @@ def test_what_is_wrong_is_refused_with_a_run(name: str, size: int) -> None:
     wrong = change(streaming().kernel)
     start = time.process_time()
     with pytest.raises(ProtocolError) as caught:
-        check(wrong, {"size": size})
+        check(wrong, {"size": size}, target=H200)
     assert time.process_time() - start < SECONDS
     assert caught.value.code == code
     assert caught.value.run
@@ -108,10 +109,10 @@ def test_a_late_fault_that_no_short_run_has_is_told_without_a_run() -> None:
     short = integers.less(steps(256), 3000)
     either = Apply("logical_or", (short, late), DataType.Bool)
     wrong = edited(streaming().kernel, only_if(either), "add")
-    check(wrong, {"size": 512 * 2999})
+    check(wrong, {"size": 512 * 2999}, target=H200)
     start = time.process_time()
     with pytest.raises(ProtocolError, match="WS0907") as caught:
-        check(wrong, {"size": 512 * LONGEST_TOLD})
+        check(wrong, {"size": 512 * LONGEST_TOLD}, target=H200)
     assert time.process_time() - start < SECONDS
     assert not caught.value.run
 
@@ -135,9 +136,9 @@ def test_sizes_that_decide_a_loop_together_leave_some_of_it() -> None:
         assert all(1 <= sizes[name] <= values[name] for name in values)
     wrong = edited(kernel, without(Release), "add")
     for values in ({"size": 16, "other": 1 << 30}, {"size": 1 << 30, "other": 16}):
-        assert check(kernel, values).shortened == CUTS[0]
+        assert check(kernel, values, target=H200).shortened == CUTS[0]
         with pytest.raises(ProtocolError, match="WS0901"):
-            check(wrong, values)
+            check(wrong, values, target=H200)
 
 
 def test_scalars_that_the_launch_derives_are_derived_again() -> None:
@@ -145,7 +146,9 @@ def test_scalars_that_the_launch_derives_are_derived_again() -> None:
     derived = ((tiles, integers.ceildiv(SIZE, 512)),)
     kernel = replace(long_as(kernel, tiles), derived=derived)
     known = {"size": LONG, "tiles": LONG // 512}
-    assert check(kernel, known) == check(streaming().kernel, {"size": LONG})
+    assert check(kernel, known, target=H200) == check(
+        streaming().kernel, {"size": LONG}, target=H200
+    )
 
 
 def test_a_cut_that_leaves_no_block_shows_nothing() -> None:
@@ -153,7 +156,7 @@ def test_a_cut_that_leaves_no_block_shows_nothing() -> None:
     blocks = integers.floordiv(SIZE, 1 << 24)
     kernel = replace(kernel, launch=replace(kernel.launch, grid=(blocks, Const(1), Const(1))))
     with pytest.raises(InternalError, match="too many steps"):
-        check(kernel, {"size": LONG})
+        check(kernel, {"size": LONG}, target=H200)
 
 
 COUNT = 1 << 20
@@ -187,6 +190,6 @@ def test_constant_lengths_that_belong_together_are_cut_together(
     change: Callable[[Kernel], Kernel],
 ) -> None:
     kernel = change(streaming().kernel)
-    verdict = check(kernel, {"size": 1 << 40})
+    verdict = check(kernel, {"size": 1 << 40}, target=H200)
     assert verdict.shortened == CUTS[0]
     assert [ring.fills for ring in verdict.rings] == [CUTS[0]] * 2

@@ -20,6 +20,7 @@ from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol import check
 from warpsmith.schedulers import specialized
+from warpsmith.targets.hopper import H200
 
 BLOCK_Y = ParallelType.block_y
 VALUES = {
@@ -49,7 +50,7 @@ def test_all_groups_have_one_barrier_more() -> None:
     assert list(roles["compute"].barriers) == [1, 2, 3]
     assert roles["compute"].common == 3
     assert sum(map(across, walk(kernel().body))) == 1
-    check(kernel(), VALUES)
+    check(kernel(), VALUES, target=H200)
 
 
 def test_a_group_that_stays_away_is_found() -> None:
@@ -61,7 +62,7 @@ def test_a_group_that_stays_away_is_found() -> None:
 
     wrong = edited(kernel(), instead(Reduce, only_first), "compute")
     with pytest.raises(ProtocolError, match="the barrier of all of compute"):
-        check(wrong, VALUES)
+        check(wrong, VALUES, target=H200)
 
 
 def test_a_barrier_that_is_a_groups_too_is_found() -> None:
@@ -72,4 +73,4 @@ def test_a_barrier_that_is_a_groups_too_is_found() -> None:
 
     wrong = edited(kernel(), shared)
     with pytest.raises(ProtocolError, match="named barrier 16"):
-        check(wrong, VALUES)
+        check(wrong, VALUES, target=H200)

@@ -28,6 +28,7 @@ from warpsmith.protocol.skeleton import (
     Step,
 )
 from warpsmith.protocol.states import PENDING
+from warpsmith.targets.hopper import H200
 
 SMALL = Product(groups=1, columns=64, stages=3, registers=None)
 SIZES = {"m": 64, "n": 128, "k": 256}
@@ -50,25 +51,25 @@ def edited(*edits: tuple[Statement, ...]) -> Kernel:
 
 
 def test_a_right_kernel_is_proved() -> None:
-    verdict = check(product_kernel(SMALL), SIZES)
+    verdict = check(product_kernel(SMALL), SIZES, target=H200)
     (ring,) = verdict.rings
     assert (ring.full, ring.empty, ring.bytes, ring.fills) == (1, 4, 16384, 8)
 
 
 def test_it_is_proved_for_loops_of_all_lengths() -> None:
-    assert len(check_any_sizes(product_kernel(SMALL))) > 6
+    assert len(check_any_sizes(product_kernel(SMALL), target=H200)) > 6
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("groups", [1, 2, 3])
 def test_more_groups_and_other_rings_are_proved(groups: int, stages: int) -> None:
     product = replace(SMALL, groups=groups, stages=stages)
-    assert check(product_kernel(product), SIZES).rings[0].empty == 4 * groups
+    assert check(product_kernel(product), SIZES, target=H200).rings[0].empty == 4 * groups
 
 
 def test_a_large_product_takes_few_steps() -> None:
     product = Product(blocks=132, registers=(24, 240))
-    verdict = check(product_kernel(product), {"m": 8192, "n": 8192, "k": 8192})
+    verdict = check(product_kernel(product), {"m": 8192, "n": 8192, "k": 8192}, target=H200)
     assert verdict.taken < verdict.steps / 10
 
 
@@ -104,19 +105,19 @@ WRONG = {
 def test_a_wrong_kernel_is_refused(name: str) -> None:
     edits, code, words = WRONG[name]
     with pytest.raises(ProtocolError, match=words) as refused:
-        check(edited(*edits), SIZES)
+        check(edited(*edits), SIZES, target=H200)
     assert refused.value.code == code
 
 
 def test_products_that_nobody_awaits_are_refused() -> None:
     """One iteration, so that no slot is filled again."""
     with pytest.raises(ProtocolError, match="products by tensor cores are not awaited at the end"):
-        check(edited((LAST,)), {"m": 64, "n": 64, "k": 64})
+        check(edited((LAST,)), {"m": 64, "n": 64, "k": 64}, target=H200)
 
 
 def test_the_run_is_told() -> None:
     with pytest.raises(ProtocolError) as refused:
-        check(edited((AwaitProducts(1),)), SIZES)
+        check(edited((AwaitProducts(1),)), SIZES, target=H200)
     run = "\n".join(refused.value.run)
     assert "compute, warp 0: multiply T3[1]" in run
     assert "compute, warp 0: commit products by tensor cores" in run
@@ -128,7 +129,7 @@ def test_the_run_is_told() -> None:
 
 
 def test_threads_that_fence_and_meet_are_right() -> None:
-    check(plain.plain_kernel(plain.plain_body()), {})
+    check(plain.plain_kernel(plain.plain_body()), {}, target=H200)
 
 
 PLAIN = {
@@ -145,7 +146,7 @@ def test_what_threads_miss_is_found(name: str) -> None:
     statement, code, words = PLAIN[name]
     body = plain.replaced(plain.plain_body(), statement)
     with pytest.raises(ProtocolError, match=words) as refused:
-        check(plain.plain_kernel(body), {})
+        check(plain.plain_kernel(body), {}, target=H200)
     assert refused.value.code == code
 
 

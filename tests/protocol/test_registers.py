@@ -18,6 +18,9 @@ from warpsmith.protocol.registers import (
     entry_registers,
     rebalance,
 )
+from warpsmith.targets.hopper import SM90A
+
+LIMITS = SM90A.limits
 
 
 def block(*groups: int, blocks_per_sm: int = 1) -> Block:
@@ -27,7 +30,7 @@ def block(*groups: int, blocks_per_sm: int = 1) -> Block:
         Allotment(roles=(name,), threads=count * GROUP_THREADS)
         for name, count in zip(names, groups, strict=True)
     )
-    return Block(allotments=allotments, blocks_per_sm=blocks_per_sm)
+    return Block(allotments=allotments, blocks_per_sm=blocks_per_sm, limits=LIMITS)
 
 
 # What NVRTC 13 reports for kernels that need more; tests/runtime/test_registers.py compiles some.
@@ -53,13 +56,13 @@ def block(*groups: int, blocks_per_sm: int = 1) -> Block:
     ],
 )
 def test_registers_at_entry(threads: int, blocks: int, registers: int) -> None:
-    assert entry_registers(threads, blocks) == registers
+    assert entry_registers(threads, LIMITS, blocks) == registers
 
 
 @pytest.mark.parametrize(("threads", "blocks"), [(1025, 1), (0, 1), (1024, 3), (544, 4)])
 def test_blocks_that_do_not_fit_are_refused(threads: int, blocks: int) -> None:
     with pytest.raises(ScheduleError, match=rf"WS0230\] {blocks} block.* of {threads} threads"):
-        entry_registers(threads, blocks)
+        entry_registers(threads, LIMITS, blocks)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +118,8 @@ def test_parts_of_warp_groups_are_refused() -> None:
         allotments=(
             Allotment(roles=("a", "b"), threads=128),
             Allotment(roles=("compute",), threads=160),
-        )
+        ),
+        limits=LIMITS,
     )
     with pytest.raises(ScheduleError, match=r"WS0233\] role `compute`: 160 threads .* 128 or 256"):
         check(part, (24, 240))

@@ -14,11 +14,12 @@ from warpsmith.errors import ProtocolError
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.rings import Await, Release
 from warpsmith.protocol import check
+from warpsmith.targets.hopper import H200
 
 
 def refused(kernel: Kernel, case: RoleCase) -> ProtocolError:
     with pytest.raises(ProtocolError) as caught:
-        check(kernel, case.values)
+        check(kernel, case.values, target=H200)
     return caught.value
 
 

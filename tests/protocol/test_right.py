@@ -18,26 +18,27 @@ from warpsmith import DataType, FusionDefinition
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check, check_any_sizes, check_blocks
 from warpsmith.protocol.sizes import symbols_of
+from warpsmith.targets.hopper import H200
 
 
 @pytest.mark.parametrize("name", ALL_CASES)
 def test_roles_by_hand(name: str) -> None:
     case = ALL_CASES[name]()
     for block in (0, 1):
-        verdict = check(case.kernel, case.values, block=(block, 0, 0))
+        verdict = check(case.kernel, case.values, block=(block, 0, 0), target=H200)
         assert verdict.phases > 0
     fixed = {name: value for name, value in case.values.items() if name != "size"}
-    assert check_any_sizes(case.kernel, fixed)
+    assert check_any_sizes(case.kernel, fixed, target=H200)
 
 
 @pytest.mark.parametrize("producers", range(1, 6))
 def test_producers(producers: int) -> None:
     case = fed_by(producers)
-    verdict = check(case.kernel, case.values)
+    verdict = check(case.kernel, case.values, target=H200)
     assert [ring.fills for ring in verdict.rings] == [12] * producers
     assert [ring.bytes for ring in verdict.rings] == [1024] * producers
     assert verdict.agents == producers + 3
-    assert len(check_any_sizes(case.kernel)) > 10
+    assert len(check_any_sizes(case.kernel, target=H200)) > 10
 
 
 @pytest.mark.parametrize("groups", range(1, 5))
@@ -46,7 +47,7 @@ def test_producers(producers: int) -> None:
 def test_groups_in_turn(groups: int, share: int, rounds: int) -> None:
     for size in (1000, 3000, 9000, 9300):
         case = turns(size=size, groups=groups, share=share, rounds=rounds)
-        verdict = check(case.kernel, case.values)
+        verdict = check(case.kernel, case.values, target=H200)
         (ring,) = verdict.rings
         assert ring.empty == 4
         assert ring.stages == groups * share * rounds
@@ -54,7 +55,7 @@ def test_groups_in_turn(groups: int, share: int, rounds: int) -> None:
 
 def test_the_facts_of_a_norm() -> None:
     case = norm(rows=60)
-    verdict = check(case.kernel, case.values)
+    verdict = check(case.kernel, case.values, target=H200)
     raw, made = verdict.rings
     assert (raw.full, raw.empty, raw.bytes, raw.fills) == (1, 8, 16384, 60)
     assert (made.full, made.empty, made.bytes, made.fills) == (8, 1, 0, 60)
@@ -64,7 +65,7 @@ def test_the_facts_of_a_norm() -> None:
 
 def test_the_facts_of_a_matmul() -> None:
     case = matmul(tiles=16, depth=128)
-    verdict = check(case.kernel, case.values)
+    verdict = check(case.kernel, case.values, target=H200)
     assert [ring.fills for ring in verdict.rings] == [1024, 1024, 8, 8]
     assert verdict.taken < verdict.steps / 3
 
@@ -105,19 +106,19 @@ TURNS: dict[str, Callable[[], FusionDefinition]] = {
 
 @pytest.mark.parametrize("name", TURNS)
 def test_groups_as_lowered(name: str) -> None:
-    kernel = lower(TURNS[name]().fusion, "k", DataType.Int32)
-    assert len(check_any_sizes(kernel)) > 5
+    kernel = lower(TURNS[name]().fusion, "k", DataType.Int32, target=H200)
+    assert len(check_any_sizes(kernel, target=H200)) > 5
     for size in (1, 7, 130, 300):
-        check(kernel, dict.fromkeys(symbols_of(kernel), size))
+        check(kernel, dict.fromkeys(symbols_of(kernel), size), target=H200)
 
 
 @pytest.mark.parametrize("name", LOWERED)
 @pytest.mark.parametrize("feed", [Feed(Kind.bulk, 2), Feed(Kind.tma, 3)], ids=str)
 def test_roles_as_lowered(name: str, feed: Feed) -> None:
-    kernel = lower(LOWERED[name](feed).fusion, "k", DataType.Int32)
-    assert check_any_sizes(kernel)
+    kernel = lower(LOWERED[name](feed).fusion, "k", DataType.Int32, target=H200)
+    assert check_any_sizes(kernel, target=H200)
     values = dict.fromkeys(symbols_of(kernel), 300)
-    assert check(kernel, values).phases > 0
+    assert check(kernel, values, target=H200).phases > 0
 
 
 def ringed() -> Iterator[object]:
@@ -131,13 +132,13 @@ def ringed() -> Iterator[object]:
 
 @pytest.mark.parametrize(("case", "ring"), list(ringed()))
 def test_rings_without_roles(case: Case, ring: Ring) -> None:
-    kernel = lower(case.schedule(ring).fusion, "k", DataType.Int32)
+    kernel = lower(case.schedule(ring).fusion, "k", DataType.Int32, target=H200)
     inputs = [buffer for buffer in kernel.parameters if not buffer.written]
     for extent in case.extents:
         values = dict.fromkeys(symbols_of(kernel), 1)
         for buffer, shape in zip(inputs, case.shapes(extent), strict=True):
             values |= {f"{buffer.name}_size{place}": size for place, size in enumerate(shape)}
-        verdict = check(kernel, values)
+        verdict = check(kernel, values, target=H200)
         assert verdict.steps > 0 or ring.kind is Kind.registers
 
 
@@ -149,8 +150,8 @@ def test_blocks_that_are_checked_together(name: str) -> None:
     """Nothing but the work is less than that for each of them alone."""
     case = TOGETHER[name]()
     blocks = [(n, 0, 0) for n in (0, 1, 0)]
-    together = check_blocks(case.kernel, case.values, blocks)
-    alone = tuple(check(case.kernel, case.values, block=block) for block in blocks)
+    together = check_blocks(case.kernel, case.values, blocks, target=H200)
+    alone = tuple(check(case.kernel, case.values, block=block, target=H200) for block in blocks)
     assert [replace(v, taken=0) for v in together] == [replace(v, taken=0) for v in alone]
     assert [v.taken <= w.taken for v, w in zip(together, alone, strict=True)] == [True] * 3
     assert together[2].taken < alone[2].taken or alone[2].taken == alone[2].steps

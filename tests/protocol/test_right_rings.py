@@ -9,6 +9,7 @@ from tests.support.ring_loads import Kind, Ring, rings
 from warpsmith import DataType
 from warpsmith.engine.proofs import prove
 from warpsmith.lower.pipeline import lower
+from warpsmith.targets.hopper import H200
 
 
 def sizes(case: Case, extent: int) -> dict[str, int]:
@@ -40,5 +41,5 @@ def chosen(kind: Kind) -> tuple[Ring, Ring]:
     ],
 )
 def test_rings_of_every_schedule_pass(case: Case, ring: Ring) -> None:
-    kernel = lower(case.schedule(ring).fusion, "k", DataType.Int32)
-    prove(kernel, sizes(case, extent=128))
+    kernel = lower(case.schedule(ring).fusion, "k", DataType.Int32, target=H200)
+    prove(kernel, sizes(case, extent=128), H200)

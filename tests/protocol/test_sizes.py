@@ -16,6 +16,7 @@ from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.protocol import check, check_any_sizes
 from warpsmith.protocol.sizes import blocks_of, shortened, sizes_for, symbols_of, trips
+from warpsmith.targets.hopper import H200
 
 ORIGIN = (0, 0, 0)
 
@@ -72,9 +73,9 @@ def test_a_fault_at_one_length_only_is_found() -> None:
         return For(loop.symbol, loop.extent, tuple(guards), loop.unroll)
 
     wrong = edited(kernel, instead(For, change, symbol="i0"), "load_x")
-    check(wrong, {"size": 3 * 512})
-    check(wrong, {"size": 5 * 512})
+    check(wrong, {"size": 3 * 512}, target=H200)
+    check(wrong, {"size": 5 * 512}, target=H200)
     with pytest.raises(ProtocolError, match="WS0901"):
-        check(wrong, {"size": 4 * 512})
+        check(wrong, {"size": 4 * 512}, target=H200)
     with pytest.raises(ProtocolError, match="WS0901"):
-        check_any_sizes(wrong)
+        check_any_sizes(wrong, target=H200)

@@ -18,6 +18,7 @@ from warpsmith.engine.proofs import prove
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
+from warpsmith.targets.hopper import H200
 
 SLACK = 2.0
 
@@ -27,14 +28,14 @@ def test_is_fast(case: RoleCase, budget_ms: float) -> None:
     times = []
     for _ in range(7):
         start = time.process_time()
-        check(case.kernel, case.values)
+        check(case.kernel, case.values, target=H200)
         times.append(time.process_time() - start)
     assert min(times) * 1e3 < budget_ms * SLACK
 
 
 def test_long_loops_cost_little_more_than_short_ones() -> None:
     short, long = (matmul(tiles, 128) for tiles in (16, 256))
-    few, many = (check(case.kernel, case.values) for case in (short, long))
+    few, many = (check(case.kernel, case.values, target=H200) for case in (short, long))
     assert many.steps > 15 * few.steps
     assert many.taken < 4 * few.taken
 
@@ -42,7 +43,7 @@ def test_long_loops_cost_little_more_than_short_ones() -> None:
 @pytest.fixture(scope="module")
 def product() -> Kernel:
     """What the scheduler makes of a large matrix product."""
-    return lower(bench.matmul(), "matmul", DataType.Int32)
+    return lower(bench.matmul(), "matmul", DataType.Int32, target=H200)
 
 
 def sizes(rows: int, columns: int, depth: int) -> dict[str, int]:
@@ -54,18 +55,18 @@ def test_both_blocks_of_a_large_product_are_fast(product: Kernel) -> None:
     times = []
     for _ in range(7):
         start = time.process_time()
-        prove(product, sizes(8192, 8192, 8192))
+        prove(product, sizes(8192, 8192, 8192), H200)
         times.append(time.process_time() - start)
     assert min(times) * 1e3 < 60 * SLACK
 
 
 def test_a_deep_product_costs_no_more_than_a_shallow_one(product: Kernel) -> None:
-    few, many = (check(product, sizes(8192, 8192, depth)) for depth in (8192, 65536))
+    few, many = (check(product, sizes(8192, 8192, depth), target=H200) for depth in (8192, 65536))
     assert many.steps > 7 * few.steps
     assert many.taken == few.taken
 
 
 def test_tiles_of_a_product_cost_less_than_their_number(product: Kernel) -> None:
-    few, many = (check(product, sizes(rows, 8192, 8192)) for rows in (8192, 65536))
+    few, many = (check(product, sizes(rows, 8192, 8192), target=H200) for rows in (8192, 65536))
     assert many.steps > 7 * few.steps
     assert many.taken < 3 * few.taken

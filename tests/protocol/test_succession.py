@@ -19,6 +19,7 @@ from warpsmith.kernel.succession import AwaitPrevious
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 from warpsmith.protocol import check, check_start
+from warpsmith.targets.hopper import H200
 
 ROLES = streaming()
 HALF = integers.less(THREAD, 4)
@@ -77,22 +78,25 @@ def test_wrong_kernels_are_refused(name: str) -> None:
     spoiled = spoil(early)
     assert spoiled != early
     with pytest.raises(ProtocolError, match=words) as failure:
-        prove(spoiled, {})
+        prove(spoiled, {}, H200)
     assert failure.value.code == "WS0918"
-    prove(replace(spoiled, early=False), {})
+    prove(replace(spoiled, early=False), {}, H200)
 
 
 @pytest.mark.parametrize("spoil", [moved_behind, first_in_each_role])
 def test_roles_are_behind_the_wait(spoil: Callable[[Kernel], Kernel]) -> None:
     early = admit_next(start_early(ROLES.kernel))
-    assert check(early, ROLES.values).steps == check(ROLES.kernel, ROLES.values).steps
+    assert (
+        check(early, ROLES.values, target=H200).steps
+        == check(ROLES.kernel, ROLES.values, target=H200).steps
+    )
     spoiled = spoil(early)
     assert any(isinstance(s, AwaitPrevious) for s in walk(spoiled.body))
     with pytest.raises(ProtocolError, match="T0 is touched") as failure:
-        check(spoiled, ROLES.values)
+        check(spoiled, ROLES.values, target=H200)
     assert failure.value.code == "WS0918"
 
 
 def test_a_kernel_that_waits_for_nothing_is_right() -> None:
-    prove(replace(start_early(kernel(MOVE)), early=False), {})
-    prove(kernel(MOVE), {})
+    prove(replace(start_early(kernel(MOVE)), early=False), {}, H200)
+    prove(kernel(MOVE), {}, H200)

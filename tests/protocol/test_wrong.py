@@ -51,6 +51,7 @@ from warpsmith.kernel.rings import (
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import children
 from warpsmith.protocol import check
+from warpsmith.targets.hopper import H200
 
 Wrong = Callable[[], tuple[Kernel, Mapping[str, int]]]
 
@@ -446,7 +447,7 @@ def test_is_refused(name: str) -> None:
     make, code, ring, role = WRONG[name]
     kernel, values = make()
     with pytest.raises(ProtocolError) as caught:
-        check(kernel, values)
+        check(kernel, values, target=H200)
     error = caught.value
     print(error)
     assert error.code == code
@@ -456,17 +457,17 @@ def test_is_refused(name: str) -> None:
 
 def test_a_meeting_of_a_role_is_right() -> None:
     case = streaming()
-    assert check(meeting(1)(case.kernel), case.values).phases == 24
+    assert check(meeting(1)(case.kernel), case.values, target=H200).phases == 24
 
 
 @pytest.mark.parametrize(("groups", "stages"), [(2, 3), (2, 5), (2, 9), (4, 5), (4, 6), (4, 10)])
 def test_groups_must_divide_slots(groups: int, stages: int) -> None:
     with pytest.raises(ProtocolError, match=f"use a multiple of {groups}") as caught:
-        check(trap(groups, stages, size=20000).kernel, {"size": 20000})
+        check(trap(groups, stages, size=20000).kernel, {"size": 20000}, target=H200)
     assert caught.value.roles == ("add", "load")
 
 
 @pytest.mark.parametrize(("groups", "stages"), [(1, 3), (1, 5), (2, 4), (2, 6), (4, 8), (4, 12)])
 def test_groups_that_divide_slots_are_right(groups: int, stages: int) -> None:
-    verdict = check(trap(groups, stages, size=20000).kernel, {"size": 20000})
+    verdict = check(trap(groups, stages, size=20000).kernel, {"size": 20000}, target=H200)
     assert verdict.rings[0].fills == 40

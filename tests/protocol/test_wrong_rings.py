@@ -28,6 +28,7 @@ from warpsmith.kernel.rings import (
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
 from warpsmith.protocol.sizes import symbols_of
+from warpsmith.targets.hopper import H200
 
 Change = Callable[[Kernel], Kernel]
 
@@ -38,7 +39,7 @@ def lowered(kind: Kind, *, stores: bool = False) -> Kernel:
     """A load through three slots; with `stores`, the result goes through three others."""
     ring = Ring(kind, 3, 2)
     schedule = maps.store_ring if stores else maps.vector_reads
-    return lower(schedule(ring).fusion, "k", DataType.Int32)
+    return lower(schedule(ring).fusion, "k", DataType.Int32, target=H200)
 
 
 def stored(copy: TileCopy) -> bool:
@@ -124,8 +125,8 @@ FAULTS = [
 def test_is_refused(kind: Kind, stores: bool, name: str, change: Change, code: str) -> None:
     kernel = lowered(kind, stores=stores)
     values = {**dict.fromkeys(symbols_of(kernel), 1), "T0_size0": EXTENT}
-    assert check(kernel, values).steps > 0
+    assert check(kernel, values, target=H200).steps > 0
     with pytest.raises(ProtocolError) as caught:
-        check(change(kernel), values)
+        check(change(kernel), values, target=H200)
     assert caught.value.code == code, str(caught.value)
     assert caught.value.run

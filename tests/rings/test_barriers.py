@@ -13,6 +13,7 @@ from warpsmith import FusionDefinition
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.dtypes import DataType
 from warpsmith.lower.pipeline import lower
+from warpsmith.targets.hopper import H200
 
 OTHER_BARRIERS = ("vectorize", "mixed_kinds", "store_ring")
 """Schedules that pass something through shared memory besides what the TMA unit loads."""
@@ -21,7 +22,7 @@ Schedule = Callable[[Ring], FusionDefinition]
 
 
 def text(fd: FusionDefinition) -> str:
-    return cuda_text(lower(fd.fusion, "test", DataType.Int32))
+    return cuda_text(lower(fd.fusion, "test", DataType.Int32, target=H200), H200)
 
 
 def body(fd: FusionDefinition) -> str:

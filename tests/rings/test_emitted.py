@@ -15,6 +15,7 @@ from warpsmith.errors import DeviceError
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.sass import disassemble
 from warpsmith.runtime.source import Binary, Source
+from warpsmith.targets.hopper import H200
 
 TMA, BULK = LoadStoreOpType.tma, LoadStoreOpType.bulk
 
@@ -57,7 +58,7 @@ def names(kernels: Iterable[str]) -> list[object]:
 @cache
 def compiled(name: str) -> Binary:
     fd: FusionDefinition = ALL[name]()
-    return compile_source(Source(text=cuda_text(kernel_of(fd)), entry="k"))
+    return compile_source(Source(text=cuda_text(kernel_of(fd), H200), entry="k", arch="sm_90a"))
 
 
 @cache

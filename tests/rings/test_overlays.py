@@ -12,6 +12,7 @@ from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, P
 from warpsmith.codegen.cuda import cuda_text, shared_bytes
 from warpsmith.ir.scalar import evaluate
 from warpsmith.lower.pipeline import lower
+from warpsmith.targets.hopper import H200
 
 BULK, TMA, CP_ASYNC = LoadStoreOpType.bulk, LoadStoreOpType.tma, LoadStoreOpType.cp_async
 TILE, THREADS = 256, 64
@@ -63,14 +64,16 @@ def test_chains_are_right_and_clean(
 
 
 def test_the_largest_chain_decides_the_bytes() -> None:
-    kernel = lower(chains((BULK, BULK), (3, 2)).fusion, "k", DataType.Int32)
+    kernel = lower(chains((BULK, BULK), (3, 2)).fusion, "k", DataType.Int32, target=H200)
     slots, barriers = 3 * TILE * 4, 2 * 3 * 8
     assert slots + barriers <= evaluate(shared_bytes(kernel), {}) <= slots + barriers + 64
 
 
 def test_barriers_whose_bytes_are_taken_end_between_two_meetings() -> None:
     """Nobody may still arrive at them, and nothing may land there before they are gone."""
-    text = cuda_text(lower(chains((BULK,) * 3, (3, 2, 5)).fusion, "k", DataType.Int32))
+    text = cuda_text(
+        lower(chains((BULK,) * 3, (3, 2, 5)).fusion, "k", DataType.Int32, target=H200), H200
+    )
     body = text[text.index('extern "C"') :]
     ends = [match.start() for match in re.finditer(r"ws_barrier_end\(", body)]
     assert ends
@@ -96,6 +99,6 @@ def test_rings_of_one_loop_keep_bytes_of_their_own() -> None:
             cache.axis(-1).parallelize(ParallelType.tma)
         z.split(-1, THREADS)
         z.axis(-1).parallelize(ParallelType.block_x)
-    kernel = lower(fd.fusion, "k", DataType.Int32)
+    kernel = lower(fd.fusion, "k", DataType.Int32, target=H200)
     assert not kernel.offsets
     assert evaluate(shared_bytes(kernel), {}) >= (2 + 3) * TILE * 4

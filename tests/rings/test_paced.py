@@ -23,6 +23,7 @@ from warpsmith.protocol.sizes import symbols_of
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Source
 from warpsmith.schedule.roles import set_role
+from warpsmith.targets.hopper import H200
 
 INTERVAL = 700
 TMA = (Kind.bulk, Kind.tma)
@@ -81,11 +82,11 @@ def test_the_clock_takes_the_place_of_no_wait() -> None:
     """A slot may be in use however late it is."""
     kernel = kernel_of(paced(vector_reads, Ring(Kind.bulk, 3, 2)))
     sizes = dict.fromkeys(symbols_of(kernel), 3000)
-    check(kernel, sizes)
+    check(kernel, sizes, target=H200)
     clock = next(s for s in walk(kernel.body) if isinstance(s, AwaitClock))
     broken = edited(kernel, instead(Await, lambda _: clock, barrier="ring0_empty"))
     with pytest.raises(ProtocolError, match="WS0903"):
-        check(broken, sizes)
+        check(broken, sizes, target=H200)
 
 
 @pytest.mark.parametrize(("times", "nanoseconds"), [(0, 9), (-3, 9), (4, 300), (1, 5000)])
@@ -100,7 +101,7 @@ extern "C" __global__ void k(long long* out) {{
 }}
 """
     )
-    ptx = compile_source(Source(text=text, entry="k")).ptx
+    ptx = compile_source(Source(text=text, entry="k", arch="sm_90a")).ptx
     spec = {
         "grid": [1],
         "block": [32],

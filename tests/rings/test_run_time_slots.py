@@ -15,6 +15,7 @@ from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import Await, Expect, FenceProxy, Release
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol.check import check
+from warpsmith.targets.hopper import H200
 
 BLOCKS, THREADS = 2, 64
 
@@ -114,11 +115,11 @@ def test_rows_that_do_not_fit_when_nothing_is_proved() -> None:
 @pytest.mark.parametrize("kind", [Await, Expect, FenceProxy, Release])
 def test_what_guards_a_slot_is_needed(kind: type[Statement], role: str) -> None:
     """The check tells slots apart whose length it is told: else a fill would be of what is read."""
-    kernel = lower(rows(3, role).fusion, "k", DataType.Int32)
+    kernel = lower(rows(3, role).fusion, "k", DataType.Int32, target=H200)
     sizes = {"T0_size0": 16, "T0_size1": 200, "T0_stride0": 200, "T0_stride1": 1}
-    check(kernel, sizes)
+    check(kernel, sizes, target=H200)
     with pytest.raises(ProtocolError):
-        check(edited(kernel, without(kind)), sizes)
+        check(edited(kernel, without(kind)), sizes, target=H200)
 
 
 def test_boxes_still_have_constant_lengths() -> None:

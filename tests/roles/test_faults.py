@@ -27,6 +27,7 @@ from tests.support.role_fault_table import FAULTS, HARMLESS
 from tests.support.role_faults import Made, report_of, simulated
 from warpsmith.engine.proofs import prove
 from warpsmith.errors import ProtocolError, WarpsmithError
+from warpsmith.targets.hopper import H200
 
 PAGE = Path(__file__).parents[2] / "docs" / "lessons" / "roles.md"
 RIGHT = {
@@ -45,7 +46,7 @@ def test_is_refused(name: str) -> None:
     fault = FAULTS[name]
     kernel, values = fault.wrong()
     with pytest.raises(ProtocolError) as caught:
-        prove(kernel, values)
+        prove(kernel, values, H200)
     error, said = caught.value, str(caught.value)
     print(said)
     assert error.code == fault.code
@@ -86,17 +87,17 @@ def test_harmless_is_refused_only_where_it_says_so(name: str) -> None:
     case = HARMLESS[name]
     kernel, values = case.wrong()
     if not case.code:
-        prove(kernel, values)
+        prove(kernel, values, H200)
         return
     with pytest.raises(ProtocolError) as caught:
-        prove(kernel, values)
+        prove(kernel, values, H200)
     assert caught.value.code == case.code
 
 
 @pytest.mark.parametrize("make", RIGHT.values(), ids=RIGHT)
 def test_the_right_kernels_are_right(make: Made) -> None:
     kernel, values = make()
-    prove(kernel, values)
+    prove(kernel, values, H200)
     report = simulated(kernel, values)
     assert report.verdict == "clean", str(report)
 

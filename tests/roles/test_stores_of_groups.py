@@ -16,6 +16,7 @@ from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.kernel.rings import AwaitCopies, FenceProxy
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol.check import check
+from warpsmith.targets.hopper import H200
 
 SIZES = {
     f"T{tensor}_{name}": value
@@ -32,15 +33,17 @@ def test_each_group_stores_its_own_tiles(groups: int, columns: int) -> None:
 
 @pytest.mark.parametrize("kind", [FenceProxy, Synchronize, AwaitCopies])
 def test_what_orders_a_store_of_a_group_is_needed(kind: type[Statement]) -> None:
-    kernel = lower(ping_pong_product(stored_by="compute", bound=True).fusion, "k", DataType.Int32)
-    check(kernel, SIZES)
+    kernel = lower(
+        ping_pong_product(stored_by="compute", bound=True).fusion, "k", DataType.Int32, target=H200
+    )
+    check(kernel, SIZES, target=H200)
     with pytest.raises(ProtocolError):
-        check(edited(kernel, without(kind), role="compute"), SIZES)
+        check(edited(kernel, without(kind), role="compute"), SIZES, target=H200)
 
 
 def refused(fd: FusionDefinition, code: str, *says: str) -> None:
     with pytest.raises(ScheduleError, match=code) as caught:
-        lower(fd.fusion, "k", DataType.Int32)
+        lower(fd.fusion, "k", DataType.Int32, target=H200)
     for words in says:
         assert words in str(caught.value)
 

@@ -17,7 +17,9 @@ from warpsmith.runtime.cache import CubinCache, key
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Binary, Source
 
-SOURCE = Source(text='extern "C" __global__ void one(int* x) { *x = 1; }', entry="one")
+SOURCE = Source(
+    text='extern "C" __global__ void one(int* x) { *x = 1; }', entry="one", arch="sm_90a"
+)
 BINARY = Binary(
     cubin=bytes(range(256)) * 64,
     ptx="// with a \n line and ü\n",

@@ -14,7 +14,7 @@ from warpsmith.runtime.cache import CubinCache, cubin_cache
 from warpsmith.runtime.disk import Limited, entries
 from warpsmith.runtime.source import Binary, Source
 
-SOURCE = Source(text="", entry="one")
+SOURCE = Source(text="", entry="one", arch="sm_90a")
 BINARY = Binary(
     cubin=bytes(1000),
     ptx="",

@@ -11,6 +11,7 @@ from warpsmith.errors import CompileError, InternalError
 from warpsmith.protocol.registers import entry_registers
 from warpsmith.runtime.nvrtc import check_remarks, compile_source, nvrtc_version, resources
 from warpsmith.runtime.source import Source
+from warpsmith.targets.hopper import SM90A
 
 SCALE = """
 extern "C" __global__ void scale(const float* x, float* y, float factor) {
@@ -32,7 +33,7 @@ extern "C" __global__ void greedy(const float* x, float* y, int n) {
 
 
 def test_compiles_for_hopper_and_reports_resources() -> None:
-    binary = compile_source(Source(text=SCALE, entry="scale"))
+    binary = compile_source(Source(text=SCALE, entry="scale", arch="sm_90a"))
     assert binary.cubin.startswith(b"\x7fELF")
     assert ".target sm_90a" in binary.ptx
     assert ".entry scale(" in binary.ptx
@@ -43,8 +44,10 @@ def test_compiles_for_hopper_and_reports_resources() -> None:
 
 
 def test_spills_are_counted() -> None:
-    free = compile_source(Source(text=GREEDY, entry="greedy"))
-    tight = compile_source(Source(text=GREEDY, entry="greedy", options=("--maxrregcount=24",)))
+    free = compile_source(Source(text=GREEDY, entry="greedy", arch="sm_90a"))
+    tight = compile_source(
+        Source(text=GREEDY, entry="greedy", options=("--maxrregcount=24",), arch="sm_90a")
+    )
     assert free.registers > 64
     assert free.spill_bytes == 0
     assert tight.registers == 24
@@ -53,16 +56,21 @@ def test_spills_are_counted() -> None:
 
 
 def test_resources_are_those_of_the_entry() -> None:
-    binary = compile_source(Source(text=SCALE + GREEDY, entry="scale"))
+    binary = compile_source(Source(text=SCALE + GREEDY, entry="scale", arch="sm_90a"))
     assert binary.registers <= 32
     assert binary.static_shared_bytes == 256
-    assert compile_source(Source(text=SCALE + GREEDY, entry="greedy")).static_shared_bytes == 0
+    assert (
+        compile_source(
+            Source(text=SCALE + GREEDY, entry="greedy", arch="sm_90a")
+        ).static_shared_bytes
+        == 0
+    )
 
 
 def test_a_refusal_quotes_the_log_and_the_line() -> None:
     text = 'extern "C" __global__ void broken(float* x) {\n    x[0] = undeclared + 1;\n}\n'
     with pytest.raises(CompileError) as caught:
-        compile_source(Source(text=text, entry="broken"))
+        compile_source(Source(text=text, entry="broken", arch="sm_90a"))
     message = str(caught.value)
     assert message.startswith("[WS0500] NVRTC refused kernel `broken`: NVRTC_ERROR_COMPILATION\n")
     assert 'broken.cu(2): error: identifier "undeclared" is undefined\n' in message
@@ -71,18 +79,20 @@ def test_a_refusal_quotes_the_log_and_the_line() -> None:
 
 def test_an_unknown_option_is_refused_by_name() -> None:
     with pytest.raises(CompileError, match="NVRTC_ERROR_INVALID_OPTION(.|\n)*no-such-option"):
-        compile_source(Source(text=SCALE, entry="scale", options=("--no-such-option",)))
+        compile_source(
+            Source(text=SCALE, entry="scale", options=("--no-such-option",), arch="sm_90a")
+        )
 
 
 def test_an_entry_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(CompileError, match=r"no kernel named `scales`, only scale; declare it"):
-        compile_source(Source(text=SCALE, entry="scales"))
+        compile_source(Source(text=SCALE, entry="scales", arch="sm_90a"))
 
 
 def test_works_after_a_refusal() -> None:
     with pytest.raises(CompileError):
-        compile_source(Source(text="nonsense", entry="scale"))
-    assert compile_source(Source(text=SCALE, entry="scale")).cubin
+        compile_source(Source(text="nonsense", entry="scale", arch="sm_90a"))
+    assert compile_source(Source(text=SCALE, entry="scale", arch="sm_90a")).cubin
 
 
 def test_the_version_is_thirteen() -> None:
@@ -90,7 +100,7 @@ def test_the_version_is_thirteen() -> None:
 
 
 def test_a_report_in_another_form_is_an_internal_error() -> None:
-    log = compile_source(Source(text=SCALE, entry="scale")).log
+    log = compile_source(Source(text=SCALE, entry="scale", arch="sm_90a")).log
     with pytest.raises(InternalError, match="reads otherwise than known"):
         resources(re.sub("Used .* registers", "Registers:", log), "scale")
 
@@ -122,7 +132,9 @@ def test_a_report_in_another_form_is_an_internal_error() -> None:
 def test_register_budgets_that_are_ignored_fail_the_build(
     bound: str, options: tuple[str, ...], remark: str, remedy: str
 ) -> None:
-    binary = compile_source(Source(text=two_budgets(bound, 24, 240), entry="k", options=options))
+    binary = compile_source(
+        Source(text=two_budgets(bound, 24, 240), entry="k", options=options, arch="sm_90a")
+    )
     with pytest.raises(CompileError) as caught:
         check_remarks(binary.log, "k")
     message = str(caught.value)
@@ -132,10 +144,14 @@ def test_register_budgets_that_are_ignored_fail_the_build(
 
 
 def test_products_that_are_serialized_fail_the_build() -> None:
-    touched = compile_source(Source(text=product(between="sums[3] += 1;"), entry="k"))
+    touched = compile_source(
+        Source(text=product(between="sums[3] += 1;"), entry="k", arch="sm_90a")
+    )
     with pytest.raises(CompileError, match=r"WS0511\].*C7517.*wait_group is injected.*; await the"):
         check_remarks(touched.log, "k")
-    starved = compile_source(Source(text=product(), entry="k", options=("--device-debug",)))
+    starved = compile_source(
+        Source(text=product(), entry="k", options=("--device-debug",), arch="sm_90a")
+    )
     with pytest.raises(CompileError, match="C7511.* serialized(.|\n)*; "):
         check_remarks(starved.log, "k")
 
@@ -143,7 +159,7 @@ def test_products_that_are_serialized_fail_the_build() -> None:
 def test_what_ptxas_takes_as_meant_passes() -> None:
     for text in (two_budgets("__launch_bounds__(384, 1)", 24, 240), product(), SCALE):
         entry = "scale" if text is SCALE else "k"
-        check_remarks(compile_source(Source(text=text, entry=entry)).log, entry)
+        check_remarks(compile_source(Source(text=text, entry=entry, arch="sm_90a")).log, entry)
 
 
 def test_every_remark_is_quoted_once() -> None:
@@ -163,8 +179,8 @@ def test_a_kernel_with_budgets_enters_with_what_the_arithmetic_says(
     threads: int, blocks: int
 ) -> None:
     """Unlike other kernels, it enters with all that the bound allows, however little it needs."""
-    entry = entry_registers(threads, blocks)
+    entry = entry_registers(threads, SM90A.limits, blocks)
     text = two_budgets(f"__launch_bounds__({threads}, {blocks})", 24, entry + 8)
-    assert compile_source(Source(text=text, entry="k")).registers == entry
+    assert compile_source(Source(text=text, entry="k", arch="sm_90a")).registers == entry
     given_away = two_budgets(f"__launch_bounds__({threads}, {blocks})", 24, None)
-    assert compile_source(Source(text=given_away, entry="k")).registers == entry
+    assert compile_source(Source(text=given_away, entry="k", arch="sm_90a")).registers == entry

@@ -14,7 +14,9 @@ from warpsmith.runtime.sass import Counts, check_emitted, disassemble, ptx_count
 from warpsmith.runtime.source import Source
 
 SOURCE = Source(
-    text='extern "C" __global__ void one(float* x) { x[threadIdx.x] += 1; }', entry="one"
+    text='extern "C" __global__ void one(float* x) { x[threadIdx.x] += 1; }',
+    entry="one",
+    arch="sm_90a",
 )
 
 
@@ -44,7 +46,7 @@ def test_without_the_program_the_package_is_named(
 
 def forms(text: str) -> tuple[str, str]:
     """PTX and SASS of the kernel `k`."""
-    binary = compile_source(Source(text=text, entry="k"))
+    binary = compile_source(Source(text=text, entry="k", arch="sm_90a"))
     return binary.ptx, disassemble(binary.cubin)
 
 

@@ -16,6 +16,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.lower.pipeline import lower
+from warpsmith.targets.hopper import H200
 
 EXAMPLES = 80
 
@@ -30,7 +31,7 @@ def outcome(name: str, data: st.DataObject) -> str:
     factor = data.draw(st.sampled_from([1, 2, 3, 5]))
     try:
         chooser.apply()
-        kernel = lower(scheduled, "test", DataType.Int32)
+        kernel = lower(scheduled, "test", DataType.Int32, target=H200)
     except ScheduleError as refusal:
         return refusal.code if refusal.remedy else "a refusal without a remedy"
     note("\n".join(chooser.steps))
@@ -70,7 +71,7 @@ def test_one_program_is_scheduled_in_many_ways() -> None:
         program, _ = TEMPLATES["biased"](True, 4, 8)
         try:
             Chooser(data.draw, program.fusion).apply()
-            texts.add(kernel_text(lower(program.fusion, "test", DataType.Int32)))
+            texts.add(kernel_text(lower(program.fusion, "test", DataType.Int32, target=H200)))
         except ScheduleError:
             pass
 

@@ -1,9 +1,7 @@
-"""Norms as they are emitted for Hopper, compiled for Blackwell (sm_100a), on the simulator."""
+"""Norms in both forms, with roles and without, for Blackwell (sm_100a), on the simulator."""
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,16 +10,11 @@ import pytest
 import warpsmith
 from tests.schedulers.test_inner_outer import Case, layer_norm_backward, rms_norm_backward
 from warpsmith import knobs, ops
-from warpsmith.engine import budgets, compiled
-from warpsmith.runtime.source import Source
 
 
 @pytest.fixture
-def blackwell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Everything is compiled for sm_100a, and nothing comes from a cache."""
-    for module in (compiled, budgets):
-        monkeypatch.setattr(module, "Source", partial(Source, arch="sm_100a"), raising=False)
-    with knobs.scope(device="sim", cache_dir=tmp_path):
+def blackwell() -> Any:
+    with knobs.scope(device="sim", target="b200"):
         yield
 
 

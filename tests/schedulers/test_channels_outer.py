@@ -13,6 +13,7 @@ from warpsmith.schedulers.normalization import can
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
+from warpsmith.targets.hopper import H200
 
 BF16, FLOAT = DataType.BFloat16, DataType.Float
 OVER = [True, False, True, True]
@@ -63,7 +64,7 @@ def test_a_place_in_pieces_takes_registers() -> None:
         sizes = {"T0_size0": batch, "T0_size1": 512, "T0_size2": side, "T0_size3": side}
         fusion = batch_norm(BF16).fusion
         sizes |= {f"{tensor.name}_size0": 512 for tensor in fusion.input_tensors[1:]}
-        params, _ = select(fusion).choose(Problem(values=sizes, alignment={}))
+        params, _ = select(fusion, H200).choose(Problem(values=sizes, alignment={}, target=H200))
         assert isinstance(params, InnerPersistentParams)
         return params
 

@@ -34,6 +34,7 @@ from warpsmith.schedulers.normalization import heuristic, strategy
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
+from warpsmith.targets.hopper import H200
 
 BF16, HALF, FLOAT = DataType.BFloat16, DataType.Half, DataType.Float
 
@@ -249,9 +250,9 @@ def test_row_counts_share_a_kernel_and_none_launches_nothing(two_blocks: None) -
 def lowered(build: Build, arrays_: dict[str, np.ndarray]) -> tuple[Kernel, dict[str, int]]:
     p = build(FLOAT)
     values = values_of(p.fusion, arrays_)
-    candidate = select(p.fusion)
-    params, _ = candidate.choose(Problem(values=values, alignment={}))
-    return lower(candidate.scheduled(params), "rows", DataType.Int32), values
+    candidate = select(p.fusion, H200)
+    params, _ = candidate.choose(Problem(values=values, alignment={}, target=H200))
+    return lower(candidate.scheduled(params), "rows", DataType.Int32, target=H200), values
 
 
 def clean(kernel: Kernel, values: dict[str, int], arrays_: dict[str, np.ndarray]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from warpsmith import knobs
 from warpsmith.lower.passes import exchange_parts
 from warpsmith.runtime import arrays
 from warpsmith.schedulers.inner_outer import heuristic
-from warpsmith.schedulers.problem import Target
+from warpsmith.targets.hopper import H200
 
 
 @pytest.fixture(autouse=True)
@@ -158,7 +159,7 @@ def test_clusters_that_run_at_once_go_round_the_rows() -> None:
 def test_a_device_gets_no_clusters_that_it_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = Case((5, 65536), "bfloat16").inputs(rms_norm_backward)
     assert "cluster=8" in explained(rms_norm_backward, inputs)
-    target = Target(clusters=((2, 66), (4, 0)))
+    target = replace(H200, clusters=((2, 66), (4, 0)))
     monkeypatch.setattr("warpsmith.engine.executable._target", lambda _: target)
     assert "cluster=8" not in explained(rms_norm_backward, inputs)
 
@@ -166,7 +167,7 @@ def test_a_device_gets_no_clusters_that_it_does_not_run(monkeypatch: pytest.Monk
 def test_slots_of_exchanges_come_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """One cluster has all rows, and blocks meet again after two turns."""
     monkeypatch.setattr(heuristic, "CLUSTERS", (4,))
-    target = Target(clusters=((4, 1),))
+    target = replace(H200, clusters=((4, 1),))
     monkeypatch.setattr("warpsmith.engine.executable._target", lambda _: target)
     monkeypatch.setattr(exchange_parts, "MOST_STAGES", 2)
     case = Case((29, 8192), "bfloat16")

@@ -24,6 +24,7 @@ from warpsmith.schedulers.normalization import can
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Candidate, select
+from warpsmith.targets.hopper import H200
 
 Build = Callable[[DataType], Program]
 
@@ -144,10 +145,10 @@ def test_one_kernel_and_right(build: Build, shape: tuple[int, int]) -> None:
 def test_each_row_is_read_once_in_vectors(build: Build, dtype: DataType) -> None:
     p = build(dtype)
     arrays = inputs_of(p, (2, 1024))
-    problem = Problem(values=values_of(p.fusion, arrays), alignment={})
-    candidate = select(p.fusion)
+    problem = Problem(values=values_of(p.fusion, arrays), alignment={}, target=H200)
+    candidate = select(p.fusion, H200)
     params, _ = candidate.choose(problem)
-    kernel = lower(candidate.scheduled(params), "test", DataType.Int32)
+    kernel = lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
     loads = [s for s in walk(kernel.body) if isinstance(s, CopyVector)]
     read = [s.source.name for s in loads if s.source.name in arrays]
     matrices = {name for name, array in arrays.items() if array.ndim == 2}
@@ -196,8 +197,8 @@ def test_rows_apart_in_memory() -> None:
 def test_a_misaligned_address_is_read_element_by_element() -> None:
     p = softmax(BF16)
     arrays = inputs_of(p, (3, 64))
-    problem = Problem(values=values_of(p.fusion, arrays), alignment={"T0": 2})
-    params, _ = select(p.fusion).choose(problem)
+    problem = Problem(values=values_of(p.fusion, arrays), alignment={"T0": 2}, target=H200)
+    params, _ = select(p.fusion, H200).choose(problem)
     assert isinstance(params, InnerPersistentParams)
     assert "T0" not in params.vectorized
     check_automatic(p.fusion, arrays, alignment={"T0": 2}, terms=64)
@@ -288,14 +289,14 @@ def test_a_row_count_changes_nothing_but_where_few_bytes_become_many(
     build: Build, rows: int
 ) -> None:
     """Up to 75 MB rows leave no copy in L1; beyond, they are the last to go from the L2."""
-    candidate = select(build(BF16).fusion)
+    candidate = select(build(BF16).fusion, H200)
     names = [s.name for s in candidate.fusion.inputs if isinstance(s, TensorView)]
 
     def chosen(count: int) -> InnerPersistentParams:
         sizes = {f"{n}_size{d}": (count, 4096)[d] for n in names for d in (0, 1)}
         sizes |= {f"{n}_size0": 4096 for n in names[2:]}
         sizes |= {"T0_size0": count}
-        params, _ = candidate.choose(Problem(values=sizes, alignment={}))
+        params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
         assert isinstance(params, InnerPersistentParams)
         return params
 

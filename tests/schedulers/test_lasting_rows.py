@@ -18,7 +18,7 @@ from warpsmith.schedulers import caching
 @pytest.fixture
 def many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have any row count move more bytes than the L2 takes."""
-    monkeypatch.setattr(caching, "STREAMING_BYTES", 0)
+    monkeypatch.setattr(caching, "STREAMING_SHARE", 0)
 
 
 def loads(program: Any, rows: int, columns: int, **options: Any) -> str:

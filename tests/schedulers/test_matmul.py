@@ -11,6 +11,7 @@ from tests.support.matmuls import check, linear, operands
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.schedulers.matmul import can, heuristic
 from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.hopper import H200
 
 SIZES = (
     (128, 256, 64),
@@ -81,7 +82,7 @@ def test_tiles_that_a_block_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("columns", heuristic.COLUMNS)
 def test_tiles_of_every_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     tile = (128, columns, 64)
-    with_params(monkeypatch, tile=tile, stages=heuristic.stages(tile), blocks=2)
+    with_params(monkeypatch, tile=tile, stages=heuristic.stages(tile, H200.family.limits), blocks=2)
     x, weight = operands(200, 264, 136, seed=7)
     with knobs.scope(device="sim"):
         (result,) = linear().execute([x, weight])
@@ -116,7 +117,7 @@ def refused(**changes: object) -> str:
         if changes.get("twice"):
             fd.add_output(fd.ops.relu(result))
         fd.add_output(fd.ops.cast(result, DataType.Float) if changes.get("wide") else result)
-    return can.refusal(fd.fusion)
+    return can.refusal(fd.fusion, H200)
 
 
 def test_what_is_refused_in_words() -> None:
@@ -143,15 +144,15 @@ def test_tiles_that_were_measured_to_be_fastest(
     m: int, n: int, k: int, columns: tuple[int, ...]
 ) -> None:
     """The best of four on an H200: docs/lessons/matmul.md."""
-    problem = Problem(values={}, alignment={})
+    problem = Problem(values={}, alignment={}, target=H200)
     every = heuristic.candidates(m, problem)  # of 128 rows, as they were measured
-    best = min(every, key=lambda params: heuristic.predicted_us(params, m, n, k))
+    best = min(every, key=lambda params: heuristic.predicted_us(params, m, n, k, H200))
     assert best.tile[1] in columns
 
 
 @pytest.mark.parametrize("tiles", range(1, 200))
 def test_few_places_of_a_group_are_empty(tiles: int) -> None:
-    problem = Problem(values={}, alignment={})
+    problem = Problem(values={}, alignment={}, target=H200)
     group = next(heuristic.candidates(128 * tiles, problem)).group
     assert min(tiles, 8) <= group <= 16
     assert -(-tiles // group) * group - tiles < max(1, tiles / 8)

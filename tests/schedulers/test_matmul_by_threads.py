@@ -33,6 +33,7 @@ from warpsmith.schedulers.matmul_by_threads.heuristic import (
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
 from warpsmith.schedulers.select import select
+from warpsmith.targets.hopper import H200
 
 FLOAT, DOUBLE = DataType.Float, DataType.Double
 MATRIX = (None, None)
@@ -132,14 +133,14 @@ def kernel_for(m: int, n: int, k: int, dtype: DataType = FLOAT) -> Kernel:
     """The kernel that a float product of these sizes gets; nothing is run."""
     p = Program()
     p.output(matrices(p, dtype, sums=dtype))
-    candidate = select(p.fusion)
+    candidate = select(p.fusion, H200)
     params, _ = candidate.choose(problem(m, n, k))
-    return lower(candidate.scheduled(params), "test", DataType.Int32)
+    return lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
 
 
 def problem(m: int, n: int, k: int) -> Problem:
     sizes = {"T0_size0": m, "T0_size1": k, "T1_size0": k, "T1_size1": n}
-    return Problem(values=sizes, alignment={})
+    return Problem(values=sizes, alignment={}, target=H200)
 
 
 def conditions_around(statements: tuple[Statement, ...], depth: int = 0) -> set[int]:
@@ -164,7 +165,7 @@ def test_tiles_by_size() -> None:
     def tile(m: int, n: int, k: int, dtype: DataType = FLOAT) -> Tile:
         p = Program()
         p.output(matrices(p, dtype, sums=dtype))
-        found = select(p.fusion).choose(problem(m, n, k))[0]
+        found = select(p.fusion, H200).choose(problem(m, n, k))[0]
         assert isinstance(found, heuristic.MatmulByThreadsParams)
         return found.tile
 
@@ -181,7 +182,7 @@ def test_tiles_by_size() -> None:
 def test_blocks_share_few_results_of_long_sums(size: tuple[int, int, int], blocks: int) -> None:
     p = Program()
     p.output(matrices(p))
-    params, values = select(p.fusion).choose(problem(*size))
+    params, values = select(p.fusion, H200).choose(problem(*size))
     assert values.get(SPLITS, 1) == blocks
     assert params.shared is (blocks > 1)  # type: ignore[union-attr]
 
@@ -189,7 +190,7 @@ def test_blocks_share_few_results_of_long_sums(size: tuple[int, int, int], block
 def test_results_that_lie_transposed_are_stored_along_their_memory() -> None:
     p = Program()
     p.output(matrices(p), stride_order=(0, 1))
-    params, _ = select(p.fusion).choose(problem(64, 96, 32))
+    params, _ = select(p.fusion, H200).choose(problem(64, 96, 32))
     assert params.swapped  # type: ignore[union-attr]
     assert p.fusion.outputs[0].value.name in params.vectorized  # type: ignore[union-attr]
     inputs = random_inputs(p.fusion, {"T0": (64, 32), "T1": (32, 96)})

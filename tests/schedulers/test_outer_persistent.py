@@ -29,6 +29,7 @@ from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParam
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import Candidate, select
+from warpsmith.targets.hopper import H200
 
 Build = Callable[[DataType], Program]
 
@@ -76,11 +77,11 @@ def test_one_kernel_and_right(build: Build, shape: tuple[int, int]) -> None:
 def test_each_column_is_read_once_in_vectors(build: Build, dtype: DataType) -> None:
     p = of_columns(build, dtype)
     arrays = inputs_of(p, (256, 64))
-    problem = Problem(values=values_of(p.fusion, arrays), alignment={})
-    candidate = select(p.fusion)
+    problem = Problem(values=values_of(p.fusion, arrays), alignment={}, target=H200)
+    candidate = select(p.fusion, H200)
     params, _ = candidate.choose(problem)
     assert isinstance(params, OuterPersistentParams)
-    kernel = lower(candidate.scheduled(params), "test", DataType.Int32)
+    kernel = lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
     loads = [s for s in walk(kernel.body) if isinstance(s, CopyVector)]
     read = [s.source.name for s in loads if s.source.name in arrays]
     matrices = {name for name, array in arrays.items() if array.ndim == 2}
@@ -127,8 +128,8 @@ def test_inputs_along_what_is_reduced() -> None:
 def test_misaligned_addresses_are_read_element_by_element() -> None:
     p = of_columns(softmax, BF16)
     arrays = inputs_of(p, (64, 20))
-    problem = Problem(values=values_of(p.fusion, arrays), alignment={"T0": 2})
-    params, _ = select(p.fusion).choose(problem)
+    problem = Problem(values=values_of(p.fusion, arrays), alignment={"T0": 2}, target=H200)
+    params, _ = select(p.fusion, H200).choose(problem)
     assert isinstance(params, OuterPersistentParams)
     assert "T0" not in params.vectorized
     check_automatic(p.fusion, arrays, alignment={"T0": 2}, terms=64)
@@ -152,12 +153,12 @@ def test_rows_are_refused(build: Callable[[Program], None]) -> None:
 
 
 def test_columns_that_no_block_holds_are_refused_with_their_length() -> None:
-    candidate = select(of_columns(softmax, BF16).fusion)
+    candidate = select(of_columns(softmax, BF16).fusion, H200)
     assert candidate.scheduler == "outer_persistent"
 
     def reason(columns: int, length: int) -> str:
         sizes = {"T0_size0": columns, "T0_size1": length}
-        return candidate.misfit(Problem(values=sizes, alignment={}))
+        return candidate.misfit(Problem(values=sizes, alignment={}, target=H200))
 
     assert reason(4096, 1024) == ""
     assert "columns of 1000000 elements do not fit" in reason(4096, 1000000)
@@ -182,7 +183,9 @@ def test_blocks_that_share_columns_are_right(build: Build, shape: tuple[int, int
     p = of_columns(build, (BF16, FLOAT)[shape[1] % 2])
     arrays = inputs_of(p, shape)
     candidate, kernel = check_one_kernel(p, arrays, terms=64 * shape[1])
-    params, _ = candidate.choose(Problem(values=values_of(p.fusion, arrays), alignment={}))
+    params, _ = candidate.choose(
+        Problem(values=values_of(p.fusion, arrays), alignment={}, target=H200)
+    )
     assert isinstance(params, OuterPersistentParams)
     assert params.cluster == 2
     assert kernel.launch.cluster_blocks == 2
@@ -194,9 +197,9 @@ def test_blocks_that_share_columns_are_right(build: Build, shape: tuple[int, int
 def test_blocks_share_columns_where_one_has_too_few_threads(
     columns: int, length: int, blocks: int
 ) -> None:
-    candidate = select(of_columns(softmax, BF16).fusion)
+    candidate = select(of_columns(softmax, BF16).fusion, H200)
     sizes = {"T0_size0": columns, "T0_size1": length}
-    params, _ = candidate.choose(Problem(values=sizes, alignment={}))
+    params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
     assert isinstance(params, OuterPersistentParams)
     assert params.cluster == blocks
     assert params.whole
@@ -222,23 +225,23 @@ def test_nothing_spills(
     p = of_columns(build, dtype)
     rewrite(p.fusion)
     arrays = inputs_of(p, (1, 1))
-    candidate = select(p.fusion)
+    candidate = select(p.fusion, H200)
     values = {
         name: value if "size" not in name else size[name.endswith("1")]
         for name, value in values_of(p.fusion, arrays).items()
     }
     values |= {f"{t.name}_size0": size[0] for t in p.fusion.input_tensors if t.rank == 1}
-    problem = Problem(values=values, alignment={})
+    problem = Problem(values=values, alignment={}, target=H200)
     if candidate.misfit(problem):
         pytest.skip(candidate.misfit(problem))
     params, _ = candidate.choose(problem)
     fusion = candidate.scheduled(params)
-    made = compile_fusion(fusion, "test", DataType.Int32, Knobs(cache_dir=tmp_path))
+    made = compile_fusion(fusion, "test", DataType.Int32, Knobs(cache_dir=tmp_path), target=H200)
     assert made.n_spills <= 16
 
 
 def test_columns_that_two_kernels_do_faster() -> None:
-    candidate = select(of_columns(softmax, BF16).fusion)
+    candidate = select(of_columns(softmax, BF16).fusion, H200)
     sizes = {"T0_size0": 512, "T0_size1": 50176}
-    words = candidate.misfit(Problem(values=sizes, alignment={}))
+    words = candidate.misfit(Problem(values=sizes, alignment={}, target=H200))
     assert words == "columns of 50176 elements fill 16 blocks, and two kernels are faster"

@@ -14,11 +14,10 @@ from tests.schedulers.test_inner_outer import (
     rms_norm_backward,
 )
 from warpsmith import knobs
-from warpsmith.engine import executable
 from warpsmith.runtime import arrays
 from warpsmith.schedulers.inner_outer import rows as inner_outer_rows
 from warpsmith.schedulers.inner_outer.rows import PACE
-from warpsmith.schedulers.problem import Target
+from warpsmith.targets.hopper import H200
 
 CALL = "ws_await_clock(ws_began, "
 
@@ -44,7 +43,7 @@ def given(program: Any, shape: tuple[int, int], *, by_role: bool = False) -> str
 @pytest.mark.parametrize("shape", [(8192, 8192), (8192, 12288), (32768, 4096)])
 def test_a_turn_takes_what_the_memory_takes_for_all_blocks(shape: tuple[int, int]) -> None:
     found = interval(given(rms_norm_backward, shape))
-    one = 132 * shape[1] * 6 / (PACE * Target().memory_bytes_per_us / 1000)
+    one = 132 * shape[1] * 6 / (PACE * H200.rates.memory / 1000)
     assert any(abs(found - rows * one) <= 1 for rows in (1, 2, 4))
 
 
@@ -62,12 +61,6 @@ def test_the_knob_lets_them_go() -> None:
     with knobs.scope(pace=True):
         assert interval(given(rms_norm_backward, (8192, 8192))) > 0
         assert knobs.scoped_plan() != free
-
-
-def test_memory_of_unknown_speed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    unknown = Target(memory_bytes_per_us=0)
-    monkeypatch.setattr(executable, "_target", lambda _: unknown)
-    assert interval(given(rms_norm_backward, (8192, 8192))) == 0
 
 
 def test_paced_rows_are_right(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,9 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.padding import padded, pitch, pitches
-from warpsmith.schedulers.problem import Target
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import select
+from warpsmith.targets.hopper import H200
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,13 @@ class Cut:
                     part,
                     tuple(t.name for t in part.input_tensors),
                     tuple(o.value.name for o in part.outputs),
+                    H200,
                 ),
-                select(part),
+                select(part, H200),
             )
             for part in self.parts
         ]
-        return plan_call(self.whole, segments, values, {}, Target(), knobs.current())
+        return plan_call(self.whole, segments, values, {}, H200, knobs.current())
 
 
 @pytest.mark.parametrize("shape", [(70, 60), (70, 61), (70, 57), (3, 20, 61)])

@@ -20,20 +20,20 @@ from tests.support.launching import values_of
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
 from warpsmith.ir.dtypes import DataType
 from warpsmith.knobs import Knobs
-from warpsmith.schedulers.multiprocessor import REGISTERS_PER_SM
 from warpsmith.schedulers.normalization.heuristic import MOST_ELEMENTS
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import select
+from warpsmith.targets.hopper import H200
 
 BF16, FLOAT = DataType.BFloat16, DataType.Float
 
 
 def params_of(build: Build, dtype: DataType, columns: int) -> InnerPersistentParams:
-    candidate = select(build(dtype).fusion)
+    candidate = select(build(dtype).fusion, H200)
     sizes = dict.fromkeys(_sizes(build, dtype), columns) | {"T0_size0": 8192}
-    params, _ = candidate.choose(Problem(values=sizes, alignment={}))
+    params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
     assert isinstance(params, InnerPersistentParams)
     return params
 
@@ -47,10 +47,12 @@ def compiled(build: Build, dtype: DataType, columns: int, folder: Path) -> Compi
     p = build(dtype)
     rewrite(p.fusion)
     arrays = {n: np.zeros_like(a) for n, a in inputs_of(p, (1, columns)).items()}
-    candidate = select(p.fusion)
-    params, _ = candidate.choose(Problem(values=values_of(p.fusion, arrays), alignment={}))
+    candidate = select(p.fusion, H200)
+    params, _ = candidate.choose(
+        Problem(values=values_of(p.fusion, arrays), alignment={}, target=H200)
+    )
     scheduled = candidate.scheduled(params)
-    return compile_fusion(scheduled, "test", DataType.Int32, Knobs(cache_dir=folder))
+    return compile_fusion(scheduled, "test", DataType.Int32, Knobs(cache_dir=folder), target=H200)
 
 
 @pytest.mark.parametrize("columns", [1024, 8192, 16384])
@@ -78,7 +80,7 @@ def test_threads_cover_a_row_and_registers_hold_it(
     assert threads <= 1024
     assert params.block_x % 32 == 0 or 32 % params.block_x == 0
     stay = params.unroll * params.vector * 2 // 4  # at least the row itself, in 16 bits
-    assert params.blocks_per_sm * threads * stay <= REGISTERS_PER_SM
+    assert params.blocks_per_sm * threads * stay <= H200.family.limits.sm_registers
 
 
 def test_inputs_that_all_rows_share_come_early_where_registers_allow() -> None:

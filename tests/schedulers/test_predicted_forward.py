@@ -12,9 +12,9 @@ import pytest
 
 from warpsmith.schedulers.normalization.model import Shape, Work, predicted_us
 from warpsmith.schedulers.normalization.predict import ROWS_PER_SM
+from warpsmith.targets.hopper import H200
 
 DATA = Path(__file__).parents[2] / "docs/lessons/data/norm-forward-params.json"
-SM_COUNT = 132
 
 OPERATIONS = {
     ("layer_norm", "bfloat16"): ((20, 0), (20, 0)),
@@ -52,13 +52,13 @@ class Timing:
 
     @property
     def predicted(self) -> float:
-        return predicted_us(self.work, self.shape, SM_COUNT)
+        return predicted_us(self.work, self.shape, H200)
 
     @property
     def rank(self) -> float:
         """What it is chosen by: rows are as many as the model always takes."""
-        work = replace(self.work, rows=ROWS_PER_SM * SM_COUNT)
-        return predicted_us(work, self.shape, SM_COUNT)
+        work = replace(self.work, rows=ROWS_PER_SM * H200.sm_count)
+        return predicted_us(work, self.shape, H200)
 
 
 def timed(*, role: bool) -> list[Timing]:
@@ -156,10 +156,10 @@ def test_more_work_takes_longer() -> None:
     for role in (False, True):
         first = timed(role=role)[0]
         work, us = first.work, first.predicted
-        assert predicted_us(replace(work, rows=2 * work.rows), first.shape, SM_COUNT) > 1.4 * us
-        assert predicted_us(replace(work, costly=40), first.shape, SM_COUNT) > us
+        assert predicted_us(replace(work, rows=2 * work.rows), first.shape, H200) > 1.4 * us
+        assert predicted_us(replace(work, costly=40), first.shape, H200) > us
     waves = next(timing for timing in timed(role=False) if not timing.shape.masked)
-    assert predicted_us(waves.work, replace(waves.shape, late=True), SM_COUNT) > waves.predicted
-    assert predicted_us(waves.work, replace(waves.shape, again=True), SM_COUNT) > waves.predicted
-    assert predicted_us(waves.work, replace(waves.shape, cluster=2), SM_COUNT) > waves.predicted
-    assert predicted_us(waves.work, replace(waves.shape, masked=True), SM_COUNT) > waves.predicted
+    assert predicted_us(waves.work, replace(waves.shape, late=True), H200) > waves.predicted
+    assert predicted_us(waves.work, replace(waves.shape, again=True), H200) > waves.predicted
+    assert predicted_us(waves.work, replace(waves.shape, cluster=2), H200) > waves.predicted
+    assert predicted_us(waves.work, replace(waves.shape, masked=True), H200) > waves.predicted

@@ -14,18 +14,19 @@ from warpsmith.schedulers import timed
 from warpsmith.schedulers.inner_outer.model import Shape, Work, predicted_us
 from warpsmith.schedulers.inner_outer.predict import NEAR_ROWS, learned
 from warpsmith.schedulers.timed import UNTIMED, correction
-from warpsmith.tools.predicted_picture import TARGET, measured, picture
+from warpsmith.targets.hopper import H200
+from warpsmith.tools.predicted_picture import measured, picture
 
 DOCS = Path(__file__).parents[2] / "docs"
 Timing = timed.Timing[Work, Shape]
 
 
 def predicted(timing: Timing) -> float:
-    return predicted_us(timing.work, timing.shape, TARGET)
+    return predicted_us(timing.work, timing.shape, H200)
 
 
 def corrected(work: Work, shape: Shape) -> float:
-    return correction(learned(work, TARGET), shape)
+    return correction(learned(work, H200), shape)
 
 
 def lone() -> Timing:
@@ -85,17 +86,17 @@ def test_what_was_not_timed_is_not_corrected() -> None:
 def test_more_work_takes_longer() -> None:
     first = lone()
     work, shape, us = first.work, first.shape, predicted(first)
-    assert predicted_us(replace(work, rows=2 * work.rows), shape, TARGET) > 1.5 * us
-    assert predicted_us(replace(work, summed=2 * work.summed), shape, TARGET) > us
-    assert predicted_us(replace(work, averaged=work.averaged + 9), shape, TARGET) > us
-    assert predicted_us(replace(work, operations=40 * work.operations), shape, TARGET) > us
-    assert predicted_us(work, replace(shape, cluster=2), TARGET) > us
-    assert predicted_us(work, replace(shape, slots=3 * shape.slots), TARGET) > us
+    assert predicted_us(replace(work, rows=2 * work.rows), shape, H200) > 1.5 * us
+    assert predicted_us(replace(work, summed=2 * work.summed), shape, H200) > us
+    assert predicted_us(replace(work, averaged=work.averaged + 9), shape, H200) > us
+    assert predicted_us(replace(work, operations=40 * work.operations), shape, H200) > us
+    assert predicted_us(work, replace(shape, cluster=2), H200) > us
+    assert predicted_us(work, replace(shape, slots=3 * shape.slots), H200) > us
 
 
 def test_no_rows_take_the_start_alone() -> None:
     first = measured()[0]
-    assert predicted_us(replace(first.work, rows=0), first.shape, TARGET) < 12
+    assert predicted_us(replace(first.work, rows=0), first.shape, H200) < 12
 
 
 def test_the_picture_is_that_of_the_measured() -> None:

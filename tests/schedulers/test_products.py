@@ -23,6 +23,8 @@ from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import SCHEDULERS, Refusals, refusals
+from warpsmith.targets.hopper import H200
+from warpsmith.targets.target import Target
 
 BFLOAT, FLOAT = DataType.BFloat16, DataType.Float
 MATRIX = (None, None)
@@ -49,9 +51,9 @@ def _schedules_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segmenting, "refusals", _asked)
 
 
-def _asked(fusion: Fusion, without: Refusals = ()) -> Refusals:
+def _asked(fusion: Fusion, target: Target, without: Refusals = ()) -> Refusals:
     others = tuple(
-        (name, why(fusion)) for name, why, _ in SCHEDULERS if not name.startswith("matmul")
+        (name, why(fusion, target)) for name, why, _ in SCHEDULERS if not name.startswith("matmul")
     )
     return (*others, ("matmul", epilogue_only(fusion)))
 
@@ -80,7 +82,7 @@ def check(fusion: Fusion) -> list[str]:
     """Segments, run one after the other, give what the whole does; which scheduler takes each."""
     known = arrays(fusion)
     wanted = computed(fusion, known)
-    parts = cut(fusion)
+    parts = cut(fusion, target=H200)
     for part in parts:
         known.update(computed(part.fusion, {name: known[name] for name in part.inputs}))
     for output in fusion.outputs:
@@ -111,7 +113,7 @@ def test_operands_that_are_computed_go_through_memory() -> None:
     hidden = p.cast(p.op("exp", a), BFLOAT)
     p.output(p.cast(p.matmul(hidden, b), BFLOAT))
     assert check(p.fusion) == ["pointwise", "matmul"]
-    assert cut(p.fusion)[1].inputs == (hidden.name, b.name)
+    assert cut(p.fusion, target=H200)[1].inputs == (hidden.name, b.name)
 
 
 def test_computed_operands_are_written_with_the_summed_dimension_fastest() -> None:
@@ -120,7 +122,7 @@ def test_computed_operands_are_written_with_the_summed_dimension_fastest() -> No
     left, right = (p.cast(p.op("exp", tensor), BFLOAT) for tensor in (a, b))
     p.output(p.cast(p.matmul(left, right), BFLOAT))
     assert check(p.fusion) == ["pointwise", "pointwise", "matmul"]
-    product = cut(p.fusion)[-1].fusion.operations[0]
+    product = cut(p.fusion, target=H200)[-1].fusion.operations[0]
     assert [t.memory_order() for t in product.inputs] == [(0, 1), (1, 0)]
 
 
@@ -130,7 +132,11 @@ def test_an_operand_that_is_a_result_too_lies_as_results_do() -> None:
     right = p.cast(p.op("exp", b), BFLOAT)
     p.output(p.cast(p.matmul(a, right), BFLOAT), right)
     assert check(p.fusion) == ["pointwise", "matmul"]
-    assert all(o.value.memory_order() == (0, 1) for s in cut(p.fusion) for o in s.fusion.outputs)
+    assert all(
+        o.value.memory_order() == (0, 1)
+        for s in cut(p.fusion, target=H200)
+        for o in s.fusion.outputs
+    )
 
 
 def test_products_of_products_go_through_memory_rounded() -> None:
@@ -139,7 +145,7 @@ def test_products_of_products_go_through_memory_rounded() -> None:
     inner = p.cast(p.op("tanh", p.matmul(a, b)), BFLOAT)
     p.output(p.cast(p.matmul(inner, c), BFLOAT))
     assert check(p.fusion) == ["matmul", "matmul"]
-    assert cut(p.fusion)[0].outputs == (inner.name,)
+    assert cut(p.fusion, target=H200)[0].outputs == (inner.name,)
 
 
 def test_sums_of_products_are_computed_with_the_second() -> None:
@@ -170,14 +176,14 @@ def test_two_results_of_a_product_compute_it_once() -> None:
     product = p.matmul(a, b)
     p.output(p.cast(product, BFLOAT), p.op("exp", product))
     assert check(p.fusion) == ["matmul", "pointwise"]
-    assert cut(p.fusion)[0].outputs == (product.name,)
+    assert cut(p.fusion, target=H200)[0].outputs == (product.name,)
 
 
 def test_a_product_with_several_results_takes_the_scheduler_that_has_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def asked(fusion: Fusion, without: Refusals = ()) -> Refusals:
-        *others, (name, reason) = _asked(fusion)
+    def asked(fusion: Fusion, target: Target, without: Refusals = ()) -> Refusals:
+        *others, (name, reason) = _asked(fusion, target)
         wide = any(isinstance(o.value.definition, Matmul) for o in fusion.outputs)
         return (
             *others,
@@ -214,20 +220,20 @@ def test_what_no_scheduler_takes_is_named() -> None:
     product = p.matmul(a, b)
     p.output(product)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segmenting, "refusals", lambda f, without: (("matmul", "not today"),))
+        patch.setattr(segmenting, "refusals", lambda f, target, without: (("matmul", "not today"),))
         with pytest.raises(SchedulerRefusal, match=rf"{product.name} \(matmul: not today\)"):
-            cut(p.fusion)
+            cut(p.fusion, target=H200)
 
 
 def test_the_other_schedulers_refuse_products() -> None:
     p = Program()
     a, b = operands(p)
     p.output(p.matmul(a, b))
-    said = dict(refusals(p.fusion))
+    said = dict(refusals(p.fusion, H200))
     assert said["pointwise"] == said["reduction"] == "it has a matrix product"
     p = Program()
     p.output(p.op("exp", p.input(FLOAT, MATRIX)))
-    assert dict(refusals(p.fusion))["matmul"] == "it has no matrix product"
+    assert dict(refusals(p.fusion, H200))["matmul"] == "it has no matrix product"
 
 
 def rewritten(p: Program) -> Matmul:

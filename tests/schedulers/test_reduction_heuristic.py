@@ -11,18 +11,21 @@ from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reduction.heuristic import MOST_BLOCKS, MOST_ROWS_APART, ReductionParams
+from warpsmith.schedulers.reduction.heuristic import MOST_BLOCKS, ReductionParams
 from warpsmith.schedulers.select import Candidate, select
+from warpsmith.targets.hopper import H200
+
+HIGHEST = H200.family.limits.grid_axes[1]
 
 ROWS, COLUMNS, ALL = (1,), (0,), (0, 1)
-SMS = Problem(values={}, alignment={}).target.sm_count
+SMS = Problem(values={}, alignment={}, target=H200).target.sm_count
 
 
 def reduction(dims: tuple[int, ...], *, welford: bool = False) -> Candidate:
     p = Program()
     x = p.cast(p.input(DataType.BFloat16, (None, None)), DataType.Float)
     p.output(p.copy(p.welford(x, dims)[1]) if welford else p.reduce("sum", x, dims))
-    return select(p.fusion)
+    return select(p.fusion, H200)
 
 
 def chosen(
@@ -30,14 +33,14 @@ def chosen(
 ) -> tuple[ReductionParams, int, dict[str, int]]:
     """(parameters, splits, sizes)."""
     sizes = {"T0_size0": rows, "T0_size1": columns}
-    params, values = candidate.choose(Problem(values=sizes, alignment={}))
+    params, values = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
     assert isinstance(params, ReductionParams)
     return params, values.get("splits", 1), sizes
 
 
 def grid_of(candidate: Candidate, rows: int, columns: int) -> dict[ParallelType, int]:
     params, splits, sizes = chosen(candidate, rows, columns)
-    kernel: Kernel = lower(candidate.scheduled(params), "test", DataType.Int32)
+    kernel: Kernel = lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
     values = {**sizes, "splits": splits}
     counts = (evaluate(extent, values) for extent in kernel.launch.grid)
     return dict(zip(GRID_TYPES, counts, strict=True))
@@ -62,11 +65,11 @@ def test_many_rows_are_not_split() -> None:
 
 def test_more_rows_than_a_grid_is_high_keep_their_own_dimension() -> None:
     candidate = reduction(ROWS)
-    assert chosen(candidate, MOST_ROWS_APART, 1 << 17)[0].splits_first
-    params, splits, _ = chosen(candidate, MOST_ROWS_APART + 1, 1 << 17)
+    assert chosen(candidate, HIGHEST, 1 << 17)[0].splits_first
+    params, splits, _ = chosen(candidate, HIGHEST + 1, 1 << 17)
     assert not params.splits_first
     assert splits == 1
-    assert grid_of(candidate, MOST_ROWS_APART + 1, 1 << 17)[ParallelType.grid_y] == 1
+    assert grid_of(candidate, HIGHEST + 1, 1 << 17)[ParallelType.grid_y] == 1
 
 
 @pytest.mark.parametrize("rows", [1, 1000, 1 << 20])
@@ -111,5 +114,5 @@ def test_registers_are_left_for_the_blocks_that_run_at_once() -> None:
     assert chosen(reduction(COLUMNS), 3, 8)[0].blocks_per_sm <= 16
     candidate = reduction(ROWS)
     params, _, _ = chosen(candidate, 8192, 16384)
-    kernel = lower(candidate.scheduled(params), "test", DataType.Int32)
+    kernel = lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
     assert kernel.launch.blocks_per_sm == params.blocks_per_sm == 2

@@ -10,6 +10,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Unfit
+from warpsmith.targets.hopper import H200
 
 CUT = (Unfit("inner_persistent", "rows are to go through memory here"),)
 SHAPES = ((1, 1), (5, 33), (12, 64))
@@ -101,7 +102,7 @@ def test_one_kernel_takes_the_reductions_of_one_pattern() -> None:
     x = p.op("exp", p.input(DataType.Float, (None, None)))
     first, second = p.reduce("sum", x, [1]), p.reduce("max", x, [1])
     p.output(p.op("add", first, second), p.reduce("sum", x, [0]), first)
-    parts = cut(p.fusion)
+    parts = cut(p.fusion, target=H200)
     assert [len(part.outputs) for part in parts] == [2, 1]
     check_segments(p.fusion, random_inputs(p.fusion, {"T0": (9, 20)}), terms=80)
 
@@ -130,7 +131,7 @@ def test_unrelated_parts_are_kernels_of_their_own() -> None:
 
 def test_segment_names_the_tensors_that_pass_between() -> None:
     p = softmax()
-    first, second, third = cut(p.fusion, CUT)
+    first, second, third = cut(p.fusion, CUT, target=H200)
     assert first.inputs == ("T0",)
     assert set(second.inputs) == {"T0", *first.outputs}
     assert set(third.inputs) == {"T0", *first.outputs, *second.outputs}
@@ -141,7 +142,7 @@ def test_the_program_itself_is_not_changed() -> None:
     p = layer_norm()
     before = [id(operation) for operation in p.fusion.operations]
     names = [t.name for t in p.fusion.tensors]
-    cut(p.fusion)
+    cut(p.fusion, target=H200)
     assert [id(operation) for operation in p.fusion.operations] == before
     assert [t.name for t in p.fusion.tensors] == names
 

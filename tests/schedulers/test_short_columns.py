@@ -30,9 +30,10 @@ from warpsmith.schedulers.reduction.short import (
     short_block,
 )
 from warpsmith.schedulers.select import Candidate, select
+from warpsmith.targets.hopper import H200
 
 FLOAT, BFLOAT16 = DataType.Float, DataType.BFloat16
-NOTHING = Problem(values={}, alignment={})
+NOTHING = Problem(values={}, alignment={}, target=H200)
 SMS = NOTHING.target.sm_count
 
 
@@ -54,7 +55,7 @@ def block(rows: int, columns: int, vector: int = 8, loads: tuple[int, ...] = (4,
 
 def chosen(candidate: Candidate, rows: int, columns: int, inputs: int = 1) -> ReductionParams:
     sizes = {f"T{k}_size{d}": n for k in range(inputs) for d, n in enumerate((rows, columns))}
-    params, values = candidate.choose(Problem(values=sizes, alignment={}))
+    params, values = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
     assert isinstance(params, ReductionParams)
     assert params.whole == (not values)
     return params
@@ -125,7 +126,7 @@ def test_long_and_many_columns_are_left_to_others(
 
 
 def test_a_row_count_changes_parameters_at_listed_lengths_only() -> None:
-    candidate = select(summed().fusion)
+    candidate = select(summed().fusion, H200)
     found = [chosen(candidate, rows, 4096) for rows in range(1, 513)]
     changes = [n for n, (a, b) in enumerate(itertools.pairwise(found), start=1) if a != b]
     assert changes == list(SHORT[:-1])
@@ -137,13 +138,13 @@ def test_rows_variances_and_rings_are_not_short_columns() -> None:
     p = Program()
     x = p.input(FLOAT, (None, None))
     p.output(p.reduce("sum", x, [1]))
-    assert not chosen(select(p.fusion), 100, 64).whole
+    assert not chosen(select(p.fusion, H200), 100, 64).whole
     p = Program()
     p.output(p.copy(p.welford(p.input(FLOAT, (None, None)), [0])[1]))
-    assert not chosen(select(p.fusion), 100, 64).whole
-    candidate = select(summed().fusion)
+    assert not chosen(select(p.fusion, H200), 100, 64).whole
+    candidate = select(summed().fusion, H200)
     sizes = {"T0_size0": 256, "T0_size1": 4096}
-    params, _ = candidate.choose(Problem(values=sizes, alignment={}, rings="prefer"))
+    params, _ = candidate.choose(Problem(values=sizes, alignment={}, rings="prefer", target=H200))
     assert isinstance(params, ReductionParams)
     assert params.ring
     assert not params.whole
@@ -151,9 +152,9 @@ def test_rows_variances_and_rings_are_not_short_columns() -> None:
 
 @pytest.mark.parametrize("inputs", [1, 2])
 def test_all_loads_come_first_and_blocks_exchange_nothing(inputs: int) -> None:
-    candidate = select(summed(inputs).fusion)
+    candidate = select(summed(inputs).fusion, H200)
     params = chosen(candidate, 264, 4096, inputs)
-    kernel = lower(candidate.scheduled(params), "test", DataType.Int32)
+    kernel = lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
     reduces = [s for s in walk(kernel.body) if isinstance(s, Reduce)]
     assert len(reduces) == inputs
     assert not any(reduce.grid_axes for reduce in reduces)
@@ -170,14 +171,14 @@ def test_all_loads_come_first_and_blocks_exchange_nothing(inputs: int) -> None:
 
 def test_longer_columns_are_not_launched(tmp_path) -> None:
     p = summed()
-    candidate = select(p.fusion)
-    planned = PlannedSegment(Segment(p.fusion, ("T0",), ("T1",)), candidate)
+    candidate = select(p.fusion, H200)
+    planned = PlannedSegment(Segment(p.fusion, ("T0",), ("T1",), H200), candidate)
     knobs = Knobs(cache_dir=tmp_path)
-    short = Problem(values={"T0_size0": 264, "T0_size1": 64}, alignment={})
+    short = Problem(values={"T0_size0": 264, "T0_size1": 64}, alignment={}, target=H200)
     compiled, _, params = planned.choose(short, DataType.Int32, knobs)
     assert isinstance(params, ReductionParams)
     assert params.whole
-    long = Problem(values={"T0_size0": 289, "T0_size1": 64}, alignment={})
+    long = Problem(values={"T0_size0": 289, "T0_size1": 64}, alignment={}, target=H200)
     with pytest.raises(ArgumentError, match="289, and .* was scheduled for at most 288") as failure:
         planned._check(compiled, long, {})
     assert failure.value.code == "WS0325"
@@ -219,7 +220,7 @@ def test_sums_that_are_needed_again_pass_through_memory() -> None:
 
 
 def test_parameters_say_all_that_was_chosen() -> None:
-    params = chosen(select(summed().fusion), 264, 4096)
+    params = chosen(select(summed().fusion, H200), 264, 4096)
     text = ", ".join(f"{f.name}={getattr(params, f.name)}" for f in fields(params))
     assert "block_x=8, block_y=32" in text
     assert "whole=True" in text

@@ -19,23 +19,22 @@ from warpsmith.schedulers.timed import (
     ratios,
     timings,
 )
-
-SM_COUNT = 132
+from warpsmith.targets.hopper import H200
 
 
 def forward(length: int | None = None) -> list[Timing[Work, Shape]]:
-    return list(timings(normalization.__name__, Work, Shape, length))
+    return list(timings(normalization.__name__, Work, Shape, H200, length))
 
 
 def predicted(work: Work, shape: Shape) -> float:
-    return predicted_us(work, shape, SM_COUNT)
+    return predicted_us(work, shape, H200)
 
 
 def test_where_shapes_were_timed_the_fastest_of_them_is_predicted_to_be() -> None:
     groups = [list(group) for _, group in groupby(forward(), key=lambda timing: timing.work)]
     assert len(groups) > 60
     for group in groups:
-        found = learned((group[0].work,), SM_COUNT)
+        found = learned((group[0].work,), H200)
         near = [timing for timing in group if timing.shape in found]
         times = {t.shape: predicted(t.work, t.shape) * correction(found, t.shape) for t in near}
         assert min(times.values()) <= 1.01 * min(timing.us for timing in near)

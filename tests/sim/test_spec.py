@@ -15,10 +15,10 @@ import pytest
 from tests.sim.support.small import ADD_ONE, add_one_spec
 from warpsmith import sim
 from warpsmith.errors import SimulationError
-from warpsmith.sim.machine import SHARED_LIMIT
 from warpsmith.sim.ptx import read
 from warpsmith.sim.simulate import simulate
 from warpsmith.sim.spec import prepare
+from warpsmith.targets.hopper import SM90A
 
 X = {"dtype": "float32", "shape": [32], "init": "arange"}
 TAKES = """.version 8.7
@@ -234,14 +234,37 @@ def test_texts_that_are_no_specs(tmp_path: Path, text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+def test_the_target_is_that_of_the_text_or_of_the_spec() -> None:
+    spec = {"grid": [1], "block": [32], "params": [{"u32": 0}]}
+    text = TAKES.format(size=4)
+    assert prepare(read(text), spec).launch.target.name == "h200"
+    assert prepare(read(text), {**spec, "target": "h100"}).launch.target.name == "h100"
+    blackwell = text.replace("sm_90a", "sm_100a")
+    assert prepare(read(blackwell), spec).launch.target.name == "b200"
+
+
+@pytest.mark.parametrize(
+    ("arch", "spec", "said"),
+    [
+        ("sm_80", {}, "the PTX is for sm_80; name a `target`: "),
+        ("sm_90a", {"target": "h800"}, "`target` is `h800`; the known ones are "),
+    ],
+)
+def test_targets_that_are_not_known(arch: str, spec: dict[str, str], said: str) -> None:
+    text = TAKES.format(size=4).replace("sm_90a", arch)
+    with pytest.raises(SimulationError) as caught:
+        prepare(read(text), {"grid": [1], "block": [32], "params": [{"u32": 0}], **spec})
+    assert said in str(caught.value)
+
+
 @pytest.mark.parametrize(("excess", "fits"), [(0, True), (1, False)])
 def test_launches_without_a_spec_have_no_more_shared_memory(excess: int, fits: bool) -> None:
     launch = prepare(
         read(TAKES.format(size=4)), {"grid": [1], "block": [32], "params": [{"u32": 0}]}
     )
-    large = replace(launch.launch, dynamic_shared=SHARED_LIMIT + excess)
+    large = replace(launch.launch, dynamic_shared=SM90A.limits.block_shared + excess)
     if fits:
         assert simulate(large, count=1).verdict == "clean"
         return
-    with pytest.raises(SimulationError, match=f"takes {SHARED_LIMIT + 1} bytes of shared memory"):
+    with pytest.raises(SimulationError, match="takes 232449 bytes of shared memory"):
         simulate(large, count=1)

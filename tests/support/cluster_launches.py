@@ -15,6 +15,7 @@ from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.launch import LoadedKernel
 from warpsmith.runtime.source import Source
 from warpsmith.runtime.stream import current_stream
+from warpsmith.targets.hopper import H200
 
 
 def launch_often(case: RowSum | RoleSum, launches: int) -> int:
@@ -25,7 +26,7 @@ def launch_often(case: RowSum | RoleSum, launches: int) -> int:
     import torch
 
     kernel = case.kernel()
-    source = Source(text=cuda_text(kernel), entry=kernel.name)
+    source = Source(text=cuda_text(kernel, H200), entry=kernel.name, arch="sm_90a")
     binary = CubinCache(knobs.current().cache_dir).get_or_compile(source)
     loaded = LoadedKernel(binary, kernel.name, 0)
     given = case.inputs()

@@ -37,8 +37,9 @@ from warpsmith.kernel.nodes import (
     Store,
 )
 from warpsmith.kernel.rings import Advance, Await, Begin, Cursor, InitBarriers
-from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch, Role
+from warpsmith.kernel.roles import Branch, Role
 from warpsmith.sim.report import Report
+from warpsmith.targets.family import WARP, WARP_GROUP
 
 ROWS = 3
 ONE, FLOAT = integers.ONE, DataType.Float

@@ -186,7 +186,7 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
     """Have warpsmith's runtime use the fake, as if a GPU were there."""
     from warpsmith.engine import executable
     from warpsmith.runtime import driver, launch, memory
-    from warpsmith.schedulers.problem import Target
+    from warpsmith.targets.hopper import H200
 
     def context(ordinal: int) -> str:
         return "context"
@@ -195,5 +195,5 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
         monkeypatch.setattr(module, "initialized", lambda: fake)
     for module in (launch, memory):
         monkeypatch.setattr(module, "ensure_context", context)
-    monkeypatch.setattr(executable, "_target", lambda knobs: Target())
+    monkeypatch.setattr(executable, "_target", lambda knobs: H200)
     return fake

@@ -26,6 +26,7 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.select import Candidate, Params, Refusals, refusals, select
+from warpsmith.targets.hopper import H200
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -185,7 +186,7 @@ def check_scheduled(
 ) -> Kernel:
     """Lower, run and compare with what the original fusion means; returns the kernel."""
     values = {**values_of(original, inputs), **(launch_values or {})}
-    kernel = lower(scheduled, "test", index_type)
+    kernel = lower(scheduled, "test", index_type, target=H200)
     assert [o.value.name for o in scheduled.outputs] == [o.value.name for o in original.outputs]
     results = interpret(scheduled, kernel, inputs, values, seed=seed, terms=terms)
     known = reference(original, inputs, values)
@@ -206,8 +207,8 @@ def check_automatic(
     without: Refusals = (),
 ) -> tuple[Candidate, Kernel]:
     """The same for the schedule that is chosen automatically, by others than those `without`."""
-    candidate = select(fusion, refusals(fusion, without))
-    problem = Problem(values=values_of(fusion, inputs), alignment=alignment or {})
+    candidate = select(fusion, H200, refusals(fusion, H200, without))
+    problem = Problem(values=values_of(fusion, inputs), alignment=alignment or {}, target=H200)
     params, launch_values = split_over(candidate.choose(problem), splits)
     kernel = check_scheduled(
         candidate.scheduled(params),
@@ -250,14 +251,14 @@ def check_segments(
     """
     values = values_of(fusion, inputs)
     arrays = dict(inputs)
-    parts = cut(fusion, without)
+    parts = cut(fusion, without, target=H200)
     for part in parts:
-        candidate = select(part.fusion, part.refusals)
-        problem = Problem(values=values, alignment=alignment or {})
+        candidate = select(part.fusion, H200, part.refusals)
+        problem = Problem(values=values, alignment=alignment or {}, target=H200)
         values |= candidate.agreed(problem)
         params, launch_values = split_over(candidate.choose(problem), splits)
         scheduled = candidate.scheduled(params)
-        kernel = lower(scheduled, "test", index_type)
+        kernel = lower(scheduled, "test", index_type, target=H200)
         numbers = {**values, **launch_values}
         results = interpret(
             scheduled, kernel, arrays, numbers, seed=seed, alignment=alignment, terms=terms

@@ -24,7 +24,7 @@ from warpsmith.knobs import Knobs
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
-from warpsmith.schedulers.problem import Target
+from warpsmith.targets.hopper import H200
 
 ROWS, COLUMNS, THREADS = 8, 32, 64
 
@@ -131,8 +131,8 @@ def text(step: int = 1) -> str:
 def call_plan(program: Fusion, values: dict[str, int], folder: Path) -> CallPlan:
     """A call of `fusion()` by the kernel, with sizes and strides by name."""
     cuda = text()
-    binary = CubinCache(folder).get_or_compile(Source(text=cuda, entry="mapped"))
-    compiled = CompiledKernel(kernel(), cuda, binary, integers.ZERO)
+    binary = CubinCache(folder).get_or_compile(Source(text=cuda, entry="mapped", arch="sm_90a"))
+    compiled = CompiledKernel(kernel(), cuda, binary, integers.ZERO, target=H200)
     variant = (None, DataType.Int32, (), None, False)
-    planned = PlannedSegment(Segment(program, ("T0",), ("T1",)), None, {variant: compiled})
-    return plan_call(program, (planned,), values, {}, Target(), Knobs(cache_dir=folder))
+    planned = PlannedSegment(Segment(program, ("T0",), ("T1",), H200), None, {variant: compiled})
+    return plan_call(program, (planned,), values, {}, H200, Knobs(cache_dir=folder))

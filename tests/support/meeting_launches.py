@@ -14,6 +14,7 @@ from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.launch import LoadedKernel
 from warpsmith.runtime.source import Source
 from warpsmith.runtime.stream import current_stream
+from warpsmith.targets.hopper import H200
 
 
 def launch_meetings(meetings: tuple[Meeting, ...], launches: int) -> list[str]:
@@ -29,7 +30,7 @@ def _wrong(meeting: Meeting, launches: int) -> int:
     import torch
 
     kernel = planned_kernel(meeting)
-    source = Source(text=cuda_text(kernel), entry=kernel.name)
+    source = Source(text=cuda_text(kernel, H200), entry=kernel.name, arch="sm_90a")
     binary = CubinCache(knobs.current().cache_dir).get_or_compile(source)
     loaded = LoadedKernel(binary, kernel.name, 0)
     arguments = ArgumentBuffer(formats_of(kernel))

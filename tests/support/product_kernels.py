@@ -65,9 +65,10 @@ from warpsmith.kernel.rings import (
     Ring,
     TileCopy,
 )
-from warpsmith.kernel.roles import WARP_GROUP, Branch, Role
+from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.tiles import TileDim
 from warpsmith.lower.passes.collect_maps import collect_maps
+from warpsmith.targets.family import WARP_GROUP
 
 M, N, K = (Symbol(name, low=1) for name in "mnk")
 TILE, STEP_K, PART, CHUNK, PLACE = (Symbol(f"i{number}", low=0) for number in range(5))

@@ -32,6 +32,7 @@ from warpsmith.kernel.rings import (
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import children, walk
 from warpsmith.lower.pipeline import lower
+from warpsmith.targets.hopper import H200
 
 Change = Callable[[Kernel], Kernel]
 
@@ -49,7 +50,7 @@ def scheduled(name: str, kind: Kind, stages: int, extent: int) -> Wrong:
                 values[f"{tensor.name}_size{place}"] = shape[place]
                 values[f"{tensor.name}_stride{place}"] = step
                 step *= shape[place]
-        return lower(fusion, "k", DataType.Int32), values
+        return lower(fusion, "k", DataType.Int32, target=H200), values
 
     return make
 

@@ -14,6 +14,7 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.sim.report import Report
+from warpsmith.targets.hopper import H200
 
 Made = Callable[[], tuple[Kernel, Mapping[str, int]]]
 """Makes a kernel, with values of its scalars."""
@@ -38,7 +39,7 @@ class Text:
 
     def changed(self) -> str:
         """The CUDA text with all edits."""
-        text = cuda_text(self.of()[0])
+        text = cuda_text(self.of()[0], H200)
         start = text.index('extern "C"')
         head, body = text[:start], text[start:]
         for old, new in self.edits:

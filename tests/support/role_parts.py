@@ -23,9 +23,10 @@ from warpsmith.kernel.rings import (
     Ring,
     TileCopy,
 )
-from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch, Role
+from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.tiles import TileDim
 from warpsmith.lower.passes.collect_maps import collect_maps
+from warpsmith.targets.family import WARP, WARP_GROUP
 
 Body = tuple[Statement, ...]
 

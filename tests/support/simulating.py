@@ -29,6 +29,7 @@ from warpsmith.sim import machine
 from warpsmith.sim.ptx import read
 from warpsmith.sim.report import Report
 from warpsmith.sim.simulate import simulate
+from warpsmith.targets.hopper import H200
 
 SCHEDULES = 8
 _ONE_IN = int(os.environ.get("WARPSMITH_TEST_SIMULATE", "4"))
@@ -46,7 +47,7 @@ def takes_part(kernel: Kernel) -> bool:
     """Whether this kernel is simulated in this run of the tests."""
     if _ONE_IN < 2:
         return _ONE_IN == 1
-    digest = hashlib.sha256(cuda_text(kernel).encode()).digest()
+    digest = hashlib.sha256(cuda_text(kernel, H200).encode()).digest()
     return int.from_bytes(digest[:4], "big") % _ONE_IN == 0
 
 
@@ -66,7 +67,7 @@ def simulated(
     report = reported(kernel, values, memory, schedules=schedules)
     if report is None:
         return {}
-    assert report.verdict == "clean", f"{report}\n{cuda_text(kernel)}"
+    assert report.verdict == "clean", f"{report}\n{cuda_text(kernel, H200)}"
     return {name: array for name, array in report.arrays.items() if name in memory}
 
 
@@ -94,7 +95,11 @@ def reported(
     block = tuple(evaluate(extent, numbers) for extent in kernel.launch.block)
     if 0 in grid or 0 in block:
         return None
-    source = Source(text=cuda_text(kernel) if text is None else text, entry=kernel.name)
+    source = Source(
+        text=cuda_text(kernel, H200) if text is None else text,
+        entry=kernel.name,
+        arch="sm_90a",
+    )
     binary = CubinCache(knobs.current().cache_dir).get_or_compile(source)
     program = read(str(binary.ptx), kernel.name)
     buffers = [
@@ -115,6 +120,7 @@ def reported(
         registers=max(binary.registers, 16),
         buffers=tuple(buffers),
         parameters=parameter_bytes(program, formats_of(kernel), given),
+        target=H200,
     )
     return simulate(launch, count=schedules)
 

@@ -21,6 +21,7 @@ from warpsmith.codegen.cuda import cuda_text
 from warpsmith.frontends.tensor import Tensor
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.lower.pipeline import lower
+from warpsmith.targets.hopper import H200
 
 SCHEDULES = 4
 """Orders of warps and copies under which every kernel of these tests must be clean."""
@@ -232,12 +233,12 @@ def run_clean(
 
 def kernel_of(fd: FusionDefinition) -> Kernel:
     """The kernel of the schedule as it was laid."""
-    return lower(fd.fusion, "k", DataType.Int32)
+    return lower(fd.fusion, "k", DataType.Int32, target=H200)
 
 
 def text_of(fd: FusionDefinition) -> str:
     """Its CUDA text without the prelude."""
-    text = cuda_text(kernel_of(fd))
+    text = cuda_text(kernel_of(fd), H200)
     return text[text.index('extern "C"') :]
 
 

@@ -114,6 +114,15 @@ def test_explain_says_what_is_chosen(program: Path) -> None:
     assert "extern" not in result.output
 
 
+@pytest.mark.parametrize(("target", "arch"), [("h100", "sm_90a"), ("b200", "sm_100a")])
+def test_explain_is_for_the_target_that_is_named(program: Path, target: str, arch: str) -> None:
+    given = [f"{program}:gate", "bfloat16[64,256]", "bfloat16[64,256]", 0.5]
+    result = call("explain", "--target", target, *given)
+    assert result.exit_code == 0, result.output
+    assert f"made for {target} ({arch})" in result.output
+    assert "made for h200 (sm_90a)" in call("explain", *given).output
+
+
 def test_explain_takes_plain_functions_and_prints_kernels(program: Path) -> None:
     result = call("explain", f"{program}:plain", "float[64,256]", "--cuda")
     assert result.exit_code == 0, result.output
@@ -137,6 +146,7 @@ def test_explain_lists_what_orders_accesses(program: Path) -> None:
         (["explain", "{}:gate", "bf16[4,8]", "float[8]", "1"], "'bf16[4,8]' is neither an array"),
         (["explain", "{}:nothing", "float[8]"], "no function 'nothing'; it has broken, fuse"),
         (["explain", "{}:number", "float[8]"], "no function 'number'"),
+        (["explain", "--target", "h800", "{}:plain", "float[8]"], "target='h800' is not allowed"),
         (["explain", "{}", "float[8]"], "names no function; write FILE.py:FUNCTION"),
         (["explain", "absent.py:f", "float[8]"], "there is no file absent.py"),
         (["explain", "{}:broken", "float[8,8]"], "permute"),

@@ -31,6 +31,7 @@ from warpsmith.kernel.rings import Await
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
 from warpsmith.runtime.cache import CubinCache
+from warpsmith.targets.hopper import H200
 from warpsmith.tools import role_tables
 from warpsmith.tools.role_example import SHAPE, scheduled_roles
 from warpsmith.tools.timelines import planned
@@ -62,7 +63,9 @@ def test_the_tables_of_the_page_are_those_of_its_kernel() -> None:
 
 def test_the_kernel_of_the_tables_is_the_example_of_the_page() -> None:
     fusions = (scheduled_roles().fusion, scheduled_on_the_page().fusion)
-    drawn, shown = (kernel_text(lower(fusion, "k", DataType.Int32)) for fusion in fusions)
+    drawn, shown = (
+        kernel_text(lower(fusion, "k", DataType.Int32, target=H200)) for fusion in fusions
+    )
     assert drawn == shown
     assert "role store, warps from 2, one elected thread" in shown
 
@@ -71,7 +74,7 @@ def test_arrivals_that_are_counted_are_those_that_barriers_expect() -> None:
     call = planned(scheduled_roles(), [SHAPE, SHAPE])
     kernel = call.launches[0].compiled.kernel
     rows = ring_rows(kernel, call.problem.values)
-    facts = check(kernel, call.problem.values).rings
+    facts = check(kernel, call.problem.values, target=H200).rings
     assert [(r.full, r.empty, r.slots) for r in rows] == [
         (f.full, f.empty, f.stages) for f in facts
     ]
@@ -92,16 +95,16 @@ def test_lines_of_explain_on_the_page() -> None:
 
 
 def test_the_error_on_the_page_is_the_one_that_is_raised() -> None:
-    kernel = lower(scheduled_on_the_page().fusion, "gated", DataType.Int32)
+    kernel = lower(scheduled_on_the_page().fusion, "gated", DataType.Int32, target=H200)
     turned = instead(
         Await,
         lambda wait: replace(wait, parity=integers.sub(1, wait.parity)),
         barrier="ring2_full",
     )
     sizes = {f"T{tensor}_size{dim}": SHAPE[dim] for tensor in (0, 1) for dim in (0, 1)}
-    check(kernel, sizes)
+    check(kernel, sizes, target=H200)
     with pytest.raises(ProtocolError) as caught:
-        check(edited(kernel, turned, "store"), sizes)
+        check(edited(kernel, turned, "store"), sizes, target=H200)
     said = " ".join(str(caught.value).split())
     assert said in " ".join(PAGE.split()), caught.value
 
@@ -112,7 +115,7 @@ def test_the_error_on_the_page_is_the_one_that_is_raised() -> None:
 def test_notes_on_registers_on_the_page(make: Callable[[], object], tmp_path: Path) -> None:
     kernel = replace(make(), budgets=Budgets())  # type: ignore[type-var]
     compile_ = CubinCache(tmp_path).get_or_compile
-    note = settle_registers(kernel, compile_).note  # type: ignore[arg-type]
+    note = settle_registers(kernel, compile_, H200).note  # type: ignore[arg-type]
     assert f"| {note} |" in PAGE, note
 
 
@@ -137,7 +140,9 @@ def test_roles_that_fill_by_threads_announce_no_bytes() -> None:
 
 def test_tensors_of_one_role_share_a_ring() -> None:
     fd = single_dim(Feed(Kind.bulk, 3), ("load", "load"))
-    (row,) = ring_rows(lower(fd.fusion, "k", DataType.Int32), {"T0_size0": 512, "T1_size0": 512})
+    (row,) = ring_rows(
+        lower(fd.fusion, "k", DataType.Int32, target=H200), {"T0_size0": 512, "T1_size0": 512}
+    )
     assert len(row.slot_bytes) == 2
     assert (row.producer, row.consumers, row.full) == ("load", ("compute",), 1)
     table = tables_of(planned(fd, [(512,), (512,)]))

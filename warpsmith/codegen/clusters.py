@@ -11,7 +11,6 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.clusters import (
     MEETINGS,
-    MOST,
     RANK,
     AnnounceStart,
     ArriveRemote,
@@ -26,6 +25,7 @@ from warpsmith.kernel.nodes import Buffer, Kernel, Statement
 from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import expressions, is_remote, walk
 from warpsmith.kernel.waits import WatchedAwait
+from warpsmith.targets.family import Limits
 
 
 def is_of_cluster(statement: Statement) -> bool:
@@ -34,15 +34,15 @@ def is_of_cluster(statement: Statement) -> bool:
     return waits or isinstance(statement, MEETINGS) or is_remote(statement)
 
 
-def cluster_bound(kernel: Kernel) -> str:
+def cluster_bound(kernel: Kernel, limits: Limits) -> str:
     """What stands before the kernel's name, ` __cluster_dims__(2, 1, 1)`; empty without clusters.
 
-    Raises InternalError for a cluster that no device runs, and for statements about other blocks
-    where there are none.
+    Raises InternalError for a cluster that the target does not run, and for statements about other
+    blocks where there are none.
     """
     cluster, blocks = kernel.launch.cluster, kernel.launch.cluster_blocks
-    if min(cluster) < 1 or blocks > MOST:
-        raise InternalError(f"{kernel.name}: no device runs a cluster of {cluster} blocks")
+    if min(cluster) < 1 or blocks > limits.cluster_blocks:
+        raise InternalError(f"{kernel.name}: the target runs no cluster of {cluster} blocks")
     if blocks > 1:
         return f" __cluster_dims__({', '.join(map(str, cluster))})"
     for statement in walk(kernel.body):

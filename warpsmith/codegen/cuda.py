@@ -55,8 +55,10 @@ from warpsmith.kernel.nodes import (
 )
 from warpsmith.kernel.products import BY_WARPS
 from warpsmith.kernel.rings import ELECTED, InitBarriers
-from warpsmith.kernel.roles import WARP, Branch
+from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
+from warpsmith.targets.family import WARP, Limits
+from warpsmith.targets.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,14 @@ class Printed:
         return f"{self.before_name}{name}{self.after_name}"
 
 
-def printed(kernel: Kernel) -> Printed:
+def printed(kernel: Kernel, target: Target) -> Printed:
     """CUDA C++ of a kernel, for any name."""
-    return _Printer(kernel).printed()
+    return _Printer(kernel, target.family.limits).printed()
 
 
-def cuda_text(kernel: Kernel) -> str:
+def cuda_text(kernel: Kernel, target: Target) -> str:
     """CUDA C++ of a kernel under its own name."""
-    return printed(kernel).named(kernel.name)
+    return printed(kernel, target).named(kernel.name)
 
 
 def shared_layout(kernel: Kernel) -> tuple[tuple[Buffer, Expr], ...]:
@@ -124,9 +126,10 @@ def _bytes(buffer: Buffer) -> int:
 
 
 class _Printer:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, limits: Limits) -> None:
         kernel = elected_by_warp(kernel)
         self._kernel = kernel
+        self._limits = limits
         self._value = ValueText(kernel.index_type)
         self._rings = RingText(kernel, self._value)
         self._reductions = ReductionText(kernel, self._value)
@@ -177,7 +180,7 @@ class _Printer:
         threads, blocks = bounds(kernel)
         at_once = f", {blocks}" if blocks else ""
         bound = f" __launch_bounds__({threads}{at_once})" if threads else ""
-        bound = cluster_bound(kernel) + bound
+        bound = cluster_bound(kernel, self._limits) + bound
         listing = ",\n    ".join(parameters)
         return f'extern "C" __global__ void{bound} ', f"(\n    {listing})"
 
@@ -252,7 +255,7 @@ class _Printer:
         chained = ""
         for bundle, condition in zip(found, conditions(ranges, 0, warps), strict=True):
             with self._braces(f"{chained}{f'if ({condition}) ' if condition else ''}{{"):
-                lines = register_lines(bundle, self._kernel)
+                lines = register_lines(bundle, self._kernel, self._limits)
                 self._value.pieces |= {"registers"} if lines else set()
                 self._all(lines)
                 self._bundle(bundle)

@@ -6,7 +6,6 @@ from warpsmith.codegen.teams import Team, together
 from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
-from warpsmith.ir.atoms import atom_of
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Buffer, Statement
@@ -18,6 +17,7 @@ from warpsmith.kernel.products import (
     Multiply,
     StoreMatrix,
 )
+from warpsmith.targets.atoms import WGMMA, atom_of
 
 UNIT = 16
 """Bytes in which a matrix descriptor counts addresses."""
@@ -56,7 +56,7 @@ def _changed(accumulators: tuple[Buffer, ...], value: ValueText) -> list[str]:
 
 def _multiply(product: Multiply, value: ValueText) -> str:
     a, b, sums = product.a.buffer, product.b.buffer, product.accumulators
-    atom = atom_of(a.dtype.value, b.dtype.value)
+    atom = atom_of(WGMMA, a.dtype.value, b.dtype.value)
     if atom is None or atom.sums != sums.dtype.value:
         raise InternalError(
             f"tensor cores multiply no {a.name} of {a.dtype.value} by {b.name} of "

@@ -10,9 +10,10 @@ from warpsmith.ir import integers
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.nodes import Kernel, Statement
-from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch
+from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import expressions, walk
 from warpsmith.protocol.registers import change, entry_registers
+from warpsmith.targets.family import WARP, WARP_GROUP, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +136,11 @@ def bounds(kernel: Kernel) -> tuple[int | None, int]:
     return threads, max(blocks, 1)
 
 
-def register_lines(bundle: Bundle, kernel: Kernel) -> list[str]:
+def register_lines(bundle: Bundle, kernel: Kernel, limits: Limits) -> list[str]:
     """The statement by which a warp group gives registers away, or asks for more, if it does."""
     threads, blocks = bounds(kernel)
     if bundle.registers is None or threads is None:
         return []
-    direction = change(bundle.registers, entry_registers(threads, blocks))
+    direction = change(bundle.registers, entry_registers(threads, limits, blocks))
     calls = {"dec": "ws_fewer_registers", "inc": "ws_more_registers"}
     return [f"{calls[direction]}<{bundle.registers}>();"] if direction else []

@@ -12,7 +12,8 @@ from warpsmith.ir.scalar import Const, Expr
 from warpsmith.kernel.nodes import Kernel, Statement
 from warpsmith.kernel.products import BY_WARPS
 from warpsmith.kernel.rings import Release
-from warpsmith.kernel.roles import WARP, Role
+from warpsmith.kernel.roles import Role
+from warpsmith.targets.family import WARP
 
 BARRIERS = 16
 """Of a block; number 0 is that of all its threads."""

@@ -17,9 +17,8 @@ from warpsmith.errors import CompileError, ScheduleError, SpillWarning
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.nodes import Budgets, Kernel, Launch
-from warpsmith.kernel.roles import WARP, Branch
+from warpsmith.kernel.roles import Branch
 from warpsmith.protocol.registers import (
-    ADDRESSABLE,
     GROUP_THREADS,
     Allotment,
     Block,
@@ -27,6 +26,8 @@ from warpsmith.protocol.registers import (
     rebalance,
 )
 from warpsmith.runtime.source import Binary, Source
+from warpsmith.targets.family import WARP
+from warpsmith.targets.target import Target
 
 Compile = Callable[[Source], Binary]
 """Compiles one kernel, or finds it in a cache; called from several threads at once."""
@@ -46,7 +47,7 @@ class Settled:
     note: str = ""
 
 
-def settle_registers(kernel: Kernel, compile_: Compile) -> Settled:
+def settle_registers(kernel: Kernel, compile_: Compile, target: Target) -> Settled:
     """Give the roles of a kernel the registers that `kernel.budgets` wishes for.
 
     Where they are to be derived, the kernel is first compiled as it is. If it fits what the launch
@@ -61,7 +62,7 @@ def settle_registers(kernel: Kernel, compile_: Compile) -> Settled:
     parts = warp_groups(kernel)
     if not parts:
         return Settled(kernel=kernel)
-    block = _block(kernel, parts)
+    block = _block(kernel, parts, target)
     if kernel.budgets is None:
         _check_as_they_are(block, parts)
         return Settled(kernel=kernel)
@@ -72,24 +73,24 @@ def settle_registers(kernel: Kernel, compile_: Compile) -> Settled:
         return Settled(kernel=kernel, note="as launched: threads are not known before the launch")
     plain = _with_registers(kernel, parts, (None,) * len(parts))
     if not any(given):
-        reason = _why_no_budgets(plain, block, compile_)
+        reason = _why_no_budgets(plain, block, compile_, target)
         if reason:
             return Settled(kernel=plain, note=reason)
-    needs = (0,) * len(parts) if all(given) else role_registers(plain, compile_)
+    needs = (0,) * len(parts) if all(given) else role_registers(plain, compile_, target)
     budgets = rebalance(block, needs, given)
     settled = _with_registers(kernel, parts, budgets)
     return Settled(kernel=settled, note=_in_words(block, needs, given, budgets))
 
 
-def role_registers(kernel: Kernel, compile_: Compile) -> tuple[int, ...]:
+def role_registers(kernel: Kernel, compile_: Compile, target: Target) -> tuple[int, ...]:
     """Registers of a thread that the roles of each warp group need, compiled without the others."""
     parts = warp_groups(kernel)
-    sources = [_alone(kernel, parts, number) for number in range(len(parts))]
+    sources = [_alone(kernel, parts, number, target) for number in range(len(parts))]
     with ThreadPoolExecutor(min(len(sources), _MOST_COMPILERS)) as pool:
         return tuple(binary.registers for binary in pool.map(compile_, sources))
 
 
-def warn_of_spills(kernel: Kernel, binary: Binary, compile_: Compile) -> None:
+def warn_of_spills(kernel: Kernel, binary: Binary, compile_: Compile, target: Target) -> None:
     """Warn, with SpillWarning, where a kernel with roles keeps registers in memory.
 
     Names the roles that need more registers than they have; where it is not known what they need,
@@ -98,9 +99,9 @@ def warn_of_spills(kernel: Kernel, binary: Binary, compile_: Compile) -> None:
     parts = warp_groups(kernel)
     if not parts or not binary.spill_bytes:
         return
-    block = _block(kernel, parts)
+    block = _block(kernel, parts, target)
     entry = binary.registers if block is None else block.entry
-    each = zip(parts, role_registers(kernel, compile_), strict=True)
+    each = zip(parts, role_registers(kernel, compile_, target), strict=True)
     short = [
         f"{_allotment(part)} needs {need} registers and has {part.registers or entry}"
         for part, need in each
@@ -124,7 +125,7 @@ def warp_groups(kernel: Kernel) -> tuple[Bundle, ...]:
     return bundles(branches_of(kernel), None if threads is None else -(-threads // WARP))
 
 
-def _block(kernel: Kernel, parts: tuple[Bundle, ...]) -> Block | None:
+def _block(kernel: Kernel, parts: tuple[Bundle, ...], target: Target) -> Block | None:
     """What the warp groups have, where their threads are known."""
     threads = integers.constant(integers.mul(*kernel.launch.block))
     if threads is None:
@@ -132,7 +133,8 @@ def _block(kernel: Kernel, parts: tuple[Bundle, ...]) -> Block | None:
     before = parts[-1].start * WARP
     last = replace(_allotment(parts[-1]), threads=threads - before)
     allotments = (*map(_allotment, parts[:-1]), last)
-    return Block(allotments=allotments, blocks_per_sm=kernel.launch.blocks_per_sm)
+    blocks = kernel.launch.blocks_per_sm
+    return Block(allotments=allotments, limits=target.family.limits, blocks_per_sm=blocks)
 
 
 def _allotment(part: Bundle) -> Allotment:
@@ -208,7 +210,7 @@ def _with_registers(
     return replace(kernel, body=body, launch=launch)
 
 
-def _alone(kernel: Kernel, parts: tuple[Bundle, ...], number: int) -> Source:
+def _alone(kernel: Kernel, parts: tuple[Bundle, ...], number: int, target: Target) -> Source:
     """One part's code, in a launch that bounds no registers.
 
     A launch whose threads are not known has no bound. One of 128 threads would have one, but then
@@ -225,18 +227,19 @@ def _alone(kernel: Kernel, parts: tuple[Bundle, ...], number: int) -> Source:
     launch = Launch(kernel.launch.grid, block, cluster=kernel.launch.cluster)
     name = "alone"  # one for all, so that equal code is compiled once
     alone = replace(kernel, name=name, notes=(), body=body, launch=launch)
-    return Source(text=cuda_text(alone), entry=name)
+    return Source(text=cuda_text(alone, target), entry=name, arch=target.family.arch)
 
 
-def _why_no_budgets(plain: Kernel, block: Block, compile_: Compile) -> str:
+def _why_no_budgets(plain: Kernel, block: Block, compile_: Compile, target: Target) -> str:
     """Why budgets could gain nothing; empty where they may."""
     entry = block.entry
     if block.threads % GROUP_THREADS:
         return f"as launched: {block.threads} threads are no whole warp groups"
-    if entry == ADDRESSABLE:
+    if entry == block.limits.thread_registers:
         return f"as launched: every thread has {entry} registers, and none can use more"
     try:
-        binary = compile_(Source(text=cuda_text(plain), entry=plain.name))
+        text = cuda_text(plain, target)
+        binary = compile_(Source(text=text, entry=plain.name, arch=target.family.arch))
     except CompileError:  # some instructions cannot do with so few
         return ""
     if binary.registers >= entry or binary.spill_bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from warpsmith.lower.pipeline import lower
 from warpsmith.runtime.cache import cubin_cache
 from warpsmith.runtime.nvrtc import check_remarks
 from warpsmith.runtime.source import Binary, Source
+from warpsmith.targets.target import Target
 
 if TYPE_CHECKING:
     from warpsmith.sim.program import Program
@@ -41,6 +42,7 @@ class CompiledKernel:
         shared: bytes of dynamic shared memory, over the launch's scalars.
         budgets: what was decided on the registers of roles, and why; empty without roles.
         shortened: as `prove` gives, for the sizes that it was compiled for.
+        target: that it was made for.
     """
 
     kernel: Kernel
@@ -49,6 +51,7 @@ class CompiledKernel:
     shared: Expr
     budgets: str = ""
     shortened: int = 0
+    target: Target = field(kw_only=True)
 
     @property
     def name(self) -> str:
@@ -114,13 +117,14 @@ def compile_fusion(
     index_type: DataType,
     knobs: Knobs,
     *,
+    target: Target,
     notes: tuple[str, ...] = (),
     granules: Mapping[str, int] | None = None,
     values: Mapping[str, int] | None = None,
     follows: bool = False,
     followed: bool = False,
 ) -> CompiledKernel:
-    """Lower a scheduled fusion and compile it for sm_90a.
+    """Lower a scheduled fusion and compile it for the target.
 
     The kernel's name ends in a digest of its text, so equal programs share a name and a cubin.
     Roles get their registers here, since these follow from what ptxas makes of each role's code.
@@ -139,7 +143,8 @@ def compile_fusion(
         if "all" in knobs.dump or stage in knobs.dump:
             dumps.append((stage, kernel_text(kernel)))
 
-    kernel = replace(lower(fusion, kind, index_type, observe, granules), notes=notes)
+    lowered = lower(fusion, kind, index_type, observe, granules, target=target)
+    kernel = replace(lowered, notes=notes)
     if knobs.wait_limit is not None:
         kernel = watch_waits(kernel, knobs.wait_limit)
     if follows and knobs.early_launch:
@@ -150,24 +155,25 @@ def compile_fusion(
         cubin_cache(knobs.cache_dir, knobs.cache_mib).get_or_compile,
         always_compile=knobs.always_compile,
     )
-    shortened = prove(kernel, values) if values is not None else 0
-    kernel, cuda = _named(kernel, kind)
-    settled = settle_registers(kernel, compile_)
+    shortened = prove(kernel, values, target) if values is not None else 0
+    kernel, cuda = _named(kernel, kind, target)
+    settled = settle_registers(kernel, compile_, target)
     if settled.kernel is not kernel:
-        kernel, cuda = _named(settled.kernel, kind)
+        kernel, cuda = _named(settled.kernel, kind, target)
     text = _overridden(kernel.name, cuda.named(kernel.name), knobs)
     if "all" in knobs.dump or "cuda" in knobs.dump:
         dumps.append(("cuda", text))
     _write_dumps(kernel.name, dumps, knobs.dump_dir)
-    binary = compile_(Source(text=text, entry=kernel.name))
+    binary = compile_(Source(text=text, entry=kernel.name, arch=target.family.arch))
     check_remarks(binary.log, kernel.name)
-    warn_of_spills(kernel, binary, compile_)
-    return CompiledKernel(kernel, text, binary, shared_bytes(kernel), settled.note, shortened)
+    warn_of_spills(kernel, binary, compile_, target)
+    shared = shared_bytes(kernel)
+    return CompiledKernel(kernel, text, binary, shared, settled.note, shortened, target=target)
 
 
-def _named(kernel: Kernel, kind: str) -> tuple[Kernel, Printed]:
+def _named(kernel: Kernel, kind: str, target: Target) -> tuple[Kernel, Printed]:
     """The kernel under the name that its text gives it, and the text."""
-    cuda = printed(kernel)
+    cuda = printed(kernel, target)
     digest = hashlib.sha256(cuda.named(kind).encode()).hexdigest()[:10]
     return replace(kernel, name=f"{kind}_{digest}"), cuda
 

@@ -10,6 +10,7 @@ from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import walk
 from warpsmith.runtime.sass import Counts, check_emitted, sass_counts
+from warpsmith.targets.target import Target
 
 
 def confirm(compiled: CompiledKernel) -> Counts:
@@ -23,13 +24,14 @@ def confirm(compiled: CompiledKernel) -> Counts:
     """
     sass = str(compiled.asm["sass"])
     check_emitted(str(compiled.binary.ptx), sass, compiled.name)
-    confirm_counts(compiled.kernel, sass_counts(sass))
+    confirm_counts(compiled.kernel, sass_counts(sass), compiled.target)
     return sass_counts(sass)
 
 
-def confirm_counts(kernel: Kernel, found: Counts) -> None:
+def confirm_counts(kernel: Kernel, found: Counts, target: Target) -> None:
     """Compare what was counted in SASS with the kernel: CompileError WS0513 where it has less."""
-    changes = sum(bool(register_lines(part, kernel)) for part in warp_groups(kernel))
+    limits = target.family.limits
+    changes = sum(bool(register_lines(part, kernel, limits)) for part in warp_groups(kernel))
     waits = sum(isinstance(statement, Await) for statement in walk(kernel.body))
     wrong = []
     if found.register_changes != changes:

@@ -32,10 +32,12 @@ from warpsmith.planner.operands import NO_PACKING, Packing, packing
 from warpsmith.planner.pairs import Pair, apart, pairs_of
 from warpsmith.planner.segment import Unfit
 from warpsmith.runtime import driver
-from warpsmith.runtime.clusters import clusters_at_once
 from warpsmith.runtime.kept import CUTS, PLANS
+from warpsmith.runtime.of_device import check_runs, target_of_device
 from warpsmith.runtime.recent import Recent
-from warpsmith.schedulers.problem import Problem, Target
+from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.known import KNOWN, named
+from warpsmith.targets.target import Target
 
 if TYPE_CHECKING:
     from warpsmith.engine.simulated import Simulated
@@ -44,10 +46,13 @@ if TYPE_CHECKING:
 _Ready = Callable[[Sequence[object]], list[Any]]
 """A call signature that can be run: from inputs to results."""
 
-_Cut = tuple[Dimensions, tuple[Unfit, ...], Packing, frozenset[int], frozenset[int]]
+_Program = tuple[Fusion, tuple[Pair, ...]]
+"""A program as it is planned, with its products and what is behind each."""
+
+_Cut = tuple[Dimensions, tuple[Unfit, ...], Packing, frozenset[int], frozenset[int], Target]
 """What decides how a program is cut: dimensions that lie contiguous, schedulers that are left out,
 operands that are copied, numbers of the tensors that have no elements, and of products whose
-epilogue has a kernel of its own."""
+epilogue has a kernel of its own, and the target."""
 
 
 class Executable:
@@ -67,7 +72,7 @@ class Executable:
         self._scheduled = scheduled
         self._binder = Binder(fusion)
         self._segments: Recent[_Cut, tuple[PlannedSegment, ...]] = Recent(CUTS)
-        self._prepared: Recent[Dimensions, tuple[Fusion, tuple[Pair, ...]]] = Recent(CUTS)
+        self._prepared: Recent[tuple[Dimensions, Target], _Program] = Recent(CUTS)
         self._sizes = _size_arguments(fusion)
         self._ready: Recent[tuple[object, ...], _Ready] = Recent(PLANS)
         self._last_plan: CallPlan | None = None
@@ -121,10 +126,10 @@ class Executable:
         """Segments of which each can take a call: schedulers that cannot are left out."""
         chosen, apart_now = NO_PACKING, frozenset[int]()
         if not self._scheduled:
-            program, pairs = self._program_for(dimensions)
+            program, pairs = self._program_for(dimensions, problem.target)
             chosen, apart_now = packing(program, problem), apart(pairs, problem)
         while True:
-            key = (dimensions, without, chosen, empty, apart_now)
+            key = (dimensions, without, chosen, empty, apart_now, problem.target)
             segments = self._segments.get(key)
             if segments is None:
                 segments = self._segments.put(key, self._cut(*key))
@@ -144,19 +149,19 @@ class Executable:
         chosen: Packing,
         empty: frozenset[int],
         apart_now: frozenset[int],
+        target: Target,
     ) -> tuple[PlannedSegment, ...]:
         if self._scheduled:
-            return plan(self.fusion, scheduled=True)
-        program, _ = self._program_for(dimensions)
-        return plan_prepared(program, without, chosen, empty, apart_now)
+            return plan(self.fusion, scheduled=True, target=target)
+        program, _ = self._program_for(dimensions, target)
+        return plan_prepared(program, without, chosen, empty, apart_now, target=target)
 
-    def _program_for(self, dimensions: Dimensions) -> tuple[Fusion, tuple[Pair, ...]]:
-        """The program as it is planned where these dimensions lie contiguous, with its products and
-        what is behind each."""
-        known = self._prepared.get(dimensions)
+    def _program_for(self, dimensions: Dimensions, target: Target) -> _Program:
+        """The program as it is planned where these dimensions lie contiguous."""
+        known = self._prepared.get((dimensions, target))
         if known is None:
             made = prepare(self.fusion, dimensions)
-            known = self._prepared.put(dimensions, (made, pairs_of(made)))
+            known = self._prepared.put((dimensions, target), (made, pairs_of(made, target)))
         return known
 
     def _prepare(self, inputs: Sequence[object]) -> _Ready:
@@ -168,6 +173,8 @@ class Executable:
         call = self._plan(binding, knobs)
         if place == "sim":
             return self._simulated(call)
+        if knobs.target != "auto":
+            check_runs(call.problem.target, driver.device_properties(place))
         on_device = bool(binding.infos) and binding.infos[0].device_kind == "cuda"
         runner = OnDevice if on_device or _is_torch_call(binding) else ThroughDevice
         return runner(self.fusion, call, place)
@@ -210,7 +217,7 @@ class Executable:
                 break
             found = frozenset[int]()
             if not scheduled:
-                found = empty_tensors(self._program_for(dimensions)[0], values)
+                found = empty_tensors(self._program_for(dimensions, target)[0], values)
             if found == empty:
                 raise _unwritten(call)
             empty = found
@@ -281,15 +288,11 @@ def _alignment(pointer: int) -> int:
 
 
 def _target(knobs: Knobs) -> Target:
+    if knobs.target != "auto":
+        return named(knobs.target)
     if knobs.device in ("sim", "reference") or driver.device_count() == 0:
-        return Target()
-    properties = driver.device_properties(0)
-    return Target(
-        sm_count=properties.sm_count,
-        threads_per_sm=properties.max_threads_per_sm,
-        clusters=clusters_at_once(0),
-        memory_bytes_per_us=properties.memory_bytes_per_us,
-    )
+        return KNOWN[0]
+    return target_of_device(0)
 
 
 def _place(binding: Binding, knobs: Knobs) -> int | Literal["sim", "reference"]:

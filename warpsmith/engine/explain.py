@@ -26,7 +26,9 @@ def explain_call(call: CallPlan, classes: Classes | None = None, *, sync: bool =
         sync: list what orders the accesses of memory, too, with the lines of CUDA.
     """
     count = len(call.launches)
-    lines = [f"{count} kernel{'s' if count != 1 else ''}", *_graph(call)]
+    target = call.problem.target
+    made_for = f"made for {target.name} ({target.family.arch})"
+    lines = [f"{count} kernel{'s' if count != 1 else ''}", made_for, *_graph(call)]
     for number, (planned, launch) in enumerate(launched(call)):
         inputs, outputs = planned.segment.inputs, planned.segment.outputs
         lines.append(f"kernel {number}: {', '.join(inputs) or 'nothing'} -> {', '.join(outputs)}")
@@ -35,7 +37,7 @@ def explain_call(call: CallPlan, classes: Classes | None = None, *, sync: bool =
         if launch is not None and classes is not None:
             lines += classes.lines(planned)
         if sync and launch is not None:
-            lines += sync_lines(launch.compiled.kernel)
+            lines += sync_lines(launch.compiled.kernel, call.problem.target)
     return "\n".join(lines) + "\n"
 
 

@@ -29,8 +29,9 @@ from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.runtime.launch import Extent, check_clusters, check_grid
 from warpsmith.runtime.tensor_maps import TiledMap
 from warpsmith.schedulers.padding import pitches
-from warpsmith.schedulers.problem import Problem, Target
+from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Params
+from warpsmith.targets.target import Target
 
 FORMATS = {
     DataType.Double: "d",
@@ -326,7 +327,8 @@ def _local_launch(
     block = tuple(evaluate(extent, numbers) for extent in kernel.launch.block)
     if 0 in grid or 0 in block:
         return None
-    check_grid(kernel.name, (grid[0], grid[1], grid[2]))
+    limits = problem.target.family.limits
+    check_grid(kernel.name, (grid[0], grid[1], grid[2]), limits)
     check_clusters(kernel.name, (grid[0], grid[1], grid[2]), kernel.launch.cluster)
     workspaces = []
     for buffer in kernel.parameters:
@@ -344,10 +346,10 @@ def _local_launch(
         None if planned.named(symbol.name) in given else numbers[symbol.name]
         for symbol in kernel.scalars
     )
-    check_room(kernel, numbers)
+    check_room(kernel, numbers, limits)
     shared_bytes = reserved = evaluate(compiled.shared, numbers)
     if kernel.early and kernel.launch.cluster_blocks == 1:
-        reserved = reserved_bytes(shared_bytes, _product(grid), problem.target.sm_count)
+        reserved = reserved_bytes(shared_bytes, _product(grid), problem.target)
     return Launch(
         compiled=compiled,
         params=params,

@@ -25,10 +25,18 @@ class Lowered:
         self._inputs = inputs
         self._asked = asked
 
-    def compile(self, knobs: Knobs | None = None) -> Compiled:
-        """Schedule, lower and compile every kernel; needs no GPU."""
+    def compile(self, knobs: Knobs | None = None, *, target: str | None = None) -> Compiled:
+        """Schedule, lower and compile every kernel; needs no GPU.
+
+        Args:
+            target: name of the model to compile for; if absent, the knob `target` decides.
+
+        Raises:
+            KnobError: no target has that name.
+        """
         executable = Executable(self.fusion)
-        chosen = (knobs or knob_module.current()).replace(**self._asked)
+        asked = {**self._asked, **({} if target is None else {"target": target})}
+        chosen = (knobs or knob_module.current()).replace(**asked)
         call = executable.plan_for(self._inputs, chosen)
         return Compiled(executable, call, self._inputs)
 

@@ -25,6 +25,7 @@ from warpsmith.runtime.recent import Recent
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import ROW_SCHEDULERS, Candidate, Params, select
+from warpsmith.targets.target import Target
 
 INDEX_LIMIT = 2**31 - 2**25
 """Elements up to which 32-bit indices are safe: loops run past the end by less than 2**25."""
@@ -175,6 +176,7 @@ class PlannedSegment:
             compile_fusion,
             index_type=index_type,
             knobs=knobs,
+            target=self.segment.target,
             granules=dict(granules),
             values=values if knobs.verify == "protocol" else None,
             follows=self.follows,
@@ -192,7 +194,7 @@ class PlannedSegment:
         """Show that the kernel cannot hang or race at sizes that it has not been launched at."""
         key = _launch_key(compiled, values)
         if knobs.verify == "protocol" and self._proved.get(key) is None:
-            self._proved.put(key, prove(compiled.kernel, values))
+            self._proved.put(key, prove(compiled.kernel, values, compiled.target))
 
     def shortened(self, compiled: CompiledKernel, values: Mapping[str, int]) -> int:
         """Iterations to which loops were cut in the proof for these sizes; 0 where none were."""
@@ -280,15 +282,15 @@ def prepare(fusion: Fusion, dimensions: Dimensions = frozenset()) -> Fusion:
 
 
 def plan(
-    fusion: Fusion, *, scheduled: bool, without: tuple[Unfit, ...] = ()
+    fusion: Fusion, *, scheduled: bool, target: Target, without: tuple[Unfit, ...] = ()
 ) -> tuple[PlannedSegment, ...]:
     """Cut and prepare a fusion; one that the user scheduled stays as it is.
 
     `without` names schedulers that are not to take a part of it, each with the reason.
     """
     if scheduled:
-        return (PlannedSegment(segment_of(fusion), None),)
-    return plan_prepared(prepare(fusion), without)
+        return (PlannedSegment(segment_of(fusion, target), None),)
+    return plan_prepared(prepare(fusion), without, target=target)
 
 
 def plan_prepared(
@@ -297,6 +299,8 @@ def plan_prepared(
     packing: Packing = NO_PACKING,
     empty: frozenset[int] = frozenset(),
     apart: frozenset[int] = frozenset(),
+    *,
+    target: Target,
 ) -> tuple[PlannedSegment, ...]:
     """The segments of a program that `prepare` made, with a scheduler each.
 
@@ -307,7 +311,7 @@ def plan_prepared(
     if packing.copies:
         fusion = fusion.draft()
         padded = copy_operands(fusion, packing)
-    segments = cut(fusion, without, padded, empty, apart)
+    segments = cut(fusion, without, padded, empty, apart, target=target)
     last = len(segments) - 1
     planned: list[PlannedSegment] = []
     known: dict[Hashable, PlannedSegment] = {}
@@ -315,7 +319,7 @@ def plan_prepared(
         key = (part.shape.key, part.without, number > 0, number < last)
         first = known.get(key)
         if first is None:
-            candidate = select(part.fusion, part.refusals)
+            candidate = select(part.fusion, target, part.refusals)
             first = PlannedSegment(part, candidate, follows=number > 0, followed=number < last)
             known[key] = first
             planned.append(first)

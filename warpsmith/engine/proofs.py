@@ -9,9 +9,10 @@ from warpsmith.kernel.nodes import Kernel
 from warpsmith.protocol import check_blocks, check_start
 from warpsmith.protocol.extract import launch_values
 from warpsmith.protocol.sizes import blocks_of
+from warpsmith.targets.target import Target
 
 
-def prove(kernel: Kernel, values: Mapping[str, int]) -> int:
+def prove(kernel: Kernel, values: Mapping[str, int], target: Target) -> int:
     """Show that no block can hang or race at these sizes, whatever the order of events.
 
     Kernels without circular buffers and clusters have barriers of the whole block only, which
@@ -20,6 +21,7 @@ def prove(kernel: Kernel, values: Mapping[str, int]) -> int:
 
     Args:
         values: of the launch's scalars.
+        target: that runs it.
 
     Returns:
         iterations to which loops were cut, since a block's whole run was too long to be listed; 0
@@ -29,9 +31,9 @@ def prove(kernel: Kernel, values: Mapping[str, int]) -> int:
         ArgumentError: as `check_room` does.
         ProtocolError: with the shortest run that goes wrong.
     """
-    check_room(kernel, launch_values(kernel, values, (0, 0, 0)))
+    check_room(kernel, launch_values(kernel, values, (0, 0, 0)), target.family.limits)
     check_start(kernel)
     if not kernel.rings and kernel.launch.cluster_blocks == 1:
         return 0
-    verdicts = check_blocks(kernel, values, blocks_of(kernel, values))
+    verdicts = check_blocks(kernel, values, blocks_of(kernel, values), target=target)
     return min((v.shortened for v in verdicts if v.shortened), default=0)

@@ -9,9 +9,10 @@ from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, evaluate
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.rings import InitBarriers, Ring
-from warpsmith.kernel.roles import WARP, Branch, Role
+from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol.extract import launch_values
+from warpsmith.targets.family import WARP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,11 @@ from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.nodes import Kernel
-from warpsmith.protocol.memory import SHARED_LIMIT, shared_bytes
+from warpsmith.protocol.memory import shared_bytes
+from warpsmith.targets.family import Limits
 
 
-def check_room(kernel: Kernel, known: Mapping[str, int]) -> None:
+def check_room(kernel: Kernel, known: Mapping[str, int], limits: Limits) -> None:
     """Refuse a call for which slots of its length would not fit.
 
     Args:
@@ -24,13 +25,13 @@ def check_room(kernel: Kernel, known: Mapping[str, int]) -> None:
     if not sized:
         return
     needed = shared_bytes(kernel, known)
-    if needed <= SHARED_LIMIT:
+    if needed <= limits.block_shared:
         return
     values = dict(known)
     parts = ", ".join(f"{b.name} {evaluate(b.size, values) * b.dtype.size}" for b in sized)
     raise ArgumentError(
         f"a block of {kernel.name} would need {needed} bytes of shared memory for arrays of this "
-        f"size ({parts}), and it may have {SHARED_LIMIT}",
+        f"size ({parts}), and it may have {limits.block_shared}",
         code="WS0326",
         remedy="pass shorter rows, or schedule fewer stages or tiles of constant length",
     )

@@ -128,6 +128,7 @@ class Memory:
             registers=max(launch.compiled.n_regs, 16),
             buffers=buffers,
             early=launch.compiled.kernel.early,
+            target=launch.compiled.target,
             parameters=parameter_bytes(program, launch.formats, values),
         )
 

@@ -8,25 +8,23 @@ they use leave a multiprocessor room for its share of them only.
 
 from __future__ import annotations
 
-SM_SHARED = 233_472
-"""Bytes of shared memory of a multiprocessor on 9.0 and 10.0 (CUDA programming guide)."""
-
-TAKEN, GRANULE = 1024, 128
-"""Bytes that the driver takes of each block's, and by which shared memory is given out."""
+from warpsmith.targets.target import Target
 
 MOST_SHARE = 3
 """Blocks a multiprocessor up to which they are spread: more are enough to fill all of them."""
 
 
-def reserved_bytes(shared_bytes: int, blocks: int, sm_count: int) -> int:
+def reserved_bytes(shared_bytes: int, blocks: int, target: Target) -> int:
     """What each block asks for, so that a multiprocessor holds no more than its share of them.
 
     Args:
         shared_bytes: what a block uses; no less is asked for.
         blocks: of the whole grid.
-        sm_count: multiprocessors of the device.
+        target: that runs them.
     """
-    share = -(-blocks // sm_count)
+    limits, share = target.family.limits, -(-blocks // target.sm_count)
     if share > MOST_SHARE:
         return shared_bytes
-    return max(shared_bytes, SM_SHARED // (share + 1) // GRANULE * GRANULE + GRANULE - TAKEN)
+    step = limits.shared_step
+    least = (limits.sm_shared // (share + 1) // step + 1) * step - limits.shared_taken
+    return max(shared_bytes, least)

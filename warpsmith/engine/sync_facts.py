@@ -6,14 +6,15 @@ from collections import defaultdict
 
 from warpsmith.codegen.cuda import printed
 from warpsmith.kernel.nodes import Kernel
+from warpsmith.targets.target import Target
 
 
-def sync_lines(kernel: Kernel) -> list[str]:
+def sync_lines(kernel: Kernel, target: Target) -> list[str]:
     """All edges of a kernel: what depends on what, what orders it and why, and where it stands.
 
     Lines are found by printing the kernel; a statement that was copied has several.
     """
-    cuda = printed(kernel)
+    cuda = printed(kernel, target)
     text = cuda.named(kernel.name).splitlines()
     places: dict[int, list[int]] = defaultdict(list)
     for number, line in cuda.places:

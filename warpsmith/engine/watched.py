@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.errors import DeviceError, HangError
-from warpsmith.kernel.roles import WARP
 from warpsmith.kernel.waits import WaitSite, wait_sites
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.launch import Extent, LoadedKernel
 from warpsmith.runtime.source import Binary
 from warpsmith.runtime.watchdog import Record, Watchdog
+from warpsmith.targets.family import WARP
 
 _LOST = (
     "the CUDA context is lost, so start the process anew; `warpsmith.verify` runs the kernel on "

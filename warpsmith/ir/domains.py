@@ -70,9 +70,6 @@ class ParallelType(Enum):
 GRID_TYPES = (ParallelType.grid_x, ParallelType.grid_y, ParallelType.grid_z)
 BLOCK_TYPES = (ParallelType.block_x, ParallelType.block_y, ParallelType.block_z)
 
-LARGEST_CLUSTER = 16
-"""Blocks of a cluster that an H100 or H200 runs where more than the portable 8 are allowed."""
-
 
 class MemoryType(Enum):
     """Where a tensor lives. Names follow nvFuser's Python."""

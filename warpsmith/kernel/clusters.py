@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from warpsmith.ir.domains import LARGEST_CLUSTER
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.effects import (
     READ,
@@ -25,12 +24,6 @@ from warpsmith.kernel.effects import (
     writes,
 )
 from warpsmith.kernel.nodes import Buffer, Launch, Statement
-
-PORTABLE = 8
-"""Blocks of a cluster that every device with clusters runs; more must be allowed at the launch."""
-
-MOST = LARGEST_CLUSTER
-"""Blocks of a cluster that a device runs where that is allowed."""
 
 RANK = "cluster_rank"
 """Name of the symbol that is a block's rank in its cluster."""

@@ -18,10 +18,7 @@ from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.effects import Orders, body, defines, plain
 from warpsmith.kernel.nodes import Buffer, Statement
-
-WARP = 32
-WARP_GROUP = 4
-"""Warps that allot registers, and multiply matrices, together."""
+from warpsmith.targets.family import WARP
 
 THREADS = tuple(Symbol(kind.name) for kind in BLOCK_TYPES)
 """Indices of a thread in its block, which every role counts for itself."""

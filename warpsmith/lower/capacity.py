@@ -1,4 +1,4 @@
-"""Whether a kernel's threads and shared memory fit a block."""
+"""Whether the target has what a kernel takes: threads, blocks, shared memory, instructions."""
 
 from __future__ import annotations
 
@@ -6,38 +6,63 @@ from math import prod
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.kernel.nodes import Kernel
-
-SHARED_LIMIT = 232_448
-"""Bytes of shared memory that a block may have on 9.0 (CUDA programming guide)."""
-
-THREAD_LIMIT = 1024
-THREADS_ALONG = (1024, 1024, 64)
-"""Threads of a block, and along its x, y and z (CUDA programming guide)."""
+from warpsmith.lower.products import is_instruction
+from warpsmith.targets.family import Limits
+from warpsmith.targets.target import Target
 
 
-def check_threads(kernel: Kernel) -> None:
+def check_cluster(kernel: Kernel, limits: Limits) -> None:
+    """Refuse more blocks than a cluster can have."""
+    blocks = kernel.launch.cluster_blocks
+    if blocks > limits.cluster_blocks:
+        raise ScheduleError(
+            f"a cluster would have {blocks} blocks, and it may have {limits.cluster_blocks}",
+            code="WS0288",
+            remedy="split the loop that is bound to cluster_x by 2, 4, 8 or 16 blocks with "
+            "inner_split=False, and bind the outer loop",
+        )
+
+
+def check_atoms(fusion: Fusion, target: Target) -> None:
+    """Refuse products by an instruction that the target's tensor cores do not have."""
+    for operation in fusion.operations:
+        if not isinstance(operation, Matmul) or not is_instruction(operation.output, -1):
+            continue
+        if atom_for(operation, target.family.atoms) is None:
+            a, b = operation.a.dtype.value, operation.b.dtype.value
+            raise ScheduleError(
+                f"{operation.output.name} is computed by wgmma of {a} and {b}, and "
+                f"{target.name} ({target.family.arch}) has no such instruction",
+                code="WS1011",
+                remedy="leave the product to the threads, or name another target",
+            )
+
+
+def check_threads(kernel: Kernel, limits: Limits) -> None:
     """Refuse more threads than a block can have, where their number is known."""
     known = [integers.constant(extent) or 1 for extent in kernel.launch.block]
-    for axis, extent, most in zip("xyz", known, THREADS_ALONG, strict=True):
+    for axis, extent, most in zip("xyz", known, limits.block_axes, strict=True):
         if extent > most:
             raise ScheduleError(
                 f"a block would have {extent} threads along block_{axis}, and it may have {most}",
                 code="WS1102",
                 remedy=f"split the loop that is bound to block_{axis} by {most} or less",
             )
-    if prod(known) > THREAD_LIMIT:
+    if prod(known) > limits.block_threads:
         raise ScheduleError(
             f"a block would have {' x '.join(map(str, known))} = {prod(known)} threads, and it may "
-            f"have {THREAD_LIMIT}",
+            f"have {limits.block_threads}",
             code="WS1102",
             remedy="split the loops that are bound to the block by less",
         )
 
 
-def check_shared(fusion: Fusion, kernel: Kernel) -> None:
+def check_shared(fusion: Fusion, kernel: Kernel, limits: Limits) -> None:
     """Refuse more shared memory than a block can have, and say how many stages would fit."""
     sizes = {
         buffer.name: (integers.constant(buffer.size) or 0) * buffer.dtype.size
@@ -45,7 +70,7 @@ def check_shared(fusion: Fusion, kernel: Kernel) -> None:
     }
     ends = [start + sizes[name] for name, start in kernel.offsets]
     total = max(ends, default=0) + sum(sizes.values()) - sum(sizes[n] for n, _ in kernel.offsets)
-    if total <= SHARED_LIMIT:
+    if total <= limits.block_shared:
         return
     rings = {
         tensor.name: tensor.buffering.stages
@@ -54,7 +79,7 @@ def check_shared(fusion: Fusion, kernel: Kernel) -> None:
     }
     a_stage = sum(sizes[name] // stages for name, stages in rings.items() if name in sizes)
     rest = total - sum(sizes[name] for name in rings if name in sizes)
-    fitting = (SHARED_LIMIT - rest) // a_stage if a_stage else 0
+    fitting = (limits.block_shared - rest) // a_stage if a_stage else 0
     listing = ", ".join(f"{name} {size}" for name, size in sizes.items())
     remedy = "make the tiles smaller"
     names = " and ".join(rings)
@@ -64,7 +89,7 @@ def check_shared(fusion: Fusion, kernel: Kernel) -> None:
         remedy = f"use circular buffers of {fitting} stages at most for {names}, or smaller tiles"
     raise ScheduleError(
         f"a block would need {total} bytes of shared memory ({listing}), and it may have "
-        f"{SHARED_LIMIT}",
+        f"{limits.block_shared}",
         code="WS0256",
         remedy=remedy,
     )

@@ -28,9 +28,9 @@ from warpsmith.kernel.nodes import (
     WelfordMerge,
 )
 from warpsmith.kernel.rings import ELECTED, Advance, Await, Cursor, Expect, FenceProxy
-from warpsmith.kernel.roles import WARP
 from warpsmith.lower.reductions import identity
 from warpsmith.lower.threads import CLUSTER, Threads
+from warpsmith.targets.family import WARP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from warpsmith.kernel.rings import ELECTED
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import defined, expressions, walk
 from warpsmith.lower.access import stride_symbols
-from warpsmith.lower.capacity import check_shared, check_threads
+from warpsmith.lower.capacity import check_atoms, check_cluster, check_shared, check_threads
 from warpsmith.lower.grouping import readers_together
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.nests import Nests
@@ -40,6 +40,7 @@ from warpsmith.lower.roles import Roles
 from warpsmith.lower.specialize import block_of, branches, budgets_of
 from warpsmith.lower.threads import check_no_cluster, find_threads
 from warpsmith.lower.vectors import Vectorizer
+from warpsmith.targets.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,8 @@ def lower(
     index_type: DataType = DataType.Int,
     observe: Observer | None = None,
     granules: Mapping[str, int] | None = None,
+    *,
+    target: Target,
 ) -> Kernel:
     """Lower a scheduled fusion.
 
@@ -92,12 +95,15 @@ def lower(
         observe: sees the kernel after every stage.
         granules: by the names of tensors that the TMA unit cannot copy, the bytes, fewer than 16,
             that their addresses are multiples of.
+        target: that is to run it.
 
     Raises:
         ScheduleError: the schedule asks for something that cannot be done.
     """
     fusion.check_not_empty()
-    kernel = build(fusion, name, index_type, granules)
+    check_atoms(fusion, target)
+    limits = target.family.limits
+    kernel = build(fusion, name, index_type, granules, target=target)
     if observe is not None:
         observe("build", kernel)
     for stage in STAGES:
@@ -105,8 +111,9 @@ def lower(
         if observe is not None:
             observe(stage.name, kernel)
     kernel = _with_scalars(kernel)
-    check_threads(kernel)
-    check_shared(fusion, kernel)
+    check_cluster(kernel, limits)
+    check_threads(kernel, limits)
+    check_shared(fusion, kernel, limits)
     if sync_inside_branch(kernel):
         raise InternalError(f"{name}: a barrier stands under a condition")
     if meets_apart(kernel):
@@ -115,7 +122,12 @@ def lower(
 
 
 def build(
-    fusion: Fusion, name: str, index_type: DataType, granules: Mapping[str, int] | None = None
+    fusion: Fusion,
+    name: str,
+    index_type: DataType,
+    granules: Mapping[str, int] | None = None,
+    *,
+    target: Target,
 ) -> Kernel:
     """The first Kernel form of a fusion: nests and statements, no barriers yet."""
     domains = DomainMap(fusion)
@@ -126,7 +138,7 @@ def build(
     body: tuple[Statement, ...]
     if roles.names:
         check_no_cluster(threads)
-        body = branches(fusion, places, roles, vectors)
+        body = branches(fusion, places, roles, vectors, target.family.limits)
         block = block_of([s.role for s in body if isinstance(s, Branch)])
         launch = replace(threads.launch(), block=block)
     else:

@@ -12,7 +12,7 @@ from warpsmith.ir.fusion import Fusion, Registers
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Budgets, Reduce, Statement
 from warpsmith.kernel.rings import TileCopy
-from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch, Role, Turn
+from warpsmith.kernel.roles import Branch, Role, Turn
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.nests import Nests
@@ -23,13 +23,11 @@ from warpsmith.lower.siblings import in_order_of_use, siblings_of
 from warpsmith.lower.skips import Skips
 from warpsmith.lower.threads import Threads, find_role_threads
 from warpsmith.lower.vectors import Vectorizer
-
-BARRIERS = 16
-"""Named barriers of a block (PTX ISA, "bar"). The first is the whole block's."""
+from warpsmith.targets.family import WARP, WARP_GROUP, Limits
 
 
 def branches(
-    fusion: Fusion, places: Places, roles: Roles, vectors: Vectorizer
+    fusion: Fusion, places: Places, roles: Roles, vectors: Vectorizer, limits: Limits
 ) -> tuple[Statement, ...]:
     """A branch for each role, producers first.
 
@@ -52,7 +50,7 @@ def branches(
         role = _role(name, threads, by_tma, body)
         found.append(Branch(role, body))
     _check_turns(found)
-    return _laid_out(found)
+    return _laid_out(found, limits)
 
 
 def block_of(roles: Iterable[Role]) -> tuple[Expr, Expr, Expr]:
@@ -94,7 +92,7 @@ def _role(
     return Role(name, 0, (x, y, z), threads.groups_along)
 
 
-def _laid_out(found: Sequence[Branch]) -> tuple[Statement, ...]:
+def _laid_out(found: Sequence[Branch], limits: Limits) -> tuple[Statement, ...]:
     """Single warps first, then the roles of many threads, with their named barriers."""
     single = [branch for branch in found if branch.role.single]
     many = sorted(
@@ -126,11 +124,11 @@ def _laid_out(found: Sequence[Branch]) -> tuple[Statement, ...]:
             role = replace(role, common=barrier + role.groups)
             placed[-1] = replace(branch, role=role)
         barrier = role.barriers.stop
-    if barrier > BARRIERS:
+    if barrier > limits.named_barriers:
         groups = ", ".join(f"`{b.role.name}` {b.role.groups}" for b in many)
         raise ScheduleError(
             f"the groups of roles ({groups}) need {barrier - 1} named barriers, and a block has "
-            f"{BARRIERS - 1} besides its own",
+            f"{limits.named_barriers - 1} besides its own",
             code="WS0254",
             remedy="use fewer groups or roles",
         )

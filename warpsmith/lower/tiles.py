@@ -19,6 +19,7 @@ from warpsmith.lower.boxes import MAX_RANK, Box, extent_of, without
 from warpsmith.lower.places import Places, constant_of
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.rings import CHUNK_BYTES
+from warpsmith.targets.atoms import WGMMA
 
 MAX_BOX = 256
 MAX_STEP = 8
@@ -240,7 +241,7 @@ class TileCopies:
 def _is_rounded(output: TensorView) -> bool:
     """Whether tensor cores read the copy as TF32: else they would cut off what they do not read."""
     readers = [use for use in output.fusion.uses(output) if isinstance(use, Matmul)]
-    atoms = [atom_for(use) for use in readers]
+    atoms = [atom_for(use, WGMMA) for use in readers]
     return any(atom is not None and atom.precision == "tf32" for atom in atoms)
 
 

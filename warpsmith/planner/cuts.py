@@ -10,10 +10,10 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Output
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ir.twins import Known, Twins
-from warpsmith.planner.price import LAUNCH_US, MEMORY_BYTES_PER_US
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Refusals, refusals
+from warpsmith.targets.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Cut:
         readers: numbers of those that read it.
         size: bytes, each time.
         us: microseconds that writing and reading take at the rate of memory.
+        launch_us: microseconds of the launch that a reader takes.
         together: what the schedulers of the writer and of its first reader say of both as one.
     """
 
@@ -36,6 +37,7 @@ class Cut:
     readers: tuple[int, ...]
     size: int
     us: float
+    launch_us: float
     together: Refusals
 
     def lines(self) -> list[str]:
@@ -50,14 +52,14 @@ class Cut:
             why = "; ".join(f"{name}: {reason}" for name, reason in told)
         return [
             f"cut {self.tensor} {self.dtype}[{shape}], from kernel {self.writer} to {readers}: "
-            f"{self.size} bytes, {self.us:.3g} µs of memory and a launch of {LAUNCH_US} µs",
+            f"{self.size} bytes, {self.us:.3g} µs of memory and a launch of {self.launch_us} µs",
             f"  not one     {why}",
         ]
 
 
 def cuts(segments: Sequence[Segment], problem: Problem, most: int) -> Iterator[Cut]:
     """The cuts between segments, in the order in which they are written; the first `most`."""
-    rate = problem.target.memory_bytes_per_us or MEMORY_BYTES_PER_US
+    rates = problem.target.rates
     for writer, segment in enumerate(segments):
         for output in segment.fusion.outputs:
             tensor = output.value
@@ -78,15 +80,16 @@ def cuts(segments: Sequence[Segment], problem: Problem, most: int) -> Iterator[C
                 writer,
                 users,
                 size,
-                (1 + len(users)) * size / rate,
-                _together(segment, segments[users[0]]),
+                (1 + len(users)) * size / rates.memory,
+                rates.launch_us,
+                _together(segment, segments[users[0]], problem.target),
             )
 
 
-def _together(first: Segment, second: Segment) -> Refusals:
+def _together(first: Segment, second: Segment, target: Target) -> Refusals:
     """What the schedulers that take one of two parts say of both as one."""
     takers = {name for s in (first, second) for name, reason in s.refusals if not reason}
-    said = refusals(joined(first.fusion, second.fusion))
+    said = refusals(joined(first.fusion, second.fusion), target)
     return tuple((name, reason) for name, reason in said if name in takers)
 
 

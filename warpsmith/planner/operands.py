@@ -71,13 +71,13 @@ def operand_orders(graph: Graph) -> dict[int, tuple[int, ...]]:
 
 def packing(fusion: Fusion, problem: Problem) -> Packing:
     """The operands that are to be copied, or padded, for a call."""
-    graph = Graph.of(fusion)
+    graph, atoms = Graph.of(fusion), problem.target.family.atoms
     orders = operand_orders(graph)
     copies: set[tuple[int, int]] = set()
     padded: set[int] = set()
     for position in graph.needed:
         operation = graph.operations[position]
-        if not isinstance(operation, Matmul) or atom_for(operation) is None:
+        if not isinstance(operation, Matmul) or atom_for(operation, atoms) is None:
             continue
         own: list[int] = []
         pads: list[int] = []
@@ -145,11 +145,12 @@ def _fits(operand: TensorView, fastest: int, problem: Problem) -> bool:
 def _pays(product: Matmul, copied: list[int], problem: Problem) -> bool:
     """Whether copies and a product on tensor cores take less time than one by threads."""
     sizes = [problem.size(axis.extent) for axis in product.output.root]
-    copies = 0.0
+    copies, rates = 0.0, problem.target.rates
     for place in copied:
         operand = (product.a, product.b)[place]
         elements = 1
         for axis in operand.shape_axes:
             elements *= problem.size(axis.extent)
-        copies += copy_us(elements * operand.dtype.size)
-    return copies + product_us(sizes, tensor_cores=True) < product_us(sizes, tensor_cores=False)
+        copies += copy_us(elements * operand.dtype.size, rates)
+    by_cores = product_us(sizes, rates, tensor_cores=True)
+    return copies + by_cores < product_us(sizes, rates, tensor_cores=False)

@@ -18,9 +18,10 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.epilogues import Epilogue, around, is_cast_of, last_products, offers
 from warpsmith.planner.forms import narrow_forms
-from warpsmith.planner.price import LAUNCH_US, MEMORY_BYTES_PER_US, epilogue_us, product_us
+from warpsmith.planner.price import epilogue_us, moved_us, product_us
 from warpsmith.planner.segment import Segments
 from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +47,15 @@ class Pair:
     def one_us(self, problem: Problem) -> float:
         """Microseconds of one kernel for all."""
         sizes, elements = self._sizes(problem)
-        epilogue = epilogue_us(elements, self.operations, self.loaded)
-        return product_us(sizes, tensor_cores=True) + epilogue
+        epilogue = epilogue_us(elements, self.operations, self.loaded, problem.target)
+        return product_us(sizes, problem.target.rates, tensor_cores=True) + epilogue
 
     def two_us(self, problem: Problem) -> float:
         """Microseconds of the product, and of a kernel that reads it."""
         sizes, elements = self._sizes(problem)
         moved = elements * (self.passed + self.loaded + self.stored)
-        second = LAUNCH_US + moved / MEMORY_BYTES_PER_US
-        return product_us(sizes, tensor_cores=True) + second
+        rates = problem.target.rates
+        return product_us(sizes, rates, tensor_cores=True) + moved_us(moved, rates)
 
     def _sizes(self, problem: Problem) -> tuple[list[int], int]:
         sizes = [problem.size(extent) for extent in self.extents]
@@ -64,19 +65,19 @@ class Pair:
         return sizes, elements
 
 
-def pairs_of(fusion: Fusion) -> tuple[Pair, ...]:
+def pairs_of(fusion: Fusion, target: Target) -> tuple[Pair, ...]:
     """The products of a program that have more behind them than casts."""
     graph = Graph.of(fusion)
     products = [p for p in graph.needed if isinstance(graph.operations[p], Matmul)]
     if not products:
         return ()
-    segments = Segments(graph, forms=narrow_forms(graph))
+    segments = Segments(graph, target, forms=narrow_forms(graph))
     last, crossing = last_products(graph, products), Crossing(graph)
     found: list[Pair] = []
     for product in products:
         operation = graph.operations[product]
         assert isinstance(operation, Matmul)
-        if atom_for(operation) is None:
+        if atom_for(operation, target.family.atoms) is None:
             continue
         positions, sinks = next(iter(offers(product, last, segments, crossing)))
         behind = [p for p in positions if p != product and not is_cast_of(graph, p, product)]

@@ -19,6 +19,7 @@ from warpsmith.planner.forms import narrow_forms
 from warpsmith.planner.operands import operand_layouts
 from warpsmith.planner.regions import cut_region
 from warpsmith.planner.segment import Segment, Segments, Unfit
+from warpsmith.targets.target import Target
 
 
 def cut(
@@ -27,6 +28,8 @@ def cut(
     padded: frozenset[int] = frozenset(),
     empty: frozenset[int] = frozenset(),
     apart: frozenset[int] = frozenset(),
+    *,
+    target: Target,
 ) -> tuple[Segment, ...]:
     """Segments of a fusion in an order in which they can run; its operations stay as they are.
 
@@ -35,6 +38,7 @@ def cut(
         padded: numbers of tensors whose rows are padded where they are stored.
         empty: numbers of tensors that have no elements.
         apart: numbers of products on tensor cores whose epilogue has a kernel of its own.
+        target: that is to run the kernels.
 
     Raises:
         SchedulerRefusal: an operation that no scheduler can take even alone.
@@ -43,9 +47,10 @@ def cut(
     graph = Graph.of(fusion)
     products = [p for p in graph.needed if isinstance(graph.operations[p], Matmul)]
     if not products:
-        alone = Segments(graph, without, empty)
+        alone = Segments(graph, target, without, empty)
         return tuple(cut_region(alone, graph.outputs, frozenset()))
-    segments = Segments(graph, without, empty, operand_layouts(graph, padded), narrow_forms(graph))
+    layouts, forms = operand_layouts(graph, padded), narrow_forms(graph)
+    segments = Segments(graph, target, without, empty, layouts, forms)
     return tuple(_around_products(segments, products, apart))
 
 

@@ -5,44 +5,53 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-LAUNCH_US = 2.5
-"""A kernel more in a call: its start, its first loads and its last stores (one H200, 2026-11)."""
+from warpsmith.targets.family import WARP
+from warpsmith.targets.target import Rates, Target
 
-MEMORY_BYTES_PER_US = 4.0e6
-"""What a copy of much memory reads and writes (one H200, 2026-11)."""
+MEMORY_SHARE = 0.831
+"""Of the memory's rate, what a copy of much memory reads and writes (one H200, 2026-11)."""
 
-TENSOR_FLOPS_PER_US = 5.0e8
-"""Multiplications and additions of 16-bit products of common sizes on tensor cores."""
+TENSOR_SHARE = 0.505
+"""Of the rate of tensor cores, what 16-bit products of common sizes reach."""
 
-THREAD_FLOPS_PER_US = 2.0e7
-"""The same by threads in float."""
+THREAD_SHARE = 0.299
+"""Of the rate of threads, what products of floats reach."""
 
-EPILOGUE_US_PER_OPERATION = 1.7e-7
-"""A pointwise operation on an element in a product's epilogue, while tensor cores wait: bias and
-GELU, 10 operations, add 102 us to a product of 4096 x 14336 elements (one H200, 2026-11-22)."""
+EPILOGUE_ISSUE_SHARE = 0.198
+"""Of the lanes' instructions, the pointwise operations that a product's epilogue does while tensor
+cores wait: bias and GELU, 10 operations, add 102 us to a product of 4096 x 14336 elements (one
+H200, 2026-11-22)."""
 
-EPILOGUE_US_PER_BYTE = 1.9e-6
-"""A byte of an element that an epilogue loads: a residual of 2 adds 230 us to that product."""
+EPILOGUE_MEMORY_SHARE = 0.109
+"""Of the memory's rate, at which an epilogue loads: a residual of 2 bytes an element adds 230 us to
+that product."""
 
 TILE = 64
 """Rows and columns that tensor cores multiply in any case."""
 
 
-def copy_us(size: int) -> float:
+def copy_us(size: int, rates: Rates) -> float:
     """Microseconds of a kernel that reads and writes so many bytes."""
-    return LAUNCH_US + 2 * size / MEMORY_BYTES_PER_US
+    return moved_us(2 * size, rates)
 
 
-def epilogue_us(elements: int, operations: int, loaded: int) -> float:
+def epilogue_us(elements: int, operations: int, loaded: int, target: Target) -> float:
     """Microseconds that operations, and bytes loaded for each element, add to a product."""
-    return elements * (operations * EPILOGUE_US_PER_OPERATION + loaded * EPILOGUE_US_PER_BYTE)
+    issued = EPILOGUE_ISSUE_SHARE * WARP * target.sm_issues * target.sm_count
+    return elements * (operations / issued + loaded / (EPILOGUE_MEMORY_SHARE * target.rates.memory))
 
 
-def product_us(sizes: Sequence[int], *, tensor_cores: bool) -> float:
+def moved_us(size: int, rates: Rates) -> float:
+    """Microseconds of a kernel that moves so many bytes of memory."""
+    return rates.launch_us + size / (MEMORY_SHARE * rates.memory)
+
+
+def product_us(sizes: Sequence[int], rates: Rates, *, tensor_cores: bool) -> float:
     """Microseconds of a product of sizes (batches, m, n, k)."""
     *outer, n, k = sizes
     m = outer[-1] if outer else 1
     if tensor_cores:
         whole = [-(-extent // TILE) * TILE for extent in (m, n, k)]
-        return LAUNCH_US + 2 * prod(outer[:-1]) * prod(whole) / TENSOR_FLOPS_PER_US
-    return LAUNCH_US + 2 * prod(sizes) / THREAD_FLOPS_PER_US
+        flops = 2 * prod(outer[:-1]) * prod(whole)
+        return rates.launch_us + flops / (TENSOR_SHARE * rates.tensor)
+    return rates.launch_us + 2 * prod(sizes) / (THREAD_SHARE * rates.fma)

@@ -12,6 +12,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph, Layout
 from warpsmith.planner.alike import Key, Shape, renamed, shape_of
 from warpsmith.schedulers.select import Refusals, refusals
+from warpsmith.targets.target import Target
 
 Said = dict[tuple[Key, Refusals], tuple[Shape, Refusals]]
 """By the key of a segment and who is not to take it, its shape and what schedulers said of it."""
@@ -45,6 +46,7 @@ class Segment:
     """One kernel's share: a fusion whose inputs and outputs carry the whole's tensor names.
 
     Attributes:
+        target: that is to run it.
         without: schedulers that are not to take it, each with the reason.
         said: what schedulers said of segments that are alike.
     """
@@ -52,6 +54,7 @@ class Segment:
     fusion: Fusion
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    target: Target
     without: Refusals = ()
     said: Said = field(default_factory=dict, repr=False)
 
@@ -65,7 +68,7 @@ class Segment:
         """What each scheduler says of it."""
         key = (self.shape.key, self.without)
         if key not in self.said:
-            self.said[key] = (self.shape, refusals(self.fusion, self.without))
+            self.said[key] = (self.shape, refusals(self.fusion, self.target, self.without))
         shape, known = self.said[key]
         names = self.shape.names(shape)
         return tuple((scheduler, renamed(reason, names)) for scheduler, reason in known)
@@ -88,15 +91,15 @@ class Segment:
         return any(name == scheduler and not reason for name, reason in self.refusals)
 
 
-def segment_of(fusion: Fusion, without: Refusals = ()) -> Segment:
+def segment_of(fusion: Fusion, target: Target, without: Refusals = ()) -> Segment:
     """All of a fusion as one segment."""
-    return _segment(fusion, without, {})
+    return _segment(fusion, target, without, {})
 
 
-def _segment(fusion: Fusion, without: Refusals, said: Said) -> Segment:
+def _segment(fusion: Fusion, target: Target, without: Refusals, said: Said) -> Segment:
     inputs = tuple(tensor.name for tensor in fusion.input_tensors)
     outputs = tuple(o.value.name for o in fusion.outputs)
-    return Segment(fusion, inputs, outputs, without, said)
+    return Segment(fusion, inputs, outputs, target, without, said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ class Segments:
     """The segments of one graph that were looked at; what is asked again is not made again.
 
     Args:
+        target: that is to run them.
         without: schedulers that are not to take any, each with the reason.
         empty: numbers of tensors that have no elements in the call.
         layouts: by number of a tensor, how it is stored where that is not as the graph says.
@@ -123,6 +127,7 @@ class Segments:
     """
 
     graph: Graph
+    target: Target
     without: tuple[Unfit, ...] = ()
     empty: frozenset[int] = frozenset()
     layouts: Mapping[int, Layout] = field(default_factory=dict)
@@ -143,7 +148,9 @@ class Segments:
     def inside(self, graph: Graph) -> Segments:
         """Segments of a graph that is made of a part of this one."""
         forms = {number: form for number, form in self.forms.items() if form in graph.maker}
-        return Segments(graph, self.without, self.empty, self.layouts, forms, self.said, self.made)
+        return Segments(
+            graph, self.target, self.without, self.empty, self.layouts, forms, self.said, self.made
+        )
 
     def of(self, sinks: Iterable[int], stored: Collection[int]) -> Segment:
         """The segment that computes the sinks of inputs and of what is stored."""
@@ -154,5 +161,5 @@ class Segments:
         if key not in self._known:
             part = self.graph.part(wanted, positions, self.layouts, self.forms)
             without = tuple((u.scheduler, u.reason) for u in self.without if u.concerns(part))
-            self._known[key] = _segment(part, without, self.said)
+            self._known[key] = _segment(part, self.target, without, self.said)
         return self._known[key]

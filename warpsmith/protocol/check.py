@@ -1,6 +1,6 @@
 """The protocol check: whether the roles of a kernel keep what they promise each other.
 
-    verdict = check(kernel, {"T0_size0": 8192, "T0_size1": 4096})
+    verdict = check(kernel, {"T0_size0": 8192, "T0_size1": 4096}, target=H200)
 
 runs the synchronization of one block, and nothing else, and concludes about all interleavings; see
 `machine.py`. It takes milliseconds, since data is not touched and long loops are cut short where
@@ -29,6 +29,8 @@ from warpsmith.protocol.rules import Break, Broken
 from warpsmith.protocol.sizes import Block, blocks_of, cut, shortened, sizes_for, symbols_of
 from warpsmith.protocol.skeleton import Skeleton
 from warpsmith.protocol.walks import TooLongError
+from warpsmith.targets.family import Limits
+from warpsmith.targets.target import Target
 
 CUTS = (1024, 256, 64, 16)
 """Iterations that loops of a block may have whose whole run is too long. More than a few turns of a
@@ -84,22 +86,25 @@ class Verdict:
     shortened: int = 0
 
 
-def check(kernel: Kernel, values: Mapping[str, int], *, block: Block = (0, 0, 0)) -> Verdict:
+def check(
+    kernel: Kernel, values: Mapping[str, int], *, target: Target, block: Block = (0, 0, 0)
+) -> Verdict:
     """Prove that one block of a launch synchronizes rightly, whatever the order of events.
 
     Args:
         kernel: lowered.
         values: of sizes and whatever other scalars the launch gives; derived ones may be left out.
+        target: that runs it.
         block: index in the grid.
 
     Raises:
         ProtocolError: with the rule that is broken, where, by whom, and the shortest run.
     """
-    return check_blocks(kernel, values, (block,))[0]
+    return check_blocks(kernel, values, (block,), target=target)[0]
 
 
 def check_blocks(
-    kernel: Kernel, values: Mapping[str, int], blocks: Iterable[Block]
+    kernel: Kernel, values: Mapping[str, int], blocks: Iterable[Block], *, target: Target
 ) -> tuple[Verdict, ...]:
     """`check`, for several blocks of one launch, which cost less together.
 
@@ -107,7 +112,8 @@ def check_blocks(
         ProtocolError: as `check` does.
     """
     known = launch_values(kernel, values, (0, 0, 0))
-    common = _Common(Prepared(divisions(kernel, known), frozenset(known), gifts(kernel)))
+    prepared = Prepared(divisions(kernel, known), frozenset(known), gifts(kernel))
+    common = _Common(prepared, target.family.limits)
     return tuple([_check(kernel, values, block, common) for block in blocks])
 
 
@@ -120,6 +126,7 @@ class _Common:
     """
 
     prepared: Prepared
+    limits: Limits
     cycles: dict[object, Cycles] = field(default_factory=dict)
 
     def cycles_of(self, skeleton: Skeleton) -> Cycles:
@@ -132,7 +139,7 @@ def _check(kernel: Kernel, values: Mapping[str, int], block: Block, common: _Com
     for count in (0, *CUTS):
         short, sizes = cut(kernel, values, block, count) if count else (kernel, values)
         try:
-            verdict = _verdict(short, sizes, block, None if count else common)
+            verdict = _verdict(short, sizes, block, common, whole=not count)
         except TooLongError:
             continue
         except Broken as broken:
@@ -141,11 +148,13 @@ def _check(kernel: Kernel, values: Mapping[str, int], block: Block, common: _Com
             if count and not verdict.steps:
                 continue  # it shows nothing
             return replace(verdict, shortened=count)
-        raise _explained(short, sizes, block, found)
+        raise _explained(short, sizes, block, found, common.limits)
     raise InternalError(f"{kernel.name}: loops of {CUTS[-1]} iterations have too many steps")
 
 
-def check_any_sizes(kernel: Kernel, fixed: Mapping[str, int] | None = None) -> tuple[Verdict, ...]:
+def check_any_sizes(
+    kernel: Kernel, fixed: Mapping[str, int] | None = None, *, target: Target
+) -> tuple[Verdict, ...]:
     """Check with loops of 0, 1, S - 1, S, S + 1 and 2 S + 1 iterations, for the longest ring's S.
 
     Sizes that the launch decides take the values that make loops so long; all of them together, and
@@ -166,7 +175,7 @@ def check_any_sizes(kernel: Kernel, fixed: Mapping[str, int] | None = None) -> t
         key = tuple(sorted(values.items()))
         if key not in verdicts:
             blocks = blocks_of(kernel, values)
-            verdicts[key] = check_blocks(kernel, values, blocks)
+            verdicts[key] = check_blocks(kernel, values, blocks, target=target)
     return tuple(chain.from_iterable(verdicts.values()))
 
 
@@ -191,15 +200,16 @@ def _sizes(
 
 
 def _verdict(
-    kernel: Kernel, values: Mapping[str, int], block: Block, common: _Common | None
+    kernel: Kernel, values: Mapping[str, int], block: Block, common: _Common, *, whole: bool
 ) -> Verdict:
+    """What a block shows; `whole` where nothing of the kernel was cut short."""
     known = launch_values(kernel, values, block)
-    total = check_shared(kernel, known)
+    total = check_shared(kernel, known, common.limits)
     if any(evaluate(extent, known) < 1 for extent in kernel.launch.grid):
         return Verdict(agents=0, steps=0, taken=0, phases=0, shared_bytes=total)
-    check_resources(kernel, known)
-    skeleton = skeleton_of(kernel, known, common.prepared if common else None)
-    machine, repeats = run(skeleton, common.cycles_of(skeleton) if common else None)
+    check_resources(kernel, known, common.limits)
+    skeleton = skeleton_of(kernel, known, common.prepared if whole else None)
+    machine, repeats = run(skeleton, common.cycles_of(skeleton) if whole else None)
     return Verdict(
         agents=len(skeleton.agents),
         steps=skeleton.steps,
@@ -255,17 +265,17 @@ def _facts(kernel: Kernel, skeleton: Skeleton, machine: Machine) -> tuple[RingFa
 
 
 def _explained(
-    kernel: Kernel, values: Mapping[str, int], block: Block, found: Break
+    kernel: Kernel, values: Mapping[str, int], block: Block, found: Break, limits: Limits
 ) -> ProtocolError:
     """The error, with the shortest run that breaks the same rule at the same place."""
-    own = _told(kernel, values, block, found)
+    own = _told(kernel, values, block, limits, found)
     if own is None or own.skeleton is None:
         return error_of(kernel, Told(found) if own is None else own)
     wanted = _kind(own)
     similar: Told | None = None
     for count in range(SHORTEST):
         for short, sizes in _shorter(kernel, values, block, count):
-            told = _told(short, sizes, block)
+            told = _told(short, sizes, block, limits)
             if told is None or told.skeleton is None:
                 continue
             if told.skeleton.steps < own.skeleton.steps and _kind(told) == wanted:
@@ -291,7 +301,11 @@ def _shorter(
 
 
 def _told(
-    kernel: Kernel, values: Mapping[str, int], block: Block, found: Break | None = None
+    kernel: Kernel,
+    values: Mapping[str, int],
+    block: Block,
+    limits: Limits,
+    found: Break | None = None,
 ) -> Told | None:
     """How a kernel breaks a rule; None if it does not.
 
@@ -300,8 +314,8 @@ def _told(
     """
     known = launch_values(kernel, values, block)
     try:
-        check_shared(kernel, known)
-        check_resources(kernel, known)
+        check_shared(kernel, known, limits)
+        check_resources(kernel, known, limits)
         skeleton = skeleton_of(kernel, known)
     except Broken as broken:
         return Told(broken.found)

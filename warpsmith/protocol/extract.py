@@ -12,7 +12,7 @@ from warpsmith.ir.scalar import Expr, evaluate
 from warpsmith.kernel.clusters import RANK, rank_of
 from warpsmith.kernel.nodes import Buffer, Kernel, Reciprocal, Reduce, Statement
 from warpsmith.kernel.rings import ELECTED, InitBarriers
-from warpsmith.kernel.roles import WARP, Branch, Role
+from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.scratch import block_reduce_scratch
 from warpsmith.kernel.traversal import barriers, walk
 from warpsmith.protocol.accesses import Division, divisions
@@ -24,6 +24,7 @@ from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scope
 from warpsmith.protocol.skeleton import Agent, BarrierSlot, Meeting, Place, Skeleton, Step
 from warpsmith.protocol.walks import walked
+from warpsmith.targets.family import WARP
 
 Extents = tuple[int, int, int]
 

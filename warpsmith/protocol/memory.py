@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.nodes import Buffer, Kernel
 from warpsmith.protocol.rules import Break, Broken, Rule
-
-SHARED_LIMIT = 232_448
-"""Bytes of shared memory that a block may have on 9.0 (CUDA programming guide)."""
+from warpsmith.targets.family import Limits
 
 
 def offsets(kernel: Kernel, known: Mapping[str, int]) -> tuple[tuple[Buffer, int], ...]:
@@ -37,19 +35,19 @@ def shared_bytes(kernel: Kernel, known: Mapping[str, int]) -> int:
     return _aligned(max(ends, default=0), 16)
 
 
-def check_shared(kernel: Kernel, known: Mapping[str, int]) -> int:
+def check_shared(kernel: Kernel, known: Mapping[str, int], limits: Limits) -> int:
     """Bytes of shared memory of one block.
 
     Raises:
         Broken: they are more than a block may have.
     """
     total = shared_bytes(kernel, known)
-    if total > SHARED_LIMIT:
+    if total > limits.block_shared:
         raise Broken(
             Break(
                 rule=Rule.SHARED,
                 got=f"the block needs {total} bytes of shared memory",
-                wanted=f"a block has at most {SHARED_LIMIT}",
+                wanted=f"a block has at most {limits.block_shared}",
             )
         )
     return total

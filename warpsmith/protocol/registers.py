@@ -16,32 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from warpsmith.errors import ScheduleError
+from warpsmith.targets.family import BUDGETS, WARP, WARP_GROUP, Limits
 
-REGISTERS = 65536
-"""Of a multiprocessor, 32 bits each."""
-
-PARTITIONS = 4
-"""Of a multiprocessor: each has a fourth of the registers, and every fourth warp."""
-
-STEP = 8
-"""Registers of a thread are allotted in multiples of this many."""
-
-LEAST = 24
-"""The smallest budget that `setmaxnreg` takes."""
-
-MOST = 248
-"""The largest budget: instructions can name 255 registers, and budgets are multiples of 8."""
-
-ADDRESSABLE = 255
-"""Registers that a thread's instructions can name."""
-
-WARP = 32
-GROUP_THREADS = 128
+GROUP_THREADS = WARP_GROUP * WARP
 """Threads of a warp group, which change their registers together."""
 
-MOST_THREADS = 1024
-MOST_WARPS = 64
-"""Threads of a block; warps of a multiprocessor."""
+LEAST, MOST, STEP = BUDGETS.start, BUDGETS[-1], BUDGETS.step
+"""Registers of a thread that `setmaxnreg` sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +48,12 @@ class Block:
 
     Attributes:
         allotments: all of them, in order.
+        limits: of the target.
         blocks_per_sm: blocks that must fit on a multiprocessor at once; 0 counts as 1.
     """
 
     allotments: tuple[Allotment, ...]
+    limits: Limits
     blocks_per_sm: int = 1
 
     @property
@@ -80,7 +63,7 @@ class Block:
     @property
     def entry(self) -> int:
         """Registers of a thread at entry. Raises ScheduleError as `entry_registers` does."""
-        return entry_registers(self.threads, self.blocks_per_sm)
+        return entry_registers(self.threads, self.limits, self.blocks_per_sm)
 
     @property
     def pool(self) -> int:
@@ -88,21 +71,22 @@ class Block:
 
         What the multiprocessor has beyond belongs to nobody: 384 threads of 168 leave 1024.
         """
-        return _allotted(self.entry) * (-(-self.threads // WARP) * WARP)
+        return self.limits.allotted(self.entry) * (-(-self.threads // WARP) * WARP)
 
     def total(self, budgets: Sequence[int | None]) -> int:
         """Registers of all threads; None stands for what the launch gives."""
         return sum(
-            each.threads * _allotted(self.entry if budget is None else budget)
+            each.threads * self.limits.allotted(self.entry if budget is None else budget)
             for each, budget in zip(self.allotments, budgets, strict=True)
         )
 
 
-def entry_registers(threads: int, blocks_per_sm: int = 1) -> int:
+def entry_registers(threads: int, limits: Limits, blocks_per_sm: int = 1) -> int:
     """Registers of every thread of a launch that takes as many as it may.
 
     Args:
         threads: of a block.
+        limits: of the target.
         blocks_per_sm: blocks that must fit on a multiprocessor at once; 0 counts as 1.
 
     Raises:
@@ -110,15 +94,15 @@ def entry_registers(threads: int, blocks_per_sm: int = 1) -> int:
     """
     blocks = max(blocks_per_sm, 1)
     warps = -(-threads // WARP) * blocks
-    if not 0 < threads <= MOST_THREADS or warps > MOST_WARPS:
+    if not 0 < threads <= limits.block_threads or warps > limits.sm_warps:
         raise ScheduleError(
             f"{blocks} block{'s' if blocks > 1 else ''} of {threads} threads on a multiprocessor: "
-            f"a block has 1 to {MOST_THREADS} threads, and a multiprocessor {MOST_WARPS} warps",
+            f"a block has 1 to {limits.block_threads} threads, and a multiprocessor "
+            f"{limits.sm_warps} warps",
             code="WS0230",
             remedy="use fewer roles, smaller ones, or fewer blocks_per_sm",
         )
-    lanes = -(-warps // PARTITIONS) * WARP
-    return min(REGISTERS // PARTITIONS // lanes // STEP * STEP, ADDRESSABLE)
+    return limits.entry_registers(warps)
 
 
 def rebalance(
@@ -138,6 +122,7 @@ def rebalance(
     Raises:
         ScheduleError: as `check` does. Where budgets are open and none was given, it does not.
     """
+    limits = block.limits
     fixed = tuple(given) or (None,) * len(block.allotments)
     whole = not any(each.threads % GROUP_THREADS for each in block.allotments)
     if not whole and not any(fixed):
@@ -148,7 +133,7 @@ def rebalance(
     entry = block.entry
     budgets = fixed
     if any(needs[place] > entry for place in open_) or block.total(fixed) > block.pool:
-        wanted = [min(max(_allotted(need), LEAST), MOST) for need in needs]
+        wanted = [min(max(limits.allotted(need), LEAST), MOST) for need in needs]
         enough = _raised(block, lowest, {place: wanted[place] for place in open_})
         hungry = [place for place in open_ if needs[place] > entry]
         budgets = tuple(_raised(block, enough, dict.fromkeys(hungry, MOST)))
@@ -194,7 +179,8 @@ def check(block: Block, budgets: Sequence[int | None]) -> None:
     total, pool, entry = block.total(budgets), block.pool, block.entry
     if total > pool:
         each = ", ".join(
-            f"{allotment} {allotment.threads} x {_allotted(entry if budget is None else budget)}"
+            f"{allotment} {allotment.threads} x "
+            f"{block.limits.allotted(entry if budget is None else budget)}"
             for allotment, budget in zip(block.allotments, budgets, strict=True)
         )
         raise ScheduleError(
@@ -217,7 +203,7 @@ def check_budget(whose: str, budget: int) -> None:
         raise ScheduleError(
             f"{budget} registers for {whose}: setmaxnreg takes multiples of {STEP}",
             code="WS0232",
-            remedy=f"use {budget // STEP * STEP} or {_allotted(budget)}",
+            remedy=f"use {budget // STEP * STEP} or {-(-budget // STEP) * STEP}",
         )
 
 
@@ -229,11 +215,6 @@ def change(budget: int | None, entry: int) -> str:
     if budget is None or budget == entry:
         return ""
     return "dec" if budget < entry else "inc"
-
-
-def _allotted(registers: int) -> int:
-    """Registers that a thread occupies which may use so many."""
-    return -(-registers // STEP) * STEP
 
 
 def _whole_groups(threads: int) -> str:

@@ -11,14 +11,12 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.nodes import Kernel
-from warpsmith.kernel.roles import WARP, WARP_GROUP, Branch, Role
+from warpsmith.kernel.roles import Branch, Role
 from warpsmith.protocol import registers
 from warpsmith.protocol.clusters import check_clusters
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.succession import await_first
-
-NAMED_BARRIERS = 16
-"""Of a block; number 0 is the whole block's (PTX ISA, "bar")."""
+from warpsmith.targets.family import WARP, WARP_GROUP, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Span:
         return range(self.first // WARP_GROUP, -(-self.end // WARP_GROUP))
 
 
-def check_resources(kernel: Kernel, known: Mapping[str, int]) -> None:
+def check_resources(kernel: Kernel, known: Mapping[str, int], limits: Limits) -> None:
     """Check what needs no run.
 
     Raises:
@@ -55,8 +53,8 @@ def check_resources(kernel: Kernel, known: Mapping[str, int]) -> None:
     x, y, z = (evaluate(extent, values) for extent in kernel.launch.block)
     threads = x * y * z
     _check_warps(spans, threads)
-    _check_named(spans)
-    _check_registers(spans, threads, kernel.launch.blocks_per_sm)
+    _check_named(spans, limits)
+    _check_registers(spans, threads, kernel.launch.blocks_per_sm, limits)
 
 
 def _span(role: Role, values: dict[str, int]) -> Span:
@@ -86,7 +84,7 @@ def _check_warps(spans: Sequence[Span], threads: int) -> None:
             )
 
 
-def _check_named(spans: Sequence[Span]) -> None:
+def _check_named(spans: Sequence[Span], limits: Limits) -> None:
     """Every group that meets has an id of its own."""
     owners: dict[int, str] = {}
     for span in spans:
@@ -94,12 +92,12 @@ def _check_named(spans: Sequence[Span]) -> None:
         if not role.barrier:
             continue
         for number in role.barriers:
-            if not 1 <= number < NAMED_BARRIERS:
+            if not 1 <= number < limits.named_barriers:
                 _broken(
                     Rule.NAMED,
                     f"{role.name} has named barrier {number}",
                     (role.name,),
-                    f"ids of groups are 1 to {NAMED_BARRIERS - 1}",
+                    f"ids of groups are 1 to {limits.named_barriers - 1}",
                 )
             if number in owners:
                 _broken(
@@ -110,7 +108,9 @@ def _check_named(spans: Sequence[Span]) -> None:
             owners[number] = role.name
 
 
-def _check_registers(spans: Sequence[Span], threads: int, blocks_per_sm: int) -> None:
+def _check_registers(
+    spans: Sequence[Span], threads: int, blocks_per_sm: int, limits: Limits
+) -> None:
     """Budgets are legal, equal within each warp group, and fit the block."""
     if all(span.role.registers is None for span in spans):
         return
@@ -149,7 +149,9 @@ def _check_registers(spans: Sequence[Span], threads: int, blocks_per_sm: int) ->
     if idle > 0:
         allotments.append(registers.Allotment(roles=("no role",), threads=idle))
         budgets.append(None)
-    block = registers.Block(allotments=tuple(allotments), blocks_per_sm=blocks_per_sm)
+    block = registers.Block(
+        allotments=tuple(allotments), limits=limits, blocks_per_sm=blocks_per_sm
+    )
     try:
         registers.check(block, budgets)
     except ScheduleError as error:

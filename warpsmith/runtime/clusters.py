@@ -14,23 +14,21 @@ from warpsmith.runtime.cache import cubin_cache
 from warpsmith.runtime.driver import check, device_properties, in_context, initialized
 from warpsmith.runtime.source import Source
 
-SIZES = (2, 4, 8, 16)
-"""Blocks of a cluster; more than 8 are not for every device."""
-
 _THREADS = 128
 _PROBE = 'extern "C" __global__ void cluster_probe() {}\n'
 
 
 @cache
-def clusters_at_once(ordinal: int) -> tuple[tuple[int, int], ...]:
-    """(blocks, clusters of so many that device `ordinal` runs at once), for each of `SIZES`.
+def clusters_at_once(
+    ordinal: int, arch: str, sizes: tuple[int, ...]
+) -> tuple[tuple[int, int], ...]:
+    """(blocks, clusters of so many that device `ordinal` runs at once), for each of the sizes.
 
     Where a multiprocessor has room for one block only, as those have that use its shared memory
     up; 0 for sizes that the device does not run. Raises DeviceError where there is no such device.
     """
     driver, properties = initialized(), device_properties(ordinal)
-    major, minor = properties.compute_capability
-    probe = Source(text=_PROBE, entry="cluster_probe", arch=f"sm_{major}{minor}")
+    probe = Source(text=_PROBE, entry="cluster_probe", arch=arch)
     knobs = current()
     binary = cubin_cache(knobs.cache_dir, knobs.cache_mib).get_or_compile(probe)
     room = properties.shared_bytes_per_block_optin
@@ -46,7 +44,7 @@ def clusters_at_once(ordinal: int) -> tuple[tuple[int, int], ...]:
                 check(driver.cuFuncSetAttribute(function, kind, value))
             return tuple(
                 (blocks, _at_once(driver, function, blocks, properties.sm_count, room))
-                for blocks in SIZES
+                for blocks in sizes
             )
         finally:
             check(driver.cuModuleUnload(module))

@@ -7,12 +7,19 @@ from typing import Any
 
 from warpsmith.errors import DeviceError
 from warpsmith.runtime.arguments import ArgumentBuffer
-from warpsmith.runtime.driver import check, ensure_context, initialized, memory_info
+from warpsmith.runtime.driver import (
+    check,
+    device_properties,
+    ensure_context,
+    initialized,
+    memory_info,
+)
 from warpsmith.runtime.early import early_launcher
 from warpsmith.runtime.memory import no_room
 from warpsmith.runtime.source import Binary
 from warpsmith.runtime.stream import is_capturing
 from warpsmith.runtime.unload import Residence, leave, unload_left
+from warpsmith.targets.family import Limits
 
 # What every kernel may use of shared memory, static and dynamic together, without asking.
 _SHARED_BYTES_UNASKED = 48 * 1024
@@ -24,24 +31,20 @@ Extent = tuple[int, int, int]
 
 _OLD = "the driver may be older than the compiler: install one of release 580 or later"
 _REFUSED = {
-    "CUDA_ERROR_NO_BINARY_FOR_GPU": "kernels are compiled for Hopper: use an H100 or H200, or set "
-    "WARPSMITH_DEVICE=sim",
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": "it was compiled for another family of GPUs: leave the knob "
+    "`target` alone, or set WARPSMITH_DEVICE=sim",
     "CUDA_ERROR_INVALID_IMAGE": _OLD,
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": _OLD,
 }
 """What to do about the answers of the driver to a module."""
 
 
-_MOST_BLOCKS = (2**31 - 1, 65535, 65535)
-"""Of a grid along x, y and z (CUDA C++ Programming Guide, compute capabilities)."""
-
-
-def check_grid(entry: str, grid: Extent) -> None:
+def check_grid(entry: str, grid: Extent, limits: Limits) -> None:
     """Raise DeviceError for a grid with more blocks along x, y or z than a device takes."""
-    if any(blocks > most for blocks, most in zip(grid, _MOST_BLOCKS, strict=True)):
+    if any(blocks > most for blocks, most in zip(grid, limits.grid_axes, strict=True)):
         raise DeviceError(
             f"kernel `{entry}` would need a grid of {grid} blocks, and a device takes "
-            f"{_MOST_BLOCKS} at most",
+            f"{limits.grid_axes} at most",
             code="WS0608",
             remedy="pass smaller tensors, or parts of them one after the other",
         )
@@ -99,8 +102,7 @@ class LoadedKernel:
             what = f"the code of kernel `{self.entry}`"
             raise no_room(what, len(cubin), f"GPU {self.ordinal}", *memory_info())
         raise DeviceError(
-            f"GPU {self.ordinal} does not take kernel `{self.entry}`, machine code for sm_90a: the "
-            f"driver answered {name}",
+            f"GPU {self.ordinal} does not take kernel `{self.entry}`: the driver answered {name}",
             code="WS0612",
             remedy=_REFUSED.get(name, "look at the GPU and at the driver by `nvidia-smi`"),
         )
@@ -179,9 +181,10 @@ class LoadedKernel:
         try:
             check(self._driver.cuFuncSetAttribute(self._function, kind, shared_bytes))
         except DeviceError as refusal:
+            most = device_properties(self.ordinal).shared_bytes_per_block_optin
             raise DeviceError(
                 f"kernel `{self.entry}` cannot have {shared_bytes} bytes of dynamic shared memory "
                 f"besides {self.binary.static_shared_bytes} static ones: {refusal.message}",
-                remedy="a block has at most 227 KiB (232448 bytes) on Hopper",
+                remedy=f"a block has at most {most} bytes in all",
             ) from None
         self._shared_bytes_allowed = shared_bytes

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 class Source:
     """One kernel in CUDA C++.
 
-    `entry` is the unmangled name of the kernel (`extern "C"`), `options` are further flags of
-    NVRTC such as `--use_fast_math`. Equal sources give equal kernels under one NVRTC.
+    `entry` is the unmangled name of the kernel (`extern "C"`), `arch` what it is compiled for, such
+    as `sm_90a`, `options` are further flags of NVRTC such as `--use_fast_math`. Equal sources give
+    equal kernels under one NVRTC.
     """
 
     text: str
     entry: str
-    arch: str = "sm_90a"
+    arch: str
     options: tuple[str, ...] = ()
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.atoms import ROW_BYTES, Atom, atom_for
+from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.transforms import merge, reorder, split
+from warpsmith.targets.atoms import ROW_BYTES, WGMMA, Atom
 
 ROWS = 64
 """Rows of a product that one warp group computes by one `wgmma` (PTX ISA, "wgmma.mma_async")."""
@@ -90,7 +91,7 @@ def tensorize(tensor: TensorView) -> TensorView:
 
 def _atom(product: Matmul) -> Atom:
     """The instruction for a product's types, and for the precision that it asked for."""
-    atom = atom_for(product)
+    atom = atom_for(product, WGMMA)
     if atom is None:
         a, b, sums = (t.dtype.value for t in (product.a, product.b, product.output))
         raise ScheduleError(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.fusion import Fusion, Registers
 from warpsmith.ir.tensor import TensorView
+from warpsmith.targets.family import BUDGETS
 
 LOAD = "load"
 """The role that `warp_specialize` gives a tensor."""
@@ -89,9 +90,10 @@ def set_registers(fusion: Fusion, registers: Registers) -> None:
     if registers not in ("auto", "off"):
         given = registers.values() if isinstance(registers, Mapping) else registers
         for number in given:
-            if not isinstance(number, int) or number % 8 or not 24 <= number <= 248:
+            if not isinstance(number, int) or number not in BUDGETS:
                 raise ScheduleError(
-                    f"{number!r} registers: a role has a multiple of 8, from 24 to 248",
+                    f"{number!r} registers: a role has a multiple of {BUDGETS.step}, from "
+                    f"{BUDGETS.start} to {BUDGETS[-1]}",
                     code="WS0239",
                     remedy=f"use {_nearest(number)}, or 'auto'",
                 )
@@ -102,4 +104,4 @@ def _nearest(number: object) -> str:
     """What `setmaxnreg` takes in place of a number: no fewer registers, where there are as many."""
     if not isinstance(number, int):
         return "such a number"
-    return str(min(max(-(-number // 8) * 8, 24), 248))
+    return str(next((n for n in BUDGETS if n >= number), BUDGETS[-1]))

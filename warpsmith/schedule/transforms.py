@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import domains, integers
-from warpsmith.ir.domains import LARGEST_CLUSTER, IterDomain, MemoryType, ParallelType
+from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.carriers import check_binding
@@ -175,10 +175,10 @@ def bind(tensor: TensorView, axis: IterDomain, parallel_type: ParallelType) -> N
 
 def _check_cluster(tensor: TensorView, axis: IterDomain) -> None:
     blocks = integers.constant(axis.extent)
-    if blocks is None or not 1 <= blocks <= LARGEST_CLUSTER:
+    if blocks is None or blocks < 1:
         raise ScheduleError(
-            f"{axis!r} of {tensor.name} cannot be bound to cluster_x: a cluster has from 1 to "
-            f"{LARGEST_CLUSTER} blocks, as many as the kernel was compiled for",
+            f"{axis!r} of {tensor.name} cannot be bound to cluster_x: a cluster has at "
+            "least one block, and as many as the kernel was compiled for",
             code="WS0288",
             remedy="split it by 2, 4, 8 or 16 blocks with inner_split=False, and bind the outer "
             "loop",

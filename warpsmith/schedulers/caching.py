@@ -14,11 +14,11 @@ from warpsmith.schedule.caches import cache_after, cache_before
 from warpsmith.schedulers.pointwise.can import uses_agree
 from warpsmith.schedulers.problem import Problem
 
-STREAMING_BYTES = 75_000_000
-"""Up to so many bytes, loads that leave no copy in L1 are 2 % faster where the L2 holds somebody
-else's writes, and as fast where it does not. Beyond, they are slower either way: a norm that moves
-537 MB takes 4 % longer with them, a softmax's gradient of 805 MB 10 % (one H200, 2026-11-21;
-docs/lessons/norms.md).
+STREAMING_SHARE = 1.5
+"""Up to so many times the bytes of the L2, loads that leave no copy in L1 are 2 % faster where it
+holds somebody else's writes, and as fast where it does not. Beyond, they are slower either way: a
+norm that moves 537 MB takes 4 % longer with them, a softmax's gradient of 805 MB 10 % (one H200,
+2026-11-21; docs/lessons/norms.md).
 
 Beyond, norms are 2 to 4 % faster where the L2 keeps the rows that it has loaded and gives up what
 was written first; below, up to 14 % slower."""
@@ -98,4 +98,4 @@ def past_l1(caches: tuple[Cached, ...], problem: Problem) -> bool:
         * cached.memory.dtype.size
         for cached in caches
     )
-    return moved <= STREAMING_BYTES
+    return moved <= STREAMING_SHARE * problem.target.l2_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from warpsmith.errors import SchedulerRefusal
@@ -64,6 +65,7 @@ from warpsmith.schedulers.reduction import can as reduction_can
 from warpsmith.schedulers.reduction import heuristic as reduction_heuristic
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.recompute import recompute_after
+from warpsmith.targets.target import Target
 
 Params = (
     PointwiseParams
@@ -75,17 +77,25 @@ Params = (
     | MatmulByThreadsParams
 )
 
+Refusal = Callable[[Program, Target], str]
+
 Refusals = tuple[tuple[str, str], ...]
 """By name, why a scheduler cannot take a fusion; an empty reason means that it can."""
 
+
+def _anywhere(refusal: Callable[[Program], str]) -> Refusal:
+    """Of a scheduler that takes the same fusions on every target."""
+    return lambda fusion, target: refusal(fusion)
+
+
 SCHEDULERS = (
-    ("pointwise", pointwise_can.refusal, pointwise.__doc__),
-    ("reduction", reduction_can.refusal, reduction.__doc__),
-    ("inner_persistent", persistent_can.refusal, normalization.__doc__),
-    ("outer_persistent", columns_can.refusal, outer_persistent.__doc__),
-    ("inner_outer", rows_and_columns_can.refusal, inner_outer.__doc__),
+    ("pointwise", _anywhere(pointwise_can.refusal), pointwise.__doc__),
+    ("reduction", _anywhere(reduction_can.refusal), reduction.__doc__),
+    ("inner_persistent", _anywhere(persistent_can.refusal), normalization.__doc__),
+    ("outer_persistent", _anywhere(columns_can.refusal), outer_persistent.__doc__),
+    ("inner_outer", _anywhere(rows_and_columns_can.refusal), inner_outer.__doc__),
     ("matmul", matmul_can.refusal, matmul.__doc__),
-    ("matmul_by_threads", threads_can.refusal, matmul_by_threads.__doc__),
+    ("matmul_by_threads", _anywhere(threads_can.refusal), matmul_by_threads.__doc__),
 )
 """Schedulers in the order in which they are asked: (name, refusal, what it takes)."""
 
@@ -265,18 +275,20 @@ def _extents(tensor: TensorView) -> tuple[Expr, ...]:
     return tuple(axis.extent for axis in tensor.shape_axes)
 
 
-def refusals(fusion: Program, without: Refusals = ()) -> Refusals:
+def refusals(fusion: Program, target: Target, without: Refusals = ()) -> Refusals:
     """What each scheduler says of the fusion; those in `without` are not asked, but say that."""
     known = dict(without)
-    return tuple((name, known.get(name) or refusal(fusion)) for name, refusal, _ in SCHEDULERS)
+    return tuple(
+        (name, known.get(name) or refusal(fusion, target)) for name, refusal, _ in SCHEDULERS
+    )
 
 
-def select(fusion: Fusion, reasons: Refusals | None = None) -> Candidate:
+def select(fusion: Fusion, target: Target, reasons: Refusals | None = None) -> Candidate:
     """Prepare a draft of the fusion for the first scheduler that takes it.
 
     `reasons` are the fusion's `refusals`, where they are known.
     """
-    reasons = refusals(fusion) if reasons is None else reasons
+    reasons = refusals(fusion, target) if reasons is None else reasons
     taken = next((name for name, reason in reasons if not reason), None)
     if taken is None:
         listing = "; ".join(f"{name}: {reason}" for name, reason in reasons)

@@ -6,13 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from warpsmith.schedulers.multiprocessor import (
-    MOST_BLOCK_THREADS,
-    REGISTERS_PER_SM,
-    SHARED_FIXED,
-    SHARED_PER_SM,
-)
+from warpsmith.schedulers.multiprocessor import SHARED_FIXED
 from warpsmith.schedulers.normalization.resident import Choice
+from warpsmith.targets.family import Limits
 
 MOST_ELEMENTS = 64
 """Elements of a row in one thread: all loops over them are unrolled."""
@@ -22,6 +18,10 @@ LOAD_THREADS = 128
 
 LOAD_REGISTERS = 24
 """Of these threads once the others have got what they can do without."""
+
+MOST_REGISTERS = 240
+"""Of a thread that computes: with two warp groups of so many there are enough for those that load.
+"""
 
 FIXED_REGISTERS = 30
 """Registers of a thread for addresses, predicates, results of reductions and cursors."""
@@ -68,6 +68,7 @@ class Streamed:
         loaded: bytes of inputs of full size, for each element of a row.
         summed: bytes of running sums that a thread has, for each of its elements.
         residents: the ways to keep a row, where blocks go round rows.
+        limits: of the target.
         widened: inputs of full size of which compilers keep wide values, where a thread has many.
         weights_fit: what all rows share is a row each, which one copy brings to shared memory.
         spare: bytes of a slot beside a row's, where rows come in whole chunks of 16 bytes; no slot
@@ -79,6 +80,7 @@ class Streamed:
     loaded: int
     summed: int
     residents: tuple[Choice, ...]
+    limits: Limits
     widened: int = 1
     weights_fit: bool = True
     spare: int = 0
@@ -119,7 +121,7 @@ def refusal(rows: Streamed) -> str:
         return "its rows are empty"
     if shape_of(rows) is not None:
         return ""
-    if 2 * rows.slot + SHARED_FIXED > SHARED_PER_SM:
+    if 2 * rows.slot + SHARED_FIXED > rows.limits.block_shared:
         return f"two slots of {rows.slot} bytes do not fit in shared memory"
     return f"rows of {rows.length} elements and their sums would spill"
 
@@ -158,7 +160,7 @@ def _unhurried(rows: Streamed, kept: Iterable[int], rings_bytes: Sequence[int]) 
         _threads(rows), kept, FEW_GROUPS, blocks
     ):
         exact = block_x * unroll * rows.vector == rows.length
-        room = EASY_SHARE * registers_at_launch(groups * block_x, blocks_per_sm)
+        room = EASY_SHARE * registers_at_launch(groups * block_x, blocks_per_sm, rows.limits)
         room -= 0 if exact else PREDICATE_REGISTERS
         joined = rows.summed > 0 and groups > 1
         if each > 1 and joined and rows.summed > ONE_SUM:
@@ -203,7 +205,8 @@ def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
     for (block_x, unroll), groups, each in product(_threads(rows), GROUPS, blocks):
         joins = (True, False) if rows.summed and groups > 1 else (False,)
         exact = block_x * unroll * rows.vector == rows.length
-        room = registers_left(groups * block_x, each) - (0 if exact else PREDICATE_REGISTERS)
+        room = registers_left(groups * block_x, each, rows.limits)
+        room -= 0 if exact else PREDICATE_REGISTERS
         for form, joined in product(_forms(rows, unroll, 1), joins):
             wanted = 1 + -(-RING_BYTES // (each * rows.slot))
             stages = _stages(rows, 1, groups, each, form, joined=joined, wanted=wanted)
@@ -211,27 +214,29 @@ def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
                 yield form, form.shape(unroll, block_x, groups, each, stages, joined=joined)
 
 
-def registers_at_launch(compute: int, blocks: int) -> int:
+def registers_at_launch(compute: int, blocks: int, limits: Limits) -> int:
     """Registers that each thread of a block is launched with; 0 where it has too many threads."""
     threads = LOAD_THREADS + -(-compute // LOAD_THREADS) * LOAD_THREADS
-    if threads > MOST_BLOCK_THREADS:
+    if threads > limits.block_threads:
         return 0
-    return min(255, REGISTERS_PER_SM // (blocks * threads) // 8 * 8)
+    return min(limits.thread_registers, limits.registers_each(blocks * threads))
 
 
-def registers_left(compute: int, blocks: int) -> int:
+def registers_left(compute: int, blocks: int, limits: Limits) -> int:
     """Registers of each of a block's `compute` threads, beside the role that loads.
 
     They get its own where all are whole warp groups (`setmaxnreg`); 0 where a block has too many
     threads.
     """
     threads = LOAD_THREADS + compute
-    if threads > MOST_BLOCK_THREADS:
+    if threads > limits.block_threads:
         return 0
-    each = min(255, REGISTERS_PER_SM // (blocks * threads) // 8 * 8)
+    each = min(limits.thread_registers, limits.registers_each(blocks * threads))
     if compute % LOAD_THREADS:
         return each
-    return min(240, (each * threads - LOAD_REGISTERS * LOAD_THREADS) // compute // 8 * 8)
+    pool = each * threads - LOAD_REGISTERS * LOAD_THREADS
+    step = limits.register_step
+    return min(MOST_REGISTERS, pool // compute // step * step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +313,7 @@ def _stages(
     """
     slot = kept * rows.slot
     sums = rows.summed * groups if joined else 0
-    room = SHARED_PER_SM // blocks - SHARED_FIXED - rows.length * (form.kept + sums)
+    room = rows.limits.block_shared // blocks - SHARED_FIXED - rows.length * (form.kept + sums)
     return min(-(-min(MOST_STAGES, wanted) // groups), room // slot // groups) * groups
 
 
@@ -316,5 +321,5 @@ def _threads(rows: Streamed) -> Iterator[tuple[int, int]]:
     """(threads of a group, accesses of each) that have a row, in whole warps."""
     for unroll in range(1, MOST_ELEMENTS // rows.vector + 1):
         threads = 32 * -(-rows.vectors // (32 * unroll))
-        if threads <= MOST_BLOCK_THREADS:
+        if threads <= rows.limits.block_threads:
             yield threads, unroll

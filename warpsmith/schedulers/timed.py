@@ -1,8 +1,8 @@
 """What kernels of rows took, and by how much a model is to be corrected where they did.
 
-A scheduler's `timings.json` has medians of CUDA events on one H200, with the L2 flushed. Its model
-is right within some percent; two good shapes often differ by less than that. So at lengths of rows
-that were timed, what the model says of a shape is corrected.
+A scheduler's `timings.json` has medians of CUDA events on one device, with the L2 flushed. Its
+model is right within some percent; two good shapes often differ by less than that. So at lengths of
+rows that were timed, what the model says of a shape is corrected, for the target that was timed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from functools import cache
 from importlib import resources
 from statistics import median
 from typing import Any, Generic, TypeVar
+
+from warpsmith.targets.target import Target
 
 NEAR_OPERATIONS = 1.25
 """Rows of so many times the operations, or fewer, are alike."""
@@ -57,10 +59,16 @@ class Timing(Generic[WorkT, ShapeT]):
 
 
 def timings(
-    package: str, work: type[WorkT], shape: type[ShapeT], length: int | None = None
+    package: str,
+    work: type[WorkT],
+    shape: type[ShapeT],
+    target: Target,
+    length: int | None = None,
 ) -> Iterator[Timing[WorkT, ShapeT]]:
-    """Those in a package's `timings.json`, of rows of a length or of all."""
-    names, rows = _content(package)
+    """Those in a package's `timings.json` that a target took, of rows of a length or of all."""
+    device, names, rows = _content(package)
+    if device not in target.devices:
+        return
     at = names.index("length")
     for row in rows:
         if length is None or row[at] == length:
@@ -103,9 +111,9 @@ def correction(found: Mapping[ShapeT, float], shape: ShapeT) -> float:
 
 
 @cache
-def _content(package: str) -> tuple[list[str], list[list[Any]]]:
+def _content(package: str) -> tuple[str, list[str], list[list[Any]]]:
     content = json.loads(resources.files(package).joinpath("timings.json").read_text())
-    return content["columns"], content["rows"]
+    return content["gpu"], content["columns"], content["rows"]
 
 
 _Part = TypeVar("_Part")

@@ -16,16 +16,12 @@ from warpsmith.sim import records
 from warpsmith.sim.isa import Space, Window
 from warpsmith.sim.library import library
 from warpsmith.sim.program import Program, Variable
+from warpsmith.targets.family import WARP
+from warpsmith.targets.target import Target
 
 Array = NDArray[Any]
 Dim3 = tuple[int, int, int]
 
-SHARED_LIMIT: Final = 232_448  # bytes a CTA may have, by the programming guide for 9.0
-_SM_SHARED: Final = 233_472
-_SM_REGISTERS: Final = 65_536
-_SM_THREADS: Final = 2048
-_SM_CTAS: Final = 32
-SMS: Final = 132
 _PRINTED: Final = 1 << 20  # bytes: as much as the driver keeps
 _EVENTS: Final = 1 << 20
 
@@ -50,7 +46,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A program and everything that it is launched with.
+    """A program and everything that it is launched with, and on.
 
     `parameters` are the bytes of the parameter buffer. `registers` is what a thread has at entry.
     An `early` one starts while the kernel before runs, and must wait before it touches buffers.
@@ -64,6 +60,7 @@ class Launch:
     registers: int
     buffers: tuple[Buffer, ...]
     parameters: bytes
+    target: Target
     early: bool = False
 
     @property
@@ -94,11 +91,12 @@ class Outcome:
 def check_shared(launch: Launch) -> None:
     """Raise SimulationError where a CTA takes more shared memory than there is."""
     taken = launch.shared_end - int(Window.SHARED_START)
-    if taken > SHARED_LIMIT:
+    most = launch.target.family.limits.block_shared
+    if taken > most:
         raise SimulationError(
             f"a CTA takes {taken} bytes of shared memory",
             code="WS0801",
-            remedy=f"at most {SHARED_LIMIT} are there",
+            remedy=f"at most {most} are there",
         )
 
 
@@ -193,17 +191,18 @@ def block_index(launch: Launch, cta: int) -> Dim3:
 
 
 def resident_ctas(launch: Launch) -> int:
-    """CTAs that the device holds at once, a whole number of clusters."""
-    threads = -(-int(np.prod(launch.block)) // 32) * 32
-    registers = -(-launch.registers // 8) * 8 * threads
+    """CTAs that the target holds at once, a whole number of clusters."""
+    limits = launch.target.family.limits
+    threads = -(-int(np.prod(launch.block)) // WARP) * WARP
+    shared = -(-launch.shared_end // limits.shared_step) * limits.shared_step
     per_sm = min(
-        _SM_SHARED // (-(-launch.shared_end // 128) * 128),
-        _SM_REGISTERS // registers,
-        _SM_THREADS // threads,
-        _SM_CTAS,
+        limits.sm_shared // shared,
+        limits.sm_registers // (limits.allotted(launch.registers) * threads),
+        limits.sm_threads // threads,
+        limits.sm_blocks,
     )
     size = int(np.prod(launch.cluster))
-    return max(per_sm * SMS // size, 1) * size
+    return max(per_sm * launch.target.sm_count // size, 1) * size
 
 
 def _image(variables: Iterable[Variable], space: Space) -> Array:

@@ -13,18 +13,18 @@ from numpy.typing import ArrayLike
 
 from warpsmith.sim.contents import buffers_of, expectation, expectations_of
 from warpsmith.sim.entries import Spec, dim3, integer, listed, refuse, table, word
-from warpsmith.sim.machine import SHARED_LIMIT, Dim3, Launch, check_shared
+from warpsmith.sim.machine import Dim3, Launch, check_shared
 from warpsmith.sim.parameters import with_parameters
 from warpsmith.sim.program import Program
 from warpsmith.sim.simulate import Expectation
+from warpsmith.targets.family import WARP, Limits
+from warpsmith.targets.known import KNOWN, named
+from warpsmith.targets.target import Target
 
 MOST_CTAS: Final = 1 << 16
-_MOST_CLUSTER: Final = 16
-_MOST_THREADS: Final = 1024
-_REGISTERS: Final = 65_536  # of an SM
-_PARTITIONS: Final = 4  # of an SM, each with a quarter of its warps and registers
+_LEAST_REGISTERS: Final = 16
 _KEYS: Final = (
-    *("kernel", "grid", "block", "cluster", "shared_bytes", "registers", "early"),
+    *("kernel", "target", "grid", "block", "cluster", "shared_bytes", "registers", "early"),
     *("buffers", "params", "outputs", "expect"),
 )
 
@@ -90,14 +90,16 @@ def prepare(
     table(spec, "the spec", _KEYS)
     block = dim3(spec, "block")
     grid, cluster = dim3(spec, "grid"), dim3(spec, "cluster", program.cluster or (1, 1, 1))
-    _check_extents(program, grid, block, cluster)
+    target = target_of(program, spec)
+    limits = target.family.limits
+    _check_extents(program, grid, block, cluster, limits)
     threads = math.prod(block)
-    registers = integer(spec.get("registers", 0), "`registers`", 0, 256)
-    registers = registers or entry_registers(program, threads)
-    if registers * threads > _REGISTERS:
+    registers = integer(spec.get("registers", 0), "`registers`", 0, limits.thread_registers + 1)
+    registers = registers or entry_registers(program, threads, limits)
+    if registers * threads > limits.sm_registers:
         refuse(
             f"{threads} threads of {registers} registers take {registers * threads}",
-            f"an SM has {_REGISTERS}; give fewer `registers`",
+            f"an SM has {limits.sm_registers}; give fewer `registers`",
         )
     early = spec.get("early", False)
     if not isinstance(early, bool):
@@ -108,10 +110,13 @@ def prepare(
         grid=grid,
         block=block,
         cluster=cluster,
-        dynamic_shared=integer(spec.get("shared_bytes", 0), "`shared_bytes`", 0, SHARED_LIMIT),
+        dynamic_shared=integer(
+            spec.get("shared_bytes", 0), "`shared_bytes`", 0, limits.block_shared
+        ),
         registers=registers,
         buffers=buffers,
         parameters=b"",
+        target=target,
         early=early,
     )
     check_shared(launch)
@@ -131,24 +136,44 @@ def prepare(
     )
 
 
-def entry_registers(program: Program, threads: int) -> int:
+def target_of(program: Program, spec: Spec) -> Target:
+    """The target that a spec names; else the first known one of the family that PTX is for.
+
+    Raises SimulationError for a name, or PTX, of no known target.
+    """
+    names = [target.name for target in KNOWN]
+    if spec.get("target") is not None:
+        name = word(spec["target"], "`target`")
+        if name not in names:
+            refuse(f"`target` is `{name}`", f"the known ones are {listed(tuple(names))}")
+        return named(name)
+    arch = program.target
+    plain = arch.removesuffix("a")
+    found = next((t for t in KNOWN if t.family.arch.removesuffix("a") == plain), None)
+    if found is None:
+        refuse(f"the PTX is for {arch or 'no target'}", f"name a `target`: {listed(tuple(names))}")
+    return found
+
+
+def entry_registers(program: Program, threads: int, limits: Limits) -> int:
     """Registers a thread at entry when the spec does not say: as many as the launch bound allows.
 
     ptxas gives a kernel that uses `setmaxnreg` exactly these.
     """
     if program.max_registers:
         return program.max_registers
-    warps = -(-max(program.bound or threads, threads) // 32) * max(program.min_blocks, 1)
-    lanes = -(-warps // _PARTITIONS) * 32
-    return max(min(_REGISTERS // _PARTITIONS // lanes // 8 * 8, 255), 16)
+    warps = -(-max(program.bound or threads, threads) // WARP) * max(program.min_blocks, 1)
+    return max(limits.entry_registers(warps), _LEAST_REGISTERS)
 
 
-def _check_extents(program: Program, grid: Dim3, block: Dim3, cluster: Dim3) -> None:
+def _check_extents(
+    program: Program, grid: Dim3, block: Dim3, cluster: Dim3, limits: Limits
+) -> None:
     threads, ctas = math.prod(block), math.prod(grid)
-    if threads > _MOST_THREADS or block[2] > 64:
+    if threads > limits.block_threads or block[2] > limits.block_axes[2]:
         refuse(
             f"a block of {' x '.join(map(str, block))} threads",
-            f"at most {_MOST_THREADS} are allowed, and 64 in z",
+            f"at most {limits.block_threads} are allowed, and {limits.block_axes[2]} in z",
         )
     if program.bound and threads > program.bound:
         refuse(
@@ -157,8 +182,9 @@ def _check_extents(program: Program, grid: Dim3, block: Dim3, cluster: Dim3) -> 
         )
     if ctas > MOST_CTAS:
         refuse(f"a grid of {ctas} CTAs", f"at most {MOST_CTAS} are simulated; run a part of it")
-    if math.prod(cluster) > _MOST_CLUSTER:
-        refuse(f"a cluster of {math.prod(cluster)} CTAs", f"at most {_MOST_CLUSTER} are allowed")
+    most = limits.cluster_blocks
+    if math.prod(cluster) > most:
+        refuse(f"a cluster of {math.prod(cluster)} CTAs", f"at most {most} are allowed")
     if program.cluster and cluster != program.cluster:
         refuse(
             f"a cluster of {list(cluster)}", f"`{program.name}` requires {list(program.cluster)}"

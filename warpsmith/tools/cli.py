@@ -85,7 +85,7 @@ def bench(
 
 @app.command()
 def explain(
-    target: Annotated[str, typer.Argument(help="FILE.py:FUNCTION")],
+    function: Annotated[str, typer.Argument(help="FILE.py:FUNCTION")],
     arguments: Annotated[
         list[str], typer.Argument(help="One an argument: 'bfloat16[8192,4096]', or a number.")
     ],
@@ -93,16 +93,20 @@ def explain(
     sync: Annotated[
         bool, typer.Option("--sync", help="List what orders accesses of memory, and why.")
     ] = False,
+    target: Annotated[
+        str | None,
+        typer.Option(help="h200, h100 or b200; else the GPU that is there, or the h200."),
+    ] = None,
 ) -> None:
     """Say how a function would be compiled for these arguments, and why; needs no GPU."""
     from warpsmith.tools.explain import explain_function
 
-    typer.echo(explain_function(target, arguments, with_cuda=cuda, with_sync=sync))
+    typer.echo(explain_function(function, arguments, with_cuda=cuda, with_sync=sync, target=target))
 
 
 @app.command()
 def sim(
-    kernel: Annotated[Path, typer.Argument(metavar="KERNEL.ptx", help="PTX for sm_90a.")],
+    kernel: Annotated[Path, typer.Argument(metavar="KERNEL.ptx", help="PTX, sm_90a or sm_100a.")],
     spec: Annotated[
         Path, typer.Option(metavar="SPEC.json", help="Grid, buffers, parameters: the launch.")
     ],

@@ -76,7 +76,8 @@ def run_demo(rows: int, columns: int, *, full: bool) -> bool:
     begun = time.perf_counter()
     compiled = fused.lower(*inputs).compile()
     spent_ms = 1e3 * (time.perf_counter() - begun)
-    print(f"traced, scheduled and compiled for sm_90a in {spent_ms:.0f} ms")
+    arch = compiled.kernels[0].target.family.arch
+    print(f"traced, scheduled and compiled for {arch} in {spent_ms:.0f} ms")
     _heading("chosen")
     print(compiled.explain().rstrip("\n"))
     for number, kernel in enumerate(compiled.kernels):

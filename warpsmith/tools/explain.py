@@ -21,22 +21,29 @@ _SPEC = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\]")
 
 
 def explain_function(
-    target: str, arguments: Sequence[str], *, with_cuda: bool, with_sync: bool = False
+    place: str,
+    arguments: Sequence[str],
+    *,
+    with_cuda: bool,
+    with_sync: bool = False,
+    target: str | None = None,
 ) -> str:
     """The choices for a function, as text.
 
     Args:
-        target: `FILE.py:FUNCTION`; a plain function counts as one that `fuse` decorates.
+        place: `FILE.py:FUNCTION`; a plain function counts as one that `fuse` decorates.
         arguments: one a parameter, see `parse_argument`.
         with_cuda: append the kernels.
         with_sync: list what orders accesses of memory, with the lines of the kernels.
+        target: name of the model to compile for; if absent, the knob `target` decides.
 
-    Raises ArgumentError and DefinitionError for a target or an argument that cannot be used.
+    Raises ArgumentError and DefinitionError for a function or an argument that cannot be used, and
+    KnobError for a target that is not known.
     """
     values = [parse_argument(text) for text in arguments]
-    function = load_function(target)
+    function = load_function(place)
     fused: Any = function if hasattr(function, "lower") else warpsmith.fuse(function)
-    compiled = fused.lower(*values).compile()
+    compiled = fused.lower(*values).compile(target=target)
     parts = [compiled.explain(sync=with_sync).rstrip("\n")]
     if with_cuda:
         parts += [kernel_source(str(kernel.asm["cuda"])) for kernel in compiled.kernels]
@@ -63,13 +70,13 @@ def parse_argument(text: str) -> Any:
     return np.empty([int(extent) for extent in extents], NUMPY_DTYPES[spec["dtype"]])
 
 
-def load_function(target: str) -> Any:
+def load_function(place: str) -> Any:
     """The object that `FILE.py:FUNCTION` names; the file is run."""
-    file, colon, name = target.rpartition(":")
+    file, colon, name = place.rpartition(":")
     path = Path(file)
     if not colon or not name or path.suffix != ".py":
         raise ArgumentError(
-            f"{target!r} names no function", code="WS0351", remedy="write FILE.py:FUNCTION"
+            f"{place!r} names no function", code="WS0351", remedy="write FILE.py:FUNCTION"
         )
     if not path.is_file():
         raise ArgumentError(f"there is no file {file}", code="WS0352")

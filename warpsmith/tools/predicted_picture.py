@@ -12,11 +12,9 @@ from pathlib import Path
 
 from warpsmith.schedulers import inner_outer
 from warpsmith.schedulers.inner_outer.model import Shape, Work, predicted_us
-from warpsmith.schedulers.problem import Target
 from warpsmith.schedulers.timed import Timing, timings
+from warpsmith.targets.hopper import H200
 from warpsmith.tools.drawing import WIDTH, framed, legend, text
-
-TARGET = Target()
 
 HEIGHT, LEFT, TOP, BOTTOM = 620, 60, 80, 560
 LEAST, MOST = 10.0, 700.0
@@ -29,7 +27,7 @@ WIDE = 8
 
 def measured() -> list[Timing[Work, Shape]]:
     """All that the scheduler keeps of rows for which the model was made: of whole vectors."""
-    kept = timings(inner_outer.__name__, Work, Shape)
+    kept = timings(inner_outer.__name__, Work, Shape, H200)
     return [timing for timing in kept if timing.work.length % WIDE == 0]
 
 
@@ -61,7 +59,7 @@ def _dot(timing: Timing[Work, Shape]) -> str:
 
 
 def _predicted(timing: Timing[Work, Shape]) -> float:
-    return predicted_us(timing.work, timing.shape, TARGET)
+    return predicted_us(timing.work, timing.shape, H200)
 
 
 def _x(us: float) -> float:

@@ -40,7 +40,7 @@ def tables(compiled: CompiledKernel, values: Mapping[str, int]) -> str:
     Raises:
         ProtocolError: the kernel is wrong.
     """
-    verdict = check(compiled.kernel, values)
+    verdict = check(compiled.kernel, values, target=compiled.target)
     roles = role_rows(compiled.kernel, values, compiled.n_regs)
     rings = ring_rows(compiled.kernel, values)
     return f"{role_table(roles)}\n\n{ring_table(rings, roles, verdict)}"

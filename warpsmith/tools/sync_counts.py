@@ -22,6 +22,7 @@ from warpsmith.kernel.traversal import children
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
+from warpsmith.targets.hopper import H200
 from warpsmith.tools.pages import between, print_or_write
 
 START: Final = (
@@ -54,9 +55,9 @@ def product_kernel() -> tuple[Kernel, dict[str, int]]:
         a, b = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(2))
         fd.add_output(fd.ops.linear(a, b))
     values = {f"T{tensor}_size{dim}": EDGE for tensor in range(2) for dim in range(2)}
-    candidate = select(fd.fusion)
-    params, _ = candidate.choose(Problem(values=values, alignment={}))
-    return lower(candidate.scheduled(params), "product", DataType.Int32), values
+    candidate = select(fd.fusion, H200)
+    params, _ = candidate.choose(Problem(values=values, alignment={}, target=H200))
+    return lower(candidate.scheduled(params), "product", DataType.Int32, target=H200), values
 
 
 def counts(kernel: Kernel, values: Mapping[str, int]) -> Counter[str]:

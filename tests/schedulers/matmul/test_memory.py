@@ -13,6 +13,7 @@ from warpsmith.schedulers.matmul.heuristic import MatmulParams, choose, product_
 from warpsmith.schedulers.matmul.memory import staging_refusal
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Candidate, refusals, select
+from warpsmith.targets.hopper import H200
 
 BFLOAT = DataType.BFloat16
 
@@ -30,7 +31,7 @@ def program(body: Callable[..., Any], *shapes: list[int], **options: Any) -> Fus
 
 def candidate(body: Callable[..., Any], *shapes: list[int]) -> Candidate:
     fusion = program(body, *shapes).fusion
-    found = select(fusion, refusals(fusion))
+    found = select(fusion, H200, refusals(fusion, H200))
     assert found.scheduler == "matmul"
     return found
 
@@ -38,7 +39,7 @@ def candidate(body: Callable[..., Any], *shapes: list[int]) -> Candidate:
 def problem(m: int, n: int, k: int, **alignment: int) -> Problem:
     sizes = {"T0": (m, k), "T1": (n, k), "T2": (m, n)}
     values = {f"{t}_size{d}": s for t, shape in sizes.items() for d, s in enumerate(shape)}
-    return Problem(values=values, alignment=alignment)
+    return Problem(values=values, alignment=alignment, target=H200)
 
 
 def chosen(body: Callable[..., Any], sizes: Problem, inputs: int = 2) -> MatmulParams:
@@ -107,7 +108,7 @@ def test_small_products_have_small_tiles(
 
 def test_what_has_no_tiles_in_words() -> None:
     def said(body: Callable[..., Any], *shapes: list[int], **options: Any) -> str:
-        return can.refusal(program(body, *shapes, **options).fusion)
+        return can.refusal(program(body, *shapes, **options).fusion, H200)
 
     def sums_beside(ops: Any, x: Any, w: Any) -> Any:
         return ops.linear(x, w), ops.relu(x)
@@ -128,4 +129,4 @@ def test_what_has_no_tiles_in_words() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1] * 6, [False] * 5 + [True], BFLOAT)
         fd.add_output(fd.ops.linear(x, fd.define_tensor(matrix, True, BFLOAT)))
-    assert can.refusal(fd.fusion) == "T0, an operand of its product, has 6 dimensions apart"
+    assert can.refusal(fd.fusion, H200) == "T0, an operand of its product, has 6 dimensions apart"

@@ -11,6 +11,7 @@ from tests.support.product_programs import close, run, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import refusals, select
+from warpsmith.targets.hopper import H200
 
 
 def drawn(count: int) -> list[tuple[int, int, int]]:
@@ -53,8 +54,8 @@ def padded(m: int, n: int, k: int, pitch: int, aligned: int = 16) -> str:
         fd.add_output(fd.ops.linear(x, weight))
     sizes = {"T0_size0": m, "T0_size1": k, "T1_size0": n, "T1_size1": k}
     values = {**sizes, "T0_stride0": pitch, "T1_stride0": pitch}
-    candidate = select(fd.fusion, refusals(fd.fusion))
-    return candidate.misfit(Problem(values=values, alignment={"T1": aligned}))
+    candidate = select(fd.fusion, H200, refusals(fd.fusion, H200))
+    return candidate.misfit(Problem(values=values, alignment={"T1": aligned}, target=H200))
 
 
 def test_what_the_tma_unit_cannot_load_in_words() -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.support.product_programs import close, run, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.schedulers.matmul import heuristic
+from warpsmith.targets.hopper import SM90A
 
 TILES = (*heuristic.TILES, *heuristic.SMALL)
 
@@ -25,7 +26,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
             params,
             tile=(*tile, params.tile[2]),
             chunk=chunk,
-            stages=heuristic.stages(tile, chunk),
+            stages=heuristic.stages(tile, SM90A.limits, chunk),
             group=2,
             blocks=2,
         )

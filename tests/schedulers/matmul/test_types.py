@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.product_programs import close, run, values
 from warpsmith import DataType
-from warpsmith.ir import atoms
+from warpsmith.targets import atoms
 
 
 def rounded(array: np.ndarray) -> np.ndarray:
@@ -38,20 +38,20 @@ def test_batches_of_tf32_with_a_narrow_result() -> None:
 
 
 def test_a_type_has_one_instruction_and_those_that_round_are_asked_for() -> None:
-    pairs = [(atom.a, atom.b) for atom in atoms.ATOMS]
+    pairs = [(atom.a, atom.b) for atom in atoms.WGMMA]
     assert len(set(pairs)) == len(pairs)
-    asked = {atom.name: atom.precision for atom in atoms.ATOMS if atom.precision}
+    asked = {atom.name: atom.precision for atom in atoms.WGMMA if atom.precision}
     assert asked.pop("tf32") == "tf32"
     assert set(asked) == {"e4m3", "e4m3_e5m2", "e5m2_e4m3", "e5m2"}
     assert set(asked.values()) == {atoms.FAST}
     known = {dtype.value: dtype for dtype in DataType}
-    for atom in atoms.ATOMS:
+    for atom in atoms.WGMMA:
         if atom.a in known:
             assert atom.depth * known[atom.a].size == atoms.ROW_BYTES
 
 
 @pytest.mark.parametrize(("columns", "takes"), [(8, True), (24, True), (40, False), (48, True)])
 def test_integers_have_fewer_instructions(columns: int, takes: bool) -> None:
-    by_name = {atom.name: atom for atom in atoms.ATOMS}
+    by_name = {atom.name: atom for atom in atoms.WGMMA}
     assert by_name["int8"].takes(columns) is takes
     assert by_name["bfloat16"].takes(columns)

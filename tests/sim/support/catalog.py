@@ -136,7 +136,9 @@ def with_scalar(spec: dict[str, Any], position: int, value: float) -> dict[str, 
 def compile_ptx(path: Path, entry: str, macros: tuple[str, ...] = ()) -> str:
     """PTX of a kernel by NVRTC, with line numbers. `macros` are NAME or NAME=VALUE."""
     options = ("-lineinfo", f"--include-path={KERNELS}", *(f"-D{macro}" for macro in macros))
-    return compile_source(Source(text=path.read_text(), entry=entry, options=options)).ptx
+    return compile_source(
+        Source(text=path.read_text(), entry=entry, options=options, arch="sm_90a")
+    ).ptx
 
 
 def read_ptx(name: str, macros: tuple[str, ...] = ()) -> str:

@@ -50,7 +50,7 @@ def add_one_spec(**changes: Any) -> dict[str, Any]:
 def ptx_of(body: str, parameters: str = "") -> str:
     """PTX of `k`, with these statements."""
     text = f'extern "C" __global__ void k({parameters}) {{\n{body}\n}}\n'
-    return compile_source(Source(text=text, entry="k", options=("-lineinfo",))).ptx
+    return compile_source(Source(text=text, entry="k", options=("-lineinfo",), arch="sm_90a")).ptx
 
 
 def run_body(body: str, *, block: int = 32, schedules: int = 1) -> Report:

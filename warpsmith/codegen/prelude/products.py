@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from warpsmith.codegen.prelude.piece import Piece
-from warpsmith.ir.atoms import ATOMS
+from warpsmith.targets.atoms import WGMMA
 
 _MATRIX = """
 // Describes rows of `Row` bytes, whose chunks of 16 bytes trade places, in units of 16 bytes from
@@ -84,7 +84,7 @@ __device__ __forceinline__ void ws_multiply_NAME_COLUMNS(
 }
 """
 
-_ATOMS = {atom.name: atom for atom in ATOMS}
+_ATOMS = {atom.name: atom for atom in WGMMA}
 _NAME = re.compile(rf"multiply_({'|'.join(_ATOMS)})_(\d+)")
 _SUMS = {"float": ("float", "f"), "int32": ("int", "r")}
 """By the type of accumulators: what C calls it, and the letter of its registers."""

@@ -12,11 +12,11 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Buffer, For, Kernel, Reduce, Statement, Synchronize
 from warpsmith.kernel.rings import Begin, Cursor, InitBarriers
-from warpsmith.kernel.roles import WARP
 from warpsmith.kernel.scratch import block_reduce_scratch
 from warpsmith.kernel.traversal import map_bodies
 from warpsmith.lower.exchanges import Exchange
 from warpsmith.lower.threads import Threads, threads_of
+from warpsmith.targets.family import WARP
 
 COUNTED = (4, 8)
 """Bytes of the elements that `st.async` stores."""

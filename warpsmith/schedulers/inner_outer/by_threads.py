@@ -9,7 +9,7 @@ from warpsmith.schedulers.inner_outer.rows import (
     Rows,
     length_of,
 )
-from warpsmith.schedulers.multiprocessor import SHARED_FIXED, SHARED_PER_SM
+from warpsmith.schedulers.multiprocessor import SHARED_FIXED
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
 
@@ -47,15 +47,16 @@ def spread(
         return short
     vector, whole = rows.run.vector(problem), length_of(rows, problem)
     length = -(-whole // (cluster * vector)) * vector
+    limits = problem.target.family.limits
     best: tuple[tuple[float, ...], InnerOuterParams] | None = None
     for number, choice in enumerate(residents):
-        for block_x, unroll in shapes(-(-length // vector)):
+        for block_x, unroll in shapes(-(-length // vector), limits):
             kept = choice.bytes_per_element(max(1, 4 // vector))
-            row = Needs(vector, unroll, kept + rows.summed, choice.passing)
+            row = Needs(vector, unroll, kept + rows.summed, choice.passing, limits)
             block_y = 1 << max(0, (BLOCK_THREADS // block_x).bit_length() - 1)
             blocks_per_sm = row.blocks_per_sm(block_x * block_y)
             covered = block_x * unroll * vector
-            room = SHARED_PER_SM - blocks_per_sm * SHARED_FIXED
+            room = limits.block_shared - blocks_per_sm * SHARED_FIXED
             sums = blocks_per_sm * shared_sums(rows, covered, block_y)
             if not row.fits or not blocks_per_sm or sums > room:
                 continue
@@ -99,11 +100,11 @@ def _short(rows: Rows, choice: Choice, problem: Problem) -> InnerOuterParams | N
     long = length * widest >= RING_ROW_BYTES or unroll * vector > SHORT_ELEMENTS
     if long or vector == 1 or lanes * vector * widest < LINE_BYTES:
         return None
-    row = Needs(
-        vector, unroll, choice.bytes_per_element(max(1, 4 // vector)) + rows.summed, choice.passing
-    )
+    limits = problem.target.family.limits
+    kept = choice.bytes_per_element(max(1, 4 // vector))
+    row = Needs(vector, unroll, kept + rows.summed, choice.passing, limits)
     for threads, blocks in SHORT_BLOCKS:
-        if row.registers - SHORT_REGISTERS <= registers_of(blocks * threads):
+        if row.registers - SHORT_REGISTERS <= registers_of(blocks * threads, limits):
             return InnerOuterParams(
                 vector=vector,
                 unroll=unroll,

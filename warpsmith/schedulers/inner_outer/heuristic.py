@@ -24,14 +24,10 @@ from warpsmith.schedulers.inner_outer.rows import (
     unfit_for_tiles,
 )
 from warpsmith.schedulers.layout import spare_bytes
-from warpsmith.schedulers.multiprocessor import (
-    CLUSTERS,
-    MOST_BLOCK_THREADS,
-    SHARED_FIXED,
-    SHARED_PER_SM,
-)
+from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.family import Limits
 
 SIDE_THREADS = 512
 """The same where rows are loaded ahead: a thread then has enough of a row to be busy alone."""
@@ -131,9 +127,9 @@ def _vector_of_copies(rows: Rows, problem: Problem) -> int:
     return vector if all(vector * size in COPY_BYTES for size in sizes) else 0
 
 
-def _slots(slot: int, blocks: int, sums: int) -> tuple[int, ...]:
+def _slots(slot: int, blocks: int, sums: int, limits: Limits) -> tuple[int, ...]:
     """Slots of so many bytes that a block's ring may have; none if not even two."""
-    room = (SHARED_PER_SM // blocks - SHARED_FIXED - sums) // slot
+    room = (limits.block_shared // blocks - SHARED_FIXED - sums) // slot
     wanted = {max(2, round(size / (blocks * slot))) for size in RINGS_BYTES}
     return tuple(sorted({min(slots, room) for slots in wanted})) if room >= 2 else ()
 
@@ -188,9 +184,9 @@ def _ways(rows: Rows, problem: Problem, cluster: int) -> tuple[Way, ...]:
     return (Way.CHUNKS, Way.BY_THREADS) if chunks else (Way.BY_THREADS,)
 
 
-def _covering(length: int, vector: int, spare: float) -> Iterator[tuple[int, int]]:
+def _covering(length: int, vector: int, spare: float, limits: Limits) -> Iterator[tuple[int, int]]:
     """(threads of a row, accesses of each) that cover it and at most that share more."""
-    for block_x, unroll in shapes(-(-length // vector)):
+    for block_x, unroll in shapes(-(-length // vector), limits):
         elements = unroll * vector
         if block_x * elements <= length * (1 + spare) and elements <= MOST_ELEMENTS:
             yield block_x, unroll
@@ -205,13 +201,13 @@ def _in_ring(
     cluster, its threads have exactly: else they would divide the row otherwise than its copies.
     """
     length, rest = divmod(length_of(rows, problem), cluster)
-    by_threads = way is Way.BY_THREADS
+    by_threads, limits = way is Way.BY_THREADS, problem.target.family.limits
     vector = _vector_of_copies(rows, problem) if by_threads else rows.run.vector(problem)
     if rest or not vector or length % vector:
         return []
-    shapes = list(_covering(length, vector, 0)) if way is Way.WHOLE else []
+    shapes = list(_covering(length, vector, 0, limits)) if way is Way.WHOLE else []
     if not shapes and (by_threads or cluster == 1):
-        shapes = list(_covering(length, vector, SPARE))
+        shapes = list(_covering(length, vector, SPARE, limits))
     vectorized = rows.run.vectorized(problem, vector)
     widest = max((cached.memory.dtype.size for cached in rows.loads), default=0)
     most_kept = MOST_KEPT if way is Way.WHOLE else 1
@@ -222,14 +218,14 @@ def _in_ring(
         for (block_x, unroll), side, kept in product(shapes, sides, range(1, most_kept + 1)):
             covered = block_x * unroll * vector
             threads = block_x * side
-            if threads > (SIDE_THREADS if side > 1 else MOST_BLOCK_THREADS) or threads % 128:
+            if threads > (SIDE_THREADS if side > 1 else limits.block_threads) or threads % 128:
                 continue
             size = choice.bytes_per_element(max(1, 4 // vector)) + (kept - 1) * rows.loaded
-            row = Needs(vector, unroll, size + rows.summed, choice.passing)
+            row = Needs(vector, unroll, size + rows.summed, choice.passing, limits)
             crowded = rows.averaged > 1 and widest >= 4 and covered != length
             needed = row.registers * (CROWDED if crowded else 1)
             for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
-                if needed > registers_of(blocks * threads):
+                if needed > registers_of(blocks * threads, limits):
                     break
                 sums = shared_sums(rows, covered, side)
                 slot = rows.loaded * (covered if by_threads else length) + spare
@@ -251,7 +247,7 @@ def _in_ring(
                         by_threads=by_threads,
                         chunks=way is Way.CHUNKS,
                     )
-                    for slots in _slots(slot * side * kept, blocks, sums)
+                    for slots in _slots(slot * side * kept, blocks, sums, limits)
                 )
         if found:  # what comes later loads or computes again
             return found

@@ -10,15 +10,16 @@ import math
 from dataclasses import dataclass
 
 from warpsmith.schedulers import timed
-from warpsmith.schedulers.multiprocessor import ISSUED_PER_US, together
-from warpsmith.schedulers.problem import Target
+from warpsmith.schedulers.multiprocessor import together
+from warpsmith.targets.target import Target
 
 START_US = 6.99
 """Both kernels' launch, the first rows' way and the last sums': what no size changes."""
 
-BYTES_PER_US = 4.15e6
-LASTING_BYTES_PER_US = 4.33e6
-"""Of rows, read and written; and where what is read is the last that leaves the L2."""
+MEMORY_SHARE = 0.862015
+LASTING_SHARE = 0.899403
+"""Of the memory's rate, at which rows are read and written; and where what is read is the last that
+leaves the L2."""
 
 SEVERAL_SHARE = 0.004
 SIDE_SHARE = 0.006
@@ -33,11 +34,12 @@ ENOUGH_BYTES = 131072
 CROWDING = 0.04
 """Of the time of rows, for each ENOUGH_BYTES of its rings beyond the first, where they are many."""
 
-PARTIAL_BYTES_PER_US = 2.53e6
-"""Of the sums of blocks, which are written and read again, mostly from the L2."""
+PARTIAL_SHARE = 0.225893
+"""Of the L2's rate, at which the sums of blocks are written and read again."""
 
-FIRST_BYTES_PER_US = 0.128e6
-"""Of the rows that a multiprocessor waits for before it has anything to do."""
+FIRST_SHARE = 1.094017
+"""Of what one multiprocessor loads while few do, at which the rows come that it waits for before it
+has anything to do."""
 
 TURN_INSTRUCTIONS = 60
 SUM_INSTRUCTIONS = 66
@@ -129,8 +131,8 @@ def predicted_us(work: Work, shape: Shape, target: Target) -> float:
     waits += CLUSTER_US if shape.cluster > 1 else 0.0
     body = together(
         SHARPNESS,
-        _memory(work, shape, ring),
-        turns * warps * instructions / ISSUED_PER_US,
+        _memory(work, shape, ring, target),
+        turns * warps * instructions / target.sm_issues,
         turns * waits,
     )
     left = teams * (shape.side if shape.apart else 1) * work.length * work.summed
@@ -140,17 +142,17 @@ def predicted_us(work: Work, shape: Shape, target: Target) -> float:
         START_US
         + (ROLE_US if shape.role else 0.0)
         + body
-        + first / FIRST_BYTES_PER_US
+        + first / (FIRST_SHARE * target.rates.sm_load)
         + CROWD_US * crowd
-        + 2 * left / PARTIAL_BYTES_PER_US
+        + 2 * left / (PARTIAL_SHARE * target.rates.l2)
         + DOUBLING_US * doublings
     )
 
 
-def _memory(work: Work, shape: Shape, ring: float) -> float:
+def _memory(work: Work, shape: Shape, ring: float, target: Target) -> float:
     """Microseconds that the rows take on their ways from and to memory."""
     share = (SEVERAL_SHARE if shape.kept > 1 else 0.0) + (SIDE_SHARE if shape.side > 1 else 0.0)
     share += CROWDING * max(0.0, ring / ENOUGH_BYTES - 1) if work.lasting else 0.0
     share += WIDER_SHARE * max(0.0, math.log2(shape.cluster / 2))
-    rate = LASTING_BYTES_PER_US if work.lasting else BYTES_PER_US
+    rate = (LASTING_SHARE if work.lasting else MEMORY_SHARE) * target.rates.memory
     return work.rows * work.length * (work.loaded + work.stored) / rate * (1 + share)

@@ -6,18 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsmith.schedulers.inner_outer.rows import Rows
-from warpsmith.schedulers.multiprocessor import (
-    MOST_BLOCK_THREADS,
-    REGISTERS_PER_SM,
-    blocks_of_registers,
-)
+from warpsmith.targets.family import Limits
 
 MOST_REGISTERS = 280
-"""Registers that a thread may need by this count: with that many, kernels still fit in 255."""
+"""Registers that a thread may need by this count: with that many, kernels still fit in
+all that instructions can name, 255."""
 
 MOST_LOADING_REGISTERS = 272
-"""The same where threads load rows themselves; where a thread has fewer than 255, as much in
-proportion."""
+"""The same where threads load rows themselves; where a thread has fewer than that, as
+much in proportion."""
 
 FIXED_REGISTERS = 30
 """Registers for addresses, predicates, results of reductions and the loop over rows."""
@@ -30,12 +27,12 @@ MOST_BLOCKS_OF_THREADS = 2
 partial sums, which is written and read again."""
 
 
-def registers_of(threads: int) -> int:
+def registers_of(threads: int, limits: Limits) -> int:
     """Registers that a thread may need by this module's count where a multiprocessor holds so many
-    threads: it hands them out 8 a thread.
+    threads.
     """
-    each = REGISTERS_PER_SM // threads // 8 * 8
-    return MOST_REGISTERS if each > 255 else each * MOST_LOADING_REGISTERS // 255
+    each, most = limits.registers_each(threads), limits.thread_registers
+    return MOST_REGISTERS if each > most else each * MOST_LOADING_REGISTERS // most
 
 
 def shared_sums(rows: Rows, elements: int, block_y: int) -> int:
@@ -43,12 +40,12 @@ def shared_sums(rows: Rows, elements: int, block_y: int) -> int:
     return rows.summed * elements * block_y if block_y > 1 else 0
 
 
-def shapes(vectors: int) -> Iterator[tuple[int, int]]:
+def shapes(vectors: int, limits: Limits) -> Iterator[tuple[int, int]]:
     """(threads of a row, accesses of each): lanes of a warp, or whole warps."""
     for unroll in range(1, MOST_ELEMENTS + 1):
         lanes = -(-vectors // unroll)
         threads = 32 * -(-lanes // 32) if lanes > 16 else 1 << max(0, lanes - 1).bit_length()
-        if threads <= MOST_BLOCK_THREADS:
+        if threads <= limits.block_threads:
             yield threads, unroll
         if threads == 1:
             return
@@ -62,6 +59,7 @@ class Needs:
     unroll: int
     size: int
     passing: int
+    limits: Limits
 
     @property
     def registers(self) -> int:
@@ -78,4 +76,5 @@ class Needs:
 
     def blocks_per_sm(self, threads: int) -> int:
         """Blocks that a multiprocessor has registers for."""
-        return min(blocks_of_registers(min(256, self.registers), threads), MOST_BLOCKS_OF_THREADS)
+        registers = min(self.limits.thread_registers, self.registers)
+        return min(self.limits.blocks_of(registers, threads), MOST_BLOCKS_OF_THREADS)

@@ -10,8 +10,9 @@ from functools import lru_cache
 from warpsmith.schedulers.caching import past_l1
 from warpsmith.schedulers.inner_outer.model import Shape, Work, predicted_us
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, length_of, row_count
-from warpsmith.schedulers.problem import Problem, Target
+from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.timed import Timing, correction, nearest, ratios, timings
+from warpsmith.targets.target import Target
 
 ROW_CLASSES = ((4, 1.0), (24, 12.0), (124, 62.06), (math.inf, 248.24))
 """Rows of a multiprocessor up to which parameters are chosen for so many of them. Calls with other
@@ -39,7 +40,7 @@ def predictor(rows: Rows, problem: Problem) -> Callable[[InnerOuterParams], floa
     """
     work, target = work_of(rows, problem), problem.target
     found = learned(work, target)
-    work = next((replace(work, rows=timing.work.rows) for timing in timed_near(work)), work)
+    work = next((replace(work, rows=timing.work.rows) for timing in timed_near(work, target)), work)
 
     def predict(params: InnerOuterParams) -> float:
         shape = shape_of(params)
@@ -68,13 +69,14 @@ def timed_shapes(rows: Rows, problem: Problem) -> Collection[Shape]:
 @lru_cache(maxsize=_WORKS_KEPT)
 def learned(work: Work, target: Target) -> Mapping[Shape, float]:
     """What was measured over what is predicted, for shapes that were timed at such work."""
-    return ratios(timed_near(work), lambda work, shape: predicted_us(work, shape, target))
+    return ratios(timed_near(work, target), lambda work, shape: predicted_us(work, shape, target))
 
 
 @lru_cache(maxsize=_WORKS_KEPT)
-def timed_near(work: Work) -> tuple[Timing[Work, Shape], ...]:
+def timed_near(work: Work, target: Target) -> tuple[Timing[Work, Shape], ...]:
     """Timings of such work with about so many rows."""
-    return nearest(timings(__package__, Work, Shape, work.length), (work,), near_rows=NEAR_ROWS)
+    found = timings(__package__, Work, Shape, target, work.length)
+    return nearest(found, (work,), near_rows=NEAR_ROWS)
 
 
 def work_of(rows: Rows, problem: Problem) -> Work:

@@ -206,15 +206,15 @@ def length_of(rows: Rows, problem: Problem) -> int:
 
 def interval_of(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
     """Nanoseconds that the memory takes for a turn's rows of all blocks at `PACE`; 0 where blocks
-    are not to be held back: the caller's word, few bytes, roles, turns that compute for as long as
-    the memory takes, and memory of which the driver does not say how fast it is.
+    are not to be held back: the caller's word, few bytes, roles, and turns that compute for as long
+    as the memory takes.
     """
     row = length_of(rows, problem) * (rows.loaded + rows.stored)
-    bytes_per_us = PACE * problem.target.memory_bytes_per_us
+    bytes_per_us = PACE * problem.target.rates.memory
     by_slots = params.ring and not (params.warp_specialize or params.by_threads)
     free = not by_slots or rows.averaged > MOST_PACED_SUMS
     few = row_count(rows, problem) * row < PACED_BYTES * len(rows.full)
-    if free or few or not (problem.pace and bytes_per_us):
+    if free or few or not problem.pace:
         return 0
     at_once = params.blocks_per_sm * problem.target.teams(params.cluster)
     turn = at_once * params.block_y * params.kept_unroll * row

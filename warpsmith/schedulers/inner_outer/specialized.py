@@ -74,6 +74,7 @@ def _streamed(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> St
         loaded=rows.loaded,
         summed=rows.summed,
         residents=residents,
+        limits=problem.target.family.limits,
         weights_fit=rows.weights_fit and not spare,
         spare=spare,
     )

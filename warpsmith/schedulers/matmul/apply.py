@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from warpsmith.ir.atoms import ROW_BYTES
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul
@@ -27,6 +26,7 @@ from warpsmith.schedule.transforms import (
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.heuristic import MatmulParams, product_of
 from warpsmith.schedulers.matmul.shape import places_of, shape_of
+from warpsmith.targets.atoms import ROW_BYTES
 
 SWIZZLE = 128
 

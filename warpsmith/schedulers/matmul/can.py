@@ -10,6 +10,7 @@ from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.matmul.shape import concrete_order, shape_of
+from warpsmith.targets.target import Target
 
 MOVES = ("broadcast", "broadcast_in_dim", "expand", "permute", "squeeze")
 """Kinds of moves that leave every dimension as it is."""
@@ -18,7 +19,7 @@ MAP_RANK = 5
 """Dimensions of a tensor map (CUDA driver API)."""
 
 
-def refusal(fusion: Program) -> str:
+def refusal(fusion: Program, target: Target) -> str:
     """Why the scheduler cannot take the fusion; empty when it can."""
     products = [op for op in fusion.operations if isinstance(op, Matmul)]
     if not products:
@@ -26,17 +27,19 @@ def refusal(fusion: Program) -> str:
     if len(products) > 1:
         return f"it has {len(products)} matrix products"
     (product,) = products
-    return _operands(product) or _sizes(product) or _results(fusion, product)
+    return _operands(product, target) or _sizes(product) or _results(fusion, product)
 
 
-def _operands(product: Matmul) -> str:
+def _operands(product: Matmul, target: Target) -> str:
     """Why tensor cores cannot read the operands."""
+    if not target.family.atoms:
+        return f"{target.name} ({target.family.arch}) has no product of tensor cores that is known"
     if product.a is product.b:
         return "its product has one tensor as both operands"
     for operand, axes in zip((product.a, product.b), product.axes, strict=True):
         if not operand.is_input:
             return f"{operand.name}, an operand of its product, is not an input"
-        if atom_for(product) is None:
+        if atom_for(product, target.family.atoms) is None:
             return f"{operand.name}, an operand of its product, is {operand.dtype.value}"
         order = concrete_order(operand)
         if axes[order[-1]] != len(product.output.root) - 1 or not operand.contiguity[order[-1]]:

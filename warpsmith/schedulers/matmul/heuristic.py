@@ -11,6 +11,8 @@ from warpsmith.ir.program import Program
 from warpsmith.schedulers.matmul.memory import misfit, pairs, staging_refusal
 from warpsmith.schedulers.matmul.shape import shape_of
 from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.family import Limits
+from warpsmith.targets.target import Target
 
 __all__ = ["MatmulParams", "candidates", "choose", "misfit", "predicted_us", "product_of"]
 
@@ -28,8 +30,8 @@ TILES = tuple((ROWS, columns) for columns in COLUMNS)
 SMALL = ((64, 64), (64, 32))
 """Those of one warp group, for products of few rows or few tiles."""
 
-SHARED_BYTES = 226 * 1024
-"""Shared memory of a block, less what barriers and alignment take."""
+BARRIER_BYTES = 1024
+"""Shared memory of a block that barriers and alignment take."""
 
 MOST_STAGES = 8
 
@@ -44,14 +46,9 @@ GROUP = 16
 
 # Fitted to one H200, 2026-11-21: docs/lessons/matmul.md.
 
-COLUMN_US = 0.0028
-"""Microseconds in which two warp groups multiply 128 rows by one column, over 128 bytes of k."""
-
-TRAFFIC = 11.2e6
-"""Bytes a microsecond that all multiprocessors together load, mostly from L2."""
-
-BLOCK_TRAFFIC = 117e3
-"""Bytes a microsecond that one block of few loads: 128 x 64 x 64 of 24,576 bytes take 0.21."""
+TENSOR_SHARE = 0.78066
+"""Of the rate of tensor cores, what two warp groups of each multiprocessor reach: they multiply 128
+rows by one column, over 128 bytes of k, in 0.0028 microseconds."""
 
 UNALIGNED = 1.5
 """So much more is loaded where rows do not start at multiples of 128 bytes."""
@@ -102,7 +99,7 @@ def choose(fusion: Program, problem: Problem) -> MatmulParams:
     tiles = [*candidates(m, problem, TILES, element=element, staged=staged, pairs=own)]
     if m <= SMALL[0][0] or 2 * batches * _count(tiles[-1], m, n) < problem.target.sm_count:
         tiles += candidates(m, problem, SMALL, element=element, staged=staged, pairs=own)
-    return min(tiles, key=lambda params: predicted_us(params, m, n, k, batches))
+    return min(tiles, key=lambda params: predicted_us(params, m, n, k, problem.target, batches))
 
 
 def candidates(
@@ -119,7 +116,7 @@ def candidates(
         chunk = min(CHUNK, columns) if staged else 0
         yield MatmulParams(
             tile=(rows, columns, DEPTH_BYTES // element),
-            stages=stages((rows, columns), chunk),
+            stages=stages((rows, columns), problem.target.family.limits, chunk),
             chunk=chunk,
             store_stages=STORE_STAGES if staged else 0,
             group=_group(_tiles(m, rows)),
@@ -128,7 +125,9 @@ def candidates(
         )
 
 
-def predicted_us(params: MatmulParams, m: int, n: int, k: int, batches: int = 1) -> float:
+def predicted_us(
+    params: MatmulParams, m: int, n: int, k: int, target: Target, batches: int = 1
+) -> float:
     """Microseconds of a product: as many rounds of tiles as blocks go.
 
     A step over k takes as long as its products or, where all blocks load at once, its loads.
@@ -136,22 +135,26 @@ def predicted_us(params: MatmulParams, m: int, n: int, k: int, batches: int = 1)
     rows, columns, depth = params.tile
     tiles = batches * _count(params, m, n)
     each = DEPTH_BYTES * (rows + columns) * (UNALIGNED if k % depth else 1)
-    step = max(columns * COLUMN_US * rows / ROWS, each * min(tiles, params.blocks) / TRAFFIC)
+    products = rows * columns * DEPTH_BYTES  # multiplications and additions of 16-bit operands
+    multiplied = products / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
+    step = max(multiplied, each * min(tiles, params.blocks) / target.rates.l2)
     if rows < ROWS:
-        step = max(step, each / BLOCK_TRAFFIC)
+        step = max(step, each / target.rates.sm_load)
     return START_US + _tiles(tiles, params.blocks) * _tiles(k, depth) * step
 
 
-def stages(tile: tuple[int, ...], chunk: int = CHUNK) -> int:
+def stages(tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK) -> int:
     """Slots for tiles of both operands that shared memory holds beside the staged result.
 
     Args:
         tile: rows, columns, and more that does not count.
+        limits: of the target.
         chunk: as of the parameters.
     """
     rows, columns = tile[:2]
     staged = STORE_STAGES * rows * chunk * STAGED_BYTES
-    return min((SHARED_BYTES - staged) // ((rows + columns) * DEPTH_BYTES), MOST_STAGES)
+    room = limits.block_shared - BARRIER_BYTES - staged
+    return min(room // ((rows + columns) * DEPTH_BYTES), MOST_STAGES)
 
 
 def _count(params: MatmulParams, m: int, n: int) -> int:

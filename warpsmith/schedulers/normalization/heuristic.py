@@ -10,13 +10,7 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import is_one_row, unfit_for_copies
-from warpsmith.schedulers.multiprocessor import (
-    CLUSTERS,
-    MOST_BLOCK_THREADS,
-    SHARED_FIXED,
-    SHARED_PER_SM,
-    blocks_of_registers,
-)
+from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.normalization.narrow import LINE_BYTES, is_narrow
 from warpsmith.schedulers.normalization.predict import Predictor
 from warpsmith.schedulers.normalization.resident import Choice, full_size, weights_of
@@ -27,6 +21,7 @@ from warpsmith.schedulers.normalization.rows import (
     rows_of,
 )
 from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.family import Limits
 
 BLOCK_THREADS = 128
 """Threads of a block that has several short rows."""
@@ -50,7 +45,6 @@ MOST_NARROW_REGISTERS = 90
 kernels spill even with 128."""
 
 MOST_BLOCKS_PER_SM = 16
-THREADS_PER_SM = 2048
 
 FEW_THREADS = 96
 """Of a row that has warps of its own. Two rows of 64 threads side by side meet at one barrier, and
@@ -226,6 +220,7 @@ def _spread(
         narrow=rows.in_pieces or is_narrow(vector, sizes),
         costly=choice.kept > 0 and not choice.again,
         clustered=cluster > 1,
+        limits=problem.target.family.limits,
     )
     loaded, widest = sum(sizes), max(sizes, default=4)
     accesses = max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded)))
@@ -265,7 +260,7 @@ def _with_weights_in_shared(
     params: InnerPersistentParams, row: _Row, weights: int
 ) -> Iterator[InnerPersistentParams]:
     """With one row of a thread and two, of which each block has so many bytes of weights."""
-    room = SHARED_PER_SM // (weights + SHARED_FIXED)
+    room = row.limits.block_shared // (weights + SHARED_FIXED)
     for kept in (1, 2):
         few = kept * params.unroll * params.vector <= MOST_ELEMENTS
         blocks = min(room, row.blocks_per_sm(params.block_x, kept * params.unroll))
@@ -293,6 +288,7 @@ class _Row:
     narrow: bool
     costly: bool
     clustered: bool
+    limits: Limits
 
     @property
     def fewest(self) -> int:
@@ -322,8 +318,8 @@ class _Row:
     def blocks_per_sm(self, threads: int, unroll: int) -> int:
         """Blocks that a multiprocessor has registers and threads for."""
         held = threads * _rows_of_block(threads)
-        blocks = blocks_of_registers(self.registers(threads, unroll), held)
-        return min(blocks, THREADS_PER_SM // held, MOST_BLOCKS_PER_SM)
+        blocks = self.limits.blocks_of(self.registers(threads, unroll), held)
+        return min(blocks, self.limits.sm_threads // held, MOST_BLOCKS_PER_SM)
 
     def fits(self, threads: int, unroll: int) -> bool:
         exact = threads * unroll == self.vectors
@@ -369,7 +365,7 @@ def _all_warps(row: _Row) -> Iterator[tuple[int, int]]:
         threads = _threads(row, unroll)
         little = threads * unroll <= row.vectors * MOST_COVERED
         if (
-            max(FEW_THREADS, row.fewest) <= threads <= MOST_BLOCK_THREADS
+            max(FEW_THREADS, row.fewest) <= threads <= row.limits.block_threads
             and little
             and row.fits(threads, unroll)
         ):
@@ -380,7 +376,7 @@ def _in_pieces(row: _Row, accesses: int) -> Iterator[tuple[int, int]]:
     """That which leaves the fewest threads without work."""
     near = (accesses, accesses - 1, accesses + 1, accesses + 2, 2 * accesses)
     far = range(4, MOST_ELEMENTS + 1, 4)
-    for most in (MOST_THREADS, MOST_BLOCK_THREADS):
+    for most in (MOST_THREADS, row.limits.block_threads):
         for tried in (near, far):
             found = [
                 (threads, unroll)

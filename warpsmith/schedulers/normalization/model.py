@@ -15,16 +15,18 @@ import math
 from dataclasses import dataclass
 
 from warpsmith.schedulers import timed
-from warpsmith.schedulers.multiprocessor import ISSUED_PER_US, together
+from warpsmith.schedulers.multiprocessor import together
+from warpsmith.targets.target import Target
 
 START_US = 4.61
 """Launch, the first rows' way and the end: what no size changes."""
 
-BYTES_PER_US = 4.346e6
-"""Of rows, read and written."""
+MEMORY_SHARE = 0.902727
+"""Of the memory's rate, at which rows are read and written."""
 
-LOADED_BYTES_PER_US = 43.8e3
-"""Of the rows that the blocks of a multiprocessor load while nothing of them is computed."""
+LOADED_SHARE = 1.200921
+"""Of a multiprocessor's part of that rate, at which its blocks load rows while nothing of them is
+computed."""
 
 MEETING_US = 0.21
 """A reduction across a block, for each doubling of its warps."""
@@ -64,7 +66,7 @@ MANY_THREADS = 512
 MANY_ELEMENTS = 32
 
 ROLE_START_US = 6.34
-ROLE_BYTES_PER_US = 4.03e6
+ROLE_MEMORY_SHARE = 0.837089
 """The same where a role loads rows. Blocks that go round are slower: they keep in step."""
 
 ROLE_TURN_US = 0.05
@@ -130,22 +132,22 @@ class Shape:
     accesses: int = 0
 
 
-def predicted_us(work: Work, shape: Shape, sm_count: int) -> float:
+def predicted_us(work: Work, shape: Shape, target: Target) -> float:
     """Microseconds from the launch to the end."""
-    return (_by_role if shape.role else _in_waves)(work, shape, sm_count)
+    return (_by_role if shape.role else _in_waves)(work, shape, target)
 
 
-def least_in_waves(work: Work) -> float:
+def least_in_waves(work: Work, target: Target) -> float:
     """Microseconds that moving the rows takes where blocks have one each."""
-    return START_US + _bytes(work) / BYTES_PER_US
+    return START_US + _bytes(work) / (MEMORY_SHARE * target.rates.memory)
 
 
-def least_by_role(work: Work) -> float:
+def least_by_role(work: Work, target: Target) -> float:
     """Microseconds that no shape takes less than where a role loads the rows."""
-    return ROLE_START_US + _bytes(work) / ROLE_BYTES_PER_US
+    return ROLE_START_US + _bytes(work) / (ROLE_MEMORY_SHARE * target.rates.memory)
 
 
-def _in_waves(work: Work, shape: Shape, sm_count: int) -> float:
+def _in_waves(work: Work, shape: Shape, target: Target) -> float:
     masked = 1 + (MASKED_WORK if shape.masked else 0.0)
     each = OPERATION_US * work.operations + COSTLY_US * work.costly
     meeting = MEETING_US * _doublings(shape.threads / 32) + CLUSTER_US * _doublings(shape.cluster)
@@ -153,14 +155,14 @@ def _in_waves(work: Work, shape: Shape, sm_count: int) -> float:
     turn = (
         (work.stages - 1) * meeting
         + masked * shape.elements * each
-        + shape.at_once * part / LOADED_BYTES_PER_US
+        + shape.at_once * part / (LOADED_SHARE * target.sm_memory)
     )
-    turns = max(1.0, work.rows * shape.cluster / (sm_count * shape.at_once))
+    turns = max(1.0, work.rows * shape.cluster / (target.sm_count * shape.at_once))
     issued = masked * COSTLY_INSTRUCTIONS * work.costly
     body = together(
         SHARPNESS,
-        _bytes(work) / BYTES_PER_US,
-        work.rows * work.length / 32 / sm_count * issued / ISSUED_PER_US,
+        _bytes(work) / (MEMORY_SHARE * target.rates.memory),
+        work.rows * work.length / 32 / target.sm_count * issued / target.sm_issues,
         turns * turn,
     )
     return START_US + TAIL_SHARE * turn + (1 + _loss(shape)) * body
@@ -179,7 +181,7 @@ def _loss(shape: Shape) -> float:
     )
 
 
-def _by_role(work: Work, shape: Shape, sm_count: int) -> float:
+def _by_role(work: Work, shape: Shape, target: Target) -> float:
     masked = 1 + (MASKED_WORK if shape.masked else 0.0)
     reread = 1 + (REREAD_SHARE if shape.reread else 0.0)
     inputs = work.loaded / max(1, work.stored) * (work.stages if shape.reread else 1)
@@ -194,9 +196,9 @@ def _by_role(work: Work, shape: Shape, sm_count: int) -> float:
     issued += ROLE_ACCESS_INSTRUCTIONS * accesses / shape.elements
     body = together(
         ROLE_SHARPNESS,
-        _bytes(work) / ROLE_BYTES_PER_US,
-        work.rows * work.length / 32 / sm_count * masked * issued / ISSUED_PER_US,
-        math.ceil(work.rows / (sm_count * shape.at_once)) * turn,
+        _bytes(work) / (ROLE_MEMORY_SHARE * target.rates.memory),
+        work.rows * work.length / 32 / target.sm_count * masked * issued / target.sm_issues,
+        math.ceil(work.rows / (target.sm_count * shape.at_once)) * turn,
     )
     return ROLE_START_US + body
 

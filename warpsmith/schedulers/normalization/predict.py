@@ -28,6 +28,7 @@ from warpsmith.schedulers.normalization.resident import Choice, full_size, weigh
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, length_of, rows_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.timed import UNTIMED, Timing, correction, nearest, ratios, timings
+from warpsmith.targets.target import Target
 
 ROWS_PER_SM = 62
 """For which shapes are chosen: calls take the same kernel for any number of rows, unless it makes
@@ -56,12 +57,12 @@ class Predictor:
         self._access = vector * max(self._sizes, default=4)
         self._shared = len(weights_of(fusion, caches))
         self._narrow = not order.in_pieces and is_narrow(vector, self._sizes)
-        self._sm_count = problem.target.sm_count
+        self._target = problem.target
         self._length = length_of(fusion, problem)
         cuts, lasting = max(stages(fusion).values(), default=0), not past_l1(caches, problem)
         work = {
             (choice.late, choice.again): Work(
-                rows=ROWS_PER_SM * self._sm_count,
+                rows=ROWS_PER_SM * self._target.sm_count,
                 length=self._length,
                 loaded=sum(c.memory.dtype.size for c in rows if c.load),
                 stored=sum(c.memory.dtype.size for c in rows if not c.load),
@@ -73,8 +74,8 @@ class Predictor:
             for choice in residents
         }
         works = tuple(work.values())
-        self._learned = learned(works, self._sm_count)
-        near = next((timing.work.rows for timing in timed_near(works)), works[0].rows)
+        self._learned = learned(works, self._target)
+        near = next((timing.work.rows for timing in timed_near(works, self._target)), works[0].rows)
         self._work = {way: replace(each, rows=near) for way, each in work.items()}
 
     def waves(self, params: InnerPersistentParams) -> float:
@@ -111,12 +112,12 @@ class Predictor:
         """
         work = next(iter(self._work.values()))
         timed = (self._us(work, shape) for shape in self._learned if not shape.role)
-        untimed = least_in_waves(work) * narrow_time(self._access, self._shared)
+        untimed = least_in_waves(work, self._target) * narrow_time(self._access, self._shared)
         return max(untimed, min(timed, default=0.0))
 
     def least_by_role(self) -> float:
         """Microseconds that no shape takes less than where a role loads the rows."""
-        least = least_by_role(next(iter(self._work.values())))
+        least = least_by_role(next(iter(self._work.values())), self._target)
         roles = [ratio for shape, ratio in self._learned.items() if shape.role]
         return least * min((UNTIMED, *roles)) if self._learned else least
 
@@ -136,16 +137,17 @@ class Predictor:
         return self._us(self._work[False, found.again], shape)
 
     def _us(self, work: Work, shape: Shape) -> float:
-        return predicted_us(work, shape, self._sm_count) * correction(self._learned, shape)
+        return predicted_us(work, shape, self._target) * correction(self._learned, shape)
 
 
 @lru_cache(maxsize=_WORKS_KEPT)
-def learned(works: tuple[Work, ...], sm_count: int) -> Mapping[Shape, float]:
+def learned(works: tuple[Work, ...], target: Target) -> Mapping[Shape, float]:
     """What was measured over what is predicted, for shapes that were timed at such works."""
-    return ratios(timed_near(works), lambda work, shape: predicted_us(work, shape, sm_count))
+    timed = timed_near(works, target)
+    return ratios(timed, lambda work, shape: predicted_us(work, shape, target))
 
 
 @lru_cache(maxsize=_WORKS_KEPT)
-def timed_near(works: tuple[Work, ...]) -> tuple[Timing[Work, Shape], ...]:
+def timed_near(works: tuple[Work, ...], target: Target) -> tuple[Timing[Work, Shape], ...]:
     """Timings of such works, of the number of rows that comes nearest to theirs."""
-    return nearest(timings(__package__, Work, Shape, works[0].length), works)
+    return nearest(timings(__package__, Work, Shape, target, works[0].length), works)

@@ -168,6 +168,7 @@ def _streamed(asked: Asked, problem: Problem) -> Streamed:
         loaded=sum(cached.memory.dtype.size for cached in loads),
         summed=0,
         residents=choices(asked.fusion, asked.caches, turns=True),
+        limits=problem.target.family.limits,
         widened=len(loads),
         weights_fit=not spare and all(is_one_row(c, asked.domains, run) for c in weights),
         spare=spare,

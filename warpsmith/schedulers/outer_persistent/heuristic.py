@@ -19,6 +19,7 @@ from warpsmith.schedulers.multiprocessor import CLUSTERS
 from warpsmith.schedulers.normalization.can import walks_rows
 from warpsmith.schedulers.normalization.resident import Choice, full_size
 from warpsmith.schedulers.outer_persistent.shapes import (
+    COPY_SHARE,
     Shape,
     Work,
     blocks_per_sm,
@@ -107,6 +108,7 @@ class Columns:
             aside=self.aside,
             sums=self.sums,
             sms=problem.target.sm_count,
+            bytes_per_us=COPY_SHARE * problem.target.rates.memory,
         )
 
 
@@ -207,7 +209,7 @@ def _fastest(
         for shape in shapes(work, vector, cluster):
             for rank, late, again, size, beside, passing in ways:
                 needed = registers(work, shape, size, beside, passing, again=again)
-                blocks = blocks_per_sm(needed, shape.threads)
+                blocks = blocks_per_sm(needed, shape.threads, problem.target.family.limits)
                 if needed > MOST_REGISTERS or not blocks:
                     continue
                 covered = shape.unroll * shape.block_y

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from warpsmith.schedulers.multiprocessor import blocks_of_registers
+from warpsmith.targets.family import Limits
 
 FIXED_REGISTERS = 18
 """Registers for addresses and predicates, besides two for each element of a vector in work, one for
@@ -38,8 +38,8 @@ PIECES = ((128, 1.0), (64, 0.95), (SECTOR_BYTES, 0.85), (0, 0.5))
 """Bytes of a row that a block reads, and what is left of the rate where it reads so few. An
 estimate: DRAM gives 64 bytes at once, and pages open for neighbours."""
 
-BYTES_PER_US = 4.28e6
-"""Copy rate of an H200 (measured 2026-11-21)."""
+COPY_SHARE = 0.889017
+"""Of the memory's rate, what a copy reaches (one H200, 2026-11-21)."""
 
 RESIDENT_BYTES = 49152
 """Bytes that a multiprocessor is to hold at once; see normalization/heuristic.py."""
@@ -72,6 +72,7 @@ class Work:
         aside: bytes of inputs that lack what is reduced, for each column.
         sums: how many reductions there are.
         sms: multiprocessors.
+        bytes_per_us: what a copy reads and writes.
     """
 
     length: int
@@ -82,6 +83,7 @@ class Work:
     aside: int
     sums: int
     sms: int
+    bytes_per_us: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +160,7 @@ def time_us(work: Work, shape: Shape, blocks_per_sm: int) -> float:
     share = next(share for least, share in PIECES if piece >= least)
     warps = together * max(1, shape.threads // 32)
     busy = share * min(1.0, held / RESIDENT_BYTES, warps / ENOUGH_WARPS)
-    moved = work.length * work.width * (work.loaded + work.stored) / BYTES_PER_US
+    moved = work.length * work.width * (work.loaded + work.stored) / work.bytes_per_us
     rounds = -(-blocks // (blocks_per_sm * work.sms))
     wait = ROUND_US + EXCHANGE_US * math.log2(shape.cluster)
     return moved / busy + rounds * wait / min(together, MOST_HIDING)
@@ -167,7 +169,7 @@ def time_us(work: Work, shape: Shape, blocks_per_sm: int) -> float:
 def time_apart_us(work: Work) -> float:
     """Predicted time of a kernel that reduces and one that reads everything again."""
     moved = work.length * work.width * (2 * work.loaded + work.stored)
-    return moved / (APART_SHARE * BYTES_PER_US) + APART_US
+    return moved / (APART_SHARE * work.bytes_per_us) + APART_US
 
 
 def registers(
@@ -193,6 +195,6 @@ def registers(
     return (2 if guarded else 1) * stay + work_on + special + FIXED_REGISTERS
 
 
-def blocks_per_sm(registers_each: int, threads: int) -> int:
+def blocks_per_sm(registers_each: int, threads: int, limits: Limits) -> int:
     """Blocks that a multiprocessor has registers for."""
-    return min(blocks_of_registers(registers_each, threads), MOST_BLOCKS_PER_SM)
+    return min(limits.blocks_of(registers_each, threads), MOST_BLOCKS_PER_SM)

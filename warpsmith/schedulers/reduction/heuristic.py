@@ -41,14 +41,14 @@ ENOUGH_BLOCKS_PER_SM = 8
 """Blocks for each multiprocessor from which on rows are not split."""
 
 MOST_BLOCKS_PER_SM = 16
-"""Blocks of one multiprocessor that registers are bounded for; it holds 32 at most."""
+"""Blocks of one multiprocessor that registers are bounded for; it holds more."""
 
 RING_STAGES = 4
 RING_BLOCK = (16, 16, 4)
 """Slots of a ring of tiles, and (block_x, block_y, unroll) of a tile: 64 rows of 256 bytes."""
 
-RING_SHARED = 200 * 1024
-"""Bytes of shared memory that a ring may take: a block has 27 KB more for the rest."""
+RING_REST = 27 * 1024
+"""Bytes of shared memory of a block that a ring leaves for the rest."""
 
 RING_ROWS, RING_BYTES = 2048, 100_000_000
 """Columns that are shorter, or fewer bytes in all, are loaded by the threads."""
@@ -58,9 +58,6 @@ RING_TALL_ROWS = 16384
 
 TALL_ROWS = 65536
 """Columns of more elements, shared by blocks, are reduced by larger blocks."""
-
-MOST_ROWS_APART = 65535
-"""Most blocks along grid y and z, thus most groups of rows whose splits come first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +146,7 @@ def choose(
     """Block shape and unrolling.
 
     Inner reductions look at the row's length, and at whether its groups of rows are more than
-    `MOST_ROWS_APART`; outer ones at the columns, and at whether they are longer than `FEW_ROWS`,
+    a grid has along y; outer ones at the columns, and at whether they are longer than `FEW_ROWS`,
     `TALL_ROWS`, the lengths of `SHORT` and what makes a ring pay. So a new row count changes
     nothing but on which side of those it lies.
     """
@@ -240,7 +237,8 @@ def ring_refusal(
     if problem.size(shape.kept) % width:
         return f"the columns are not a multiple of a tile's {width}"
     loaded = sum(cached.memory.dtype.size for cached in shape.run.walkers if cached.load)
-    if RING_STAGES * RING_BLOCK[1] * RING_BLOCK[2] * width * loaded > RING_SHARED:
+    room = problem.target.family.limits.block_shared - RING_REST
+    if RING_STAGES * RING_BLOCK[1] * RING_BLOCK[2] * width * loaded > room:
         return "tiles of all inputs do not fit in shared memory"
     if problem.rings == "prefer":
         return ""
@@ -296,7 +294,8 @@ def _splits_first(shape: Shape, params: ReductionParams, problem: Problem) -> bo
     They then read memory in its order, and combine one row while the next ones are read.
     """
     several = params.inner and _passes(shape, params, problem) > 1
-    return several and _groups(shape, params, problem) <= MOST_ROWS_APART
+    most = problem.target.family.limits.grid_axes[1]
+    return several and _groups(shape, params, problem) <= most
 
 
 def _inner_block(vectors: int, welford: bool) -> tuple[int, int, int, int]:

@@ -21,9 +21,10 @@ MOST_ROWS, MOST_LOADS = 9, 18
 WIDEST, MOST_THREADS = 32, 512
 """Threads of a block along the columns, and in all."""
 
-MOST_BYTES = 32 << 20
-"""Of all inputs, where columns are more than such a block a multiprocessor takes: as much as the L2
-is likely to have still. More than that keeps all of them loading, in any order."""
+MOST_SHARE = 0.671
+"""Of the bytes of the L2: as many as it is likely to have still. So much all inputs are at most if
+columns are more than such a block a multiprocessor takes; more than that keeps all of them loading,
+in any order."""
 
 SECTOR, REQUEST = 32, 64
 """Bytes that memory is read by, and of a row that a multiprocessor gets from L2 in one cycle."""
@@ -60,7 +61,8 @@ def short_block(
     each = max(1, min(MOST_ROWS, MOST_LOADS // len(loads)))
     block_y = _power_of_two_above(-(-length // each))
     widest = min(WIDEST, MOST_THREADS // block_y)
-    if vectors > widest * sms and rows * columns * sum(loads) > MOST_BYTES:
+    most_bytes = MOST_SHARE * problem.target.l2_bytes
+    if vectors > widest * sms and rows * columns * sum(loads) > most_bytes:
         return None
     block_x = _lanes(rows, vectors, vector * max(loads), sms, widest)
     block_y = max(block_y, 32 // block_x)

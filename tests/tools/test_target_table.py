@@ -1,0 +1,18 @@
+"""The table of targets in the documentation is that of the values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from warpsmith.tools.target_table import table
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "targets.md"
+
+
+def test_the_page_has_the_table() -> None:
+    assert table() in PAGE.read_text(), "write the text of tools/target_table.table() to the page"
+
+
+def test_a_line_a_number() -> None:
+    assert "| `memory` | 4,814,304: driver's clock and bus" in table()
+    assert "| `clusters` | 66 of 2, 30 of 4, 15 of 8, 7 of 16: driver" in table()

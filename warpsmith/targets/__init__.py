@@ -1,0 +1,1 @@
+"""What GPUs are: limits, instructions and rates, as frozen values that are passed."""
