@@ -21,9 +21,6 @@ from warpsmith.targets.known import KNOWN
 Device = Literal["auto", "gpu", "sim", "reference"]
 Rings = Literal["auto", "prefer", "never"]
 Verify = Literal["off", "protocol"]
-TargetName = str
-"""`auto`, or the name of a target (`warpsmith.targets.known`)."""
-
 Specialize = Literal["auto"] | bool
 LogLevel = Literal["off", "error", "warning", "info", "debug"]
 
@@ -162,7 +159,7 @@ class Knobs:
         "where there is one, else the simulator.",
         "`auto`",
     )
-    target: TargetName = _knob(
+    target: str = _knob(
         _one_of("auto", *(target.name for target in KNOWN)),
         ", ".join(f"`{name}`" for name in ("auto", *(target.name for target in KNOWN))),
         "auto",
@@ -357,9 +354,7 @@ def within(knobs: Knobs) -> Iterator[None]:
         _SCOPED.reset(token)
 
 
-def scoped_plan() -> (
-    tuple[Device, TargetName, Rings, Specialize, bool, bool, Verify, int | None] | None
-):
+def scoped_plan() -> tuple[object, ...] | None:
     """What a scope asks for that calls are planned by, None outside; cheap, for every call."""
     scoped = _SCOPED.get()
     if scoped is None:

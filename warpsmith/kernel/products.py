@@ -69,7 +69,8 @@ class Multiply(Statement):
     column `8 * j + 2 * (t % 4) + e`.
 
     Attributes:
-        accumulators: registers of the type that the operands' instruction sums in (`ir/atoms.py`).
+        accumulators: registers of the type that the operands' instruction sums in
+            (`targets/atoms.py`).
         columns: 8 to 256, a multiple of 8.
         keep: whether the product is added; where false, it takes the accumulators' place.
     """
