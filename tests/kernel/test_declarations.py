@@ -52,6 +52,7 @@ from warpsmith.kernel.traversal import read
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.order import order
 from warpsmith.protocol import check
+from warpsmith.targets.hopper import H200
 
 
 def redeclared(cls: type[Declared], orders: Orders | None, **changed: Declares) -> Form:
@@ -188,10 +189,10 @@ def test_with_another_declaration_a_right_kernel_is_refused(
     changed: Change, case: Callable[[], RoleCase], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = case()
-    before = check(given.kernel, given.values).steps
+    before = check(given.kernel, given.values, target=H200).steps
     changed.put(monkeypatch)
     try:
-        steps = check(given.kernel, given.values).steps
+        steps = check(given.kernel, given.values, target=H200).steps
     except (ProtocolError, InternalError):
         return
     assert steps != before  # it has seen another kernel
@@ -209,10 +210,10 @@ def test_what_is_given_is_known_by_its_barrier(
     changed: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = summed()
-    assert check(kernel, values()).steps > 0
+    assert check(kernel, values(), target=H200).steps > 0
     changed.put(monkeypatch)
     with pytest.raises(ProtocolError):
-        check(kernel, values())
+        check(kernel, values(), target=H200)
 
 
 # --- everything else ----------------------------------------------------------------------------

@@ -64,6 +64,7 @@ from warpsmith.lower.passes.order import order
 from warpsmith.protocol import check
 from warpsmith.protocol.accesses import Way
 from warpsmith.protocol.accesses import accesses as uses
+from warpsmith.targets.hopper import H200
 
 S = Buffer("S", DataType.Float, MemoryType.shared, Const(256))
 G = Buffer("G", DataType.Float, MemoryType.global_, Const(256))
@@ -268,9 +269,9 @@ def test_it_is_seen_by_the_protocol() -> None:
 
     late = instead(Await, lambda wait: put(wait, before=False), barrier=full)
     early = instead(Await, lambda wait: put(wait, before=True), barrier=full)
-    check(edited(case.kernel, late), case.values)
+    check(edited(case.kernel, late), case.values, target=H200)
     with pytest.raises(ProtocolError, match="WS0907"):
-        check(edited(case.kernel, early), case.values)
+        check(edited(case.kernel, early), case.values, target=H200)
 
 
 def test_a_place_that_nobody_knows_may_be_any_slot() -> None:
@@ -283,7 +284,7 @@ def test_a_place_that_nobody_knows_may_be_any_slot() -> None:
     full = case.kernel.rings[0].full.name
     change = instead(Await, lambda wait: (wait, Peek(slots)), barrier=full)
     with pytest.raises(ProtocolError):
-        check(edited(case.kernel, change), case.values)
+        check(edited(case.kernel, change), case.values, target=H200)
 
 
 def test_a_step_that_the_protocol_does_not_know_is_refused() -> None:
@@ -294,7 +295,7 @@ def test_a_step_that_the_protocol_does_not_know_is_refused() -> None:
     full = case.kernel.rings[0].full.name
     change = instead(Await, lambda wait: (wait, Pause()), barrier=full)
     with pytest.raises(InternalError, match="Pause has no step"):
-        check(edited(case.kernel, change), case.values)
+        check(edited(case.kernel, change), case.values, target=H200)
 
 
 def test_an_effect_may_depend_on_the_statement() -> None:

@@ -18,6 +18,7 @@ from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
+from warpsmith.targets.hopper import H200
 
 FLOAT = DataType.Float
 
@@ -49,7 +50,7 @@ def test_loops_are_the_same_where_the_program_says_so(together: bool) -> None:
 
 
 def test_two_parts_as_one_keep_what_each_says() -> None:
-    rows, columns = cut(norm_backward())
+    rows, columns = cut(norm_backward(), target=H200)
     (group,) = joined(rows.fusion, columns.fusion).together
     assert [tensor.name for tensor in group] == list(columns.inputs)
 
@@ -83,15 +84,15 @@ def norm_backward() -> Fusion:
 def statements(segment: Segment) -> list[Statement]:
     """Of the kernel that adds 40 rows of partial sums."""
     sizes = {f"{name}_size{d}": 64 for name in ("T0", "T1") for d in (0, 1)}
-    problem = Problem(values={**sizes, "row_blocks": 40}, alignment={})
-    candidate = select(segment.fusion)
-    kernel = lower(candidate.scheduled(candidate.choose(problem)[0]), "sums")
+    problem = Problem(values={**sizes, "row_blocks": 40}, alignment={}, target=H200)
+    candidate = select(segment.fusion, H200)
+    kernel = lower(candidate.scheduled(candidate.choose(problem)[0]), "sums", target=H200)
     return list(walk(kernel.body))
 
 
 def test_one_kernel_adds_all_partial_sums_and_computes_nothing_else() -> None:
     """It loads all before it adds any."""
-    _, columns = cut(norm_backward())
+    _, columns = cut(norm_backward(), target=H200)
     assert [type(op).__name__ for op in columns.fusion.operations] == ["Reduction", "Reduction"]
     assert len(columns.fusion.together) == 1
     read = {kernel_input.name for kernel_input in columns.fusion.input_tensors}

@@ -14,6 +14,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
 from warpsmith.schedulers.normalization.again import Run, compute_again, runs_of
 from warpsmith.schedulers.select import Candidate, select
+from warpsmith.targets.hopper import H200
 
 FLOAT, BFLOAT16 = DataType.Float, DataType.BFloat16
 
@@ -36,7 +37,7 @@ def softmax(dtype: DataType) -> Fusion:
 
 
 def prepared(fusion: Fusion) -> Candidate:
-    candidate = select(fusion)
+    candidate = select(fusion, H200)
     assert candidate.scheduler == "inner_persistent"
     return candidate
 
