@@ -69,8 +69,8 @@ def test_every_refusal_of_roles_is_listed() -> None:
 
 
 def test_the_passes_are_those_of_the_pipeline() -> None:
-    from warpsmith.lower.pipeline import STAGES
+    from warpsmith.lower.pipeline import PASSES
 
     page = (ROOT / "docs" / "architecture.md").read_text()
     listed = re.findall(r"^(\d+)\. `(\w+)`", page, re.MULTILINE)
-    assert listed == [(str(n), stage.name) for n, stage in enumerate(STAGES, start=1)]
+    assert listed == [(str(n), each.name) for n, each in enumerate(PASSES, start=1)]

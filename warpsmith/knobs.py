@@ -20,7 +20,7 @@ from warpsmith.targets.known import KNOWN
 
 Device = Literal["auto", "gpu", "sim", "reference"]
 Rings = Literal["auto", "prefer", "never"]
-Verify = Literal["off", "protocol"]
+Verify = Literal["off", "protocol", "all"]
 Specialize = Literal["auto"] | bool
 LogLevel = Literal["off", "error", "warning", "info", "debug"]
 
@@ -200,11 +200,12 @@ class Knobs:
         "`auto`",
     )
     verify: Verify = _knob(
-        _one_of("off", "protocol"),
-        "`off`, `protocol`",
+        _one_of("off", "protocol", "all"),
+        "`off`, `protocol`, `all`",
         "protocol",
         "What is proved of a kernel with circular buffers before it is compiled and launched: that "
-        "its warps cannot hang or race at these sizes, or nothing.",
+        "its warps cannot hang or race at these sizes, or nothing. With `all`, also after every "
+        "pass that what orders its accesses still does.",
         "`protocol`",
     )
     watchdog: bool = _knob(

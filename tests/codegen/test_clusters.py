@@ -42,6 +42,7 @@ from warpsmith.kernel.rings import ELECTED, Expect, InitBarriers
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 from warpsmith.kernel.waits import WaitSite, WatchedAwait
+from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.targets.hopper import H200
 
 ZERO, ONE = integers.ZERO, integers.ONE
@@ -211,14 +212,16 @@ def kernel_of(
     body: tuple[Statement, ...],
     launch: Launch,
 ) -> Kernel:
-    return Kernel(
-        name="k",
-        parameters=parameters,
-        scalars=(),
-        shared=shared,
-        body=body,
-        launch=launch,
-        index_type=DataType.Int32,
+    return lay_out_shared(
+        Kernel(
+            name="k",
+            parameters=parameters,
+            scalars=(),
+            shared=shared,
+            body=body,
+            launch=launch,
+            index_type=DataType.Int32,
+        )
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.program import Program
-from warpsmith.codegen.cuda import cuda_text, shared_bytes, shared_layout
+from warpsmith.codegen.cuda import cuda_text
 from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
@@ -15,6 +15,8 @@ from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
 from warpsmith.kernel.nodes import Buffer, Element, Kernel, Launch, Statement
+from warpsmith.kernel.shared_memory import layout_of
+from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.pipeline import lower
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Source
@@ -84,14 +86,16 @@ def test_what_cannot_be_printed() -> None:
 
 def kernel_with(body: tuple[Statement, ...] = (), shared: tuple[Buffer, ...] = ()) -> Kernel:
     one = integers.ONE
-    return Kernel(
-        name="test",
-        parameters=(),
-        scalars=(),
-        shared=shared,
-        body=body,
-        launch=Launch((one, one, one), (one, one, one)),
-        index_type=DataType.Int32,
+    return lay_out_shared(
+        Kernel(
+            name="test",
+            parameters=(),
+            scalars=(),
+            shared=shared,
+            body=body,
+            launch=Launch((one, one, one), (one, one, one)),
+            index_type=DataType.Int32,
+        )
     )
 
 
@@ -107,9 +111,9 @@ def test_shared_buffers_start_at_multiples_of_16_bytes() -> None:
         )
     )
     for n in (1, 4, 5):
-        places = [evaluate(offset, {"n": n}) for _, offset in shared_layout(kernel)]
+        places = list(layout_of(kernel).starts({"n": n}).values())
         assert places == [0, 16, 16 + (4 * n + 15) // 16 * 16]
-        assert evaluate(shared_bytes(kernel), {"n": n}) == places[-1] + 16
+        assert evaluate(layout_of(kernel).bytes, {"n": n}) == places[-1] + 16
 
 
 def test_element_of_a_buffer() -> None:

@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 
+from tests.support.passing import behind
 from tests.support.product_kernels import Product, product_kernel
 from tests.support.role_kernels import storing as storing_by_role
 from tests.support.role_kernels import streaming
@@ -15,14 +16,9 @@ from tests.support.role_reductions import ALL_CASES
 from tests.support.tiling import Tiling, kernel_of, loading, storing
 from warpsmith import LoadStoreOpType
 from warpsmith.codegen.cuda import cuda_text
-from warpsmith.codegen.elected import (
-    ELECTED_WARP,
-    ByLane,
-    Converge,
-    elected_by_warp,
-)
 from warpsmith.errors import DeviceError
 from warpsmith.ir import integers
+from warpsmith.kernel.elected import ELECTED_WARP, ByLane, Converge
 from warpsmith.kernel.nodes import If, Kernel, Statement, Store
 from warpsmith.kernel.rings import (
     ELECTED,
@@ -34,6 +30,7 @@ from warpsmith.kernel.rings import (
     TileCopy,
 )
 from warpsmith.kernel.traversal import walk
+from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.sass import disassemble
 from warpsmith.runtime.source import Source
@@ -57,7 +54,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 
 @cache
 def text_of(name: str) -> str:
-    return cuda_text(KERNELS[name](), H200)
+    return cuda_text(elect_by_warp(KERNELS[name]()), H200)
 
 
 def issues(text: str) -> tuple[Issue, ...]:
@@ -120,7 +117,7 @@ def test_a_store_that_is_not_uniform_is_found(fault: str) -> None:
 
 
 def divided(name: str) -> list[Statement]:
-    return list(walk(elected_by_warp(KERNELS[name]()).body))
+    return list(walk(elect_by_warp(KERNELS[name]()).body))
 
 
 @pytest.mark.parametrize("name", [name for name in KERNELS if "single" not in name])
@@ -144,7 +141,8 @@ def test_a_copy_that_may_be_left_out_is_left_out_by_the_whole_warp() -> None:
     assert isinstance(copy, ByLane)
     assert isinstance(copy.body[0], TileCopy)
     assert copy.body[0].condition == integers.TRUE
-    (before,) = (s for s in walk(KERNELS["stored boxes"]().body) if isinstance(s, TileCopy))
+    tiled = behind("lay_out_shared", storing(Tiling((8, 16), threads=128), stages=3).fusion)
+    (before,) = (s for s in walk(tiled.body) if isinstance(s, TileCopy))
     assert branch.condition == before.condition != integers.TRUE
 
 
@@ -152,5 +150,5 @@ def test_what_a_warp_may_not_run_together_stays_with_the_elected_thread() -> Non
     kernel = KERNELS["stored boxes"]()
     store = next(s for s in walk(kernel.body) if isinstance(s, Store))
     body = (If(ELECTED, (store, Commit(bulk=True))),)
-    kept = elected_by_warp(replace(kernel, body=body))
+    kept = elect_by_warp(replace(kernel, body=body))
     assert kept.body == body

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.hungry_roles import hungry
 from tests.support.role_kernels import chained, check, copied_by_threads, storing, streaming
-from warpsmith.codegen.cuda import cuda_text, shared_bytes
+from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.budgets import role_registers, settle_registers, warn_of_spills
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.confirm import confirm, confirm_counts
@@ -81,7 +81,7 @@ def test_a_hungry_role_gets_what_a_loading_one_gives_away(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_of_spills(settled.kernel, after, never, H200)
-    compiled = CompiledKernel(settled.kernel, "", after, shared_bytes(settled.kernel), target=H200)
+    compiled = CompiledKernel(settled.kernel, "", after, target=H200)
     assert confirm(compiled).register_changes == 2
     check(replace(case, kernel=settled.kernel), 4)
 
@@ -201,7 +201,7 @@ def test_given_budgets_reach_the_machine_code(compile_: Callable[[Source], Binar
     ).kernel
     binary = compile_(source_of(kernel))
     check_remarks(binary.log, kernel.name)
-    counts = confirm(CompiledKernel(kernel, "", binary, shared_bytes(kernel), target=H200))
+    counts = confirm(CompiledKernel(kernel, "", binary, target=H200))
     assert counts.register_changes == 2
     check(replace(case, kernel=kernel), 4)
 

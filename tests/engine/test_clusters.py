@@ -10,15 +10,15 @@ import pytest
 
 from tests.support import mapped_kernel
 from tests.support.cluster_kernels import RowSum
-from warpsmith.codegen.cuda import cuda_text, shared_bytes
+from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.launches import CallPlan, Launch, plan_call
 from warpsmith.engine.plan import PlannedSegment
 from warpsmith.engine.simulated import Memory
 from warpsmith.errors import DeviceError
-from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
+from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.knobs import Knobs
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.cache import CubinCache
@@ -32,7 +32,7 @@ def planned(columns: int, cluster: tuple[int, int, int], folder: Path) -> CallPl
     kernel = replace(kernel, launch=replace(kernel.launch, cluster=cluster))
     source = Source(text=mapped_kernel.text(), entry="mapped", arch="sm_90a")
     binary = CubinCache(folder).get_or_compile(source)
-    compiled = CompiledKernel(kernel, source.text, binary, integers.ZERO, target=H200)
+    compiled = CompiledKernel(kernel, source.text, binary, target=H200)
     program = mapped_kernel.fusion()
     variant = (None, DataType.Int32, (), None, False)
     segment = PlannedSegment(Segment(program, ("T0",), ("T1",), H200), None, {variant: compiled})
@@ -52,10 +52,9 @@ def test_whole_clusters_are_simulated(tmp_path: Path) -> None:
     case = RowSum("gather", 4)
     kernel = case.kernel()
     source = Source(text=cuda_text(kernel, H200), entry=kernel.name, arch="sm_90a")
-    shared = shared_bytes(kernel)
-    compiled = CompiledKernel(
-        kernel, source.text, CubinCache(tmp_path).get_or_compile(source), shared, target=H200
-    )
+    shared = layout_of(kernel).bytes
+    binary = CubinCache(tmp_path).get_or_compile(source)
+    compiled = CompiledKernel(kernel, source.text, binary, target=H200)
     launch = Launch(
         compiled=compiled,
         params=None,

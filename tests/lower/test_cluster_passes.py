@@ -16,24 +16,24 @@ from warpsmith.kernel.nodes import Kernel, Let, Store, Symbol
 from warpsmith.kernel.traversal import map_expressions, walk
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
-from warpsmith.lower.pipeline import STAGES, _with_scalars
+from warpsmith.lower.pipeline import PASSES, passed
+from warpsmith.lower.request import Request
 from warpsmith.protocol.extract import launch_values
 
-BEHIND_TURNS = tuple(s for s in STAGES if not s.name.startswith("turn_"))
+BEHIND_TURNS = tuple(each for each in PASSES if not each.name.startswith("turn_"))
 """Passes that take kernels whose barriers are there."""
 
 
-def passed(kernel: Kernel) -> Kernel:
-    for stage in BEHIND_TURNS:
-        kernel = stage.apply(kernel)
+def lowered(kernel: Kernel) -> Kernel:
+    kernel = passed(kernel, Request(), passes=BEHIND_TURNS)
     assert kernel.derived == ()
-    return _with_scalars(kernel)
+    return kernel
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_sums_of_rows(way: str) -> None:
     case = RowSum(way, 2)
-    kernel = passed(case.kernel())
+    kernel = lowered(case.kernel())
     assert kernel.body != case.kernel().body
     assert kernel.scalars == ()
     report = simulate_sum(case, kernel, schedules=3)
@@ -43,7 +43,7 @@ def test_sums_of_rows(way: str) -> None:
 
 def test_roles() -> None:
     case = RoleSum(2)
-    kernel = passed(case.kernel())
+    kernel = lowered(case.kernel())
     assert kernel.scalars == ()
     report = simulate_roles(case, kernel, schedules=3)
     assert report.verdict == "clean", str(report)

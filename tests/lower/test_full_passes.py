@@ -20,8 +20,9 @@ from warpsmith.kernel.nodes import (
     Synchronize,
 )
 from warpsmith.kernel.traversal import walk
+from warpsmith.lower.build import build
 from warpsmith.lower.passes.split_full_passes import split_full_passes
-from warpsmith.lower.pipeline import build, lower
+from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like

@@ -9,6 +9,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
+from tests.support.passing import meets_partly
 from tests.support.role_kernels import RoleCase, check, streaming
 from tests.support.role_parts import SIZE, kernel_of, memory, single, thread
 from tests.support.role_reductions import ALL_CASES, reducing, zero
@@ -37,8 +38,9 @@ from warpsmith.lower.passes.batch_welford import batch_welford
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.hoist import hoist_indices
+from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
-from warpsmith.lower.passes.order import order, sync_inside_branch
+from warpsmith.lower.passes.order import order
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.targets.hopper import H200
@@ -184,7 +186,7 @@ def test_threads_of_a_role_meet_inside_its_branch() -> None:
     assert [s for s in after.body if isinstance(s, Synchronize)] == [
         Synchronize("barriers are ready")
     ]
-    assert not sync_inside_branch(after)
+    assert not meets_partly(after)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def test_the_threads_of_one_warp_meet_without_a_barrier(
     made = replace(
         kernel_of((OUT, source), (), (branch(write, read, role=role),)), shared=(SHARED,)
     )
-    after = order(made)
+    after = lay_out_shared(order(made))
     (edge,) = [each for each in after.orders if each.buffer == SHARED.name]
     assert edge.mechanism == mechanism
     assert f"{meeting}  // T9 is written" in cuda_text(after, H200)
@@ -231,8 +233,8 @@ def test_memory_does_not_pass_between_roles_without_a_ring() -> None:
 
 def test_a_condition_of_threads_holds_no_meeting_of_a_role() -> None:
     inside = If(integers.less(thread("x", ROLE), 3), (Synchronize(""),))
-    assert sync_inside_branch(kernel(branch(inside)))
-    assert not sync_inside_branch(kernel(branch(replace(inside, uniform=True))))
+    assert meets_partly(kernel(branch(inside)))
+    assert not meets_partly(kernel(branch(replace(inside, uniform=True))))
 
 
 def test_buffers_of_roles_are_alive_together() -> None:

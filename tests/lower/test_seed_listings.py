@@ -34,6 +34,7 @@ from warpsmith.kernel.rings import (
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import replace_symbols, walk
 from warpsmith.lower.passes.collect_maps import collect_maps
+from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.passes.order import order
 from warpsmith.lower.passes.turn_rings import turn_rings
 from warpsmith.lower.turning.parts import in_slots
@@ -74,7 +75,7 @@ def kernel_of(write: Body, threads: int, role: Role | None = None) -> Kernel:
         index_type=DataType.Int32,
         exchanged=frozenset(("S",)),
     )
-    return collect_maps(order(turn_rings(kernel)))
+    return lay_out_shared(collect_maps(order(turn_rings(kernel))))
 
 
 def by_all() -> Kernel:

@@ -64,7 +64,7 @@ def test_kernel_text_of_a_transpose() -> None:
           index  int32
           param  T0: float[32]
           param  T2: float[32]
-          shared T1: float[32]
+          shared T1: float[32] at 0
           for i0 < 8 unrolled:
             if lt(block_x, 4):
               T1[add(mul(i0, 4), block_x)] = T0[add(mul(i0, 4), block_x)]
@@ -105,7 +105,7 @@ def test_kernel_text_of_a_sum() -> None:
           index  int32
           param  T0: float[mul(T0_size0, 64)]
           param  T1: float[T0_size0]
-          shared T2_scratch: float[2]
+          shared T2_scratch: float[2] at 0
           T2: float[1] local
           T2[0] = T0[add(mul(grid_x, 64), block_x)]
           reduce sum T2 x1 over block_x, for the first

@@ -9,8 +9,8 @@ import pytest
 
 from tests.protocol.edits import counting, edited, instead, without
 from tests.support import ring_maps as maps
+from tests.support.passing import behind
 from tests.support.ring_loads import Kind, Ring
-from warpsmith import DataType
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.kernel.nodes import If, Kernel, Synchronize
@@ -25,7 +25,6 @@ from warpsmith.kernel.rings import (
     Release,
     TileCopy,
 )
-from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
 from warpsmith.protocol.sizes import symbols_of
 from warpsmith.targets.hopper import H200
@@ -39,7 +38,7 @@ def lowered(kind: Kind, *, stores: bool = False) -> Kernel:
     """A load through three slots; with `stores`, the result goes through three others."""
     ring = Ring(kind, 3, 2)
     schedule = maps.store_ring if stores else maps.vector_reads
-    return lower(schedule(ring).fusion, "k", DataType.Int32, target=H200)
+    return behind("lay_out_shared", schedule(ring).fusion)
 
 
 def stored(copy: TileCopy) -> bool:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
-from warpsmith.codegen.cuda import cuda_text, shared_bytes
+from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.scalar import evaluate
+from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
 
@@ -66,7 +67,7 @@ def test_chains_are_right_and_clean(
 def test_the_largest_chain_decides_the_bytes() -> None:
     kernel = lower(chains((BULK, BULK), (3, 2)).fusion, "k", DataType.Int32, target=H200)
     slots, barriers = 3 * TILE * 4, 2 * 3 * 8
-    assert slots + barriers <= evaluate(shared_bytes(kernel), {}) <= slots + barriers + 64
+    assert slots + barriers <= evaluate(layout_of(kernel).bytes, {}) <= slots + barriers + 64
 
 
 def test_barriers_whose_bytes_are_taken_end_between_two_meetings() -> None:
@@ -101,4 +102,4 @@ def test_rings_of_one_loop_keep_bytes_of_their_own() -> None:
         z.axis(-1).parallelize(ParallelType.block_x)
     kernel = lower(fd.fusion, "k", DataType.Int32, target=H200)
     assert not kernel.offsets
-    assert evaluate(shared_bytes(kernel), {}) >= (2 + 3) * TILE * 4
+    assert evaluate(layout_of(kernel).bytes, {}) >= (2 + 3) * TILE * 4

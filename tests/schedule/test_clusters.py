@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.launching import check_scheduled, random_inputs
+from tests.support.passing import meets_partly
 from tests.support.program import Program
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
@@ -25,7 +26,6 @@ from warpsmith.kernel.clusters import (
 )
 from warpsmith.kernel.nodes import If, Kernel, Reduce
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.passes.order import meets_apart
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
 from warpsmith.protocol.exchanges import gifts
@@ -176,10 +176,10 @@ def test_a_reduction_that_happens_once_takes_no_meeting_besides_the_start() -> N
 
 def test_blocks_that_meet_apart_are_found() -> None:
     kernel = lowered(SCHEDULES["two"])
-    assert not meets_apart(kernel)
+    assert not meets_partly(kernel)
     first = integers.less(rank_in(kernel.launch), 1)
     under = (If(first, kernel.body, uniform=True),)
-    assert meets_apart(replace(kernel, body=under))
+    assert meets_partly(replace(kernel, body=under))
 
 
 # --- refusals ----------------------------------------------------------------------------------

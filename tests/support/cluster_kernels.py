@@ -40,6 +40,7 @@ from warpsmith.kernel.nodes import (
     Synchronize,
 )
 from warpsmith.kernel.rings import ELECTED, Await, Expect, InitBarriers
+from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.sim.report import Report
 
 Body = tuple[Statement, ...]
@@ -131,14 +132,16 @@ class RowSum:
             _times(turn, PASSES, Store(y, place, shifted)),
         )
         before, after = OUTSIDE[self.way](self)
-        return Kernel(
-            name="row_sums",
-            parameters=(x, y),
-            scalars=(),
-            shared=(self.parts, SCRATCH, ARRIVED),
-            body=(*before, For(row, Const(self.rows), of_row, unroll=False), *after),
-            launch=self.launch,
-            index_type=DataType.Int32,
+        return lay_out_shared(
+            Kernel(
+                name="row_sums",
+                parameters=(x, y),
+                scalars=(),
+                shared=(self.parts, SCRATCH, ARRIVED),
+                body=(*before, For(row, Const(self.rows), of_row, unroll=False), *after),
+                launch=self.launch,
+                index_type=DataType.Int32,
+            )
         )
 
     def inputs(self, seed: int = 0) -> np.ndarray:

@@ -7,9 +7,10 @@ from typing import Any
 from tests.support.cluster_kernels import RowSum
 from tests.support.cluster_roles import ROWS, RoleSum
 from warpsmith import knobs
-from warpsmith.codegen.cuda import cuda_text, shared_bytes
+from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.launches import formats_of
 from warpsmith.ir.scalar import evaluate
+from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.launch import LoadedKernel
@@ -44,7 +45,7 @@ def launch_often(case: RowSum | RoleSum, launches: int) -> int:
         loaded.launch(
             (grid[0], grid[1], grid[2]),
             (block[0], block[1], block[2]),
-            evaluate(shared_bytes(kernel), {}),
+            evaluate(layout_of(kernel).bytes, {}),
             current_stream(0),
             arguments,
         )

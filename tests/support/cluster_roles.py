@@ -38,6 +38,7 @@ from warpsmith.kernel.nodes import (
 )
 from warpsmith.kernel.rings import Advance, Await, Begin, Cursor, InitBarriers
 from warpsmith.kernel.roles import Branch, Role
+from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.sim.report import Report
 from warpsmith.targets.family import WARP, WARP_GROUP
 
@@ -88,20 +89,22 @@ class RoleSum:
         y = Buffer("Y", FLOAT, MemoryType.global_, Const(rows))
         scratch = Buffer("scratch", FLOAT, MemoryType.shared, Const(THREADS // WARP))
         arrivals = ((FULL, Const(self.blocks)), (EMPTY, Const(self.blocks)))
-        return Kernel(
-            name="role_sums",
-            parameters=(x, y),
-            scalars=(),
-            shared=(self.parts, scratch, FULL, EMPTY),
-            body=(
-                InitBarriers(arrivals),
-                STARTED,
-                Branch(COLLECT, self._collect(y)),
-                Branch(SUM, self._sum(x, scratch)),
-                ENDED,
-            ),
-            launch=self.launch,
-            index_type=DataType.Int32,
+        return lay_out_shared(
+            Kernel(
+                name="role_sums",
+                parameters=(x, y),
+                scalars=(),
+                shared=(self.parts, scratch, FULL, EMPTY),
+                body=(
+                    InitBarriers(arrivals),
+                    STARTED,
+                    Branch(COLLECT, self._collect(y)),
+                    Branch(SUM, self._sum(x, scratch)),
+                    ENDED,
+                ),
+                launch=self.launch,
+                index_type=DataType.Int32,
+            )
         )
 
     def _sum(self, x: Buffer, scratch: Buffer) -> tuple[Statement, ...]:

@@ -21,6 +21,7 @@ from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.nodes import Buffer, Kernel, Launch
 from warpsmith.kernel.tiles import TensorMap
 from warpsmith.knobs import Knobs
+from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
@@ -87,39 +88,41 @@ def kernel(step: int = 1) -> Kernel:
     sizes = {name: Symbol(f"{name}_size0", low=0) for name in tensors}
     strides = {"T0": Symbol("T0_stride0", low=0), "T1": columns}
     steps = {"T0": (1, step), "T1": (1, 1)}
-    return Kernel(
-        name="mapped",
-        parameters=tuple(
-            Buffer(
-                name,
-                DataType.Float,
-                MemoryType.global_,
-                integers.mul(sizes[name], strides[name]),
-                written=name == "T1",
-            )
-            for name in tensors
-        ),
-        tensor_maps=tuple(
-            TensorMap(
-                name=f"{name}_map",
-                tensor=name,
-                dtype=DataType.Float,
-                sizes=(columns, sizes[name]),
-                strides=(strides[name],),
-                box=(COLUMNS, ROWS),
-                steps=steps[name],
-            )
-            for name in tensors
-        ),
-        scalars=(rows, Symbol("factor", DataType.Float)),
-        shared=(),
-        body=(),
-        launch=Launch(
-            (integers.ceildiv(columns, COLUMNS), integers.ceildiv(rows, ROWS), integers.ONE),
-            (integers.index(THREADS), integers.ONE, integers.ONE),
-        ),
-        index_type=DataType.Int32,
-        derived=((rows, sizes["T0"]),) if step == 1 else (),
+    return lay_out_shared(
+        Kernel(
+            name="mapped",
+            parameters=tuple(
+                Buffer(
+                    name,
+                    DataType.Float,
+                    MemoryType.global_,
+                    integers.mul(sizes[name], strides[name]),
+                    written=name == "T1",
+                )
+                for name in tensors
+            ),
+            tensor_maps=tuple(
+                TensorMap(
+                    name=f"{name}_map",
+                    tensor=name,
+                    dtype=DataType.Float,
+                    sizes=(columns, sizes[name]),
+                    strides=(strides[name],),
+                    box=(COLUMNS, ROWS),
+                    steps=steps[name],
+                )
+                for name in tensors
+            ),
+            scalars=(rows, Symbol("factor", DataType.Float)),
+            shared=(),
+            body=(),
+            launch=Launch(
+                (integers.ceildiv(columns, COLUMNS), integers.ceildiv(rows, ROWS), integers.ONE),
+                (integers.index(THREADS), integers.ONE, integers.ONE),
+            ),
+            index_type=DataType.Int32,
+            derived=((rows, sizes["T0"]),) if step == 1 else (),
+        )
     )
 
 
@@ -132,7 +135,7 @@ def call_plan(program: Fusion, values: dict[str, int], folder: Path) -> CallPlan
     """A call of `fusion()` by the kernel, with sizes and strides by name."""
     cuda = text()
     binary = CubinCache(folder).get_or_compile(Source(text=cuda, entry="mapped", arch="sm_90a"))
-    compiled = CompiledKernel(kernel(), cuda, binary, integers.ZERO, target=H200)
+    compiled = CompiledKernel(kernel(), cuda, binary, target=H200)
     variant = (None, DataType.Int32, (), None, False)
     planned = PlannedSegment(Segment(program, ("T0",), ("T1",), H200), None, {variant: compiled})
     return plan_call(program, (planned,), values, {}, H200, Knobs(cache_dir=folder))

@@ -31,6 +31,7 @@ from warpsmith.kernel.nodes import Buffer, Declare, For, If, Kernel, Statement
 from warpsmith.kernel.rings import Drain, Fill, Slots
 from warpsmith.kernel.roles import Branch, Passage, Role, Turn
 from warpsmith.lower.passes.collect_maps import collect_maps
+from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.passes.order import order
 from warpsmith.lower.passes.turn_rings import turn_rings
 from warpsmith.lower.passes.turn_roles import turn_roles
@@ -103,7 +104,8 @@ def unordered_kernel(meeting: Meeting) -> Kernel:
 
 def planned_kernel(meeting: Meeting) -> Kernel:
     """What the passes of lowering make of it, up to those that order."""
-    return collect_maps(order(turn_rings(turn_roles(unordered_kernel(meeting)))))
+    ordered = order(turn_rings(turn_roles(unordered_kernel(meeting))))
+    return lay_out_shared(collect_maps(ordered))
 
 
 # --- bodies ------------------------------------------------------------------------------------

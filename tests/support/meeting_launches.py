@@ -5,10 +5,11 @@ from __future__ import annotations
 from tests.support.meeting_kernels import Meeting, planned_kernel
 from tests.support.meeting_runs import expected, given
 from warpsmith import knobs
-from warpsmith.codegen.cuda import cuda_text, shared_bytes
+from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.launches import formats_of
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.scalar import evaluate
+from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.launch import LoadedKernel
@@ -48,7 +49,7 @@ def _wrong(meeting: Meeting, launches: int) -> int:
         loaded.launch(
             (x_grid, y_grid, z_grid),
             (x_block, y_block, z_block),
-            evaluate(shared_bytes(kernel), {}),
+            evaluate(layout_of(kernel).bytes, {}),
             current_stream(0),
             arguments,
         )

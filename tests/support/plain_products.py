@@ -35,6 +35,7 @@ from warpsmith.kernel.products import (
 from warpsmith.kernel.rings import FenceProxy
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
+from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 
 THREADS, COLUMNS, DEPTH, TILES = 128, 32, 32, 2
 """A warp group; columns of the result; a tile's elements along k, rows of 64 bytes; tiles."""
@@ -62,14 +63,16 @@ ROUNDED = _buffer("rounded", MemoryType.local, COLUMNS // 2, BFLOAT16)
 
 def plain_kernel(body: Body) -> Kernel:
     one = integers.ONE
-    return Kernel(
-        name="k",
-        parameters=(A, B, D),
-        scalars=(),
-        shared=(SHARED_A, SHARED_B, SHARED_D),
-        body=body,
-        launch=Launch((one, one, one), (Const(THREADS), one, one)),
-        index_type=DataType.Int32,
+    return lay_out_shared(
+        Kernel(
+            name="k",
+            parameters=(A, B, D),
+            scalars=(),
+            shared=(SHARED_A, SHARED_B, SHARED_D),
+            body=body,
+            launch=Launch((one, one, one), (Const(THREADS), one, one)),
+            index_type=DataType.Int32,
+        )
     )
 
 

@@ -68,6 +68,7 @@ from warpsmith.kernel.rings import (
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.tiles import TileDim
 from warpsmith.lower.passes.collect_maps import collect_maps
+from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.targets.family import WARP_GROUP
 
 M, N, K = (Symbol(name, low=1) for name in "mnk")
@@ -160,19 +161,21 @@ def product_kernel(product: Product) -> Kernel:
     arrivals = ((ring.full, one), (ring.empty, Const(WARP_GROUP * product.groups)))
     branches = (load_branch(product), compute_branch(product))
     return collect_maps(
-        Kernel(
-            name="k",
-            parameters=product.tensors,
-            scalars=(M, N, K),
-            shared=(*product.operands, product.staged, ring.full, ring.empty),
-            body=(InitBarriers(arrivals), Synchronize("barriers are ready"), *branches),
-            launch=Launch(
-                (Const(product.blocks), one, one),
-                (block_threads((product.load, product.compute)), one, one),
-                1,
-            ),
-            index_type=DataType.Int32,
-            rings=(ring,),
+        lay_out_shared(
+            Kernel(
+                name="k",
+                parameters=product.tensors,
+                scalars=(M, N, K),
+                shared=(*product.operands, product.staged, ring.full, ring.empty),
+                body=(InitBarriers(arrivals), Synchronize("barriers are ready"), *branches),
+                launch=Launch(
+                    (Const(product.blocks), one, one),
+                    (block_threads((product.load, product.compute)), one, one),
+                    1,
+                ),
+                index_type=DataType.Int32,
+                rings=(ring,),
+            )
         )
     )
 

@@ -26,6 +26,7 @@ from warpsmith.kernel.rings import (
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.tiles import TileDim
 from warpsmith.lower.passes.collect_maps import collect_maps
+from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.targets.family import WARP, WARP_GROUP
 
 Body = tuple[Statement, ...]
@@ -223,19 +224,21 @@ def kernel_of(
     shared = tuple(b for each in channels for b in (each.buffer, each.ring.full, each.empty))
     one = integers.ONE
     return collect_maps(
-        Kernel(
-            name="k",
-            parameters=parameters,
-            scalars=scalars,
-            shared=(*shared, *scratch),
-            body=(InitBarriers(arrivals), Synchronize("barriers are ready"), *branches),
-            launch=Launch(
-                (Const(BLOCKS), one, one),
-                (block_threads(tuple(branch.role for branch in branches)), one, one),
-                blocks_per_sm,
-            ),
-            index_type=DataType.Int32,
-            rings=tuple(each.ring for each in channels),
+        lay_out_shared(
+            Kernel(
+                name="k",
+                parameters=parameters,
+                scalars=scalars,
+                shared=(*shared, *scratch),
+                body=(InitBarriers(arrivals), Synchronize("barriers are ready"), *branches),
+                launch=Launch(
+                    (Const(BLOCKS), one, one),
+                    (block_threads(tuple(branch.role for branch in branches)), one, one),
+                    blocks_per_sm,
+                ),
+                index_type=DataType.Int32,
+                rings=tuple(each.ring for each in channels),
+            )
         )
     )
 

@@ -16,13 +16,15 @@ import numpy as np
 
 from tests.support.memory import NUMPY_TYPES
 from warpsmith import knobs
-from warpsmith.codegen.cuda import cuda_text, shared_bytes
+from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.launches import formats_of
 from warpsmith.engine.simulated import encoded, parameter_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.nodes import Kernel, Reciprocal
+from warpsmith.kernel.shared_memory import layout_of
+from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
 from warpsmith.sim import machine
@@ -47,7 +49,7 @@ def takes_part(kernel: Kernel) -> bool:
     """Whether this kernel is simulated in this run of the tests."""
     if _ONE_IN < 2:
         return _ONE_IN == 1
-    digest = hashlib.sha256(cuda_text(kernel, H200).encode()).digest()
+    digest = hashlib.sha256(cuda_text(elect_by_warp(kernel), H200).encode()).digest()
     return int.from_bytes(digest[:4], "big") % _ONE_IN == 0
 
 
@@ -85,6 +87,7 @@ def reported(
         values, memory: as for `simulated`.
         text: CUDA that takes the place of the kernel's.
     """
+    kernel = elect_by_warp(kernel)
     numbers: dict[str, Any] = {name: v for name, v in values.items() if isinstance(v, int)}
     for reciprocal in kernel.reciprocals:
         magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, numbers))
@@ -116,7 +119,7 @@ def reported(
         grid=(grid[0], grid[1], grid[2]),
         block=(block[0], block[1], block[2]),
         cluster=kernel.launch.cluster,
-        dynamic_shared=evaluate(shared_bytes(kernel), numbers),
+        dynamic_shared=evaluate(layout_of(kernel).bytes, numbers),
         registers=max(binary.registers, 16),
         buffers=tuple(buffers),
         parameters=parameter_bytes(program, formats_of(kernel), given),

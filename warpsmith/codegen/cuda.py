@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.codegen.clusters import cluster_bound, cluster_lines, is_of_cluster, rank_lines
-from warpsmith.codegen.elected import (
-    ELECTED_LANE,
-    ELECTED_WARP,
-    ByLane,
-    Converge,
-    elected_by_warp,
-)
 from warpsmith.codegen.lines import each_lane
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.codegen.prelude.vector import LoadHint
@@ -35,7 +28,7 @@ from warpsmith.codegen.values import ValueText
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.elected import ELECTED_LANE, ELECTED_WARP, ByLane, Converge, CopyIf
 from warpsmith.kernel.nodes import (
     Accumulate,
     Buffer,
@@ -54,8 +47,9 @@ from warpsmith.kernel.nodes import (
     WelfordStep,
 )
 from warpsmith.kernel.products import BY_WARPS
-from warpsmith.kernel.rings import ELECTED, InitBarriers
+from warpsmith.kernel.rings import ELECTED, InitBarriers, TileCopy
 from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.targets.family import WARP, Limits
 from warpsmith.targets.target import Target
@@ -87,47 +81,8 @@ def cuda_text(kernel: Kernel, target: Target) -> str:
     return printed(kernel, target).named(kernel.name)
 
 
-def shared_layout(kernel: Kernel) -> tuple[tuple[Buffer, Expr], ...]:
-    """Offset in bytes of each shared buffer in dynamic shared memory, aligned as it asks."""
-    return _laid_out(kernel)[0]
-
-
-def shared_bytes(kernel: Kernel) -> Expr:
-    """Bytes of dynamic shared memory of one block, over the launch's block dimensions."""
-    return _laid_out(kernel)[1]
-
-
-def _laid_out(kernel: Kernel) -> tuple[tuple[tuple[Buffer, Expr], ...], Expr]:
-    """The buffers with their offsets, the most aligned first, and where the last one ends."""
-    given = dict(kernel.offsets)
-    places: list[tuple[Buffer, Expr]] = []
-    end = 0
-    for buffer in kernel.shared:
-        if buffer.name in given:
-            start, size = given[buffer.name], integers.constant(buffer.size)
-            assert size is not None
-            places.append((buffer, integers.index(start)))
-            end = max(end, start + size * _bytes(buffer))
-    offset = integers.index(end)
-    rest = [buffer for buffer in kernel.shared if buffer.name not in given]
-    for buffer in sorted(rest, key=lambda b: -b.alignment):
-        offset = _aligned(offset, max(buffer.alignment, 16))
-        places.append((buffer, offset))
-        offset = integers.add(offset, integers.mul(buffer.size, _bytes(buffer)))
-    return tuple(places), _aligned(offset, 16)
-
-
-def _aligned(offset: Expr, to: int) -> Expr:
-    return integers.mul(integers.ceildiv(offset, to), to)
-
-
-def _bytes(buffer: Buffer) -> int:
-    return buffer.dtype.size
-
-
 class _Printer:
     def __init__(self, kernel: Kernel, limits: Limits) -> None:
-        kernel = elected_by_warp(kernel)
         self._kernel = kernel
         self._limits = limits
         self._value = ValueText(kernel.index_type)
@@ -217,12 +172,12 @@ class _Printer:
     def _shared(self) -> None:
         if not self._kernel.shared:
             return
-        aligned = max(buffer.alignment for buffer in self._kernel.shared)
-        self._line(f"extern __shared__ __align__({max(aligned, 16)}) unsigned char ws_shared[];")
-        for buffer, offset in shared_layout(self._kernel):
-            kind = self._value.type_name(buffer.dtype)
-            place = self._value(offset)
-            self._line(f"{kind}* const {buffer.name} = ({kind}*)(ws_shared + {place});")
+        layout = layout_of(self._kernel)
+        self._line(f"extern __shared__ __align__({layout.alignment}) unsigned char ws_shared[];")
+        for place in layout.places:
+            name, kind = place.buffer.name, self._value.type_name(place.buffer.dtype)
+            start = self._value(place.start)
+            self._line(f"{kind}* const {name} = ({kind}*)(ws_shared + {start});")
 
     def _line(self, text: str) -> None:
         self._lines.append("  " * self._depth + text)
@@ -307,7 +262,7 @@ class _Printer:
                 kind, name = value.type_name(DataType.Index), symbol.name
                 bound = value.operand(extent)
                 self._block(f"for ({kind} {name} = 0; {name} < {bound}; ++{name})", body, team)
-            case If(condition=condition, body=body):
+            case If(condition=condition, body=body) | CopyIf(condition=condition, body=body):
                 self._block(f"if ({value(condition)})", body, team)
             case Store(buffer=buffer, index=index, value=expr):
                 self._line(f"{value.place(buffer, index)} = {value(expr)};")
@@ -328,6 +283,8 @@ class _Printer:
                 value.pieces.add("admit_next")
                 self._line("ws_admit_next();")
             case ByLane(body=(mine,)):
+                if isinstance(mine, TileCopy):  # the warp has tested its condition
+                    mine = replace(mine, condition=integers.TRUE)
                 self._all(self._rings.lines(mine, team, f", {ELECTED_LANE.name}"))
             case Comment(text=text):
                 self._line(f"// {text}")

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warpsmith.codegen.cuda import Printed, printed, shared_bytes
+from warpsmith.codegen.cuda import Printed, printed
 from warpsmith.engine.budgets import settle_registers, warn_of_spills
 from warpsmith.engine.proofs import prove
 from warpsmith.errors import DeviceError
@@ -18,10 +18,10 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.printer import kernel_text
+from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.knobs import Knobs
-from warpsmith.lower.passes.overlap_launches import admit_next, start_early
-from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.pipeline import lower
+from warpsmith.lower.request import Request
 from warpsmith.runtime.cache import cubin_cache
 from warpsmith.runtime.nvrtc import check_remarks
 from warpsmith.runtime.source import Binary, Source
@@ -39,7 +39,6 @@ class CompiledKernel:
         kernel: the Kernel form, for launches.
         cuda: the CUDA C++ that was compiled.
         binary: what NVRTC made, with registers and spills.
-        shared: bytes of dynamic shared memory, over the launch's scalars.
         budgets: what was decided on the registers of roles, and why; empty without roles.
         shortened: as `prove` gives, for the sizes that it was compiled for.
         target: that it was made for.
@@ -48,7 +47,6 @@ class CompiledKernel:
     kernel: Kernel
     cuda: str
     binary: Binary
-    shared: Expr
     budgets: str = ""
     shortened: int = 0
     target: Target = field(kw_only=True)
@@ -56,6 +54,11 @@ class CompiledKernel:
     @property
     def name(self) -> str:
         return self.kernel.name
+
+    @property
+    def shared(self) -> Expr:
+        """Bytes of dynamic shared memory, over the launch's scalars."""
+        return layout_of(self.kernel).bytes
 
     @property
     def n_regs(self) -> int:
@@ -143,14 +146,14 @@ def compile_fusion(
         if "all" in knobs.dump or stage in knobs.dump:
             dumps.append((stage, kernel_text(kernel)))
 
-    lowered = lower(fusion, kind, index_type, observe, granules, target=target)
-    kernel = replace(lowered, notes=notes)
-    if knobs.wait_limit is not None:
-        kernel = watch_waits(kernel, knobs.wait_limit)
-    if follows and knobs.early_launch:
-        kernel = start_early(kernel)
-    if followed and knobs.early_launch:
-        kernel = admit_next(kernel)
+    request = Request(
+        wait_limit=knobs.wait_limit,
+        follows=follows and knobs.early_launch,
+        followed=followed and knobs.early_launch,
+        thorough=knobs.verify == "all",
+    )
+    kernel = lower(fusion, kind, index_type, observe, granules, target=target, request=request)
+    kernel = replace(kernel, notes=notes)
     compile_ = partial(
         cubin_cache(knobs.cache_dir, knobs.cache_mib).get_or_compile,
         always_compile=knobs.always_compile,
@@ -167,8 +170,7 @@ def compile_fusion(
     binary = compile_(Source(text=text, entry=kernel.name, arch=target.family.arch))
     check_remarks(binary.log, kernel.name)
     warn_of_spills(kernel, binary, compile_, target)
-    shared = shared_bytes(kernel)
-    return CompiledKernel(kernel, text, binary, shared, settled.note, shortened, target=target)
+    return CompiledKernel(kernel, text, binary, settled.note, shortened, target=target)
 
 
 def _named(kernel: Kernel, kind: str, target: Target) -> tuple[Kernel, Printed]:

@@ -178,7 +178,7 @@ class PlannedSegment:
             knobs=knobs,
             target=self.segment.target,
             granules=dict(granules),
-            values=values if knobs.verify == "protocol" else None,
+            values=values if knobs.verify != "off" else None,
             follows=self.follows,
             followed=self.followed,
         )
@@ -186,14 +186,14 @@ class PlannedSegment:
             compiled = compile_(self.segment.fusion, "manual")
         else:
             compiled = _fewest_spills(self.candidate, params, compile_)
-        if knobs.verify == "protocol":
+        if knobs.verify != "off":
             self._proved.put(_launch_key(compiled, values), compiled.shortened)
         return self.kernels.put(key, compiled)
 
     def _prove(self, compiled: CompiledKernel, values: Mapping[str, int], knobs: Knobs) -> None:
         """Show that the kernel cannot hang or race at sizes that it has not been launched at."""
         key = _launch_key(compiled, values)
-        if knobs.verify == "protocol" and self._proved.get(key) is None:
+        if knobs.verify != "off" and self._proved.get(key) is None:
             self._proved.put(key, prove(compiled.kernel, values, compiled.target))
 
     def shortened(self, compiled: CompiledKernel, values: Mapping[str, int]) -> int:

@@ -8,7 +8,7 @@ from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.nodes import Kernel
-from warpsmith.protocol.memory import shared_bytes
+from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.targets.family import Limits
 
 
@@ -24,7 +24,7 @@ def check_room(kernel: Kernel, known: Mapping[str, int], limits: Limits) -> None
     sized = [b for b in kernel.shared if integers.constant(b.size) is None]
     if not sized:
         return
-    needed = shared_bytes(kernel, known)
+    needed = layout_of(kernel).total(known)
     if needed <= limits.block_shared:
         return
     values = dict(known)

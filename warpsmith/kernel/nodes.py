@@ -35,6 +35,7 @@ from warpsmith.kernel.tiles import TensorMap, TileNeeds
 
 if TYPE_CHECKING:
     from warpsmith.kernel.rings import Ring
+    from warpsmith.kernel.shared_memory import SharedLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +386,9 @@ class Kernel:
         exchanged: names of the buffers of which some thread reads what another one wrote.
         scalars: sizes, strides, user's scalars and launch symbols that the body uses.
         shared: shared buffers, in dynamic shared memory.
-        offsets: bytes at which some of them lie; the others follow one after the other.
+        offsets: bytes at which some of them are to lie, as buffers that are never alive together
+            do; the others follow one after the other.
+        layout: where all of them lie; None until `lay_out_shared`.
         requirements: (expression, divisor) that the launch must check.
         limits: (expression, largest value) that the launch must check.
         reciprocals: magic numbers among the scalars, with the divisors that they stand for.
@@ -415,5 +418,6 @@ class Kernel:
     rings: tuple[Ring, ...] = ()
     budgets: Budgets | None = None
     early: bool = False
+    layout: SharedLayout | None = None
     orders: tuple[Order, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=())

@@ -38,7 +38,12 @@ def kernel_text(kernel: Kernel) -> str:
     lines += [f"  param  {b.name}: {b.dtype.value}[{b.size!r}]" for b in kernel.parameters]
     lines += [f"  scalar {s.name}: {s.dtype.value}" for s in kernel.scalars]
     lines += [f"  derive {s.name} = {value!r}" for s, value in kernel.derived]
-    lines += [f"  shared {b.name}: {b.dtype.value}[{b.size!r}]" for b in kernel.shared]
+    starts = {p.buffer.name: p.start for p in kernel.layout.places} if kernel.layout else {}
+    lines += [
+        f"  shared {b.name}: {b.dtype.value}[{b.size!r}]"
+        f"{f' at {starts[b.name]!r}' if b.name in starts else ''}"
+        for b in kernel.shared
+    ]
     lines += [
         f"  map    {m.name} of {m.tensor}: sizes {m.sizes!r}, box {m.box}, swizzle {m.swizzle}"
         for m in kernel.tensor_maps

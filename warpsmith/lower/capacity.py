@@ -11,6 +11,7 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.shared_memory import bytes_of, layout_of
 from warpsmith.lower.products import is_instruction
 from warpsmith.targets.family import Limits
 from warpsmith.targets.target import Target
@@ -64,14 +65,10 @@ def check_threads(kernel: Kernel, limits: Limits) -> None:
 
 def check_shared(fusion: Fusion, kernel: Kernel, limits: Limits) -> None:
     """Refuse more shared memory than a block can have, and say how many stages would fit."""
-    sizes = {
-        buffer.name: (integers.constant(buffer.size) or 0) * buffer.dtype.size
-        for buffer in kernel.shared
-    }
-    ends = [start + sizes[name] for name, start in kernel.offsets]
-    total = max(ends, default=0) + sum(sizes.values()) - sum(sizes[n] for n, _ in kernel.offsets)
+    total = layout_of(kernel).least
     if total <= limits.block_shared:
         return
+    sizes = {b.name: integers.constant(bytes_of(b)) or 0 for b in kernel.shared}
     rings = {
         tensor.name: tensor.buffering.stages
         for tensor in fusion.tensors

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.domains import BLOCK_TYPES
+from warpsmith.kernel.elected import ELECTED_WARP, ByLane, CopyIf
 from warpsmith.kernel.nodes import (
     For,
     If,
@@ -64,6 +65,10 @@ class Body(Leaves):
                 self._extend(result, self._condition(statement))
             elif isinstance(statement, For):
                 self._extend(result, self._loop(statement))
+            elif isinstance(statement, CopyIf):  # what copies leave out, they move no bytes of
+                self._extend(result, self._list(statement.body))
+            elif isinstance(statement, ByLane):
+                self._extend(result, self._by(1, statement.body))
             else:
                 self._extend(result, [Segment(list(self._leaves(statement)))])
         self._flush(result, touched)
@@ -109,7 +114,7 @@ class Body(Leaves):
         return found
 
     def _condition(self, statement: If) -> list[Node]:
-        elected = ELECTED in statement.condition.walk()
+        names = set(statement.condition.walk())
         try:
             holds = self._scope.scalar(statement.condition)
         except UnknownError as error:
@@ -120,14 +125,23 @@ class Body(Leaves):
             self._parted(statement)
         if holds.constant == 0:
             return []
-        outside = self._threads, self._elected
-        if elected:
-            self._threads, self._elected = 1, True
-        body = self._list(statement.body)
-        self._threads, self._elected = outside
+        if ELECTED in names:
+            body = self._by(1, statement.body)
+        elif ELECTED_WARP in names:
+            body = self._by(self._threads, statement.body)
+        else:
+            body = self._list(statement.body)
         if holds.constant is not None:
             return body
         return [Condition(holds, self._sealed(body))] if body else []
+
+    def _by(self, threads: int, statements: Sequence[Statement]) -> list[Node]:
+        """What so many threads of the warp that has the elected one do, and no other warp."""
+        outside = self._threads, self._elected
+        self._threads, self._elected = threads, True
+        found = self._list(statements)
+        self._threads, self._elected = outside
+        return found
 
     def _loop(self, loop: For) -> list[Node]:
         try:

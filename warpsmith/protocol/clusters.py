@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from warpsmith.kernel.clusters import MEETINGS, AnnounceStart, AwaitStart
 from warpsmith.kernel.effects import Verb
+from warpsmith.kernel.elected import ELECTED_WARP
 from warpsmith.kernel.nodes import If, Kernel, Statement
 from warpsmith.kernel.rings import ELECTED, Await, InitBarriers
 from warpsmith.kernel.roles import Branch
@@ -85,7 +86,7 @@ def _is_early(statement: Statement, *, elected: bool = False) -> bool:
     """Whether it is among what no block does before it knows that all have started: it waits, or
     reaches into another block, or uses a barrier. The elected thread uses those it initialized.
     """
-    elected |= isinstance(statement, If) and statement.condition == ELECTED
+    elected |= isinstance(statement, If) and statement.condition in (ELECTED, ELECTED_WARP)
     return (
         isinstance(statement, Await)
         or is_remote(statement)

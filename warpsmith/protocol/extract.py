@@ -10,16 +10,17 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.scalar import Expr, evaluate
 from warpsmith.kernel.clusters import RANK, rank_of
+from warpsmith.kernel.elected import ELECTED_WARP
 from warpsmith.kernel.nodes import Buffer, Kernel, Reciprocal, Reduce, Statement
 from warpsmith.kernel.rings import ELECTED, InitBarriers
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.scratch import block_reduce_scratch
+from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.kernel.traversal import barriers, walk
 from warpsmith.protocol.accesses import Division, divisions
 from warpsmith.protocol.bodies import Body
 from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.leaves import LANES, Prepared, Runner, Shared
-from warpsmith.protocol.memory import offsets
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scope
 from warpsmith.protocol.skeleton import Agent, BarrierSlot, Meeting, Place, Skeleton, Step
@@ -133,7 +134,7 @@ class _Extraction:
         self, team: Team, meetings: tuple[int, int], shared: Shared, number: int, leads: bool
     ) -> list[Step]:
         role, block = team.role, self.kernel.launch.block
-        scope = Scope({**self.known, ELECTED.name: int(number == 0)})
+        scope = Scope({**self.known, **_elected(number == 0)})
         before = tuple(takewhile(lambda s: not isinstance(s, Branch), self.kernel.body))
         extents = _evaluated(block, self.known)
         start = Runner(
@@ -153,7 +154,7 @@ class _Extraction:
             axes = _single_axes(team.extents)
             if role.groups_along is not None:
                 axes[role.groups_along.name] = team.group
-            known = {**self.known, **axes, ELECTED.name: int(leads or single)}
+            known = {**self.known, **axes, **_elected(leads or single)}
             scope = Scope(known, scope.cursors, scope.lets)
             runner = Runner(
                 number=number,
@@ -202,7 +203,7 @@ class _Extraction:
         """All places, in the order of their numbers, with those that share bytes."""
         spans: list[tuple[int, int, str]] = []
         given = dict(self.kernel.offsets)
-        starts = {buffer.name: start for buffer, start in offsets(self.kernel, self.known)}
+        starts = layout_of(self.kernel).starts(self.known)
         sizes = {buffer.name: buffer.dtype.size for buffer in self.kernel.shared}
         for name, division in found.items():
             step = division.elements * sizes.get(name, 1)
@@ -257,6 +258,11 @@ def _labels(team: Team) -> list[tuple[str, int]]:
 def _single_axes(extents: Extents) -> dict[str, int]:
     """The index along axes of one thread."""
     return {kind.name: 0 for kind, extent in zip(BLOCK_TYPES, extents, strict=True) if extent == 1}
+
+
+def _elected(here: bool) -> dict[str, int]:
+    """Whether the elected thread is one of an agent's."""
+    return {ELECTED.name: int(here), ELECTED_WARP.name: int(here)}
 
 
 def _evaluated(extents: tuple[Expr, Expr, Expr], known: Mapping[str, int]) -> Extents:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from warpsmith.codegen.cuda import shared_layout
 from warpsmith.ir import integers
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.rings import Ring
+from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.tools.ring_spans import Event, Span
 
 BARRIER_BYTES = 8
@@ -133,9 +133,9 @@ def _places(events: Sequence[Event], kernel: Kernel) -> dict[int, tuple[str, int
     barriers = [b for ring in kernel.rings for b in (ring.full, ring.empty) if b is not None]
     names = {barrier.name for barrier in barriers}
     known = {
-        buffer.name: integers.constant(offset) or 0
-        for buffer, offset in shared_layout(kernel)
-        if buffer.name in names
+        place.buffer.name: integers.constant(place.start) or 0
+        for place in layout_of(kernel).places
+        if place.buffer.name in names
     }
     seen = {
         int(event["args"]["mbarrier"], 16)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.clusters import MEETINGS, RANK
-from warpsmith.kernel.nodes import If, Kernel
+from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import children, expressions, walk
 from warpsmith.lower.ordering.plan import planned
 from warpsmith.lower.ordering.words import orders, starts
 
@@ -61,27 +58,3 @@ def order(kernel: Kernel) -> Kernel:
         return kernel
     body, started = starts(body, found)
     return replace(kernel, body=body, orders=(*started, *found))
-
-
-def sync_inside_branch(kernel: Kernel) -> bool:
-    """Whether a collective statement stands under a condition, which could hang the block."""
-    return any(
-        inner.collective
-        for statement in walk(kernel.body)
-        if isinstance(statement, If) and not statement.uniform
-        for inner in walk(statement.body)
-    )
-
-
-def meets_apart(kernel: Kernel) -> bool:
-    """Whether blocks of a cluster meet where some of them may not come by, which would hang."""
-    return any(
-        isinstance(inner, MEETINGS)
-        for statement in walk(kernel.body)
-        if any(_tells_blocks_apart(expr) for expr in expressions(statement))
-        for inner in walk(children(statement))
-    )
-
-
-def _tells_blocks_apart(expr: Expr) -> bool:
-    return any(isinstance(node, Symbol) and node.name == RANK for node in expr.walk())

@@ -11,14 +11,13 @@ code, since a warp issues them once (docs/lessons/uniform.md).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import groupby
 
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
-from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.effects import Orders, body
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.elected import ELECTED_WARP, ByLane, Converge, CopyIf
 from warpsmith.kernel.nodes import Comment, For, If, Kernel, Let, Statement
 from warpsmith.kernel.rings import (
     ELECTED,
@@ -33,35 +32,12 @@ from warpsmith.kernel.rings import (
 )
 from warpsmith.kernel.traversal import children, map_bodies, walk
 
-ELECTED_WARP = Symbol("elected_warp", dtype=DataType.Bool)
-"""True in the warp that has the elected thread; ptxas knows that its lanes agree."""
-
-ELECTED_LANE = Symbol("elected_lane", dtype=DataType.Bool)
-"""True in one thread of each warp."""
-
-
-@dataclass(frozen=True, slots=True)
-class Converge(Statement, orders=Orders.NOTHING):
-    """The lanes of a warp meet: `__syncwarp()`; ptxas then knows that they are together."""
-
-    words = "converge"
-
-
-@dataclass(frozen=True, slots=True)
-class ByLane(Statement):
-    """A whole warp comes to one statement, and its elected lane executes it: `@p` before it."""
-
-    words = "by the elected lane"
-
-    body: tuple[Statement] = field(metadata=body())
-
-
 _PARENTS = For | If
 _TOGETHER = Comment | Let | Await | AwaitClock | FenceProxy | Commit | AwaitCopies
 _ONCE = Expect | Arrive | TileCopy
 
 
-def elected_by_warp(kernel: Kernel) -> Kernel:
+def elect_by_warp(kernel: Kernel) -> Kernel:
     """The kernel with what is for the elected thread divided between its warp and its lane.
 
         if elected: { await; fence; expect; copy; commit }
@@ -73,7 +49,9 @@ def elected_by_warp(kernel: Kernel) -> Kernel:
     Statements that a warp may not run together leave the condition as it is. Nothing may depend
     on which thread is elected, so the lanes of its warp agree on conditions, extents and slots.
     """
-    return replace(kernel, body=_rewritten(kernel.body))
+    body = _rewritten(kernel.body)
+    changed = any(new is not old for new, old in zip(body, kernel.body, strict=True))
+    return replace(kernel, body=body) if changed else kernel
 
 
 def _rewritten(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
@@ -96,7 +74,7 @@ def _by_warp(statements: tuple[Statement, ...]) -> Iterator[Statement]:
     for (once, condition), group in groupby(statements, _who_and_when):
         if once:
             alone = (Converge(), *map(_by_lane, group))
-            yield from alone if condition == integers.TRUE else (If(condition, alone),)
+            yield from alone if condition == integers.TRUE else (CopyIf(condition, alone),)
             continue
         yield from (map_bodies(s, lambda body: tuple(_by_warp(body))) for s in group)
 
@@ -118,8 +96,6 @@ def _who_and_when(statement: Statement) -> tuple[bool, Expr]:
 def _by_lane(statement: Statement) -> Statement:
     if isinstance(statement, For):
         return replace(statement, body=tuple(map(_by_lane, statement.body)))
-    if isinstance(statement, TileCopy):
-        return ByLane((replace(statement, condition=integers.TRUE),))
     return ByLane((statement,))
 
 

@@ -1,0 +1,27 @@
+"""Kernels between two passes."""
+
+from __future__ import annotations
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.lower.pipeline import lower
+from warpsmith.lower.request import Request
+from warpsmith.lower.verify.outline import Outlines
+from warpsmith.lower.verify.rule import Rule
+from warpsmith.targets.hopper import H200
+
+
+def behind(name: str, fusion: Fusion, request: Request | None = None) -> Kernel:
+    """The kernel that the pass of that name makes, `build` for the first form."""
+    seen: dict[str, Kernel] = {}
+    lower(
+        fusion, "k", DataType.Int32, lambda n, k: seen.update({n: k}), target=H200, request=request
+    )
+    return seen[name]
+
+
+def meets_partly(kernel: Kernel) -> bool:
+    """Whether only some threads, or blocks, come by what all of them take part in."""
+    faults = Outlines().of_list(kernel.body).faults
+    return any(fault.rule is Rule.COLLECTIVE for fault in faults)

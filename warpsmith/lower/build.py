@@ -1,0 +1,81 @@
+"""The first Kernel form of a scheduled fusion, which the passes of `lower/pipeline.py` change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.scalar import Symbol
+from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.roles import Branch
+from warpsmith.lower.access import stride_symbols
+from warpsmith.lower.grouping import readers_together
+from warpsmith.lower.leaves import Leaves
+from warpsmith.lower.nests import Nests
+from warpsmith.lower.places import Places
+from warpsmith.lower.roles import Roles
+from warpsmith.lower.specialize import block_of, branches, budgets_of
+from warpsmith.lower.threads import check_no_cluster, find_threads
+from warpsmith.lower.vectors import Vectorizer
+from warpsmith.targets.target import Target
+
+
+def build(
+    fusion: Fusion,
+    name: str,
+    index_type: DataType,
+    granules: Mapping[str, int] | None = None,
+    *,
+    target: Target,
+) -> Kernel:
+    """The first Kernel form of a fusion: nests and statements, no barriers yet."""
+    domains = DomainMap(fusion)
+    roles = Roles(fusion)
+    threads = find_threads(fusion.operations, domains)
+    vectors = Vectorizer(fusion.divisors, parameter_names(fusion))
+    places = Places(fusion, domains, threads, granules, roles)
+    body: tuple[Statement, ...]
+    if roles.names:
+        check_no_cluster(threads)
+        body = branches(fusion, places, roles, vectors, target.family.limits)
+        block = block_of([s.role for s in body if isinstance(s, Branch)])
+        launch = replace(threads.launch(), block=block)
+    else:
+        leaves = Leaves(places, vectors)
+        siblings = readers_together(fusion)
+        body = Nests(domains, threads, leaves, siblings=siblings).build(fusion.operations)
+        launch = threads.launch()
+    made = places.made
+    outputs = [output.value for output in fusion.outputs]
+    tensors = dict.fromkeys((*fusion.input_tensors, *outputs))
+    parameters = (*map(places.buffer, tensors), *made.workspaces.values())
+    shared = tuple(made.shared.values())
+    return Kernel(
+        name=name,
+        parameters=parameters,
+        scalars=(),
+        shared=shared,
+        body=body,
+        launch=replace(launch, blocks_per_sm=fusion.blocks_per_sm, last_first=fusion.last_first),
+        index_type=index_type,
+        requirements=tuple({**dict.fromkeys(fusion.divisors), **vectors.requirements}),
+        limits=tuple(fusion.limits),
+        alignments=tuple(made.alignments.items()),
+        tile_needs=tuple(made.needs.values()),
+        exchanged=frozenset(made.exchanged),
+        left_to_threads=tuple(made.left_to_threads.items()),
+        budgets=budgets_of(fusion.registers) if roles.names else None,
+    )
+
+
+def parameter_names(fusion: Fusion) -> frozenset[str]:
+    """Names of the run-time scalars that a launch knows."""
+    found = {symbol.name for symbol in (*fusion.input_scalars, *fusion.launch_symbols)}
+    for tensor in fusion.tensors:
+        extents = {axis.extent for axis in (*tensor.root, *tensor.logical)}
+        for expr in (*extents, *stride_symbols(tensor)):
+            found |= {node.name for node in expr.walk() if isinstance(node, Symbol)}
+    return frozenset(found)

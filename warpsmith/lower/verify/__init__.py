@@ -1,0 +1,1 @@
+"""The rules of the Kernel form, which every pass is to keep."""
