@@ -13,13 +13,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "warpsmith"
 
-FORM = {"ir"}
+FORM = {"layouts", "ir"}
 ALLOWED: dict[str, set[str]] = {
     "callers": set(),
     "targets": set(),
     "errors": {"callers"},
     "knobs": set(),
-    "ir": set(),
+    "layouts": set(),
+    "ir": {"layouts"},
     "ops": FORM,
     "schedule": FORM | {"ops"},
     "schedulers": FORM | {"ops", "schedule"},
