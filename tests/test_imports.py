@@ -16,7 +16,7 @@ PACKAGE = ROOT / "warpsmith"
 FORM = {"layouts", "ir"}
 ALLOWED: dict[str, set[str]] = {
     "callers": set(),
-    "targets": set(),
+    "targets": {"layouts"},
     "errors": {"callers"},
     "knobs": set(),
     "layouts": set(),

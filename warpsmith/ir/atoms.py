@@ -1,15 +1,29 @@
-"""Which instruction of tensor cores computes a product."""
+"""Which instructions compute a product."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from warpsmith.ir.exprs import Matmul
-from warpsmith.targets.atoms import Atom, atom_of
+from warpsmith.targets.atoms import Atom, Unit
+
+
+def atoms_for(product: Matmul, atoms: Iterable[Atom]) -> tuple[Atom, ...]:
+    """Those that compute a product as precisely as it was asked for, in the order given.
+
+    A thread's multiply-add takes operands of all types, which are converted before.
+    """
+    types = (product.a.dtype.value, product.b.dtype.value)
+    return tuple(
+        atom
+        for atom in atoms
+        if atom.sums == product.output.dtype.value
+        and atom.precision in ("", product.precision)
+        and (atom.unit is Unit.FMA or (atom.a, atom.b) == types)
+    )
 
 
 def atom_for(product: Matmul, atoms: Iterable[Atom]) -> Atom | None:
-    """The instruction that computes a product as precisely as it was asked for, if there is one."""
-    atom = atom_of(atoms, product.a.dtype.value, product.b.dtype.value)
-    fits = atom is not None and atom.precision in ("", product.precision)
-    return atom if fits and atom is not None and atom.sums == product.output.dtype.value else None
+    """The `wgmma` that computes a product as precisely as it was asked for, if there is one."""
+    found = atoms_for(product, atoms)
+    return next((atom for atom in found if atom.unit is Unit.WGMMA), None)

@@ -5,11 +5,12 @@ Its tensor cores have no `wgmma`; there is no code for their `tcgen05` yet, so t
 
 from __future__ import annotations
 
+from warpsmith.targets.atoms import FMA
 from warpsmith.targets.family import Family
 from warpsmith.targets.hopper import SM90A
 from warpsmith.targets.target import Rates, Target
 
-SM100A = Family(arch="sm_100a", compute_capability=(10, 0), limits=SM90A.limits, atoms=())
+SM100A = Family(arch="sm_100a", compute_capability=(10, 0), limits=SM90A.limits, atoms=FMA)
 """All of Hopper's limits are those of compute capability 10.0, too (CUDA C++ Programming Guide)."""
 
 _SHEET = "data sheet"

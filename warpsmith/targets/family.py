@@ -93,7 +93,7 @@ class Family:
     Attributes:
         arch: what NVRTC compiles for, such as `sm_90a`.
         compute_capability: what the driver says of a device of the family.
-        atoms: products of its tensor cores that there is code for.
+        atoms: what multiplies matrices: of tensor cores what is known, and threads, fastest first.
     """
 
     arch: str

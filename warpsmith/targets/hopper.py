@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from warpsmith.targets.atoms import WGMMA
+from warpsmith.targets.atoms import ATOMS
 from warpsmith.targets.family import Family, Limits
 from warpsmith.targets.target import Rates, Target
 
@@ -28,7 +28,7 @@ SM90A = Family(
         thread_registers=255,
         named_barriers=16,
     ),
-    atoms=WGMMA,
+    atoms=ATOMS,
 )
 """Limits: CUDA C++ Programming Guide, technical specifications by compute capability, and Hopper
 Tuning Guide; named barriers: PTX ISA on `bar`. Registers at entry are those that NVRTC 13 gives

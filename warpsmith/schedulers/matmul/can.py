@@ -10,6 +10,7 @@ from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.matmul.shape import concrete_order, shape_of
+from warpsmith.targets.atoms import Unit
 from warpsmith.targets.target import Target
 
 MOVES = ("broadcast", "broadcast_in_dim", "expand", "permute", "squeeze")
@@ -32,7 +33,7 @@ def refusal(fusion: Program, target: Target) -> str:
 
 def _operands(product: Matmul, target: Target) -> str:
     """Why tensor cores cannot read the operands."""
-    if not target.family.atoms:
+    if not any(atom.unit is Unit.WGMMA for atom in target.family.atoms):
         return f"{target.name} ({target.family.arch}) has no product of tensor cores that is known"
     if product.a is product.b:
         return "its product has one tensor as both operands"
