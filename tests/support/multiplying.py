@@ -13,7 +13,8 @@ import numpy as np
 
 from tests.support.memory import Cell, Fault, Memory
 from warpsmith.kernel.nodes import Buffer
-from warpsmith.kernel.products import ROWS, AwaitProducts, MatrixTile, Multiply
+from warpsmith.kernel.products import AwaitProducts, MatrixTile, Multiply
+from warpsmith.targets.atoms import ROWS
 
 GROUP, WARP = 128, 32
 ROW_BYTES = 32

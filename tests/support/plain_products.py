@@ -24,7 +24,6 @@ from warpsmith.kernel.nodes import (
     Synchronize,
 )
 from warpsmith.kernel.products import (
-    ROWS,
     AwaitProducts,
     CommitProducts,
     FenceProducts,
@@ -36,6 +35,7 @@ from warpsmith.kernel.rings import FenceProxy
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
+from warpsmith.targets.atoms import ROWS
 
 THREADS, COLUMNS, DEPTH, TILES = 128, 32, 32, 2
 """A warp group; columns of the result; a tile's elements along k, rows of 64 bytes; tiles."""

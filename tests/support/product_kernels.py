@@ -42,7 +42,6 @@ from warpsmith.kernel.nodes import (
     Synchronize,
 )
 from warpsmith.kernel.products import (
-    ROWS,
     AwaitProducts,
     CommitProducts,
     FenceProducts,
@@ -69,6 +68,7 @@ from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.tiles import TileDim
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
+from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.family import WARP_GROUP
 
 M, N, K = (Symbol(name, low=1) for name in "mnk")

@@ -17,10 +17,8 @@ from warpsmith.kernel.products import (
     Multiply,
     StoreMatrix,
 )
+from warpsmith.layouts.swizzle import CHUNK, HARDWARE, NONE
 from warpsmith.targets.atoms import WGMMA, atom_of
-
-UNIT = 16
-"""Bytes in which a matrix descriptor counts addresses."""
 
 
 def product_lines(statement: Statement, value: ValueText, team: Team | None) -> list[str]:
@@ -75,13 +73,13 @@ def _check_matrix(buffer: Buffer) -> None:
 
 
 def _matrix(tile: MatrixTile, value: ValueText) -> str:
-    eight_rows = 8 * tile.swizzle
-    if tile.swizzle not in (32, 64, 128) or tile.buffer.alignment % eight_rows:
+    swizzle = HARDWARE.get(tile.swizzle, NONE)
+    if swizzle == NONE or tile.buffer.alignment % swizzle.period:
         raise InternalError(
             f"{tile.buffer.name} starts at a multiple of {tile.buffer.alignment} bytes, and is "
-            f"multiplied in rows of {tile.swizzle}, eight of which start at one of {eight_rows}"
+            f"multiplied in rows of {tile.swizzle}, whose pattern starts at one of {swizzle.period}"
         )
-    units = integers.floordiv(tile.index, UNIT // tile.dtype.size)
+    units = integers.floordiv(tile.index, CHUNK // tile.dtype.size)
     return f"ws_matrix<{tile.swizzle}>({tile.buffer.name}, {value(units)})"
 
 

@@ -30,6 +30,7 @@ from warpsmith.kernel.rings import (
 )
 from warpsmith.kernel.tiles import TensorMap
 from warpsmith.kernel.waits import WatchedAwait
+from warpsmith.layouts.swizzle import HARDWARE
 
 
 class RingText:
@@ -207,9 +208,8 @@ class RingText:
         """An element's place once the chunks of its row have traded places."""
         if not copy.swizzle:
             return index
-        size = copy.memory.dtype.size
-        line, chunk = 128 // size, 16 // size
-        return f"({index}) ^ (({index}) / {line} % {copy.swizzle // 16} * {chunk})"
+        line, lines, chunk = HARDWARE[copy.swizzle].terms(copy.memory.dtype.size)
+        return f"({index}) ^ (({index}) / {line} % {lines} * {chunk})"
 
     def _piece(self, copy: TileCopy, shared: str, memory: str) -> str:
         if copy.how is LoadStoreOpType.cp_async:

@@ -28,10 +28,6 @@ from warpsmith.kernel.effects import (
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
 
-ROWS = 64
-"""Rows of the accumulators that one warp group computes by one instruction."""
-
-
 _PRODUCT = Effect(proxy=Proxy.ASYNC, done=Done.PRODUCTS, who=Who.GROUP, words="wgmma accumulates")
 _OPERAND = replace(_PRODUCT, reads=True, words="wgmma reads")
 _SUMS = replace(_PRODUCT, reads=True, writes=True)

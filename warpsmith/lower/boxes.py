@@ -42,7 +42,7 @@ class Box:
         found: list[TileDim] = []
         fastest_first: list[Symbol] = []
         for dim in map(_whole, reversed(parts)):
-            steps = _steps(dim.index, lanes)
+            steps = steps_of(dim.index, lanes)
             walked = sorted(
                 ((step, lane) for lane, step in (steps or {}).items()), key=itemgetter(0)
             )
@@ -64,7 +64,7 @@ class Box:
         return Box(
             dims=tuple(reversed(found)),
             lanes_fastest_first=tuple(fastest_first),
-            fastest=tuple(_steps(fastest.index, lanes) or ()),
+            fastest=tuple(steps_of(fastest.index, lanes) or ()),
             ends=tuple(integers.less(dim.index, dim.extent) for dim in ends),
         )
 
@@ -80,12 +80,12 @@ def _joined(parts: list[list[MemoryDim]], lanes: list[Symbol]) -> list[list[Memo
     """
     while True:
         dims = [_whole(part) for part in parts]
-        crossed = [p for p, d in enumerate(dims) if _steps(d.index, lanes) is None]
+        crossed = [p for p, d in enumerate(dims) if steps_of(d.index, lanes) is None]
         if not crossed and len(dims) > MAX_RANK:
             crossed = [
                 p + 1
                 for p, (a, b) in enumerate(pairwise(dims))
-                if not _steps(a.index, lanes) and not _steps(b.index, lanes)
+                if not steps_of(a.index, lanes) and not steps_of(b.index, lanes)
             ]
         pairs = [(p - 1, p) for p in crossed if p > 0] + [(p, p + 1) for p in crossed]
         pairs.sort(key=lambda pair: not {*pair} <= {*crossed})  # one loop walks through both
@@ -109,7 +109,7 @@ def _contiguous(slow: MemoryDim, fast: MemoryDim) -> bool:
     return slow.stride == integers.mul(fast.extent, fast.stride)
 
 
-def _steps(index: Expr, lanes: list[Symbol]) -> dict[Symbol, int] | None:
+def steps_of(index: Expr, lanes: list[Symbol]) -> dict[Symbol, int] | None:
     """By how much the index grows with each loop that it depends on; None where not linearly."""
     found: dict[Symbol, int] = {}
     for monomial, coefficient in integers.polynomial(index).items():

@@ -28,6 +28,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Element
 from warpsmith.kernel.rings import Slots
 from warpsmith.kernel.tiles import TileNeeds
+from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
 from warpsmith.lower.fills import zero_past_ends
 from warpsmith.lower.independence import independent_axes
@@ -193,15 +194,11 @@ class Places:
         return integers.mod(start.of_input(source), CHUNK_BYTES // tensor.dtype.size)
 
     def swizzled(self, tensor: TensorView, index: Expr) -> Expr:
-        """Where an index of the tensor's row-major slot lies once its chunks are permuted.
-
-        In every line of 128 bytes, the 16-byte chunks of a row of `tensor.swizzle` bytes trade
-        places by exclusive-or with the line's number (PTX ISA, "Swizzling modes").
-        """
+        """Where an index of the tensor's row-major slot lies once its chunks are permuted."""
         if not tensor.swizzle:
             return index
-        chunk, line = 16 // tensor.dtype.size, 128 // tensor.dtype.size
-        number = integers.mod(integers.floordiv(index, line), tensor.swizzle // 16)
+        line, lines, chunk = HARDWARE[tensor.swizzle].terms(tensor.dtype.size)
+        number = integers.mod(integers.floordiv(index, line), lines)
         return Apply("xor", (index, integers.mul(number, chunk)), DataType.Index)
 
     def slots(self, tensor: TensorView) -> Slots:

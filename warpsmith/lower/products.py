@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
@@ -12,13 +14,25 @@ from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, For, If, Statement, Store
 from warpsmith.kernel.products import MatrixTile, Multiply, StoreMatrix
+from warpsmith.layouts.algebra import composed, grouped
+from warpsmith.layouts.descriptors import descriptor
+from warpsmith.layouts.layout import Layout
+from warpsmith.layouts.matrices import Matrices, matrices
+from warpsmith.layouts.shared import SharedLayout
+from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
 from warpsmith.lower.boxes import without
 from warpsmith.lower.places import Places, constant_of
 from warpsmith.lower.predicates import Predicates
+from warpsmith.lower.walked import index_of, layout_of
 
 GROUP_THREADS = 128
 """Threads of a warp group."""
+
+WARP = 32
+MATRICES = (2, 2, 2)
+"""Threads of a warp, and loops of one `stmatrix`: columns of matrices, rows of matrices, elements
+that a lane has of a row."""
 
 
 class Products:
@@ -65,7 +79,7 @@ class Products:
     def _product(self, operation: Matmul, indices: list[Expr]) -> Multiply:
         output = operation.output
         lanes = _lanes(operation, len(indices), self._places)
-        rows, columns, _ = lanes
+        rows, columns, depth = lanes
         access = self._places.access(operation, [*indices, *lanes])
         outer = [
             index
@@ -77,8 +91,8 @@ class Products:
         return Multiply(
             accumulators=self._places.buffer(output),
             index=self._first(operation, index),
-            a=self._operand(access, operation.a, rows, lanes),
-            b=self._operand(access, operation.b, columns, lanes),
+            a=self._operand(access, operation.a, rows, columns, depth),
+            b=self._operand(access, operation.b, columns, rows, depth),
             columns=constant_of(columns.extent),
             keep=integers.less(integers.ZERO, integers.add(*outer)),
         )
@@ -98,9 +112,9 @@ class Products:
         return integers.ZERO
 
     def _operand(
-        self, access: Access, tensor: TensorView, row: Symbol, lanes: tuple[Symbol, ...]
+        self, access: Access, tensor: TensorView, row: Symbol, other: Symbol, depth: Symbol
     ) -> MatrixTile:
-        """An operand whose rows are the swizzled rows of its shared memory."""
+        """An operand that the instruction finds by a descriptor (`layouts/descriptors.py`)."""
         if tensor.memory is not MemoryType.shared or not tensor.swizzle:
             raise ScheduleError(
                 f"{tensor.name} is an operand of tensor cores, and is in {tensor.memory.value} "
@@ -111,16 +125,16 @@ class Products:
             )
         self._check_filled(tensor)
         index = self._places.index_row_major(access, tensor)
-        start = without(index, [*lanes])
-        length = tensor.swizzle // tensor.dtype.size
-        expected = integers.add(integers.mul(row, length), lanes[-1])
-        if integers.sub(integers.sub(index, start), expected) != integers.ZERO:
+        start = without(index, [row, other, depth])
+        walked = layout_of(index, [row, depth]) if other not in index.walk() else None
+        if walked is None or not _is_read(walked, tensor):
             raise ScheduleError(
                 f"{tensor.name} does not lie in shared memory as tensor cores read it: elements "
-                f"{integers.sub(index, start)!r} from the start of a tile, wanted {expected!r}",
+                f"{integers.sub(index, start)!r} from the start of a tile, in rows of "
+                f"{tensor.swizzle} bytes",
                 code="WS1004",
-                remedy=f"let its fastest loop walk {length} elements of the reduced dimension, and "
-                "the next one the rows",
+                remedy=f"let its fastest loop walk {tensor.swizzle // tensor.dtype.size} elements "
+                "of the reduced dimension, and the next one the rows",
             )
         return MatrixTile(self._places.buffer(tensor), start, tensor.swizzle)
 
@@ -157,8 +171,6 @@ class Products:
     def _matrices(self, operation: Operation, indices: list[Expr]) -> StoreMatrix:
         output, (source,) = operation.outputs[0], tensor_inputs(operation)
         lanes = _lanes(operation, len(indices), self._places)
-        place = _thread_axis(output)
-        thread = indices[place]
         access = self._places.access(operation, [*indices, *lanes])
         condition = self._predicates.predicate(access, operation, always=False)
         if condition != integers.TRUE:
@@ -169,45 +181,37 @@ class Products:
             )
         own = self._places.index_row_major(access, source)
         first = without(own, [*lanes])
-        self._check_row(operation, indices, place, lanes)
-        columns, rows, _ = lanes
-        expected = integers.add(integers.mul(columns, 4), integers.mul(rows, 2), lanes[2])
-        if integers.sub(integers.sub(own, first), expected) != integers.ZERO:
+        if layout_of(own, lanes) != Layout.row_major(MATRICES):
             raise self._no_matrix(output, f"registers {own!r} of {source.name}")
         return StoreMatrix(
             target=self._places.buffer(output),
-            target_index=self._places.swizzled(
-                output, self._row(operation, indices, place, thread)
-            ),
+            target_index=self._places.swizzled(output, self._row(operation, indices, lanes)),
             source=self._places.buffer(source),
             source_index=first,
         )
 
-    def _row(self, operation: Operation, indices: list[Expr], place: int, thread: Expr) -> Expr:
-        """Where the row lies whose address this lane gives: row t % 8 of matrix t % 32 / 8."""
-        warp = integers.floordiv(thread, 32)
-        row = integers.add(integers.mul(warp, 32), integers.mul(integers.mod(thread, 8), 4))
-        matrix = integers.floordiv(integers.mod(thread, 32), 8)
-        at = [*indices[:place], row, *indices[place + 1 :]]
-        ends = [integers.floordiv(matrix, 2), integers.mod(matrix, 2), integers.ZERO]
-        return self._places.own_row_major(
-            self._places.access(operation, [*at, *ends]), operation.outputs[0]
-        )
+    def _row(self, operation: Operation, indices: list[Expr], lanes: tuple[Symbol, ...]) -> Expr:
+        """Where the row lies whose address a lane gives."""
+        output, place = operation.outputs[0], _thread_axis(operation.outputs[0])
 
-    def _check_row(
-        self, operation: Operation, indices: list[Expr], place: int, lanes: tuple[Symbol, ...]
-    ) -> None:
-        """Eight elements of a row, two of each of four lanes, lie side by side."""
-        output = operation.outputs[0]
-        quad = Symbol("quad", low=0, extent=Const(GROUP_THREADS // 4))
-        part = Symbol("part", low=0, extent=Const(4))
-        thread = integers.add(integers.mul(quad, 4), part)
-        at = [*indices[:place], thread, *indices[place + 1 :]]
-        index = self._places.own_row_major(self._places.access(operation, [*at, *lanes]), output)
-        walked = [part, lanes[2]]
-        expected = integers.add(integers.mul(part, 2), lanes[2])
-        if integers.sub(integers.sub(index, without(index, walked)), expected) != integers.ZERO:
+        def stored(thread: Expr, ends: Sequence[Expr]) -> Expr:
+            at = [*indices[:place], thread, *indices[place + 1 :], *ends]
+            return self._places.own_row_major(self._places.access(operation, at), output)
+
+        warp, quad, part = (
+            Symbol(name, low=0, extent=Const(extent))
+            for name, extent in (("warp", GROUP_THREADS // WARP), ("quad", 8), ("part", 4))
+        )
+        thread = integers.add(integers.mul(warp, WARP), integers.mul(quad, 4), part)
+        index = stored(thread, lanes)
+        walked = layout_of(index, [quad, part, *lanes])
+        moved = walked and matrices(grouped(walked, (0, 2, len(lanes))), output.dtype.size)
+        if not moved or moved != Matrices(4, 2):
             raise self._no_matrix(output, f"elements {index!r} of its rows")
+        own = indices[place]
+        warp_start = integers.mul(integers.floordiv(own, WARP), WARP)
+        first = integers.add(warp_start, index_of(moved.lane, own))
+        return stored(first, _ends(moved, integers.mod(own, WARP)))
 
     def _no_matrix(self, output: TensorView, what: str) -> ScheduleError:
         return ScheduleError(
@@ -215,6 +219,24 @@ class Products:
             code="WS1003",
             remedy="call split_fragments, split the n / 8 by 2, and tensorize",
         )
+
+
+def _is_read(walked: Layout, tensor: TensorView) -> bool:
+    """Whether `wgmma` reads rows and k that lie so, eight rows directly behind the others."""
+    swizzle = HARDWARE[tensor.swizzle]
+    found = descriptor(SharedLayout(walked, tensor.dtype.size, swizzle))
+    return found is not None and not found.transposed and found.stride in (0, swizzle.period)
+
+
+def _ends(moved: Matrices, lane: Expr) -> list[Expr]:
+    """The loops of `MATRICES` at the element that begins the row whose address a lane gives."""
+    found = []
+    for dim in range(len(MATRICES)):
+        only = Layout.strided(MATRICES, tuple(int(d == dim) for d in range(len(MATRICES))))
+        digit = composed(only, moved.register)
+        assert digit is not None, f"{moved} has other registers than {MATRICES}"
+        found.append(index_of(digit, lane))
+    return found
 
 
 def is_instruction(output: TensorView, depth: int) -> bool:

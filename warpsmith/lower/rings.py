@@ -14,6 +14,7 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.rings import Slots
+from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.roles import Roles
 
 CHUNK_BYTES = 16
@@ -221,13 +222,13 @@ class Rings:
 def _alignment(tensor: TensorView, drained: bool) -> int:
     """Bytes that a slot starts at a multiple of.
 
-    Tensor maps want 128; with a swizzle the pattern repeats after eight rows, and slots start where
-    it does. Bulk copies and `cp.async` want 16.
+    Tensor maps want 128; with a swizzle, slots start where its pattern does. Bulk copies and
+    `cp.async` want 16.
     """
     if tensor.memory is not MemoryType.shared:
         return 1
     if tensor.swizzle:
-        return 8 * tensor.swizzle
+        return HARDWARE[tensor.swizzle].period
     return 128 if drained or tensor.copied_by.is_tma else 16
 
 

@@ -10,6 +10,7 @@ from warpsmith.ir.exprs import Move, Operation, Pointwise, tensor_inputs
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, substitute
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import CopyVector, Element, For, If, Statement, Store
+from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
 from warpsmith.lower.places import Places
 from warpsmith.lower.predicates import Predicates
@@ -78,12 +79,13 @@ class VectorCopies:
                 known = self._places.made.alignments.get(tensor.name, 1)
                 bytes_moved = min(width * tensor.dtype.size, 16)
                 self._places.made.alignments[tensor.name] = max(known, bytes_moved)
-            if tensor.swizzle and width * tensor.dtype.size > 16:
+            unit = HARDWARE[tensor.swizzle].unit
+            if unit and width * tensor.dtype.size > unit:
                 raise ScheduleError(
                     f"{output.name} vectorizes {width * tensor.dtype.size} bytes of {tensor.name}, "
-                    f"whose chunks of 16 bytes are permuted (swizzle {tensor.swizzle})",
+                    f"whose chunks of {unit} bytes are permuted (swizzle {tensor.swizzle})",
                     code="WS0295",
-                    remedy="vectorize 16 bytes or fewer",
+                    remedy=f"vectorize {unit} bytes or fewer",
                 )
             sides.append((self._places.buffer(tensor), self._places.swizzled(tensor, base)))
         (target, target_index), (origin, origin_index) = sides

@@ -9,13 +9,13 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedule.transforms import merge, reorder, split
-from warpsmith.targets.atoms import ROW_BYTES, WGMMA, Atom
+from warpsmith.layouts.fragments import sums
+from warpsmith.schedule.holding import hold_as
+from warpsmith.schedule.transforms import reorder, split
+from warpsmith.targets.atoms import ROWS, WGMMA, Atom
 
-ROWS = 64
-"""Rows of a product that one warp group computes by one `wgmma` (PTX ISA, "wgmma.mma_async")."""
-
-MOST_COLUMNS = 256
+FRAGMENT = sums(16, 8, 4)
+"""Who holds which of a product's 64 rows and of each 8 columns, after one `wgmma`."""
 
 MATRICES = (2, 2, 2)
 """Loops of one `stmatrix`: columns of matrices, rows of matrices, elements of a register."""
@@ -24,9 +24,8 @@ MATRICES = (2, 2, 2)
 def split_fragments(tensor: TensorView, axis: int = -2) -> TensorView:
     """Split loops over 64 rows and n columns as tensor cores leave a product in registers.
 
-    Loops `axis` and `axis + 1` become four: the 128 threads of a warp group, n / 8, 2, 2. Thread
-    t holds rows `16 * (t / 32) + 8 * h + t % 32 / 4` and columns `8 * j + 2 * (t % 4) + e`, for
-    j, h and e in that order (PTX ISA, "Register fragments for wgmma.mma_async.m64nNk16").
+    Loops `axis` and `axis + 1` become four: the 128 threads of a warp group, n / 8, and the 2 x 2
+    that a thread holds of each 8 columns (`layouts/fragments.py`).
 
     Raises:
         ScheduleError: WS1002 where the loops are not 64 rows and a multiple of 8 columns.
@@ -40,14 +39,10 @@ def split_fragments(tensor: TensorView, axis: int = -2) -> TensorView:
             code="WS1002",
             remedy=f"split by {ROWS} and by the columns of the product first",
         )
-    split(tensor, position + 1, 8)  # rows, n / 8, 8
-    split(tensor, position + 2, 2)  # rows, n / 8, 4, 2
-    split(tensor, position, 16)  # 4, 16, n / 8, 4, 2
-    split(tensor, position + 1, 8)  # 4, 2, 8, n / 8, 4, 2
-    moves = dict(enumerate((0, 4, 1, 3, 2, 5)))
-    reorder(tensor, {position + old: position + new for old, new in moves.items()})
-    merge(tensor, position)
-    merge(tensor, position)
+    split(tensor, position + 1, FRAGMENT.shape[1])
+    reorder(tensor, {position + 1: position})  # n / 8, rows, 8
+    hold_as(tensor, position + 1, FRAGMENT)
+    reorder(tensor, {position + 1: position})  # threads, n / 8, 2, 2
     return tensor
 
 
@@ -64,12 +59,13 @@ def tensorize(tensor: TensorView) -> TensorView:
     """
     definition = tensor.definition
     if isinstance(definition, Matmul):
-        element = definition.a.dtype.size
+        atom = _atom(definition)
         kinds = [axis.is_reduction for axis in tensor.loop[-3:]]
-        wanted = f"{ROWS} rows, 8 to {MOST_COLUMNS} columns by 8, and {ROW_BYTES // element} of k"
+        most = atom.columns[-1]
+        wanted = f"{atom.rows} rows, 8 to {most} columns by 8, and {atom.depth} of k"
         rows, columns, depth = _extents(tensor, len(tensor.loop) - 3, 3)
-        fits = columns is not None and _atom(definition).takes(columns)
-        fits = fits and (rows, depth) == (ROWS, ROW_BYTES // element)
+        fits = columns is not None and atom.takes(columns)
+        fits = fits and (rows, depth) == (atom.rows, atom.depth)
         fits = fits and kinds == [False, False, True]
     else:
         wanted = f"{MATRICES} inside a fragment, in a copy by stmatrix"

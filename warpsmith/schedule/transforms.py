@@ -9,10 +9,8 @@ from warpsmith.ir import domains, integers
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import TensorView
+from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.schedule.carriers import check_binding
-
-SWIZZLES = (0, 32, 64, 128)
-"""Bytes of the rows in which shared memory can be swizzled; 0 is not at all."""
 
 
 def axis_position(tensor: TensorView, axis: int, *, count: int | None = None) -> int:
@@ -247,7 +245,7 @@ def set_swizzle(tensor: TensorView, row_bytes: int) -> TensorView:
     Raises:
         ScheduleError: WS0285 for other lengths, WS0286 outside shared memory, WS0287 with padding.
     """
-    if row_bytes not in SWIZZLES or isinstance(row_bytes, bool):
+    if row_bytes not in tuple(HARDWARE) or isinstance(row_bytes, bool):
         raise ScheduleError(
             f"a swizzle of {row_bytes!r} bytes for {tensor.name}: TMA permutes rows of 32, 64 or "
             "128 bytes",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
+from warpsmith.layouts.layout import Layout
+from warpsmith.layouts.matrices import whole_rows
+from warpsmith.layouts.shared import least_swizzle
 from warpsmith.schedule.caches import cache_after
 from warpsmith.schedule.carriers import set_load_store_op
 from warpsmith.schedule.inline import inline_at, inline_most
-from warpsmith.schedule.products import ROWS, split_fragments, tensorize
+from warpsmith.schedule.products import split_fragments, tensorize
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import (
@@ -26,7 +30,7 @@ from warpsmith.schedule.transforms import (
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.heuristic import MatmulParams, product_of
 from warpsmith.schedulers.matmul.shape import places_of, shape_of
-from warpsmith.targets.atoms import ROW_BYTES
+from warpsmith.targets.atoms import ROWS, WGMMA
 
 SWIZZLE = 128
 
@@ -65,7 +69,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     beside = [t for t in fusion.computed if t not in special]
     for operand in operands:
         _load(operand, params, rows=3 if operand is product.a else 4)
-    _multiply(product.output, product.a.dtype.size, params)
+    _multiply(product, params)
     if staged is None:
         _from_registers(fusion, product, beside, caches, params)
     else:
@@ -119,13 +123,15 @@ def _load(operand: TensorView, params: MatmulParams, rows: int) -> None:
     circular_buffer(operand, params.stages, role=LOAD, stage_slice_position=3)
 
 
-def _multiply(product: TensorView, element: int, params: MatmulParams) -> None:
-    split(product, 4, params.tile[2])
-    split(product, 5, ROW_BYTES // element)
-    split(product, 2, ROWS)  # turn, grid, group, 64, columns, k tile, k step, k
-    reorder(product, {5: 3, 6: 4})
-    parallelize(product, 2, ParallelType.block_y)
-    tensorize(product)
+def _multiply(product: Matmul, params: MatmulParams) -> None:
+    atom, sums = atom_for(product, WGMMA), product.output
+    assert atom is not None, f"`can` admitted {sums.name}, which no atom computes"
+    split(sums, 4, params.tile[2])
+    split(sums, 5, atom.depth)
+    split(sums, 2, atom.rows)  # turn, grid, group, 64, columns, k tile, k step, k
+    reorder(sums, {5: 3, 6: 4})
+    parallelize(sums, 2, ParallelType.block_y)
+    tensorize(sums)
 
 
 def _through_shared(
@@ -137,7 +143,7 @@ def _through_shared(
 ) -> None:
     """Results pass through shared memory, a chunk of columns at a time, and leave by TMA."""
     output, result = stored.memory, stored.register
-    set_swizzle(staged, params.chunk * staged.dtype.size)
+    set_swizzle(staged, _swizzle_of(params.chunk, staged.dtype.size))
     for tensor in (*computed, staged):
         split(tensor, 3, params.chunk)  # turn, grid, rows, chunk, columns
         if tensor is staged:
@@ -158,6 +164,12 @@ def _through_shared(
         inline_at(result, len(result.loop), selected_tensors=others)
     inline_at(result, 2, selected_tensors=[product.output])
     circular_buffer(staged, params.store_stages)
+
+
+def _swizzle_of(columns: int, size: int) -> int:
+    """The swizzle of staged rows with which eight of them, stored at once, meet no bank twice."""
+    written = whole_rows(columns, size)
+    return least_swizzle(size, Layout.row_major(written.shape), [written])
 
 
 def _from_registers(
