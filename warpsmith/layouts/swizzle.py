@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from warpsmith.errors import InternalError
 
-ROWS = (32, 64, 128)
-"""Bytes of the rows that TMA and wgmma swizzle (PTX ISA, "Swizzling modes")."""
-
 
 @dataclass(frozen=True, slots=True)
 class Swizzle:
@@ -18,7 +15,7 @@ class Swizzle:
         pairs: (bit that changes, bit that changes it); no bit is both.
 
     Example:
-        `Swizzle.of_rows(128)`: chunk c of 16 bytes in line i of 128 bytes trades places with chunk
+        `HARDWARE[128]`: chunk c of 16 bytes in line i of 128 bytes trades places with chunk
         `c ^ i % 8`.
     """
 
@@ -28,12 +25,6 @@ class Swizzle:
         object.__setattr__(self, "pairs", tuple(sorted(self.pairs)))
         if {bit for bit, _ in self.pairs} & {by for _, by in self.pairs}:
             raise InternalError(f"a swizzle of {self.pairs} changes bits that change others")
-
-    @staticmethod
-    def of_rows(row_bytes: int) -> Swizzle:
-        """That of TMA and wgmma for rows of 32, 64 or 128 bytes; of 0 bytes, none."""
-        chunks = row_bytes // CHUNK if row_bytes in ROWS else 1
-        return Swizzle(tuple((4 + bit, 7 + bit) for bit in range(chunks.bit_length() - 1)))
 
     def __call__(self, address: int) -> int:
         """Where a byte lies."""
@@ -69,5 +60,11 @@ CHUNK = 16
 """Bytes of a chunk that TMA and wgmma keep together."""
 
 NONE = Swizzle()
-HARDWARE = {0: NONE, **{row_bytes: Swizzle.of_rows(row_bytes) for row_bytes in ROWS}}
-"""The swizzles that TMA and wgmma know, by the bytes of their rows, the least first."""
+HARDWARE = {
+    0: NONE,
+    32: Swizzle(((4, 7),)),
+    64: Swizzle(((4, 7), (5, 8))),
+    128: Swizzle(((4, 7), (5, 8), (6, 9))),
+}
+"""The swizzles that TMA and wgmma know, by the bytes of their rows, the least first: a chunk trades
+places by the number of its line of 128 bytes (PTX ISA, "Swizzling modes")."""
