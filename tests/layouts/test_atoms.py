@@ -14,7 +14,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.layouts.descriptors import descriptor
 from warpsmith.layouts.fragments import left, right, sums
 from warpsmith.layouts.layout import Layout, Place
-from warpsmith.layouts.shared import SharedLayout
+from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.sim.isa import Type
 from warpsmith.targets.atoms import ATOMS, FMA, MMA, ROW_BYTES, WGMMA, Atom, Source
@@ -96,7 +96,7 @@ def test_products_of_a_warp(parts: Parts, atom: Atom) -> None:
     np.testing.assert_array_equal(taken(layout, found[0], NUMPY[what.d]), exact(a, b) + c)
 
 
-def put(memory: npt.NDArray[np.uint8], start: int, tile: SharedLayout, matrix: Matrix) -> int:
+def put(memory: npt.NDArray[np.uint8], start: int, tile: MemoryLayout, matrix: Matrix) -> int:
     """Write an operand to shared memory; its descriptor."""
     raw = np.ascontiguousarray(matrix).view(np.uint8).reshape(*matrix.shape, tile.size)
     for at in np.ndindex(*matrix.shape):
@@ -107,7 +107,7 @@ def put(memory: npt.NDArray[np.uint8], start: int, tile: SharedLayout, matrix: M
     return found.bits(start)
 
 
-def in_rows(row: int, shape: tuple[int, int], size: int, *, turned: bool) -> SharedLayout:
+def in_rows(row: int, shape: tuple[int, int], size: int, *, turned: bool) -> MemoryLayout:
     """A tile in rows of so many bytes along k, or along m or n."""
     lines, depth = shape
     width = row // size
@@ -119,7 +119,7 @@ def in_rows(row: int, shape: tuple[int, int], size: int, *, turned: bool) -> Sha
             type(p)(1 - (p.dim or 0), p.size, p.step, p.place, p.stride) for p in tile.pieces
         )
         tile = Layout(shape, pieces)
-    return SharedLayout(tile, size, HARDWARE[row])
+    return MemoryLayout(tile, size, HARDWARE[row])
 
 
 @pytest.mark.parametrize("atom", WGMMA, ids=lambda atom: atom.name)

@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.layouts.test_layout import every
+from warpsmith.layouts.banks import clocks
 from warpsmith.layouts.changes import SELECT_CLOCKS, By, Round, change, rounds
 from warpsmith.layouts.fragments import left, sums
 from warpsmith.layouts.layout import Layout, Piece, Place
-from warpsmith.layouts.shared import SharedLayout, clocks
+from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import HARDWARE
 
 LANE, REGISTER = Place.LANE, Place.REGISTER
@@ -102,7 +103,7 @@ def test_sums_become_operand_a_of_8_bits_through_shared_memory() -> None:
     assert check(held, wanted, 1) == 8
     found = change(held, wanted, 1)
     assert found.by is By.SHARED
-    memory = SharedLayout(Layout.row_major((16, 32)), 1, HARDWARE[found.swizzle])
+    memory = MemoryLayout(Layout.row_major((16, 32)), 1, HARDWARE[found.swizzle])
     assert found.clocks == clocks(held, memory) + clocks(wanted, memory) < 16
 
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsmith.layouts.algebra import conversion
+from warpsmith.layouts.banks import least_swizzle
 from warpsmith.layouts.fragments import left, right, sums
 from warpsmith.layouts.layout import Layout, Piece, Place
 from warpsmith.layouts.matrices import Matrices, matrices, whole_rows
-from warpsmith.layouts.shared import least_swizzle
 
 Index = Callable[[int, int], int]
 

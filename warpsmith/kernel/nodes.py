@@ -35,7 +35,7 @@ from warpsmith.kernel.tiles import TensorMap, TileNeeds
 
 if TYPE_CHECKING:
     from warpsmith.kernel.rings import Ring
-    from warpsmith.kernel.shared_memory import SharedLayout
+    from warpsmith.kernel.shared_memory import MemoryLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,6 +418,6 @@ class Kernel:
     rings: tuple[Ring, ...] = ()
     budgets: Budgets | None = None
     early: bool = False
-    layout: SharedLayout | None = None
+    layout: MemoryLayout | None = None
     orders: tuple[Order, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=())

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from warpsmith.layouts.algebra import LANES, REGISTERS, conversion
+from warpsmith.layouts.banks import clocks, least_swizzle
 from warpsmith.layouts.layout import Layout, Piece, Place
-from warpsmith.layouts.shared import SharedLayout, clocks, least_swizzle
+from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import HARDWARE
 
 WARP = 32
@@ -189,5 +190,5 @@ def _through_shared(held: Layout, wanted: Layout, size: int) -> Change:
     """Stores in rows of the tensor and loads from them, with the swizzle that suits both."""
     rows = Layout.row_major(held.shape)
     swizzle = least_swizzle(size, rows, [held, wanted])
-    memory = SharedLayout(rows, size, HARDWARE[swizzle])
+    memory = MemoryLayout(rows, size, HARDWARE[swizzle])
     return Change(By.SHARED, clocks(held, memory) + clocks(wanted, memory), swizzle=swizzle)

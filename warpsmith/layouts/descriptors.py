@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warpsmith.layouts.layout import Place
-from warpsmith.layouts.shared import SharedLayout
+from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import CHUNK, HARDWARE
 
 EIGHT = 8
@@ -45,7 +45,7 @@ class Descriptor:
         return _CODES[self.swizzle] << 62 | stride << 32 | leading << 16 | address // CHUNK
 
 
-def descriptor(tile: SharedLayout) -> Descriptor | None:
+def descriptor(tile: MemoryLayout) -> Descriptor | None:
     """The descriptor of an operand of lines and k; None if `wgmma` reads none that lies so."""
     row = next((row for row, swizzle in HARDWARE.items() if swizzle == tile.swizzle), None)
     if row is None or any(piece.place is not Place.ADDRESS for piece in tile.layout.pieces):
@@ -53,7 +53,7 @@ def descriptor(tile: SharedLayout) -> Descriptor | None:
     return _fastest_k(tile, row) or _fastest_lines(tile, row)
 
 
-def _fastest_k(tile: SharedLayout, row: int) -> Descriptor | None:
+def _fastest_k(tile: MemoryLayout, row: int) -> Descriptor | None:
     layout, chunk = tile.layout, CHUNK // tile.size
     lines, depth = layout.shape
     width = row or CHUNK
@@ -70,7 +70,7 @@ def _fastest_k(tile: SharedLayout, row: int) -> Descriptor | None:
     return _of(row, leading * tile.size, stride * tile.size, transposed=False)
 
 
-def _fastest_lines(tile: SharedLayout, row: int) -> Descriptor | None:
+def _fastest_lines(tile: MemoryLayout, row: int) -> Descriptor | None:
     layout = tile.layout
     lines, depth = layout.shape
     width = (row or CHUNK) // tile.size

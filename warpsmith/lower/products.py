@@ -17,22 +17,18 @@ from warpsmith.kernel.products import MatrixTile, Multiply, StoreMatrix
 from warpsmith.layouts.algebra import composed, grouped
 from warpsmith.layouts.descriptors import descriptor
 from warpsmith.layouts.layout import Layout
-from warpsmith.layouts.matrices import Matrices, matrices
-from warpsmith.layouts.shared import SharedLayout
+from warpsmith.layouts.matrices import LOOPS, PARTS, ROWS, Matrices, matrices
+from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
 from warpsmith.lower.boxes import without
 from warpsmith.lower.places import Places, constant_of
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.walked import index_of, layout_of
+from warpsmith.targets.family import WARP
 
 GROUP_THREADS = 128
 """Threads of a warp group."""
-
-WARP = 32
-MATRICES = (2, 2, 2)
-"""Threads of a warp, and loops of one `stmatrix`: columns of matrices, rows of matrices, elements
-that a lane has of a row."""
 
 
 class Products:
@@ -181,7 +177,7 @@ class Products:
             )
         own = self._places.index_row_major(access, source)
         first = without(own, [*lanes])
-        if layout_of(own, lanes) != Layout.row_major(MATRICES):
+        if layout_of(own, lanes) != Layout.row_major(LOOPS):
             raise self._no_matrix(output, f"registers {own!r} of {source.name}")
         return StoreMatrix(
             target=self._places.buffer(output),
@@ -200,9 +196,9 @@ class Products:
 
         warp, quad, part = (
             Symbol(name, low=0, extent=Const(extent))
-            for name, extent in (("warp", GROUP_THREADS // WARP), ("quad", 8), ("part", 4))
+            for name, extent in (("warp", GROUP_THREADS // WARP), ("quad", ROWS), ("part", PARTS))
         )
-        thread = integers.add(integers.mul(warp, WARP), integers.mul(quad, 4), part)
+        thread = integers.add(integers.mul(warp, WARP), integers.mul(quad, PARTS), part)
         index = stored(thread, lanes)
         walked = layout_of(index, [quad, part, *lanes])
         moved = walked and matrices(grouped(walked, (0, 2, len(lanes))), output.dtype.size)
@@ -224,17 +220,17 @@ class Products:
 def _is_read(walked: Layout, tensor: TensorView) -> bool:
     """Whether `wgmma` reads rows and k that lie so, eight rows directly behind the others."""
     swizzle = HARDWARE[tensor.swizzle]
-    found = descriptor(SharedLayout(walked, tensor.dtype.size, swizzle))
+    found = descriptor(MemoryLayout(walked, tensor.dtype.size, swizzle))
     return found is not None and not found.transposed and found.stride in (0, swizzle.period)
 
 
 def _ends(moved: Matrices, lane: Expr) -> list[Expr]:
-    """The loops of `MATRICES` at the element that begins the row whose address a lane gives."""
+    """The loops of `LOOPS` at the element that begins the row whose address a lane gives."""
     found = []
-    for dim in range(len(MATRICES)):
-        only = Layout.strided(MATRICES, tuple(int(d == dim) for d in range(len(MATRICES))))
+    for dim in range(len(LOOPS)):
+        only = Layout.strided(LOOPS, tuple(int(d == dim) for d in range(len(LOOPS))))
         digit = composed(only, moved.register)
-        assert digit is not None, f"{moved} has other registers than {MATRICES}"
+        assert digit is not None, f"{moved} has other registers than {LOOPS}"
         found.append(index_of(digit, lane))
     return found
 

@@ -10,15 +10,13 @@ from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.fragments import sums
+from warpsmith.layouts.matrices import LOOPS
 from warpsmith.schedule.holding import hold_as
 from warpsmith.schedule.transforms import reorder, split
 from warpsmith.targets.atoms import ROWS, WGMMA, Atom
 
 FRAGMENT = sums(16, 8, 4)
 """Who holds which of a product's 64 rows and of each 8 columns, after one `wgmma`."""
-
-MATRICES = (2, 2, 2)
-"""Loops of one `stmatrix`: columns of matrices, rows of matrices, elements of a register."""
 
 
 def split_fragments(tensor: TensorView, axis: int = -2) -> TensorView:
@@ -68,9 +66,9 @@ def tensorize(tensor: TensorView) -> TensorView:
         fits = fits and (rows, depth) == (atom.rows, atom.depth)
         fits = fits and kinds == [False, False, True]
     else:
-        wanted = f"{MATRICES} inside a fragment, in a copy by stmatrix"
+        wanted = f"{LOOPS} inside a fragment, in a copy by stmatrix"
         fits = tensor.copied_by is LoadStoreOpType.stmatrix
-        fits = fits and _extents(tensor, len(tensor.loop) - 3, 3) == MATRICES
+        fits = fits and _extents(tensor, len(tensor.loop) - 3, 3) == LOOPS
     if not fits or any(a.parallel is not ParallelType.serial for a in tensor.loop[-3:]):
         raise ScheduleError(
             f"the last loops {tensor.loop[-3:]!r} of {tensor.name} are no instruction's: they are "

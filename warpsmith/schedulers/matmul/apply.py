@@ -9,9 +9,9 @@ from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
+from warpsmith.layouts.banks import least_swizzle
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.matrices import whole_rows
-from warpsmith.layouts.shared import least_swizzle
 from warpsmith.schedule.caches import cache_after
 from warpsmith.schedule.carriers import set_load_store_op
 from warpsmith.schedule.inline import inline_at, inline_most
@@ -29,6 +29,7 @@ from warpsmith.schedule.transforms import (
 )
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.heuristic import MatmulParams, product_of
+from warpsmith.schedulers.matmul.memory import PAIR
 from warpsmith.schedulers.matmul.shape import places_of, shape_of
 from warpsmith.targets.atoms import ROWS, WGMMA
 
@@ -182,7 +183,7 @@ def _from_registers(
     """Threads store what they hold of the product, and load what lies beside it."""
     columns = product.output.root[-2].extent
     if params.pairs:
-        fusion.divisors |= {(columns, 2)}
+        fusion.divisors |= {(columns, PAIR)}
     for tensor in beside:
         split(tensor, 2, ROWS)  # turn, grid, group, 64, columns
         _fragments(tensor, 3)

@@ -8,12 +8,18 @@ from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
+from warpsmith.layouts.layout import Layout
+from warpsmith.layouts.memory import MemoryLayout, vector
+from warpsmith.schedule.products import FRAGMENT
 from warpsmith.schedulers.matmul.can import MAP_RANK
 from warpsmith.schedulers.matmul.shape import concrete_order, memory_of, places_of, shape_of
 from warpsmith.schedulers.problem import Problem
 
 TMA_BYTES = 16
 """What addresses and strides of the TMA unit's copies are multiples of (PTX ISA)."""
+
+PAIR = vector(FRAGMENT, MemoryLayout(Layout.row_major(FRAGMENT.shape), size=1))
+"""Neighbouring columns of a product that a thread holds."""
 
 
 def misfit(fusion: Program, problem: Problem) -> str:
@@ -88,7 +94,7 @@ def staging_refusal(fusion: Program, product: Matmul, problem: Problem) -> str:
 def pairs(fusion: Program, product: Matmul, problem: Problem) -> tuple[str, ...]:
     """Names of the tensors that threads can access two neighbouring columns of at once."""
     domains, shape = DomainMap(fusion), shape_of(product)
-    if problem.size(product.output.root[shape.columns].extent) % 2:
+    if problem.size(product.output.root[shape.columns].extent) % PAIR:
         return ()
     found: dict[str, bool] = {}
     for memory, copy in _copies(fusion, product):
@@ -98,8 +104,8 @@ def pairs(fusion: Program, product: Matmul, problem: Problem) -> tuple[str, ...]
             and places[order[-1]] == shape.columns
             and bool(memory.contiguity[order[-1]])
         )
-        fits = fits and problem.aligned(memory, 2)
-        fits = fits and all(step % 2 == 0 for step in _strides(memory, problem).values())
+        fits = fits and problem.aligned(memory, PAIR)
+        fits = fits and all(step % PAIR == 0 for step in _strides(memory, problem).values())
         found[memory.name] = found.get(memory.name, True) and fits
     return tuple(name for name, fits in found.items() if fits)
 

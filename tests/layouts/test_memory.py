@@ -12,16 +12,10 @@ from hypothesis import strategies as st
 from tests.layouts.test_layout import Digits, digits, packed, shape_of
 from tests.sim.support import layouts as bytewise
 from warpsmith.errors import InternalError
+from warpsmith.layouts.banks import accesses, clocks, least_swizzle, transactions
 from warpsmith.layouts.descriptors import Descriptor, descriptor
 from warpsmith.layouts.layout import Layout, Piece, Place
-from warpsmith.layouts.shared import (
-    SharedLayout,
-    accesses,
-    clocks,
-    least_swizzle,
-    transactions,
-    vector,
-)
+from warpsmith.layouts.memory import MemoryLayout, vector
 from warpsmith.layouts.swizzle import HARDWARE, NONE, Swizzle
 
 LANE, REGISTER = Place.LANE, Place.REGISTER
@@ -51,19 +45,19 @@ def test_swizzles_that_are_refused() -> None:
 
 
 @st.composite
-def memories(draw: st.DrawFn, found: Digits) -> SharedLayout:
+def memories(draw: st.DrawFn, found: Digits) -> MemoryLayout:
     """The same digits in any order in memory, at times with gaps."""
     stride, pieces = 1, []
     for dim, size, step in draw(st.permutations(found)):
         pieces.append(Piece(dim, size, step, Place.ADDRESS, stride))
         stride *= size * draw(st.sampled_from((1, 1, 1, 2, 3)))
     swizzle = HARDWARE[draw(st.sampled_from(tuple(HARDWARE)))]
-    return SharedLayout(
+    return MemoryLayout(
         Layout(shape_of(found), tuple(pieces)), draw(st.sampled_from((1, 2, 4))), swizzle
     )
 
 
-def owners(held: Layout, memory: SharedLayout) -> dict[int, tuple[int, int]]:
+def owners(held: Layout, memory: MemoryLayout) -> dict[int, tuple[int, int]]:
     """Which thread holds the element of each byte address."""
     found = {}
     for at in product(*map(range, held.shape)):
@@ -72,10 +66,10 @@ def owners(held: Layout, memory: SharedLayout) -> dict[int, tuple[int, int]]:
     return found
 
 
-def is_wide(held: Layout, memory: SharedLayout, width: int) -> bool:
+def is_wide(held: Layout, memory: MemoryLayout, width: int) -> bool:
     """Whether each element lies in an aligned piece of `width` that one thread holds, in order."""
     holders = owners(held, memory)
-    plain = SharedLayout(memory.layout, memory.size)
+    plain = MemoryLayout(memory.layout, memory.size)
     for at in product(*map(range, held.shape)):
         first = plain.byte(*at) // memory.size // width * width
         piece = [memory.swizzle((first + i) * memory.size) for i in range(width)]
@@ -130,10 +124,10 @@ def test_a_warp_takes_128_bytes_a_clock(width: int, least: int) -> None:
 
 def test_columns_of_a_tile_meet_one_bank_until_they_are_padded() -> None:
     column = Layout.strided((32, 1), (1, 0), LANE)
-    assert clocks(column, SharedLayout(Layout.strided((32, 1), (32, 1)), 4)) == 32
-    assert clocks(column, SharedLayout(Layout.strided((32, 1), (33, 1)), 4)) == 1
+    assert clocks(column, MemoryLayout(Layout.strided((32, 1), (32, 1)), 4)) == 32
+    assert clocks(column, MemoryLayout(Layout.strided((32, 1), (33, 1)), 4)) == 1
     rows = row_reader(32, 8, 8)
-    assert len([*accesses(rows, SharedLayout(Layout.row_major((8, 32)), 2))]) == 1
+    assert len([*accesses(rows, MemoryLayout(Layout.row_major((8, 32)), 2))]) == 1
 
 
 @pytest.mark.parametrize("columns", [16, 32, 64])
@@ -146,8 +140,8 @@ def test_the_least_swizzle_without_conflicts(columns: int) -> None:
     tile = Layout.row_major((8, columns))
     row = least_swizzle(2, tile, users)
     assert row == 2 * columns
-    assert clocks(users[0], SharedLayout(tile, 2, HARDWARE[row])) == 1
-    assert clocks(users[0], SharedLayout(tile, 2)) == columns // 8
+    assert clocks(users[0], MemoryLayout(tile, 2, HARDWARE[row])) == 1
+    assert clocks(users[0], MemoryLayout(tile, 2)) == columns // 8
 
 
 def test_no_swizzle_where_none_is_better() -> None:
@@ -155,7 +149,7 @@ def test_no_swizzle_where_none_is_better() -> None:
     assert least_swizzle(2, Layout.row_major((8, 32)), [row_reader(32, 8, 8)]) == 0
 
 
-def operand(row: int, lines: int, depth: int, size: int, turned: bool, gap: int) -> SharedLayout:
+def operand(row: int, lines: int, depth: int, size: int, turned: bool, gap: int) -> MemoryLayout:
     """A tile with holes, as `tests/sim/support/layouts.py` writes it."""
     width = (row or 16) // size
     fast, slow = (lines, depth) if turned else (depth, lines)
@@ -169,7 +163,7 @@ def operand(row: int, lines: int, depth: int, size: int, turned: bool, gap: int)
         Piece(dims[1], slow // 8, 8, Place.ADDRESS, far[0]),
         Piece(dims[0], fast // inner, inner, Place.ADDRESS, far[1]),
     )
-    return SharedLayout(Layout((lines, depth), pieces), size, HARDWARE[row])
+    return MemoryLayout(Layout((lines, depth), pieces), size, HARDWARE[row])
 
 
 @pytest.mark.parametrize("row", HARDWARE)
@@ -192,7 +186,7 @@ def test_descriptors_lead_to_every_byte(row: int, size: int, turned: bool, gap: 
 
 
 def test_the_bits_of_a_descriptor() -> None:
-    found = descriptor(SharedLayout(Layout.row_major((64, 64)), 2, HARDWARE[128]))
+    found = descriptor(MemoryLayout(Layout.row_major((64, 64)), 2, HARDWARE[128]))
     assert found == Descriptor(128, 0, 1024)
     bits = found.bits(0x2000)
     assert (bits & 0x3FFF, bits >> 16 & 0x3FFF, bits >> 32 & 0x3FFF, bits >> 62) == (512, 1, 64, 1)
@@ -201,15 +195,15 @@ def test_the_bits_of_a_descriptor() -> None:
 @pytest.mark.parametrize(
     "tile",
     [
-        SharedLayout(Layout.row_major((64, 128)), 2, HARDWARE[128]),
-        SharedLayout(Layout.row_major((64, 64)), 2, HARDWARE[64]),
-        SharedLayout(Layout.row_major((60, 64)), 2, HARDWARE[128]),
-        SharedLayout(Layout.strided((64, 16), (72, 1)), 2, NONE),
-        SharedLayout(Layout.strided((64, 8), (1, 64)), 4, HARDWARE[128]),
-        SharedLayout(Layout.row_major((64, 64)), 2, Swizzle(((4, 8),))),
-        SharedLayout(Layout.row_major((64, 64), LANE), 2, HARDWARE[128]),
+        MemoryLayout(Layout.row_major((64, 128)), 2, HARDWARE[128]),
+        MemoryLayout(Layout.row_major((64, 64)), 2, HARDWARE[64]),
+        MemoryLayout(Layout.row_major((60, 64)), 2, HARDWARE[128]),
+        MemoryLayout(Layout.strided((64, 16), (72, 1)), 2, NONE),
+        MemoryLayout(Layout.strided((64, 8), (1, 64)), 4, HARDWARE[128]),
+        MemoryLayout(Layout.row_major((64, 64)), 2, Swizzle(((4, 8),))),
+        MemoryLayout(Layout.row_major((64, 64), LANE), 2, HARDWARE[128]),
     ],
     ids=["a row is longer", "rows are too long", "lines", "pitch", "32 bits", "odd", "lanes"],
 )
-def test_what_no_descriptor_describes(tile: SharedLayout) -> None:
+def test_what_no_descriptor_describes(tile: MemoryLayout) -> None:
     assert descriptor(tile) is None

@@ -1,64 +1,23 @@
-"""`SharedLayout`: a tensor in shared memory, and what a warp's access to it costs."""
+"""What shared memory's banks make of a warp's accesses, and the swizzle with which they collide
+least."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import gcd
 
-from warpsmith.layouts.algebra import REGISTERS, conversion
+from warpsmith.layouts.algebra import conversion
 from warpsmith.layouts.layout import Layout, Place
-from warpsmith.layouts.swizzle import HARDWARE, NONE, Swizzle
+from warpsmith.layouts.memory import MemoryLayout, vector
+from warpsmith.layouts.swizzle import HARDWARE
 
 BANKS = 32
 BANK_BYTES = 4
 """Banks of shared memory, and bytes of a word that each serves in a clock (CUDA C++ Programming
 Guide, compute capability 5.0 and later)."""
 
-WIDEST = 16
-"""Bytes that a thread accesses at once, at most."""
 
-
-@dataclass(frozen=True, slots=True)
-class SharedLayout:
-    """A tensor in memory: its layout in elements of `size` bytes, then the swizzle of its bytes."""
-
-    layout: Layout
-    size: int
-    swizzle: Swizzle = NONE
-
-    def byte(self, *coordinates: int) -> int:
-        """Where an element begins."""
-        return self.swizzle(self.layout.at(*coordinates).get(Place.ADDRESS, 0) * self.size)
-
-
-def vector(held: Layout, memory: SharedLayout, aligned: int = WIDEST) -> int:
-    """The most elements of a thread that one access moves: neighbours, of an aligned address.
-
-    Args:
-        held: over warps, lanes and registers.
-        aligned: bytes that the tensor's first address is a multiple of.
-    """
-    way = conversion(held, memory.layout)
-    if way is None:
-        return 1
-    most = min(aligned, WIDEST, memory.swizzle.unit or WIDEST)
-    pieces = way.along(Place.ADDRESS)
-    width, left = 1, max(1, most // memory.size)
-    for piece in pieces:
-        if piece.dim != REGISTERS or piece.stride != width or left == 1:
-            break
-        taken = gcd(piece.size, left)
-        width, left = width * taken, left // taken
-        if taken != piece.size:
-            break
-    while any(piece.stride % width for piece in pieces if piece.stride >= width):
-        width //= 2
-    return width
-
-
-def accesses(held: Layout, memory: SharedLayout) -> Iterator[list[int]]:
+def accesses(held: Layout, memory: MemoryLayout) -> Iterator[list[int]]:
     """The byte addresses of the first warp's lanes, for each of its accesses, as wide as can be."""
     width = vector(held, memory)
     way = conversion(held, memory.layout)
@@ -97,7 +56,7 @@ def _busiest(addresses: Iterable[int], width: int) -> int:
     return max(map(len, words.values()))
 
 
-def clocks(held: Layout, memory: SharedLayout) -> int:
+def clocks(held: Layout, memory: MemoryLayout) -> int:
     """Clocks in which shared memory serves all accesses of the first warp."""
     width = vector(held, memory) * memory.size
     return sum(transactions(addresses, width) for addresses in accesses(held, memory))
@@ -114,7 +73,7 @@ def least_swizzle(size: int, layout: Layout, users: Iterable[Layout]) -> int:
     users = list(users)
 
     def total(row_bytes: int) -> int:
-        memory = SharedLayout(layout, size, HARDWARE[row_bytes])
+        memory = MemoryLayout(layout, size, HARDWARE[row_bytes])
         return sum(clocks(held, memory) for held in users)
 
     return min(HARDWARE, key=total)
