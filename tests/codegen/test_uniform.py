@@ -8,7 +8,6 @@ from functools import cache
 
 import pytest
 
-from tests.support.passing import behind
 from tests.support.product_kernels import Product, product_kernel
 from tests.support.role_kernels import storing as storing_by_role
 from tests.support.role_kernels import streaming
@@ -18,7 +17,7 @@ from warpsmith import LoadStoreOpType
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import DeviceError
 from warpsmith.ir import integers
-from warpsmith.kernel.elected import ELECTED_WARP, ByLane, Converge
+from warpsmith.kernel.elected import ELECTED_WARP, ByLane, Converge, CopyIf
 from warpsmith.kernel.nodes import If, Kernel, Statement, Store
 from warpsmith.kernel.rings import (
     ELECTED,
@@ -136,14 +135,12 @@ def test_every_copy_of_the_unit_is_by_lane_in_a_warp(name: str) -> None:
 
 def test_a_copy_that_may_be_left_out_is_left_out_by_the_whole_warp() -> None:
     statements = divided("stored boxes")
-    (branch,) = (s for s in statements if isinstance(s, If) and isinstance(s.body[0], Converge))
-    copy = branch.body[1]
+    (branch,) = (s for s in statements if isinstance(s, CopyIf))
+    together, copy = branch.body
+    assert isinstance(together, Converge)
     assert isinstance(copy, ByLane)
     assert isinstance(copy.body[0], TileCopy)
-    assert copy.body[0].condition == integers.TRUE
-    tiled = behind("lay_out_shared", storing(Tiling((8, 16), threads=128), stages=3).fusion)
-    (before,) = (s for s in walk(tiled.body) if isinstance(s, TileCopy))
-    assert branch.condition == before.condition != integers.TRUE
+    assert branch.condition == copy.body[0].condition != integers.TRUE
 
 
 def test_what_a_warp_may_not_run_together_stays_with_the_elected_thread() -> None:

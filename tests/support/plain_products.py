@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from tests.support.memory import NUMPY_TYPES
@@ -16,7 +14,6 @@ from warpsmith.kernel.nodes import (
     Declare,
     Element,
     For,
-    If,
     Kernel,
     Launch,
     Statement,
@@ -32,8 +29,7 @@ from warpsmith.kernel.products import (
     StoreMatrix,
 )
 from warpsmith.kernel.rings import FenceProxy
-from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import walk
+from warpsmith.kernel.traversal import map_bodies, walk
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.targets.atoms import ROWS
 
@@ -162,8 +158,6 @@ def _replaced(body: Body, old: Statement, new: Body) -> Body:
     for each in body:
         if each == old:
             result += new
-        elif isinstance(each, For | If | Branch):
-            result.append(replace(each, body=_replaced(each.body, old, new)))
         else:
-            result.append(each)
+            result.append(map_bodies(each, lambda body: _replaced(body, old, new)))
     return tuple(result)

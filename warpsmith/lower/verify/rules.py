@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
+from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.clusters import RANK
 from warpsmith.kernel.elected import ELECTED_LANE, ELECTED_WARP
 from warpsmith.kernel.nodes import Buffer, Kernel, Statement
@@ -83,16 +84,17 @@ def _stages(look: _Look, expected: Expected) -> Iterator[Fault]:
 
 def _names(look: _Look, expected: Expected) -> Iterator[Fault]:
     """What is used was defined before, around it, or by the launch."""
-    kernel = look.kernel
-    axes = zip(
-        (*GRID_TYPES, *BLOCK_TYPES), (*kernel.launch.grid, *kernel.launch.block), strict=True
-    )
+    kernel, launch = look.kernel, look.kernel.launch
+    extents = (*launch.grid, *launch.block)
+    axes = zip((*GRID_TYPES, *BLOCK_TYPES), extents, strict=True)
     known = {kind.name for kind, extent in axes if extent != integers.ONE}
     known |= {ELECTED.name, ELECTED_WARP.name, ELECTED_LANE.name, RANK}
     if kernel.scalars:
         known |= {symbol.name for symbol in kernel.scalars}
     else:
         known |= expected.names | {symbol.name for symbol, _ in kernel.derived}
+        nodes = (node for extent in extents for node in extent.walk())
+        known |= {node.name for node in nodes if isinstance(node, Symbol)}
         for reciprocal in kernel.reciprocals:
             known |= {reciprocal.magic.name, reciprocal.shift.name}
     for name in sorted(look.whole.needs - known):
