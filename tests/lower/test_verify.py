@@ -17,7 +17,8 @@ from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.clusters import SynchronizeCluster, rank_among
 from warpsmith.kernel.elected import Converge
 from warpsmith.kernel.nodes import Comment, If, Kernel, Let, Statement, Synchronize
-from warpsmith.kernel.rings import Begin, InitBarriers
+from warpsmith.kernel.rings import Await, Begin, InitBarriers
+from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.traversal import rewritten, walk
 from warpsmith.lower.build import build, parameter_names
 from warpsmith.lower.pipeline import PASSES, Pass, passed
@@ -260,6 +261,20 @@ def test_what_lowering_makes_keeps_all_rules(stages: int) -> None:
     passed(first, request, lambda name, kernel: seen.append(name), names=names)
     optional = {"watch_waits", "start_early", "admit_next"}
     assert seen == [each.name for each in PASSES if each.name not in optional]
+
+
+def test_a_request_asks_for_more_passes() -> None:
+    seen: list[str] = []
+    fusion = loading(Tiling((8, 16), threads=128), stages=2).fusion
+    first = build(fusion, "k", DataType.Int32, target=H200)
+    request = Request(wait_limit=1000, follows=True, followed=True)
+    names = parameter_names(fusion)
+    kernel = passed(first, request, lambda name, kernel: seen.append(name), names=names)
+    assert seen == [each.name for each in PASSES]
+    kinds = [type(s) for s in kernel.body]
+    assert kernel.early
+    assert kinds.index(AdmitNext) < kinds.index(AwaitPrevious)
+    assert not any(type(s) is Await for s in walk(kernel.body))
 
 
 def test_every_pass_says_why_it_stands_where_it_stands() -> None:
