@@ -229,6 +229,19 @@ def test_a_pass_that_ends_nothing_is_named() -> None:
         verified(without("turn_rings")[:3])
 
 
+def test_a_pass_that_fails_on_what_another_one_broke_is_not_to_blame() -> None:
+    def fails(kernel: Kernel) -> Kernel:
+        raise KeyError("T2")
+
+    at = [each.name for each in PASSES].index("overlay_shared")
+    failing = (Pass("fails", lambda request: fails, "to fail"),)
+    with pytest.raises(KeyError, match="T2"):
+        verified((*PASSES[:at], *failing))
+    careless = broken("order", once(Begin, lambda s: ()))[: at + 1]
+    with pytest.raises(InternalError, match=r"\[WS1202\] k, behind the pass `careless`"):
+        verified((*careless, *failing))
+
+
 def shifted(kernel: Kernel) -> Kernel:
     """Each meeting of a loop comes after what it stood before."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from warpsmith.errors import WarpsmithError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.kernel.elected import ByLane, Converge, CopyIf
@@ -243,8 +244,9 @@ def passed(
 ) -> Kernel:
     """The kernel behind these passes, of those that the request asks for.
 
-    The last form is verified; where it breaks a rule, so are those before it, the first one first,
-    so that the pass is named that is to blame. A thorough request has each verified at once.
+    The last form is verified; where it breaks a rule, or a pass fails, so are those before it, the
+    first one first, so that the pass is named that is to blame. A thorough request has each
+    verified at once.
 
     Args:
         names: sizes, strides and users' scalars that a launch knows.
@@ -261,16 +263,28 @@ def passed(
         if rewrite is None:
             continue
         early = early or _holds(kernel, each.makes)
-        kernel, expected = rewrite(kernel), expected.behind(ends=each.ends, makes=each.makes)
+        try:
+            kernel = rewrite(kernel)
+        except WarpsmithError:
+            raise
+        except Exception:  # it may fail on what a pass before it broke
+            _blame(verifier, forms)
+            raise
+        expected = expected.behind(ends=each.ends, makes=each.makes)
         forms.append((each.name, kernel, expected))
         if observe is not None:
             observe(each.name, kernel)
         if request.thorough:
             verifier.check(*forms[-1])
     if early or verifier.faults(kernel, expected):
-        for form in forms:
-            verifier.check(*form)
+        _blame(verifier, forms)
     return kernel
+
+
+def _blame(verifier: Verifier, forms: list[tuple[str, Kernel, Expected]]) -> None:
+    """Name the first pass whose form breaks a rule, if one does."""
+    for form in forms:
+        verifier.check(*form)
 
 
 def _holds(kernel: Kernel, kinds: tuple[type[Statement], ...]) -> bool:
