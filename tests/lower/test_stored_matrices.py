@@ -1,0 +1,64 @@
+"""Copies to shared memory by `stmatrix`: right on the simulator, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from warpsmith import (
+    DataType,
+    FusionDefinition,
+    LoadStoreOpType,
+    MemoryType,
+    ParallelType,
+    knobs,
+)
+from warpsmith.errors import ScheduleError
+from warpsmith.lower.pipeline import lower
+from warpsmith.schedule.transforms import pad_allocation, set_allocation_domain
+from warpsmith.targets.hopper import H200
+
+
+def staged(*, padding: int = 0, swizzle: int = 0, turned: bool = False) -> FusionDefinition:
+    """64 x 64 elements that fragments hold, stored as matrices in rows, or columns."""
+    with FusionDefinition() as fd:
+        out: Any = fd.ops.neg(fd.define_tensor([64, 64], True, DataType.BFloat16))
+        fd.add_output(out)
+        result: Any = out.cache_before()
+        shared: Any = result.cache_after()
+        shared.set_memory_type(MemoryType.shared)
+        shared.set_load_store_op(LoadStoreOpType.stmatrix)
+        axes = list(shared.loop)
+        set_allocation_domain(shared, axes[::-1] if turned else axes)
+        pad_allocation(shared, padding)
+        shared.set_swizzle(swizzle)
+        for tensor in (result, shared):
+            tensor.split_fragments()
+            tensor.axis(0).parallelize(ParallelType.block_x)
+            tensor.split(1, 2)
+        shared.tensorize()
+        out.merge(0)
+        out.split(0, 128)
+        out.axis(1).parallelize(ParallelType.block_x)
+        fd.sched.inline_at(result, 2)
+    return fd
+
+
+@pytest.mark.parametrize(("padding", "swizzle"), [(0, 0), (8, 0), (0, 128)])
+def test_matrices_are_stored_where_they_are_read(padding: int, swizzle: int) -> None:
+    values = np.arange(4096).reshape(64, 64).astype(ml_dtypes.bfloat16)
+    with knobs.scope(device="sim"):
+        (result,) = staged(padding=padding, swizzle=swizzle).manual_execute([values])
+    np.testing.assert_array_equal(result, -values)
+
+
+@pytest.mark.parametrize("changes", [{"padding": 4}, {"turned": True}], ids=str)
+def test_rows_that_are_no_16_bytes_of_their_own_are_refused(changes: dict[str, Any]) -> None:
+    """Padded by 8 bytes, every other row would begin within 16 bytes."""
+    with pytest.raises(ScheduleError, match="WS1003") as refusal:
+        lower(staged(**changes).fusion, "k", DataType.Int32, target=H200)
+    assert "are no matrices of stmatrix" in str(refusal.value)
+    assert "call split_fragments" in refusal.value.remedy
