@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from warpsmith.ir.atoms import atom_for
+from warpsmith.ir.atoms import atom_for, atoms_for
 from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph, Layout
@@ -21,6 +21,7 @@ from warpsmith.schedulers.matmul.memory import unfit_rows
 from warpsmith.schedulers.matmul.shape import concrete_order
 from warpsmith.schedulers.padding import padded as with_padding
 from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.atoms import Atom
 
 ROW_BYTES = 16
 """What rows of operands begin at multiples of."""
@@ -77,7 +78,10 @@ def packing(fusion: Fusion, problem: Problem) -> Packing:
     padded: set[int] = set()
     for position in graph.needed:
         operation = graph.operations[position]
-        if not isinstance(operation, Matmul) or atom_for(operation, atoms) is None:
+        if not isinstance(operation, Matmul):
+            continue
+        atom = atom_for(operation, atoms)
+        if atom is None:
             continue
         own: list[int] = []
         pads: list[int] = []
@@ -91,7 +95,7 @@ def packing(fusion: Fusion, problem: Problem) -> Packing:
                 own.append(place)
             elif row % ROW_BYTES:
                 pads.append(operand.number)
-        if _pays(operation, own, problem):
+        if _pays(operation, atom, own, problem):
             copies |= {(operation.output.number, place) for place in own}
             padded |= set(pads)
     return Packing(frozenset(copies), frozenset(padded))
@@ -142,8 +146,9 @@ def _fits(operand: TensorView, fastest: int, problem: Problem) -> bool:
     return not unfit_rows(operand, problem)
 
 
-def _pays(product: Matmul, copied: list[int], problem: Problem) -> bool:
+def _pays(product: Matmul, atom: Atom, copied: list[int], problem: Problem) -> bool:
     """Whether copies and a product on tensor cores take less time than one by threads."""
+    *_, by_threads = atoms_for(product, problem.target.family.atoms)
     sizes = [problem.size(axis.extent) for axis in product.output.root]
     copies, rates = 0.0, problem.target.rates
     for place in copied:
@@ -152,5 +157,5 @@ def _pays(product: Matmul, copied: list[int], problem: Problem) -> bool:
         for axis in operand.shape_axes:
             elements *= problem.size(axis.extent)
         copies += copy_us(elements * operand.dtype.size, rates)
-    by_cores = product_us(sizes, rates, tensor_cores=True)
-    return copies + by_cores < product_us(sizes, rates, tensor_cores=False)
+    by_cores = product_us(sizes, rates, atom)
+    return copies + by_cores < product_us(sizes, rates, by_threads)

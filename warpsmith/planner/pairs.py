@@ -21,6 +21,7 @@ from warpsmith.planner.forms import narrow_forms
 from warpsmith.planner.price import epilogue_us, moved_us, product_us
 from warpsmith.planner.segment import Segments
 from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.atoms import Atom
 from warpsmith.targets.target import Target
 
 
@@ -30,6 +31,7 @@ class Pair:
 
     Attributes:
         product: number of the product's result.
+        atom: what computes it.
         extents: of the product: batches, m, n and k.
         operations: pointwise ones behind the product, casts of it left out.
         loaded: bytes that the epilogue loads for each element, besides what rows or columns share.
@@ -38,6 +40,7 @@ class Pair:
     """
 
     product: int
+    atom: Atom
     extents: tuple[Expr, ...]
     operations: int
     loaded: int
@@ -48,14 +51,14 @@ class Pair:
         """Microseconds of one kernel for all."""
         sizes, elements = self._sizes(problem)
         epilogue = epilogue_us(elements, self.operations, self.loaded, problem.target)
-        return product_us(sizes, problem.target.rates, tensor_cores=True) + epilogue
+        return product_us(sizes, problem.target.rates, self.atom) + epilogue
 
     def two_us(self, problem: Problem) -> float:
         """Microseconds of the product, and of a kernel that reads it."""
         sizes, elements = self._sizes(problem)
         moved = elements * (self.passed + self.loaded + self.stored)
         rates = problem.target.rates
-        return product_us(sizes, rates, tensor_cores=True) + moved_us(moved, rates)
+        return product_us(sizes, rates, self.atom) + moved_us(moved, rates)
 
     def _sizes(self, problem: Problem) -> tuple[list[int], int]:
         sizes = [problem.size(extent) for extent in self.extents]
@@ -77,7 +80,8 @@ def pairs_of(fusion: Fusion, target: Target) -> tuple[Pair, ...]:
     for product in products:
         operation = graph.operations[product]
         assert isinstance(operation, Matmul)
-        if atom_for(operation, target.family.atoms) is None:
+        atom = atom_for(operation, target.family.atoms)
+        if atom is None:
             continue
         positions, sinks = next(iter(offers(product, last, segments, crossing)))
         behind = [p for p in positions if p != product and not is_cast_of(graph, p, product)]
@@ -88,6 +92,7 @@ def pairs_of(fusion: Fusion, target: Target) -> tuple[Pair, ...]:
             found.append(
                 Pair(
                     result,
+                    atom,
                     tuple(axis.extent for axis in operation.output.root),
                     sum(isinstance(graph.operations[p], Pointwise) for p in behind),
                     _loaded(segments, Epilogue(positions, sinks, operands), crossing),

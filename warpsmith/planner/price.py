@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from warpsmith.targets.atoms import FLOAT_RATE, HALF_RATE, Atom, Unit
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Rates, Target
 
@@ -12,7 +13,8 @@ MEMORY_SHARE = 0.831
 """Of the memory's rate, what a copy of much memory reads and writes (one H200, 2026-11)."""
 
 TENSOR_SHARE = 0.505
-"""Of the rate of tensor cores, what 16-bit products of common sizes reach."""
+"""Of the rate of tensor cores, what 16-bit products of common sizes reach; products of other types
+are taken to reach as much of theirs."""
 
 THREAD_SHARE = 0.299
 """Of the rate of threads, what products of floats reach."""
@@ -46,12 +48,13 @@ def moved_us(size: int, rates: Rates) -> float:
     return rates.launch_us + size / (MEMORY_SHARE * rates.memory)
 
 
-def product_us(sizes: Sequence[int], rates: Rates, *, tensor_cores: bool) -> float:
-    """Microseconds of a product of sizes (batches, m, n, k)."""
+def product_us(sizes: Sequence[int], rates: Rates, atom: Atom) -> float:
+    """Microseconds of a product of sizes (batches, m, n, k) by one kind of instruction."""
     *outer, n, k = sizes
     m = outer[-1] if outer else 1
-    if tensor_cores:
-        whole = [-(-extent // TILE) * TILE for extent in (m, n, k)]
-        flops = 2 * prod(outer[:-1]) * prod(whole)
-        return rates.launch_us + flops / (TENSOR_SHARE * rates.tensor)
-    return rates.launch_us + 2 * prod(sizes) / (THREAD_SHARE * rates.fma)
+    if atom.unit is Unit.FMA:
+        reached = THREAD_SHARE * rates.fma * atom.rate / FLOAT_RATE
+        return rates.launch_us + 2 * prod(sizes) / reached
+    whole = [-(-extent // TILE) * TILE for extent in (m, n, k)]
+    reached = TENSOR_SHARE * rates.tensor * atom.rate / HALF_RATE
+    return rates.launch_us + 2 * prod(outer[:-1]) * prod(whole) / reached

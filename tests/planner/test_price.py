@@ -1,0 +1,65 @@
+"""Prices of products follow from the instruction that computes them."""
+
+from __future__ import annotations
+
+import pytest
+
+from warpsmith import DataType, FusionDefinition
+from warpsmith.ir.atoms import atom_for, atoms_for
+from warpsmith.ir.exprs import Matmul
+from warpsmith.planner.price import product_us
+from warpsmith.targets.atoms import FMA, HALF_RATE, WGMMA, Atom, Unit
+from warpsmith.targets.blackwell import B200
+from warpsmith.targets.hopper import H200
+
+TENSOR_CLOCK = 1830
+"""Highest clock of tensor cores, in MHz (NVIDIA H100 white paper)."""
+
+
+def product(dtype: DataType, precision: str = "exact") -> Matmul:
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([64, 64], True, dtype) for _ in range(2))
+        fd.add_output(fd.ops.linear(a, b, precision=precision))
+    return next(op for op in fd.fusion.operations if isinstance(op, Matmul))
+
+
+def multiplied_us(atom: Atom) -> float:
+    return product_us((4096, 4096, 4096), H200.rates, atom) - H200.rates.launch_us
+
+
+def test_rates_are_those_of_the_sheet() -> None:
+    assert 2 * HALF_RATE * H200.sm_count * TENSOR_CLOCK == pytest.approx(
+        H200.rates.tensor, rel=1e-2
+    )
+
+
+def test_time_is_the_inverse_of_an_atoms_rate() -> None:
+    by_name = {atom.name: multiplied_us(atom) for atom in WGMMA}
+    assert by_name["tf32"] == pytest.approx(2 * by_name["half"])
+    assert by_name["int8"] == pytest.approx(by_name["half"] / 2)
+    by_threads = {atom.name: multiplied_us(atom) for atom in FMA}
+    assert by_threads["double"] == pytest.approx(2 * by_threads["float"])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision", "units"),
+    [
+        (DataType.BFloat16, "exact", [Unit.WGMMA, Unit.MMA, Unit.FMA]),
+        (DataType.Float, "tf32", [Unit.WGMMA, Unit.MMA, Unit.FMA]),
+        (DataType.Float, "exact", [Unit.FMA]),
+        (DataType.Float8_e4m3fn, "exact", [Unit.MMA, Unit.FMA]),
+        (DataType.Int8, "exact", [Unit.WGMMA, Unit.MMA, Unit.FMA]),
+        (DataType.Double, "exact", [Unit.MMA, Unit.FMA]),
+        (DataType.Int, "exact", [Unit.FMA]),
+    ],
+)
+def test_something_computes_every_product(
+    dtype: DataType, precision: str, units: list[Unit]
+) -> None:
+    """The fastest first, and last what threads do, on every target."""
+    asked = product(dtype, precision)
+    found = atoms_for(asked, H200.family.atoms)
+    assert [atom.unit for atom in found] == units
+    assert found[-1].sums == asked.output.dtype.value
+    assert (atom_for(asked, H200.family.atoms) is not None) == (Unit.WGMMA in units)
+    assert [atom.unit for atom in atoms_for(asked, B200.family.atoms)] == [Unit.FMA]
