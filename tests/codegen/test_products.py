@@ -29,7 +29,7 @@ from warpsmith.kernel.products import (
     Multiply,
     StoreMatrix,
 )
-from warpsmith.kernel.rings import Advance, AwaitCopies, Begin, Cursor, FenceProxy, Release
+from warpsmith.kernel.rings import Advance, ArriveByWarp, AwaitCopies, Begin, Cursor, FenceProxy
 from warpsmith.kernel.roles import Branch
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.hoist import hoist_indices
@@ -113,7 +113,7 @@ RING = SMALL.ring
 USE, BEHIND = (Cursor(f"ring0_{name}", RING.stages) for name in ("use", "behind"))
 LAST_WAIT = AwaitProducts(0, (SMALL.accumulators,))
 assert RING.empty is not None
-RELEASE = Release(RING.empty, BEHIND.slot)
+RELEASE = ArriveByWarp(RING.empty, BEHIND.slot)
 
 
 def edited(old: Statement, *new: Statement) -> Callable[[Kernel], Kernel]:
@@ -130,7 +130,7 @@ WRONG = {
     "a last wait for too little": edited(LAST_WAIT, AwaitProducts(1, LAST_WAIT.accumulators)),
     "releases of other slots": edited(Advance(BEHIND), Advance(BEHIND, 2)),
     "a release before the wait": lambda kernel: edited(
-        AwaitProducts(1), Release(RING.empty, USE.slot), AwaitProducts(1)
+        AwaitProducts(1), ArriveByWarp(RING.empty, USE.slot), AwaitProducts(1)
     )(edited(RELEASE)(kernel)),
     "no proxy fence": edited(FenceProxy()),
     "no wait for stores": edited(AwaitCopies(bulk=True)),

@@ -21,7 +21,7 @@ from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.kernel.nodes import Comment, For, If, Kernel, Reduce, Statement, Synchronize
-from warpsmith.kernel.rings import Release
+from warpsmith.kernel.rings import ArriveByWarp
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.targets.hopper import H200
 
@@ -209,9 +209,9 @@ REFUSED: dict[str, tuple[Callable[[], Kernel], str]] = {
     ),
     "release alone": (
         lambda: with_branches(
-            Branch(single("a", 0), (Release(turns().kernel.shared[1], integers.ZERO),))
+            Branch(single("a", 0), (ArriveByWarp(turns().kernel.shared[1], integers.ZERO),))
         ),
-        "Release is for many threads",
+        "ArriveByWarp is for many threads",
     ),
     "no barrier": (lambda: with_branches(Branch(ADD, (MEET,))), "no barrier to meet at"),
     "too many barriers": (

@@ -23,7 +23,7 @@ from warpsmith.kernel.rings import (
     ELECTED,
     Await,
     AwaitCopies,
-    Commit,
+    CommitCopies,
     Expect,
     FenceProxy,
     TileCopy,
@@ -129,7 +129,7 @@ def test_every_copy_of_the_unit_is_by_lane_in_a_warp(name: str) -> None:
     assert any(isinstance(s, TileCopy) for s in asked)
     others = [s for s in inside if not any(s is each for each in asked)]
     assert not any(isinstance(s, TileCopy | Expect) for s in others)
-    together = Await | FenceProxy | Commit | AwaitCopies
+    together = Await | FenceProxy | CommitCopies | AwaitCopies
     assert not any(isinstance(s, together) for s in asked)
 
 
@@ -146,6 +146,6 @@ def test_a_copy_that_may_be_left_out_is_left_out_by_the_whole_warp() -> None:
 def test_what_a_warp_may_not_run_together_stays_with_the_elected_thread() -> None:
     kernel = KERNELS["stored boxes"]()
     store = next(s for s in walk(kernel.body) if isinstance(s, Store))
-    body = (If(ELECTED, (store, Commit(bulk=True))),)
+    body = (If(ELECTED, (store, CommitCopies(bulk=True))),)
     kept = elect_by_warp(replace(kernel, body=body))
     assert kept.body == body

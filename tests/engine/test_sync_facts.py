@@ -21,12 +21,12 @@ from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts
 from warpsmith.kernel.rings import (
     Arrive,
+    ArriveByWarp,
     Await,
     AwaitCopies,
-    Commit,
+    CommitCopies,
     FenceProxy,
     InitBarriers,
-    Release,
 )
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.collect_maps import collect_maps
@@ -40,12 +40,12 @@ ORDERING = (
     Await,
     AwaitCopies,
     AwaitProducts,
-    Commit,
+    CommitCopies,
     CommitProducts,
     FenceProducts,
     FenceProxy,
     InitBarriers,
-    Release,
+    ArriveByWarp,
     Synchronize,
 )
 

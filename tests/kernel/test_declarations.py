@@ -46,7 +46,7 @@ from warpsmith.kernel.nodes import (
 )
 from warpsmith.kernel.printer import text_of
 from warpsmith.kernel.products import AwaitProducts, MatrixTile, Multiply
-from warpsmith.kernel.rings import Advance, Await, Expect, FenceProxy, Release, TileCopy
+from warpsmith.kernel.rings import Advance, ArriveByWarp, Await, Expect, FenceProxy, TileCopy
 from warpsmith.kernel.succession import touched_globally
 from warpsmith.kernel.traversal import read
 from warpsmith.lower.passes.hoist import hoist_indices
@@ -145,7 +145,7 @@ ORDERED: list[tuple[Change, Callable[[], Kernel]]] = [
         of(OWN),
     ),
     (Change("orders", Synchronize, {}, Orders.NOTHING), by_threads),
-    (change("verb", Release, barrier=at_barrier(Verb.EXPECT)), of(MULTIPLIED)),
+    (change("verb", ArriveByWarp, barrier=at_barrier(Verb.EXPECT)), of(MULTIPLIED)),
     (change("remote", StoreRemote, buffer=writes("index")), of(REMOTE)),
     (change("words", Store, buffer=touches(replace(WRITE, words="paints"), "index")), by_threads),
 ]
@@ -175,7 +175,9 @@ def test_another_declaration_is_another_order(
 CHECKED: list[tuple[Change, Callable[[], RoleCase]]] = [
     (change("barrier", Await, barrier=plain()), lambda: fed_by(1)),
     (
-        change("barrier of another block", Release, barrier=at_barrier(Verb.ARRIVE, remote=True)),
+        change(
+            "barrier of another block", ArriveByWarp, barrier=at_barrier(Verb.ARRIVE, remote=True)
+        ),
         lambda: fed_by(1),
     ),
     (Change("defines", Advance, {"cursor": plain()}, Orders.NOTHING), lambda: fed_by(1)),

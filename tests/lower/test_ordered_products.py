@@ -10,7 +10,7 @@ from tests.support.product_kernels import Product, check_product
 from tests.support.unordered_kernels import count, unordered_product
 from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, Multiply
-from warpsmith.kernel.rings import AwaitCopies, Commit, FenceProxy, Release
+from warpsmith.kernel.rings import ArriveByWarp, AwaitCopies, CommitCopies, FenceProxy
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.order import order
@@ -36,8 +36,8 @@ def test_one_group_stays_on_its_way_from_iteration_to_iteration() -> None:
     assert products(loop.body) == [FenceProducts(sums), CommitProducts(), AwaitProducts(1)]
     (late,) = [s for s in loop.body if isinstance(s, If)]
     assert late.uniform
-    assert [type(s) for s in late.body] == [Release]
-    assert not [s for s in loop.body if isinstance(s, Release)]
+    assert [type(s) for s in late.body] == [ArriveByWarp]
+    assert not [s for s in loop.body if isinstance(s, ArriveByWarp)]
 
 
 def test_behind_the_loop_all_products_are_awaited_once_and_the_last_slot_is_released() -> None:
@@ -48,7 +48,7 @@ def test_behind_the_loop_all_products_are_awaited_once_and_the_last_slot_is_rele
     assert products(behind) == [AwaitProducts(0, (SMALL.accumulators,))]
     assert behind[0] == AwaitProducts(0, (SMALL.accumulators,))
     assert isinstance(behind[1], If)
-    assert [type(s) for s in behind[1].body] == [Release]
+    assert [type(s) for s in behind[1].body] == [ArriveByWarp]
 
 
 def test_with_one_slot_nothing_stays_on_its_way() -> None:
@@ -56,8 +56,8 @@ def test_with_one_slot_nothing_stays_on_its_way() -> None:
     loop = along_k(order(unordered_product(replace(SMALL, stages=1))))
     sums = (SMALL.accumulators,)
     assert products(loop.body) == [FenceProducts(sums), CommitProducts(), AwaitProducts(0, sums)]
-    assert [type(s) for s in loop.body[-2:]] != [Release, Release]
-    assert [s for s in loop.body if isinstance(s, Release)]
+    assert [type(s) for s in loop.body[-2:]] != [ArriveByWarp, ArriveByWarp]
+    assert [s for s in loop.body if isinstance(s, ArriveByWarp)]
 
 
 @pytest.mark.parametrize("staging", [2, 3, 4])
@@ -65,7 +65,7 @@ def test_a_tile_is_staged_with_one_meeting_a_chunk(staging: int) -> None:
     kernel = order(unordered_product(replace(SMALL, staging=staging)))
     assert count(kernel, Synchronize) == 2  # with that behind the barriers' start
     assert count(kernel, FenceProxy) == 1
-    assert count(kernel, Commit) == 1
+    assert count(kernel, CommitCopies) == 1
     waits = [s.pending for s in walk(kernel.body) if isinstance(s, AwaitCopies)]
     assert waits == [staging - 2, 0]
 

@@ -31,7 +31,7 @@ from warpsmith.kernel.nodes import (
     Synchronize,
     WelfordStep,
 )
-from warpsmith.kernel.rings import Advance, Await, Begin, Cursor, Release
+from warpsmith.kernel.rings import Advance, ArriveByWarp, Await, Begin, Cursor
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.batch_welford import batch_welford
@@ -265,7 +265,7 @@ def test_full_passes_of_a_role_are_split_with_their_waits() -> None:
     cursor, full, empty = Cursor("ring0_use", 4), *streaming().kernel.shared[1:3]
     around = (
         Await(full, cursor.slot, cursor.phase),
-        Release(empty, cursor.slot),
+        ArriveByWarp(empty, cursor.slot),
         Advance(cursor),
     )
     after = split_full_passes(kernel(branch(Begin(cursor), predicated(*around))))
@@ -286,7 +286,7 @@ def test_conditions_that_differ_in_a_warp_are_not_split_around_a_release() -> No
     empty = streaming().kernel.shared[2]
     flag = integers.less(integers.mul(thread("x", ROLE), LOOP), SIZE)
     differs = For(
-        LOOP, SIZE, (If(flag, (stored(LOOP),)), Release(empty, integers.ZERO)), unroll=False
+        LOOP, SIZE, (If(flag, (stored(LOOP),)), ArriveByWarp(empty, integers.ZERO)), unroll=False
     )
     before = kernel(branch(differs))
     assert split_full_passes(before) == before

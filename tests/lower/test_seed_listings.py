@@ -25,7 +25,7 @@ from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
 from warpsmith.kernel.rings import (
     ELECTED,
     AwaitCopies,
-    Commit,
+    CommitCopies,
     Drain,
     FenceProxy,
     Slots,
@@ -140,7 +140,7 @@ def test_where_all_threads_wrote_each_fences_before_they_meet() -> None:
     assert kinds((free, write, fence, meeting)) == [Synchronize, For, FenceProxy, Synchronize]
     assert isinstance(store, If)
     assert store.condition == ELECTED
-    assert kinds(store.body) == [For, Commit]
+    assert kinds(store.body) == [For, CommitCopies]
 
 
 def test_where_one_thread_wrote_it_alone_fences_and_nobody_meets() -> None:
@@ -149,7 +149,7 @@ def test_where_one_thread_wrote_it_alone_fences_and_nobody_meets() -> None:
     assert wait == If(ELECTED, (AwaitCopies(bulk=True),))
     assert isinstance(one, If)
     assert one.condition == ELECTED
-    assert kinds(one.body) == [For, FenceProxy, For, Commit]
+    assert kinds(one.body) == [For, FenceProxy, For, CommitCopies]
     assert not any(isinstance(s, Synchronize) for s in walk(kernel.body))
 
 

@@ -30,13 +30,13 @@ from warpsmith.kernel.nodes import Accumulate, Buffer, Element, For, Reduce, Sto
 from warpsmith.kernel.rings import (
     Advance,
     Arrive,
+    ArriveByWarp,
     Await,
     AwaitCopies,
     Begin,
-    Commit,
+    CommitCopies,
     Expect,
     FenceProxy,
-    Release,
 )
 from warpsmith.kernel.roles import Branch, Role
 
@@ -92,7 +92,7 @@ def norm(rows: int = 60, columns: int = 4096) -> RoleCase:
         made.free(),
         each_element(computing, columns, scale),
         FenceProxy(),
-        Release(made.ring.full, made.fill.slot),
+        ArriveByWarp(made.ring.full, made.fill.slot),
     )
     branches = (
         loader(load, raw, x),
@@ -116,7 +116,7 @@ def _stores(role: Role, ring: Channel, tensor: Buffer) -> Branch:
     drain = (
         Await(ring.ring.full, use.slot, use.phase),
         tile_copy(ring, use, tensor, stores=True),
-        Commit(bulk=True),
+        CommitCopies(bulk=True),
         AwaitCopies(bulk=True),
         Arrive(ring.empty, use.slot),
         Advance(use),
@@ -161,7 +161,7 @@ def matmul(tiles: int = 16, depth: int = 128) -> RoleCase:
             *stores,
             Await(ring.ring.full, use.slot, use.phase),
             replace(tile_copy(ring, use, z, stores=True), inside=Const(512)),
-            Commit(bulk=True),
+            CommitCopies(bulk=True),
             AwaitCopies(bulk=True),
             Arrive(ring.empty, use.slot),
             Advance(use),
@@ -178,7 +178,7 @@ def matmul(tiles: int = 16, depth: int = 128) -> RoleCase:
             target.free(),
             Store(target.buffer, index, value),
             FenceProxy(),
-            Release(target.ring.full, target.fill.slot),
+            ArriveByWarp(target.ring.full, target.fill.slot),
             Advance(target.fill),
         )
         inner = For(step, Const(depth), work, unroll=False)

@@ -15,7 +15,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.scalar import Const
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, StoreRemote, SynchronizeCluster
 from warpsmith.kernel.nodes import If, Kernel, Statement, Store
-from warpsmith.kernel.rings import Release
+from warpsmith.kernel.rings import ArriveByWarp
 from warpsmith.kernel.roles import Branch
 from warpsmith.protocol import check
 from warpsmith.targets.hopper import H200
@@ -113,7 +113,7 @@ def test_a_start_is_announced_and_awaited() -> None:
             "is not awaited before a barrier is used, or another block is reached",
         ),
         (
-            (AnnounceStart(), Release(sums.ARRIVED, integers.ZERO), AwaitStart()),
+            (AnnounceStart(), ArriveByWarp(sums.ARRIVED, integers.ZERO), AwaitStart()),
             "is not awaited before a barrier is used, or another block is reached",
         ),
         (

@@ -18,7 +18,7 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.nodes import For, If, Kernel, Statement
-from warpsmith.kernel.rings import Await, Expect, Release
+from warpsmith.kernel.rings import ArriveByWarp, Await, Expect
 from warpsmith.protocol import check
 from warpsmith.protocol.check import CUTS, LONGEST_TOLD
 from warpsmith.protocol.sizes import cut, trips
@@ -60,7 +60,7 @@ def only_if(condition: Expr) -> Change:
 
 
 WRONG: dict[str, tuple[str, Callable[[Kernel], Kernel]]] = {
-    "nothing is released": ("WS0901", lambda k: edited(k, without(Release), "add")),
+    "nothing is released": ("WS0901", lambda k: edited(k, without(ArriveByWarp), "add")),
     "nobody waits for a free slot": (
         "WS0904",
         lambda k: edited(k, without(Await, barrier="ring0_empty")),
@@ -134,7 +134,7 @@ def test_sizes_that_decide_a_loop_together_leave_some_of_it() -> None:
         _, sizes = cut(kernel, values, ORIGIN, 1000)
         assert 500 <= max(trips(kernel, sizes, ORIGIN)) <= 1000
         assert all(1 <= sizes[name] <= values[name] for name in values)
-    wrong = edited(kernel, without(Release), "add")
+    wrong = edited(kernel, without(ArriveByWarp), "add")
     for values in ({"size": 16, "other": 1 << 30}, {"size": 1 << 30, "other": 16}):
         assert check(kernel, values, target=H200).shortened == CUTS[0]
         with pytest.raises(ProtocolError, match="WS0901"):

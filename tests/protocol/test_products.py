@@ -11,7 +11,7 @@ from tests.support.product_kernels import Product, product_kernel
 from warpsmith.errors import ProtocolError
 from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts
-from warpsmith.kernel.rings import Advance, AwaitCopies, Cursor, FenceProxy, Release
+from warpsmith.kernel.rings import Advance, ArriveByWarp, AwaitCopies, Cursor, FenceProxy
 from warpsmith.protocol import check
 from warpsmith.protocol.check import check_any_sizes, run
 from warpsmith.protocol.machine import Machine
@@ -36,7 +36,7 @@ RING = SMALL.ring
 USE, BEHIND = (Cursor(f"ring0_{name}", RING.stages) for name in ("use", "behind"))
 LAST = AwaitProducts(0, (SMALL.accumulators,))
 assert RING.empty is not None
-LATE, EARLY = Release(RING.empty, BEHIND.slot), Release(RING.empty, USE.slot)
+LATE, EARLY = ArriveByWarp(RING.empty, BEHIND.slot), ArriveByWarp(RING.empty, USE.slot)
 
 
 def edited(*edits: tuple[Statement, ...]) -> Kernel:

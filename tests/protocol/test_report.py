@@ -12,7 +12,7 @@ from tests.protocol.test_wrong import flipped, trap
 from tests.support.role_kernels import RoleCase, streaming
 from warpsmith.errors import ProtocolError
 from warpsmith.kernel.nodes import Kernel
-from warpsmith.kernel.rings import Await, Release
+from warpsmith.kernel.rings import ArriveByWarp, Await
 from warpsmith.protocol import check
 from warpsmith.targets.hopper import H200
 
@@ -74,7 +74,7 @@ def test_a_deadlock_says_who_waits_for_what() -> None:
 
 def test_loops_of_known_length_are_shortened() -> None:
     case = matmul()
-    error = refused(edited(case.kernel, without(Release, barrier="ring0_empty")), case)
+    error = refused(edited(case.kernel, without(ArriveByWarp, barrier="ring0_empty")), case)
     assert (error.code, error.ring, error.slot) == ("WS0901", "ring0", 0)
     omitted = next((line for line in error.run if "steps ..." in line), "... 0 steps ...")
     assert int(omitted.split()[1]) < 150

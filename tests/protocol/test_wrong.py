@@ -39,13 +39,13 @@ from warpsmith.kernel.nodes import For, If, Kernel, Statement, Store, Synchroniz
 from warpsmith.kernel.rings import (
     ELECTED,
     Advance,
+    ArriveByWarp,
     Await,
     AwaitCopies,
-    Commit,
+    CommitCopies,
     Expect,
     FenceProxy,
     InitBarriers,
-    Release,
     TileCopy,
 )
 from warpsmith.kernel.roles import Branch, Role
@@ -79,7 +79,7 @@ def all_but_last(statement: Statement) -> tuple[Statement, ...]:
 def early_release(statement: Statement) -> tuple[Statement, ...]:
     """The slot is given back before it is read."""
     wait, *rest = children(statement) or (statement,)
-    release = next((s for s in rest if isinstance(s, Release)), None)
+    release = next((s for s in rest if isinstance(s, ArriveByWarp)), None)
     if release is None:
         return (statement,)
     rest.remove(release)
@@ -102,7 +102,7 @@ def released_at_the_start(kernel: Kernel) -> Kernel:
     ring = kernel.rings[0]
     assert ring.empty is not None
     slot = Symbol("s", low=0, extent=Const(ring.stages))
-    releases = For(slot, Const(ring.stages), (Release(ring.empty, slot),), unroll=True)
+    releases = For(slot, Const(ring.stages), (ArriveByWarp(ring.empty, slot),), unroll=True)
 
     def change(statement: Statement) -> tuple[Statement, ...]:
         if isinstance(statement, Branch):
@@ -126,7 +126,7 @@ def two_producers(kernel: Kernel) -> Kernel:
     return edited(kernel, instead(TileCopy, lambda c: replace(c, shared=tile)), "load_y")
 
 
-def parted(statement: Release | Await) -> If:
+def parted(statement: ArriveByWarp | Await) -> If:
     """Half of the threads."""
     half = integers.less(Symbol(BLOCK_TYPES[0].name, low=0), 128)
     return If(half, (statement,))
@@ -156,7 +156,7 @@ def meeting(barrier: int) -> Callable[[Kernel], Kernel]:
         if barrier:
             kernel = with_role(kernel, "add", lambda role: replace(role, barrier=barrier))
         met = (Synchronize("a test"),)
-        return edited(kernel, instead(Release, lambda r: (*met, r), barrier="ring0_empty"))
+        return edited(kernel, instead(ArriveByWarp, lambda r: (*met, r), barrier="ring0_empty"))
 
     return change
 
@@ -255,13 +255,13 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
     ),
     # --- waits and releases
     "no release": (
-        of(streaming(), lambda k: edited(k, without(Release, barrier="ring0_empty"))),
+        of(streaming(), lambda k: edited(k, without(ArriveByWarp, barrier="ring0_empty"))),
         *("WS0901", "ring0", "load_x"),
     ),
     "two releases": (
         of(
             streaming(),
-            lambda k: edited(k, instead(Release, lambda r: (r, r), barrier="ring0_empty")),
+            lambda k: edited(k, instead(ArriveByWarp, lambda r: (r, r), barrier="ring0_empty")),
         ),
         *("WS0904", "ring0", "add"),
     ),
@@ -318,7 +318,7 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
         *("WS0906", "ring1", "double"),
     ),
     "stores are not committed": (
-        of(storing(), lambda k: edited(k, without(Commit), "store")),
+        of(storing(), lambda k: edited(k, without(CommitCopies), "store")),
         *("WS0906", "ring1", "double"),
     ),
     "one store may be under way": (
@@ -337,7 +337,7 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
         *("WS0914", "ring0", "load_x"),
     ),
     "the store role is not told": (
-        of(storing(), lambda k: edited(k, without(Release, barrier="ring1_full"))),
+        of(storing(), lambda k: edited(k, without(ArriveByWarp, barrier="ring1_full"))),
         *("WS0901", "ring1", "store"),
     ),
     "cp.async copies are not awaited": (
@@ -350,7 +350,7 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
     "cp.async copies are not committed": (
         of(
             copied_by_threads(how=LoadStoreOpType.cp_async),
-            lambda k: edited(k, without(Commit), "load"),
+            lambda k: edited(k, without(CommitCopies), "load"),
         ),
         *("WS0907", "ring0", "double"),
     ),
@@ -375,7 +375,7 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
         *("WS0911", "", "load_x"),
     ),
     "a release by some threads": (
-        of(streaming(), lambda k: edited(k, instead(Release, parted, barrier="ring0_empty"))),
+        of(streaming(), lambda k: edited(k, instead(ArriveByWarp, parted, barrier="ring0_empty"))),
         *("WS0911", "", "add"),
     ),
     "a wait of some threads": (
@@ -383,7 +383,7 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
         *("WS0911", "", "add"),
     ),
     "a release by the elected thread": (
-        of(streaming(), lambda k: edited(k, instead(Release, lambda r: If(ELECTED, (r,))))),
+        of(streaming(), lambda k: edited(k, instead(ArriveByWarp, lambda r: If(ELECTED, (r,))))),
         *("WS0911", "", "add"),
     ),
     "two roles with one named barrier": (

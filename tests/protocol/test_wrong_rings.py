@@ -17,12 +17,12 @@ from warpsmith.kernel.nodes import If, Kernel, Synchronize
 from warpsmith.kernel.rings import (
     ELECTED,
     Advance,
+    ArriveByWarp,
     Await,
     AwaitCopies,
-    Commit,
+    CommitCopies,
     Expect,
     FenceProxy,
-    Release,
     TileCopy,
 )
 from warpsmith.protocol import check
@@ -64,7 +64,7 @@ TMA_FAULTS: dict[str, tuple[Change, str]] = {
         "WS0903",
     ),
     "no fence before the unit writes": (lambda k: edited(k, without(FenceProxy)), "WS0914"),
-    "no release": (lambda k: edited(k, without(Release)), "WS0901"),
+    "no release": (lambda k: edited(k, without(ArriveByWarp)), "WS0901"),
     "half the warps expected": (lambda k: counting(k, "ring0_empty", 1), "WS0904"),
     "twice the warps expected": (lambda k: counting(k, "ring0_empty", 4), "WS0901"),
     "more bytes expected": (
@@ -92,7 +92,7 @@ CP_ASYNC_FAULTS: dict[str, tuple[Change, str]] = {
         lambda k: edited(k, instead(AwaitCopies, lambda a: replace(a, pending=a.pending + 1))),
         "WS0907",
     ),
-    "nothing is committed": (lambda k: edited(k, without(Commit)), "WS0907"),
+    "nothing is committed": (lambda k: edited(k, without(CommitCopies)), "WS0907"),
     "nobody meets": (lambda k: edited(k, without(Synchronize)), "WS0907"),
 }
 

@@ -12,7 +12,7 @@ from tests.protocol.edits import edited, without
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType, knobs
 from warpsmith.errors import ArgumentError, ProtocolError, ScheduleError
 from warpsmith.kernel.nodes import Statement
-from warpsmith.kernel.rings import Await, Expect, FenceProxy, Release
+from warpsmith.kernel.rings import ArriveByWarp, Await, Expect, FenceProxy
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol.check import check
 from warpsmith.targets.hopper import H200
@@ -112,7 +112,7 @@ def test_rows_that_do_not_fit_when_nothing_is_proved() -> None:
 
 
 @pytest.mark.parametrize("role", ["", "load"])
-@pytest.mark.parametrize("kind", [Await, Expect, FenceProxy, Release])
+@pytest.mark.parametrize("kind", [Await, Expect, FenceProxy, ArriveByWarp])
 def test_what_guards_a_slot_is_needed(kind: type[Statement], role: str) -> None:
     """The check tells slots apart whose length it is told: else a fill would be of what is read."""
     kernel = lower(rows(3, role).fusion, "k", DataType.Int32, target=H200)

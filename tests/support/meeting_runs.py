@@ -16,13 +16,13 @@ from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts
 from warpsmith.kernel.rings import (
     Arrive,
+    ArriveByWarp,
     Await,
     AwaitCopies,
-    Commit,
+    CommitCopies,
     Expect,
     FenceProxy,
     InitBarriers,
-    Release,
 )
 from warpsmith.kernel.traversal import children
 
@@ -35,14 +35,14 @@ PLANNED = (
     Synchronize,
     SynchronizeCluster,
     FenceProxy,
-    Commit,
+    CommitCopies,
     AwaitCopies,
     FenceProducts,
     CommitProducts,
     AwaitProducts,
     Expect,
     Await,
-    Release,
+    ArriveByWarp,
     Arrive,
 )
 """Statements that order others: what the passes put into the kernels here, which had none."""

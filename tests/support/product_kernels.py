@@ -52,15 +52,15 @@ from warpsmith.kernel.products import (
 from warpsmith.kernel.rings import (
     ELECTED,
     Advance,
+    ArriveByWarp,
     Await,
     AwaitCopies,
     Begin,
-    Commit,
+    CommitCopies,
     Cursor,
     Expect,
     FenceProxy,
     InitBarriers,
-    Release,
     Ring,
     TileCopy,
 )
@@ -258,7 +258,7 @@ def compute_branch(product: Product) -> Branch:
     assert ring.empty is not None
     use, behind = (Cursor(f"ring0_{name}", ring.stages) for name in ("use", "behind"))
     staging = Cursor("ring1_use", product.staging)
-    release = (Release(ring.empty, behind.slot), Advance(behind))
+    release = (ArriveByWarp(ring.empty, behind.slot), Advance(behind))
     turn = (
         Await(ring.full, use.slot, use.phase),
         FenceProducts(),
@@ -337,7 +337,7 @@ def _epilogue(product: Product, staging: Cursor) -> Body:
         FenceProxy(),
         If(ELECTED, (AwaitCopies(bulk=True, pending=product.staging - 2),)),
         Synchronize("the chunk is staged, and the next one's slot is free"),
-        If(ELECTED, (copy, Commit(bulk=True))),
+        If(ELECTED, (copy, CommitCopies(bulk=True))),
         Advance(staging),
     )
     return (For(CHUNK, Const(product.columns // product.chunk), body, unroll=True),)

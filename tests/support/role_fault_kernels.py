@@ -21,12 +21,12 @@ from warpsmith.kernel.rings import (
     ELECTED,
     Advance,
     Arrive,
+    ArriveByWarp,
     Await,
     Begin,
     Cursor,
     Expect,
     InvalidateBarriers,
-    Release,
     TileCopy,
 )
 from warpsmith.kernel.roles import Branch
@@ -132,7 +132,7 @@ def signalled_early(statement: Statement) -> tuple[Statement, ...]:
     """Slots are said to be full, and free, before anybody touches them."""
     if not isinstance(statement, For) or not any(isinstance(s, Await) for s in statement.body):
         return (statement,)
-    order = (Await, Release)
+    order = (Await, ArriveByWarp)
     first = (s for kind in order for s in statement.body if isinstance(s, kind))
     rest = (s for s in statement.body if not isinstance(s, order))
     return (replace(statement, body=(*first, *rest)),)
@@ -145,7 +145,7 @@ def last_release_first(statement: Statement) -> tuple[Statement, ...]:
     if not waits:
         return (statement,)
     rest = [s for s in body if not isinstance(s, Await)]
-    place = next(n for n, s in enumerate(rest) if isinstance(s, Release))
+    place = next(n for n, s in enumerate(rest) if isinstance(s, ArriveByWarp))
     return (replace(statement, body=(*rest[:place], *waits, *rest[place:])),)  # type: ignore[call-arg]
 
 
@@ -189,11 +189,11 @@ def always_passing(wait: Await) -> Await:
     return replace(wait, parity=integers.ONE)
 
 
-def by_each_thread(release: Release) -> Arrive:
+def by_each_thread(release: ArriveByWarp) -> Arrive:
     return Arrive(release.barrier, release.slot)
 
 
-def by_one_thread(release: Release) -> If:
+def by_one_thread(release: ArriveByWarp) -> If:
     return If(ELECTED, (Arrive(release.barrier, release.slot),))
 
 
@@ -225,7 +225,7 @@ def meeting_at_one(kernel: Kernel) -> Kernel:
     """Two roles of `DOUBLING` meet at the end of each tile, both at named barrier 1."""
     for role in ("double", "add"):
         kernel = with_role(kernel, role, partial(replace, barrier=1))
-        met = instead(Release, lambda r: (Synchronize("a test"), r))
+        met = instead(ArriveByWarp, lambda r: (Synchronize("a test"), r))
         kernel = edited(kernel, met, role)
     return kernel
 
@@ -235,7 +235,7 @@ def parted_meeting(kernel: Kernel) -> Kernel:
     half = integers.less(Symbol(BLOCK_TYPES[0].name, low=0), 128)
     meets = If(half, (Synchronize("a test"),))
     kernel = with_role(kernel, "add", partial(replace, barrier=1))
-    return edited(kernel, instead(Release, lambda r: (meets, r), barrier="ring0_empty"))
+    return edited(kernel, instead(ArriveByWarp, lambda r: (meets, r), barrier="ring0_empty"))
 
 
 def ended_by_the_loader(kernel: Kernel) -> Kernel:
@@ -257,5 +257,5 @@ def to_own_turn(kernel: Kernel) -> Kernel:
     """Groups hand on to themselves."""
     own = Symbol(BLOCK_TYPES[1].name, low=0, extent=Const(2))
     return edited(
-        kernel, instead(Release, lambda r: replace(r, slot=own), barrier="compute_main_turn")
+        kernel, instead(ArriveByWarp, lambda r: replace(r, slot=own), barrier="compute_main_turn")
     )

@@ -37,7 +37,7 @@ from tests.support.role_fault_kernels import (
 from tests.support.role_faults import Fault, Made, Text
 from tests.support.role_kernels import turns
 from warpsmith.kernel.nodes import For
-from warpsmith.kernel.rings import Await, Begin, Release, TileCopy
+from warpsmith.kernel.rings import ArriveByWarp, Await, Begin, TileCopy
 
 _TURN = "compute_main_turn"
 
@@ -111,11 +111,11 @@ MORE: Mapping[str, Fault] = {
         *("WS0903", "ring0", "add load_x", 0, "deadlock"),
     ),
     "each thread arrives": _fault(
-        but(ADDING, each(Release, by_each_thread, barrier="ring0_empty")),
+        but(ADDING, each(ArriveByWarp, by_each_thread, barrier="ring0_empty")),
         *("WS0904", "ring0", "add load_x", 0, "arrival-unordered"),
     ),
     "one thread of a role arrives": _fault(
-        but(ADDING, each(Release, by_one_thread, barrier="ring1_empty")),
+        but(ADDING, each(ArriveByWarp, by_one_thread, barrier="ring1_empty")),
         *("WS0901", "ring1", "load_y add", 0, "arrival-missing", "deadlock"),
     ),
     "every lane loads": _fault(
@@ -123,7 +123,7 @@ MORE: Mapping[str, Fault] = {
         *("WS0904", "ring0", "load_x add", 0, "arrival-overflow"),
     ),
     "another ring's slot is given back": _fault(
-        but(ADDING, moved(Release, 1, "empty", "add", barrier="ring0_empty")),
+        but(ADDING, moved(ArriveByWarp, 1, "empty", "add", barrier="ring0_empty")),
         *("WS0904", "ring1", "add load_y", 0, "arrival-unordered", "deadlock"),
     ),
     "another ring's slot is waited for": _fault(
@@ -160,7 +160,7 @@ MORE: Mapping[str, Fault] = {
         but(PING_PONG, to_own_turn), *("WS0901", "ring0", "load compute", 2, "deadlock")
     ),
     "groups do not hand on": _fault(
-        but(PING_PONG, omitting(Release, barrier=_TURN)),
+        but(PING_PONG, omitting(ArriveByWarp, barrier=_TURN)),
         *("WS0901", _TURN, "compute", 0, "deadlock"),
     ),
     "groups do not wait for their turn": _fault(
@@ -172,7 +172,7 @@ MORE: Mapping[str, Fault] = {
         *("WS0901", "ring0", "load compute", 0, "deadlock"),
     ),
     "groups give back no slot": _fault(
-        but(SUMS, omitting(Release)), *("WS0901", "ring0", "load compute", 0, "deadlock")
+        but(SUMS, omitting(ArriveByWarp)), *("WS0901", "ring0", "load compute", 0, "deadlock")
     ),
     "loads for groups are announced and left out": _fault(
         but(SUMS, omitting(TileCopy)), *("WS0905", "ring0", "load compute", 0, "tx-mismatch")

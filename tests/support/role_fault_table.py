@@ -24,7 +24,7 @@ from tests.support.role_fault_known import KNOWN
 from tests.support.role_fault_more import MORE
 from tests.support.role_fault_texts import Text
 from tests.support.role_faults import Fault, Harmless
-from warpsmith.kernel.rings import Await, FenceProxy, Release
+from warpsmith.kernel.rings import ArriveByWarp, Await, FenceProxy
 
 FAULTS: Mapping[str, Fault] = {**MORE, **KNOWN}
 
@@ -43,7 +43,7 @@ HARMLESS: Mapping[str, Harmless] = {
         ADDING,
         but(
             ADDING,
-            each(Release, by_each_thread, barrier="ring0_empty"),
+            each(ArriveByWarp, by_each_thread, barrier="ring0_empty"),
             lambda kernel: counting(kernel, "ring0_empty", 256),
         ),
         "as many arrivals as the barrier counts",

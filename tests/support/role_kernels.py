@@ -39,12 +39,12 @@ from warpsmith.kernel.rings import (
     ELECTED,
     Advance,
     Arrive,
+    ArriveByWarp,
     Await,
     AwaitCopies,
     Begin,
-    Commit,
+    CommitCopies,
     FenceProxy,
-    Release,
 )
 from warpsmith.kernel.roles import Branch, Role
 
@@ -211,7 +211,7 @@ def chained(*, size: int = 3000, tile: int = 256, stages: int = 2) -> RoleCase:
     def plus_one(index: Expr, place: Expr) -> Statement:
         return Store(z, place, add(element(doubled, index), Const(1.0, DataType.Float)))
 
-    filled = Release(doubled.ring.full, doubled.fill.slot)
+    filled = ArriveByWarp(doubled.ring.full, doubled.fill.slot)
     pass_on = raw.used(doubled.free(), each_element(doubling, tile, double), filled)
     branches = (
         loader(load, raw, x),
@@ -239,13 +239,13 @@ def storing(*, size: int = 3000, tile: int = 256, stages: int = 2) -> RoleCase:
     def double(index: Expr, place: Expr) -> Statement:
         return Store(doubled.buffer, doubled.at(doubled.fill, index), times(element(raw, index), 2))
 
-    filled = (FenceProxy(), Release(doubled.ring.full, doubled.fill.slot))
+    filled = (FenceProxy(), ArriveByWarp(doubled.ring.full, doubled.fill.slot))
     pass_on = raw.used(doubled.free(), each_element(doubling, tile, double), *filled)
     use = doubled.use
     drain = (
         Await(doubled.ring.full, use.slot, use.phase),
         tile_copy(doubled, use, z, stores=True),
-        Commit(bulk=True),
+        CommitCopies(bulk=True),
         AwaitCopies(bulk=True),
         Arrive(doubled.empty, use.slot),
         Advance(use),
@@ -282,8 +282,8 @@ def copied_by_threads(
     fill = (
         raw.free(),
         tile_copy(raw, raw.fill, x, how),
-        *((Commit(bulk=False), AwaitCopies(bulk=False)) if asynchronous else ()),
-        Release(raw.ring.full, raw.fill.slot),
+        *((CommitCopies(bulk=False), AwaitCopies(bulk=False)) if asynchronous else ()),
+        ArriveByWarp(raw.ring.full, raw.fill.slot),
         Advance(raw.fill),
     )
     branches = (

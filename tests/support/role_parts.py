@@ -13,13 +13,13 @@ from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, Element, For, If, Kernel, Launch, Statement, Synchronize
 from warpsmith.kernel.rings import (
     Advance,
+    ArriveByWarp,
     Await,
     Begin,
     Cursor,
     Expect,
     FenceProxy,
     InitBarriers,
-    Release,
     Ring,
     TileCopy,
 )
@@ -69,7 +69,7 @@ class Channel:
         return (
             Await(self.ring.full, cursor.slot, cursor.phase),
             *statements,
-            Release(self.empty, cursor.slot),
+            ArriveByWarp(self.empty, cursor.slot),
             Advance(cursor),
         )
 

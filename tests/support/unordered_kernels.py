@@ -9,12 +9,12 @@ from warpsmith.kernel.nodes import If, Kernel, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts
 from warpsmith.kernel.rings import (
     Advance,
+    ArriveByWarp,
     AwaitCopies,
     Begin,
-    Commit,
+    CommitCopies,
     Cursor,
     FenceProxy,
-    Release,
 )
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import children, walk
@@ -22,7 +22,7 @@ from warpsmith.kernel.traversal import children, walk
 ORDERING = (
     AwaitCopies,
     AwaitProducts,
-    Commit,
+    CommitCopies,
     CommitProducts,
     FenceProducts,
     FenceProxy,
@@ -52,7 +52,7 @@ def unordered_product(product: Product) -> Kernel:
     ring = product.ring
     assert ring.empty is not None
     use = Cursor("ring0_use", ring.stages)
-    release = Release(ring.empty, use.slot)
+    release = ArriveByWarp(ring.empty, use.slot)
 
     def renewed(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
         result: list[Statement] = []
@@ -78,7 +78,7 @@ def unordered_product(product: Product) -> Kernel:
 
 def _is_behind(statement: Statement) -> bool:
     """Whether a statement is about the cursor that trails, of the kernel written by hand."""
-    if isinstance(statement, Release):
+    if isinstance(statement, ArriveByWarp):
         return True
     return isinstance(statement, Begin | Advance) and "behind" in statement.cursor.name
 

@@ -13,18 +13,18 @@ from warpsmith.kernel.nodes import Buffer, Kernel, Statement
 from warpsmith.kernel.rings import (
     Advance,
     Arrive,
+    ArriveByWarp,
     Await,
     AwaitClock,
     AwaitCopies,
     Begin,
-    Commit,
+    CommitCopies,
     Cursor,
     Expect,
     FenceProxy,
     InitBarriers,
     InvalidateBarriers,
     Jump,
-    Release,
     StartClock,
     TileCopy,
 )
@@ -77,7 +77,7 @@ class RingText:
             case AwaitClock(times=times, nanoseconds=nanoseconds):
                 value.pieces.add("clock")
                 return [f"ws_await_clock(ws_began, {value(times)}, {nanoseconds});"]
-            case Release(barrier=barrier, slot=slot):
+            case ArriveByWarp(barrier=barrier, slot=slot):
                 thread = together(team, statement).release
                 return [f"ws_barrier_release({self._barrier(barrier, slot)}{thread});"]
             case Arrive(barrier=barrier, slot=slot):
@@ -85,7 +85,7 @@ class RingText:
             case FenceProxy(of_cluster=of_cluster):
                 value.pieces.add("cluster" if of_cluster else "bulk_groups")
                 return ["ws_cluster_fence_async();" if of_cluster else "ws_fence_async();"]
-            case Commit(bulk=bulk):
+            case CommitCopies(bulk=bulk):
                 value.pieces.add("bulk_groups" if bulk else "cp_async")
                 return ["ws_bulk_commit();" if bulk else "ws_cp_async_commit();"]
             case AwaitCopies(bulk=bulk, pending=pending):

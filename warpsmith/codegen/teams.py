@@ -11,7 +11,7 @@ from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.kernel.nodes import Kernel, Statement
 from warpsmith.kernel.products import BY_WARPS
-from warpsmith.kernel.rings import Release
+from warpsmith.kernel.rings import ArriveByWarp
 from warpsmith.kernel.roles import Role
 from warpsmith.targets.family import WARP
 
@@ -126,7 +126,7 @@ def together(team: Team | None, statement: Statement) -> Team:
     what = type(statement).__name__
     if team is None:
         raise InternalError(f"{what} is for many threads, and stands in a role of one")
-    meets = statement.collective and not isinstance(statement, (Release, *BY_WARPS))
+    meets = statement.collective and not isinstance(statement, (ArriveByWarp, *BY_WARPS))
     if meets and not team.meeting:
         raise InternalError(f"{what} stands in a role whose threads have no barrier to meet at")
     return team

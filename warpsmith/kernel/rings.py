@@ -346,7 +346,7 @@ class AwaitClock(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class Release(Statement):
+class ArriveByWarp(Statement):
     """Each warp arrives, through one thread, once all its threads are done with a slot."""
 
     collective: ClassVar[bool] = True
@@ -380,7 +380,7 @@ class FenceProxy(Statement, orders=Orders.FENCE):
 
 
 @dataclass(frozen=True, slots=True)
-class Commit(Statement, orders=Orders.GROUP):
+class CommitCopies(Statement, orders=Orders.GROUP):
     """The thread's copies since the last one form a group; `bulk` are those of the TMA unit."""
 
     words = "commit {bulk:bulk }copies"

@@ -21,16 +21,16 @@ from warpsmith.kernel.products import AwaitProducts, CommitProducts
 from warpsmith.kernel.rings import (
     Advance,
     Arrive,
+    ArriveByWarp,
     Await,
     AwaitCopies,
     Begin,
-    Commit,
+    CommitCopies,
     Expect,
     FenceProxy,
     InitBarriers,
     InvalidateBarriers,
     Jump,
-    Release,
     TileCopy,
 )
 from warpsmith.kernel.traversal import children, walk
@@ -153,7 +153,7 @@ class Leaves:
                     (self._scalar(slot), self._scalar(parity)),
                     lambda s, p: (step(Kind.AWAIT, at(s), p & 1),),
                 )
-            case Release(barrier=barrier, slot=slot):
+            case ArriveByWarp(barrier=barrier, slot=slot):
                 if self._elected and self._runner.threads > 1:
                     self._parted(statement)
                 yield self._arrival(barrier, slot, 1)
@@ -172,7 +172,7 @@ class Leaves:
                 yield self._store(statement)
             case FenceProxy():
                 yield Leaf((), lambda: (step(Kind.FENCE),))
-            case Commit(bulk=bulk):
+            case CommitCopies(bulk=bulk):
                 yield Leaf((), lambda: (step(Kind.COMMIT, 0, int(bulk)),))
             case AwaitCopies(bulk=bulk, pending=pending):
                 yield Leaf((), lambda: (step(Kind.JOIN, 0, int(bulk), -1, pending),))

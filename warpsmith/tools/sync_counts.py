@@ -16,7 +16,15 @@ from warpsmith import DataType, FusionDefinition
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts
-from warpsmith.kernel.rings import Arrive, Await, AwaitCopies, Commit, Expect, FenceProxy, Release
+from warpsmith.kernel.rings import (
+    Arrive,
+    ArriveByWarp,
+    Await,
+    AwaitCopies,
+    CommitCopies,
+    Expect,
+    FenceProxy,
+)
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import children
 from warpsmith.lower.pipeline import lower
@@ -88,7 +96,7 @@ def _inside(body: Sequence[Statement], known: Mapping[str, int], warps: int) -> 
         elif not isinstance(statement, If) or _holds(statement, known):
             found += _inside(children(statement), known, warps)
             kind = _kind(statement)
-            found[kind] += warps if isinstance(statement, Release) else 1
+            found[kind] += warps if isinstance(statement, ArriveByWarp) else 1
     del found[""]
     return found
 
@@ -107,7 +115,7 @@ def _kind(statement: Statement) -> str:
             return "meetings of the threads that compute"
         case Await():
             return "waits at mbarriers"
-        case Release() | Arrive() | Expect():
+        case ArriveByWarp() | Arrive() | Expect():
             return "arrivals at mbarriers"
         case FenceProxy():
             return "proxy fences"
@@ -117,7 +125,7 @@ def _kind(statement: Statement) -> str:
             return "`wgmma.commit_group`"
         case AwaitProducts():
             return "`wgmma.wait_group`"
-        case Commit():
+        case CommitCopies():
             return "commits of stores"
         case AwaitCopies():
             return "waits for stores"

@@ -8,14 +8,14 @@ from dataclasses import replace
 from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import Buffer, If, Statement
 from warpsmith.kernel.products import AwaitProducts, CommitProducts
-from warpsmith.kernel.rings import ELECTED, AwaitCopies, Commit, FenceProxy
+from warpsmith.kernel.rings import ELECTED, AwaitCopies, CommitCopies, FenceProxy
 from warpsmith.lower.ordering.scopes import Scope, Site
 from warpsmith.lower.ordering.tree import Node, arrives, inside, meets
 
 
 def commits(statement: Statement | None, done: Done) -> bool:
     """Whether a statement commits groups of a kind."""
-    return isinstance(statement, Commit | CommitProducts) and statement.done is done
+    return isinstance(statement, CommitCopies | CommitProducts) and statement.done is done
 
 
 def waits(statement: Statement | None, done: Done) -> int | None:
@@ -26,7 +26,7 @@ def waits(statement: Statement | None, done: Done) -> int | None:
 
 
 def commit_statement(done: Done) -> Statement:
-    return CommitProducts() if done is Done.PRODUCTS else Commit(bulk=done is Done.STORES)
+    return CommitProducts() if done is Done.PRODUCTS else CommitCopies(bulk=done is Done.STORES)
 
 
 def place_commits(sites: Iterable[Site], done: Done, holders: dict[Site, Node]) -> list[Node]:

@@ -11,7 +11,7 @@ from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import Buffer, For, If
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, Multiply
-from warpsmith.kernel.rings import Advance, Cursor, Release
+from warpsmith.kernel.rings import Advance, ArriveByWarp, Cursor
 from warpsmith.lower.ordering.guards import Guard
 from warpsmith.lower.ordering.scopes import Scope, Site
 from warpsmith.lower.ordering.tree import Node, arrives, meets
@@ -119,11 +119,11 @@ def delay_releases(batch: Batch, guards: Sequence[Guard], sites: Sequence[Site])
     (wait,) = batch.commit.after(AwaitProducts(1))
     runs = integers.less(0, extent) == integers.TRUE
     end = AwaitProducts(0, batch.sums, apart=runs)
-    late: list[Release] = []
+    late: list[ArriveByWarp] = []
     delayed: list[Node] = []
     for node, cursor in cursors.items():
-        assert isinstance(node.statement, Release)
-        release = Release(node.statement.barrier, _previous(cursor))
+        assert isinstance(node.statement, ArriveByWarp)
+        release = ArriveByWarp(node.statement.barrier, _previous(cursor))
         late.append(release)
         (condition,) = node.before(If(integers.less(0, symbol), (release,), uniform=True))
         assert condition.body is not None
@@ -138,7 +138,7 @@ def delay_releases(batch: Batch, guards: Sequence[Guard], sites: Sequence[Site])
     return mine
 
 
-def _if_it_ran(extent: Expr, late: list[Release]) -> list[Release | If]:
+def _if_it_ran(extent: Expr, late: list[ArriveByWarp]) -> list[ArriveByWarp | If]:
     ran = integers.less(0, extent)
     return [*late] if ran == integers.TRUE else [If(ran, tuple(late), uniform=True)]
 
@@ -158,7 +158,11 @@ def _trailing(batch: Batch, mine: Sequence[Guard]) -> dict[Node, Cursor]:
     found: dict[Node, Cursor] = {}
     for guard in mine:
         cursor, node = guard.first.cursor, guard.arrival
-        if cursor is None or node.parent is not loop or not isinstance(node.statement, Release):
+        if (
+            cursor is None
+            or node.parent is not loop
+            or not isinstance(node.statement, ArriveByWarp)
+        ):
             return {}
         if node.statement.slot != cursor.slot or not _steps(loop, node, cursor):
             return {}

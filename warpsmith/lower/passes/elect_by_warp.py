@@ -25,7 +25,7 @@ from warpsmith.kernel.rings import (
     Await,
     AwaitClock,
     AwaitCopies,
-    Commit,
+    CommitCopies,
     Expect,
     FenceProxy,
     TileCopy,
@@ -33,7 +33,7 @@ from warpsmith.kernel.rings import (
 from warpsmith.kernel.traversal import children, map_bodies, walk
 
 _PARENTS = For | If
-_TOGETHER = Comment | Let | Await | AwaitClock | FenceProxy | Commit | AwaitCopies
+_TOGETHER = Comment | Let | Await | AwaitClock | FenceProxy | CommitCopies | AwaitCopies
 _ONCE = Expect | Arrive | TileCopy
 
 

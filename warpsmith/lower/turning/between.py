@@ -12,11 +12,11 @@ from warpsmith.kernel.rings import (
     ELECTED,
     Advance,
     Arrive,
+    ArriveByWarp,
     Await,
     Begin,
     Cursor,
     Jump,
-    Release,
     Ring,
     TileCopy,
 )
@@ -126,7 +126,7 @@ class RoleRing:
             return (*self._by_one(role, asked), *rest)
         first, last = self._span(statements)
         middle = unwrapped(in_slots(statements[first : last + 1], offsets), self._names)
-        done = Release(self.full, slot)
+        done = ArriveByWarp(self.full, slot)
         return (*statements[:first], free, *middle, done, *statements[last + 1 :])
 
     def _used(self, role: str, statements: Statements) -> Statements:
@@ -138,7 +138,7 @@ class RoleRing:
         single = self._roles[role].single
         if self._stored[role] and not single:
             middle = (If(ELECTED, middle),)
-        done = Arrive(self.empty, slot) if single else Release(self.empty, slot)
+        done = Arrive(self.empty, slot) if single else ArriveByWarp(self.empty, slot)
         return (*statements[:first], wait, *middle, done, *statements[last + 1 :])
 
     def _advanced(self, role: str) -> Statements:

@@ -13,11 +13,11 @@ from warpsmith.kernel.nodes import Buffer, For, If, Statement
 from warpsmith.kernel.rings import (
     ELECTED,
     Advance,
+    ArriveByWarp,
     Await,
     AwaitClock,
     Cursor,
     Expect,
-    Release,
     Slots,
     TileCopy,
 )
@@ -87,7 +87,7 @@ class LoadRing:
         slot, phase = _place(self._use, self.empty)
         first, last = first_and_last(statements, lambda s: touches(s, self.names))
         wait = Await(self.full, slot, phase)
-        done = (Release(self.empty, slot),) if self.empty else ()
+        done = (ArriveByWarp(self.empty, slot),) if self.empty else ()
         using = in_slots(statements[first : last + 1], self._offsets(slot))
         return (*statements[:first], wait, *using, *done, *statements[last + 1 :])
 

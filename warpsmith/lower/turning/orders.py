@@ -7,7 +7,7 @@ from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.kernel.nodes import Buffer
-from warpsmith.kernel.rings import Advance, Await, Begin, Cursor, Release
+from warpsmith.kernel.rings import Advance, ArriveByWarp, Await, Begin, Cursor
 from warpsmith.kernel.roles import THREADS, Branch, Section
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.turning.loads import barriers
@@ -46,7 +46,7 @@ class Orders:
         return (
             Await(buffer, group, parity),
             *statements,
-            Release(buffer, after),
+            ArriveByWarp(buffer, after),
             Advance(self._cursor(name)),
         )
 
