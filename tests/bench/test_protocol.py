@@ -24,5 +24,6 @@ def test_every_streaming_schedule_keeps_its_protocol() -> None:
     sizes = {f"T{n}_size{d}": 3000 for n in range(3) for d in range(2)}
     for schedule in SCHEDULES:
         kernel = lower(streaming(schedule).fusion, "streaming", DataType.Int32, target=H200)
-        assert len({ring.producer for ring in kernel.rings} - {"", "compute"}) == schedule.producers
+        producers = {pipeline.producer for pipeline in kernel.pipelines}
+        assert len(producers - {"", "compute"}) == schedule.producers
         prove(kernel, sizes, H200)

@@ -258,12 +258,12 @@ def test_it_is_seen_by_the_protocol() -> None:
         index: Expr = field(metadata=expression())
 
     case = fed_by(1)
-    ring = case.kernel.rings[0]
-    slots = next(b for b in case.kernel.shared if b.name == ring.buffers[0][0])
+    ring = case.kernel.pipelines[0]
+    slots = next(b for b in case.kernel.shared if b.name == ring.names[0])
     full = ring.full.name
 
     def put(wait: Await, *, before: bool) -> tuple[Statement, ...]:
-        size = ring.buffers[0][1]
+        size = ring.contents[0].elements
         peek = Peek(slots, integers.mul(wait.slot, size))
         return (peek, wait) if before else (wait, peek)
 
@@ -280,8 +280,8 @@ def test_a_place_that_nobody_knows_may_be_any_slot() -> None:
         slots: Buffer = field(metadata=reads())
 
     case = fed_by(1)
-    slots = next(b for b in case.kernel.shared if b.name == case.kernel.rings[0].buffers[0][0])
-    full = case.kernel.rings[0].full.name
+    slots = next(b for b in case.kernel.shared if b.name == case.kernel.pipelines[0].names[0])
+    full = case.kernel.pipelines[0].full.name
     change = instead(Await, lambda wait: (wait, Peek(slots)), barrier=full)
     with pytest.raises(ProtocolError):
         check(edited(case.kernel, change), case.values, target=H200)
@@ -292,7 +292,7 @@ def test_a_step_that_the_protocol_does_not_know_is_refused() -> None:
         """Nobody has said what it means."""
 
     case = fed_by(1)
-    full = case.kernel.rings[0].full.name
+    full = case.kernel.pipelines[0].full.name
     change = instead(Await, lambda wait: (wait, Pause()), barrier=full)
     with pytest.raises(InternalError, match="Pause has no step"):
         check(edited(case.kernel, change), case.values, target=H200)

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
-from warpsmith.kernel import rings
+from warpsmith.kernel import pipelines, rings
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.lower.pipeline import lower
@@ -56,7 +56,8 @@ def texts(load: LoadStoreOpType) -> dict[str, str]:
 def test_no_statement_is_printed_by_the_name_of_its_class(load: LoadStoreOpType) -> None:
     names = {
         name
-        for name, value in inspect.getmembers(rings, inspect.isclass)
+        for module in (pipelines, rings)
+        for name, value in inspect.getmembers(module, inspect.isclass)
         if issubclass(value, Statement) and value is not Statement
     }
     for stage, text in texts(load).items():
@@ -66,12 +67,13 @@ def test_no_statement_is_printed_by_the_name_of_its_class(load: LoadStoreOpType)
 
 def test_what_guards_a_slot_is_said() -> None:
     seen = texts(LoadStoreOpType.tma)
-    assert "turns T2, T3:" in seen["build"].replace("T3, T2", "T2, T3")
-    assert "fill T2, 3 slots, 2 ahead:" in seen["build"]
+    assert "passes T2, T3:" in seen["build"].replace("T3, T2", "T2, T3")
+    assert "pipe   T2: 3 stages of T2 by the TMA unit, 2 ahead" in seen["build"]
+    assert "fill T2:" in seen["build"]
     last = seen["collect_maps"]
     assert "map    T0_map0 of T0: sizes (T0_size0,), box (64,), swizzle 0" in last
     assert "arrive and expect 256 bytes at ring0_full[ring0_fill_slot]" in last
     assert "await ring0_full[ring0_use_slot] parity ring0_use_phase" in last
-    assert "release ring0_empty[ring0_use_slot]" in last
+    assert "arrive at ring0_empty[ring0_use_slot], once a warp" in last
     assert "by tma at ring0_full[ring0_fill_slot]" in last
     assert "await bulk copies but 0 groups" in last

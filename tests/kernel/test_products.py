@@ -25,7 +25,7 @@ from warpsmith.kernel.products import (
 )
 from warpsmith.kernel.rings import FenceProxy
 from warpsmith.kernel.traversal import expressions, read, replace_symbols, walk, written
-from warpsmith.lower.turning.parts import in_slots
+from warpsmith.lower.pipelines.stages import moved
 
 
 def run(body: Body) -> np.ndarray:
@@ -146,7 +146,7 @@ def test_symbols_are_replaced_in_products() -> None:
 def test_slots_move_operands_and_rows() -> None:
     slot = Symbol("slot", low=0)
     offsets = {"shared_a": integers.mul(slot, 2048), "shared_d": integers.mul(slot, 4096)}
-    multiply, store = in_slots((MULTIPLY, STORE), offsets)
+    multiply, store = moved((MULTIPLY, STORE), offsets)
     a = replace(MULTIPLY.a, index=integers.add(MULTIPLY.a.index, offsets["shared_a"]))
     assert multiply == replace(MULTIPLY, a=a)
     row = integers.add(STORE.target_index, offsets["shared_d"])
@@ -156,9 +156,9 @@ def test_slots_move_operands_and_rows() -> None:
 def test_slots_move_elements_in_a_matrix_store() -> None:
     index = Element(plain.SHARED_A, Const(3))
     tile = MatrixTile(plain.SHARED_B, index, 64)
-    (moved,) = in_slots((replace(MULTIPLY, a=tile),), {"shared_a": Const(7)})
-    assert isinstance(moved, Multiply)
-    assert moved.a.index == Element(plain.SHARED_A, Const(10))
+    (there,) = moved((replace(MULTIPLY, a=tile),), {"shared_a": Const(7)})
+    assert isinstance(there, Multiply)
+    assert there.a.index == Element(plain.SHARED_A, Const(10))
 
 
 def test_products_are_printed() -> None:

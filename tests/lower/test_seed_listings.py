@@ -22,22 +22,21 @@ from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
+from warpsmith.kernel.pipelines import Content, Drain, Pipeline
 from warpsmith.kernel.rings import (
     ELECTED,
     AwaitCopies,
     CommitCopies,
-    Drain,
     FenceProxy,
-    Slots,
     TileCopy,
 )
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import replace_symbols, walk
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
+from warpsmith.lower.passes.lower_pipelines import lower_pipelines
 from warpsmith.lower.passes.order import order
-from warpsmith.lower.passes.turn_rings import turn_rings
-from warpsmith.lower.turning.parts import in_slots
+from warpsmith.lower.pipelines.stages import moved
 from warpsmith.targets.hopper import H200
 
 BOXES, TURNS, SCHEDULES = 4, 3, 16
@@ -53,8 +52,8 @@ Maker = Callable[[], Kernel]
 
 def boxes(statements: Body) -> For:
     """What is done to each box of a tile; the listings unroll it."""
-    moved = in_slots(statements, {"S": integers.mul(BOX, TILE)})
-    return For(BOX, Const(BOXES), moved, unroll=True)
+    body = moved(statements, {"S": integers.mul(BOX, TILE)})
+    return For(BOX, Const(BOXES), body, unroll=True)
 
 
 def number() -> Expr:
@@ -63,8 +62,9 @@ def number() -> Expr:
 
 def kernel_of(write: Body, threads: int, role: Role | None = None) -> Kernel:
     """Tiles that are staged by `write`, and stored by the TMA unit."""
-    drain = Drain(PLACE.shared, Slots(1, 0, BOXES * TILE), (boxes(stored_by_tma(PLACE, number())),))
-    loop = For(TURN, Const(TURNS), (*write, drain), unroll=False, turns=("S",))
+    contents = (Content(PLACE.shared, BOXES * TILE),)
+    drain = Drain("S", (boxes(stored_by_tma(PLACE, number())),))
+    loop = For(TURN, Const(TURNS), (*write, drain), unroll=False, pipelines=("S",))
     kernel = Kernel(
         name="k",
         parameters=(PLACE.given, PLACE.results),
@@ -74,8 +74,9 @@ def kernel_of(write: Body, threads: int, role: Role | None = None) -> Kernel:
         launch=PLACE.launch(Const(threads)),
         index_type=DataType.Int32,
         exchanged=frozenset(("S",)),
+        pipelines=(Pipeline(name="S", stages=1, contents=contents),),
     )
-    return lay_out_shared(collect_maps(order(turn_rings(kernel))))
+    return lay_out_shared(collect_maps(order(lower_pipelines(kernel))))
 
 
 def by_all() -> Kernel:

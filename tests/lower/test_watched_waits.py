@@ -24,8 +24,8 @@ LIMIT = 2_000_000_000
 def ring_kernel() -> Kernel:
     """A kernel without roles, of one ring with three slots."""
     kernel = kernel_of(loading(Tiling((8, 16)), stages=3))
-    (ring,) = kernel.rings
-    return replace(kernel, rings=(replace(ring, where="model.py:12"),))
+    (ring,) = kernel.pipelines
+    return replace(kernel, pipelines=(replace(ring, where="model.py:12"),))
 
 
 def awaits(kernel: Kernel) -> list[Await]:
@@ -73,13 +73,13 @@ def test_kernels_with_roles_run_as_before(name: str) -> None:
 
 
 def test_a_kernel_without_waits_stays_the_same() -> None:
-    kernel = replace(ring_kernel(), body=(), rings=())
+    kernel = replace(ring_kernel(), body=(), pipelines=())
     assert watch_waits(kernel, LIMIT) is kernel
 
 
 def test_a_wait_for_a_barrier_of_no_ring_is_an_internal_error() -> None:
-    kernel = replace(ring_kernel(), rings=())
-    with pytest.raises(InternalError, match="ring0_empty is waited for and belongs to no ring"):
+    kernel = replace(ring_kernel(), pipelines=())
+    with pytest.raises(InternalError, match="ring0_empty is waited for and belongs to no pipeline"):
         watch_waits(kernel, LIMIT)
 
 

@@ -25,8 +25,8 @@ def refused(kernel: Kernel, case: RoleCase) -> ProtocolError:
 
 def test_the_trap() -> None:
     case = trap(2, 3)
-    ring = replace(case.kernel.rings[0], where="model.py:12")
-    error = refused(replace(case.kernel, rings=(ring,)), case)
+    ring = replace(case.kernel.pipelines[0], where="model.py:12")
+    error = refused(replace(case.kernel, pipelines=(ring,)), case)
     assert str(error).splitlines() == [
         "[WS0902] ring0.full[0] (roles add, load): the wait for phase 1 (parity 1) may find the "
         "barrier still in phase 0, and passes at once, since phase -1 had the same parity; the "

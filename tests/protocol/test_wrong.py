@@ -99,7 +99,7 @@ def skipped_tile(statement: Statement) -> tuple[Statement, ...]:
 
 def released_at_the_start(kernel: Kernel) -> Kernel:
     """All slots are given back before the first use; the producer takes them as free, too."""
-    ring = kernel.rings[0]
+    ring = kernel.pipelines[0]
     assert ring.empty is not None
     slot = Symbol("s", low=0, extent=Const(ring.stages))
     releases = For(slot, Const(ring.stages), (ArriveByWarp(ring.empty, slot),), unroll=True)

@@ -1,6 +1,6 @@
 """Small kernels in which each way of writing shared memory meets each way of reading it.
 
-As lowering makes them before `turn_roles`: nothing is ordered. Each moves tiles through one shared
+As lowering makes them before `lower_pipelines`, in no order. Each moves tiles through one shared
 buffer: a write, then a read of what was written (read after write), and the next write of the same
 slot (write after read). No two writes meet without a read between: lowering gives a slot one
 writer, and what it wrote is read before the slot is written again.
@@ -28,13 +28,14 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.kernel.nodes import Buffer, Declare, For, If, Kernel, Statement
-from warpsmith.kernel.rings import Drain, Fill, Slots
-from warpsmith.kernel.roles import Branch, Passage, Role, Turn
+from warpsmith.kernel.pipelines import Content, Drain, Fill, OneStage, Pipeline
+from warpsmith.kernel.roles import Branch, Role
+from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
+from warpsmith.lower.passes.lower_pipelines import lower_pipelines
 from warpsmith.lower.passes.order import order
-from warpsmith.lower.passes.turn_rings import turn_rings
-from warpsmith.lower.passes.turn_roles import turn_roles
+from warpsmith.lower.pipelines.carriers import carrier
 
 I = Symbol("i0", low=0)  # noqa: E741
 
@@ -99,12 +100,40 @@ def unordered_kernel(meeting: Meeting) -> Kernel:
         launch=place.launch(threads),
         index_type=DataType.Int32,
         exchanged=frozenset() if own else frozenset(("S",)),
+        pipelines=_pipelines(meeting, body),
     )
+
+
+def _pipelines(meeting: Meeting, body: Body) -> tuple[Pipeline, ...]:
+    """That of the shared buffer, where stages are filled or stored."""
+    if not _has_stages(body):
+        return ()
+    shared = meeting.place.shared
+    fills = tuple(s for s in walk(body) if isinstance(s, Fill))
+    known = Pipeline(
+        name="S",
+        stages=meeting.slots,
+        contents=(Content(shared, TILE),),
+        by=carrier(shared, fills),
+        prefetch=_ahead(meeting) or 0,
+    )
+    if not meeting.roles:
+        return (known,)
+    return (replace(known, producer="write", consumers=("read",)),)
+
+
+def _has_stages(body: Body) -> bool:
+    return any(isinstance(s, Fill | Drain) for s in walk(body))
+
+
+def _ahead(meeting: Meeting) -> int | None:
+    ahead = 0 if meeting.writer == "TMA load" else None
+    return ahead if meeting.ahead is None else meeting.ahead
 
 
 def planned_kernel(meeting: Meeting) -> Kernel:
     """What the passes of lowering make of it, up to those that order."""
-    ordered = order(turn_rings(turn_roles(unordered_kernel(meeting))))
+    ordered = order(lower_pipelines(unordered_kernel(meeting)))
     return lay_out_shared(collect_maps(ordered))
 
 
@@ -121,17 +150,15 @@ def _whole(meeting: Meeting) -> Body:
             turns.append(If(integers.TRUE, (*_written(one, turn), *_read(one, turn)), uniform=True))
         return tuple(turns)
     body = (*_written(meeting, I), *_read(meeting, I))
-    turned = any(isinstance(s, Fill | Drain) for s in body)
-    loop = For(I, Const(place.turns), body, False, ("S",) if turned else ())
+    loop = For(I, Const(place.turns), body, False, ("S",) if _has_stages(body) else ())
     return _around(meeting, loop)
 
 
 def _written(meeting: Meeting, turn: object) -> Body:
     place = meeting.place
     body = WRITERS[meeting.writer](place, integers.index(turn))  # type: ignore[arg-type]
-    ahead = 0 if meeting.writer == "TMA load" else None
-    ahead = ahead if meeting.ahead is None else meeting.ahead
-    return body if ahead is None else (Fill(place.shared, Slots(meeting.slots, ahead, TILE), body),)
+    ahead = _ahead(meeting)
+    return body if ahead is None else (Fill("S", body),)
 
 
 def _read(meeting: Meeting, turn: object) -> Body:
@@ -141,7 +168,7 @@ def _read(meeting: Meeting, turn: object) -> Body:
     body = READERS[meeting.reader](place, integers.index(turn))  # type: ignore[arg-type]
     if meeting.reader != "TMA store":
         return body
-    return (Drain(place.shared, Slots(meeting.slots, 0, TILE), body),)
+    return (Drain("S", body),)
 
 
 def _around(meeting: Meeting, loop: For) -> Body:
@@ -161,10 +188,9 @@ def _branches(meeting: Meeting) -> tuple[Body, Const]:
     at = 4 if not fills.single or meeting.reader != "TMA store" else 1
     uses = single("read", at) if meeting.reader == "TMA store" else _many("read", at, 2)
     place = meeting.place
-    passage = Passage(place.shared, TILE, meeting.slots, fills.name, (uses.name,))
     ahead = replace(meeting, ahead=meeting.ahead or 0)
-    written = For(I, Const(place.turns), (Turn((passage,), _written(ahead, I)),), False)
-    loop = For(I, Const(place.turns), (Turn((passage,), _read(meeting, I)),), False)
+    written = For(I, Const(place.turns), (OneStage(("S",), _written(ahead, I)),), False)
+    loop = For(I, Const(place.turns), (OneStage(("S",), _read(meeting, I)),), False)
     roles = (fills, uses)
     if fills.single and uses.single:
         roles = (fills, uses)

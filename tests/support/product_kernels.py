@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.support.memory import NUMPY_TYPES
-from tests.support.role_parts import Body, barrier, block_threads, single
+from tests.support.role_parts import Body, block_threads, single
 from tests.support.simulating import Contents, simulated
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
@@ -41,6 +41,7 @@ from warpsmith.kernel.nodes import (
     Store,
     Synchronize,
 )
+from warpsmith.kernel.pipelines import By, Content, Pipeline
 from warpsmith.kernel.products import (
     AwaitProducts,
     CommitProducts,
@@ -61,7 +62,6 @@ from warpsmith.kernel.rings import (
     Expect,
     FenceProxy,
     InitBarriers,
-    Ring,
     TileCopy,
 )
 from warpsmith.kernel.roles import Branch, Role
@@ -142,11 +142,18 @@ class Product:
         return a, b, d
 
     @property
-    def ring(self) -> Ring:
+    def ring(self) -> Pipeline:
         a, b = self.operands
-        sizes = ((a.name, self.rows * self.depth), (b.name, self.columns * self.depth))
-        full, empty = barrier("ring0_full", self.stages), barrier("ring0_empty", self.stages)
-        return Ring("ring0", self.stages, sizes, full, empty, "load", ("compute",))
+        sizes = ((a, self.rows * self.depth), (b, self.columns * self.depth))
+        contents = tuple(Content(buffer, size) for buffer, size in sizes)
+        return Pipeline(
+            name="ring0",
+            stages=self.stages,
+            contents=contents,
+            by=By.TMA,
+            producer="load",
+            consumers=("compute",),
+        )
 
     def _shared(self, name: str, size: int) -> Buffer:
         return Buffer(
@@ -174,7 +181,7 @@ def product_kernel(product: Product) -> Kernel:
                     1,
                 ),
                 index_type=DataType.Int32,
-                rings=(ring,),
+                pipelines=(ring,),
             )
         )
     )

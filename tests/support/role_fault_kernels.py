@@ -115,7 +115,7 @@ def moved(
     """Statements of a kind are at barrier `full` or `empty` of another ring."""
 
     def change(kernel: Kernel) -> Kernel:
-        barrier = getattr(kernel.rings[ring], name)
+        barrier = getattr(kernel.pipelines[ring], name)
         return edited(kernel, instead(kind, partial(replace, barrier=barrier), **at), role)
 
     return change
@@ -202,7 +202,7 @@ def by_one_thread(release: ArriveByWarp) -> If:
 
 def shared_full(kernel: Kernel) -> Kernel:
     """Both loads of `ADDING` count at ring0's barrier, and readers wait for nothing else."""
-    full = kernel.rings[0].full
+    full = kernel.pipelines[0].full
 
     def change(statement: Statement) -> tuple[Statement, ...]:
         match statement:
@@ -240,7 +240,7 @@ def parted_meeting(kernel: Kernel) -> Kernel:
 
 def ended_by_the_loader(kernel: Kernel) -> Kernel:
     """The role that has no more to load ends its ring's barriers."""
-    ring = kernel.rings[0]
+    ring = kernel.pipelines[0]
     assert ring.empty is not None
     ends = InvalidateBarriers((ring.full, ring.empty))
     change = instead(Branch, lambda b: replace(b, body=(*b.body, ends)))

@@ -181,7 +181,7 @@ def taking_turns(role: Role, ring: Channel, body: Callable[[Expr], Body]) -> Bod
     """The groups of a role use `share` slots each, one group after the other."""
     assert role.groups_along is not None
     turn, part = Symbol("i2", low=0), Symbol("i3", low=0)
-    groups, share = role.groups, ring.ring.share
+    groups, share = role.groups, integers.constant(ring.ring.groups.share) or 1
     count, group = steps(ring.tile), thread(role.groups_along.name[-1], role)
     first = integers.mul(integers.add(integers.mul(turn, groups), group), share)
     step = integers.add(first, part)

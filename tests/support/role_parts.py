@@ -11,6 +11,7 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, Element, For, If, Kernel, Launch, Statement, Synchronize
+from warpsmith.kernel.pipelines import By, Content, Groups, Pipeline
 from warpsmith.kernel.rings import (
     Advance,
     ArriveByWarp,
@@ -20,7 +21,6 @@ from warpsmith.kernel.rings import (
     Expect,
     FenceProxy,
     InitBarriers,
-    Ring,
     TileCopy,
 )
 from warpsmith.kernel.roles import Branch, Role
@@ -41,7 +41,7 @@ STEP = Symbol("i0", low=0)
 class Channel:
     """A ring of one buffer: its slots are `tile` elements of 32-bit floats each."""
 
-    ring: Ring
+    ring: Pipeline
     buffer: Buffer
     tile: int
     arrivals: tuple[Expr, Expr]
@@ -91,20 +91,18 @@ def channel(
 ) -> Channel:
     """A ring from `producer` to `consumer`; `empty` arrivals are those of one group's warps."""
     groups = consumer.groups
-    ring = Ring(
-        name,
-        stages,
-        ((f"{name}_tile", tile),),
-        barrier(f"{name}_full", stages),
-        barrier(f"{name}_empty", stages),
-        producer.name,
-        (consumer.name,),
-        groups,
-        share,
-    )
     size = Const(stages * tile)
     buffer = Buffer(
         f"{name}_tile", DataType.Float, MemoryType.shared, size, guarded=True, alignment=128
+    )
+    ring = Pipeline(
+        name=name,
+        stages=stages,
+        contents=(Content(buffer, tile),),
+        by=By.TMA,
+        producer=producer.name,
+        consumers=(consumer.name,),
+        groups=Groups(groups, Const(share), (consumer.name,)),
     )
     return Channel(ring, buffer, tile, (full, consumer.group_warps if empty is None else empty))
 
@@ -237,7 +235,7 @@ def kernel_of(
                     blocks_per_sm,
                 ),
                 index_type=DataType.Int32,
-                rings=tuple(each.ring for each in channels),
+                pipelines=tuple(each.ring for each in channels),
             )
         )
     )

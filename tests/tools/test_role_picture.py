@@ -11,7 +11,7 @@ import pytest
 
 from warpsmith.engine.role_facts import RoleRow, role_rows
 from warpsmith.kernel.nodes import Kernel
-from warpsmith.kernel.rings import Ring
+from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.tools import role_picture
 from warpsmith.tools.ring_spans import Event
 from warpsmith.tools.role_example import SHAPE, scheduled_roles
@@ -72,14 +72,14 @@ def words(picture: str) -> list[str | None]:
 
 def test_roles_stand_between_their_rings(run: Run) -> None:
     parts = [
-        part.name if isinstance(part, Ring) else part for part in role_picture.in_order(run[0])
+        part.name if isinstance(part, Pipeline) else part for part in role_picture.in_order(run[0])
     ]
     assert parts == ["load_gate", "ring0", "load_x", "ring1", "compute", "ring2", "store"]
 
 
 def test_slots_are_filled_used_and_filled_again(run: Run, found: Timeline) -> None:
     found.check_order()
-    for ring in run[0].rings:
+    for ring in run[0].pipelines:
         turns = found.turns[ring.name]
         assert [turn.slot for turn in turns] == [n % ring.stages for n in range(TILES)]
         assert [turn.phase for turn in turns] == [n // ring.stages for n in range(TILES)]
@@ -111,7 +111,7 @@ def test_each_warp_works_on_each_tile_when_its_slots_are_full(found: Timeline) -
 def test_loads_run_ahead_as_far_as_there_are_slots(run: Run, found: Timeline) -> None:
     """What the page says: as many copies as slots before the first use; then a wait for each."""
     first = found.works[COMPUTE[0]][0].span
-    for ring in run[0].rings:
+    for ring in run[0].pipelines:
         if ring.name in LOADS:
             asked = [turn.copies[0].begin for turn in found.turns[ring.name]]
             assert sum(at < first.begin for at in asked) == ring.stages

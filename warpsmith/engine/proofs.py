@@ -33,7 +33,7 @@ def prove(kernel: Kernel, values: Mapping[str, int], target: Target) -> int:
     """
     check_room(kernel, launch_values(kernel, values, (0, 0, 0)), target.family.limits)
     check_start(kernel)
-    if not kernel.rings and kernel.launch.cluster_blocks == 1:
+    if not kernel.pipelines and kernel.launch.cluster_blocks == 1:
         return 0
     verdicts = check_blocks(kernel, values, blocks_of(kernel, values), target=target)
     return min((v.shortened for v in verdicts if v.shortened), default=0)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, evaluate
 from warpsmith.kernel.nodes import Kernel
-from warpsmith.kernel.rings import InitBarriers, Ring
+from warpsmith.kernel.pipelines import Pipeline, with_contents
+from warpsmith.kernel.rings import InitBarriers
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol.extract import launch_values
@@ -85,7 +86,9 @@ def ring_rows(kernel: Kernel, values: Mapping[str, int]) -> tuple[RingRow, ...]:
     known = launch_values(kernel, values, (0, 0, 0))
     sizes = {buffer.name: buffer.dtype.size for buffer in kernel.shared}
     arrivals = _arrivals(kernel, known)
-    return tuple(_ring_row(ring, sizes, arrivals, known) for ring in kernel.rings)
+    return tuple(
+        _ring_row(pipeline, sizes, arrivals, known) for pipeline in with_contents(kernel.pipelines)
+    )
 
 
 def role_line(row: RoleRow) -> str:
@@ -129,18 +132,18 @@ def _role_row(role: Role, known: Mapping[str, int], registers: int) -> RoleRow:
 
 
 def _ring_row(
-    ring: Ring, sizes: Mapping[str, int], arrivals: Mapping[str, int], known: Mapping[str, int]
+    ring: Pipeline, sizes: Mapping[str, int], arrivals: Mapping[str, int], known: Mapping[str, int]
 ) -> RingRow:
     return RingRow(
         name=ring.name,
         slots=ring.stages,
         slot_bytes=tuple(
-            (name, _value(integers.index(count), known) * sizes[name])
-            for name, count in ring.buffers
+            (each.name, _value(integers.index(each.elements), known) * sizes[each.name])
+            for each in ring.contents
         ),
         producer=ring.producer,
         consumers=tuple(filter(None, ring.consumers)),
-        groups=ring.groups,
+        groups=ring.owners,
         full=arrivals[ring.full.name],
         empty=arrivals[ring.empty.name] if ring.empty is not None else 0,
     )

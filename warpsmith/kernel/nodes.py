@@ -34,7 +34,7 @@ from warpsmith.kernel.orders import Order
 from warpsmith.kernel.tiles import TensorMap, TileNeeds
 
 if TYPE_CHECKING:
-    from warpsmith.kernel.rings import Ring
+    from warpsmith.kernel.pipelines import Pipeline
     from warpsmith.kernel.shared_memory import MemoryLayout
 
 
@@ -43,7 +43,7 @@ class Buffer:
     """Memory of one tensor. `size` counts elements; local ones become register arrays.
 
     Attributes:
-        guarded: the accesses are ordered by a ring, and need no other barrier.
+        guarded: the accesses are ordered by a pipeline, and need no other barrier.
         alignment: bytes that a shared buffer's address is a multiple of.
         packed: bools in registers take a bit each.
     """
@@ -120,16 +120,16 @@ class Let(Statement):
 class For(Statement):
     """A counted loop from 0; `unroll` becomes `#pragma unroll`, else the loop stays rolled.
 
-    `turns` names the buffers whose next slot each iteration uses.
+    `pipelines` names those of which each iteration passes a stage, until they are lowered.
     """
 
-    words = "for {symbol} < {extent}{unroll: unrolled}{turns: turns %}"
+    words = "for {symbol} < {extent}{unroll: unrolled}{pipelines: passes %}"
 
     symbol: Symbol = field(metadata=defines())
     extent: Expr = field(metadata=expression())
     body: tuple[Statement, ...] = field(metadata=body())
     unroll: bool = field(metadata=plain())
-    turns: tuple[str, ...] = field(default=(), metadata=plain())
+    pipelines: tuple[str, ...] = field(default=(), metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +381,8 @@ class Kernel:
         tensor_maps: what launches encode for the TMA unit.
         tile_needs: what launches check before the TMA unit may copy a tensor.
         left_to_threads: tensors that were to be copied by TMA and are not, each with the reason.
-        rings: circular buffers that barriers of their own guard.
+        pipelines: stages that are filled and used in turn; once they are lowered, those that
+            mbarriers guard.
         orders: dependences between accesses, and what orders them; empty before they are ordered.
         exchanged: names of the buffers of which some thread reads what another one wrote.
         scalars: sizes, strides, user's scalars and launch symbols that the body uses.
@@ -415,7 +416,7 @@ class Kernel:
     offsets: tuple[tuple[str, int], ...] = ()
     exchanged: frozenset[str] = frozenset()
     left_to_threads: tuple[tuple[str, str], ...] = ()
-    rings: tuple[Ring, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
     budgets: Budgets | None = None
     early: bool = False
     layout: MemoryLayout | None = None

@@ -20,6 +20,7 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.effects import Barrier, Body, Memory, Verb
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Kernel, Statement
+from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.traversal import children
 
 
@@ -48,17 +49,21 @@ def kernel_text(kernel: Kernel) -> str:
         f"  map    {m.name} of {m.tensor}: sizes {m.sizes!r}, box {m.box}, swizzle {m.swizzle}"
         for m in kernel.tensor_maps
     ]
-    lines += [
-        f"  ring   {r.name}: {r.stages} slots of {', '.join(name for name, _ in r.buffers)}"
-        f"{f', {r.producer} to ' + ', '.join(r.consumers) if r.producer else ''}"
-        for r in kernel.rings
-    ]
+    lines += [f"  pipe   {_pipeline(pipeline)}" for pipeline in kernel.pipelines]
     lines += [f"  needs  {expr!r} % {divisor} == 0" for expr, divisor in kernel.requirements]
     lines += [f"  needs  {expr!r} <= {most}" for expr, most in kernel.limits]
     lines += [f"  needs  {name} aligned to {size} bytes" for name, size in kernel.alignments]
     for statement in kernel.body:
         lines += _lines(statement, 1)
     return "\n".join(lines) + "\n"
+
+
+def _pipeline(of: Pipeline) -> str:
+    """`T2: 3 stages of T2 by the TMA unit, load to compute, 2 ahead`."""
+    text = f"{of.name}: {of.stages} stages of {', '.join(of.names) or 'nothing'} by {of.by.value}"
+    if of.producer:
+        text += f", {of.producer} to {', '.join(of.consumers)}"
+    return f"{text}, {of.prefetch} ahead" if of.prefetch else text
 
 
 def _lines(statement: Statement, depth: int) -> list[str]:

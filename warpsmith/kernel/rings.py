@@ -1,8 +1,4 @@
-"""Statements about rings: slots that are filled ahead of their use, and who waits for whom.
-
-Lowering makes `Fill` and `Drain` around what moves tiles into and out of slots, and marks the loop
-that turns a ring; `lower/passes/turn_rings.py` replaces them by the other statements here.
-"""
+"""What pipelines are made of on the GPU: copies of tiles, cursors, mbarriers, groups and fences."""
 
 from __future__ import annotations
 
@@ -23,7 +19,6 @@ from warpsmith.kernel.effects import (
     Verb,
     Who,
     at_barrier,
-    body,
     defines,
     expression,
     nested,
@@ -35,28 +30,6 @@ from warpsmith.kernel.tiles import TensorMap, TileDim
 
 ELECTED = Symbol("elected", dtype=DataType.Bool)
 """True in the one thread of a block that asks for copies, arms barriers and initializes them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """How a buffer is divided, and how its loads run ahead.
-
-    Attributes:
-        stages: slots; 1 where nothing runs ahead.
-        prefetch: iterations that fills are ahead of uses.
-        elements: of one slot; an expression where calls decide.
-        ring: buffers of one loop with equal slots share barriers if this is equal.
-        interval: nanoseconds for each fill, none of which begins before its time; 0 where slots
-            alone say when.
-        where: the line of Python that asked for the slots, as `model.py:12`; empty if unknown.
-    """
-
-    stages: int
-    prefetch: int
-    elements: int | Expr
-    ring: str = ""
-    interval: int = 0
-    where: str = field(default="", compare=False)
 
 
 _UNIT = Effect(proxy=Proxy.ASYNC, who=Who.ONE, words="the TMA unit copies")
@@ -164,28 +137,6 @@ class TileCopy(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class Fill(Statement):
-    """Statements that fill one slot of a buffer, which a loop that names the buffer turns."""
-
-    words = "fill {buffer}, {slots.stages} slots, {slots.prefetch} ahead"
-
-    buffer: Buffer = field(metadata=plain())
-    slots: Slots = field(metadata=plain())
-    body: tuple[Statement, ...] = field(metadata=body())
-
-
-@dataclass(frozen=True, slots=True)
-class Drain(Statement):
-    """Statements that store one slot of a buffer to global memory, by one thread."""
-
-    words = "drain {buffer}"
-
-    buffer: Buffer = field(metadata=plain())
-    slots: Slots = field(metadata=plain())
-    body: tuple[Statement, ...] = field(metadata=body())
-
-
-@dataclass(frozen=True, slots=True)
 class Cursor:
     """A place in a ring that moves on by one slot at each use, and with each turn flips its phase.
 
@@ -245,33 +196,6 @@ class Jump(Statement):
 
     cursor: Cursor = field(metadata=defines())
     by: Expr = field(metadata=expression())
-
-
-@dataclass(frozen=True, slots=True)
-class Ring:
-    """A circular buffer between roles, or between the loads and uses of one.
-
-    Attributes:
-        buffers: what a slot holds: names, and elements of one slot.
-        full: a barrier a slot, whose phases end when the slot is filled.
-        empty: a barrier a slot, whose phases end when its users are done; None for a slot that is
-            filled once.
-        producer, consumers: names of roles; empty in a kernel without roles.
-        groups: of the consumer that take turns, each with slots of its own.
-        share: slots that one of these groups uses before the next one's.
-        where: the line of Python that asked for the ring, as `file.py:12`; empty if unknown.
-    """
-
-    name: str
-    stages: int
-    buffers: tuple[tuple[str, int | Expr], ...]
-    full: Buffer
-    empty: Buffer | None
-    producer: str = ""
-    consumers: tuple[str, ...] = ("",)
-    groups: int = 1
-    share: int = 1
-    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +274,7 @@ class ArriveByWarp(Statement):
     """Each warp arrives, through one thread, once all its threads are done with a slot."""
 
     collective: ClassVar[bool] = True
-    words = "release {barrier}"
+    words = "arrive at {barrier}, once a warp"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE))
     slot: Expr = field(metadata=expression())

@@ -1,12 +1,9 @@
-"""Warp specialization in the Kernel form: roles, their bodies, and the turns of rings between them.
+"""Warp specialization in the Kernel form: roles and their bodies.
 
 A kernel whose body holds `Branch`es starts with what all threads do together; then each warp runs
 the body of its own role, and nothing follows. Producer roles in which the TMA unit does all the
 work need one thread: they are single warps, packed into padded warp groups at the start of the
 block. Roles of many threads follow, each from a multiple of 32 threads on.
-
-Lowering makes `Turn` and `Skip` where a role fills or uses a slot of a ring that it shares with
-another role; `lower/passes/turn_roles.py` replaces them by waits, arrivals and cursors.
 """
 
 from __future__ import annotations
@@ -16,8 +13,8 @@ from dataclasses import dataclass, field
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.effects import Orders, body, defines, plain
-from warpsmith.kernel.nodes import Buffer, Statement
+from warpsmith.kernel.effects import body, defines
+from warpsmith.kernel.nodes import Statement
 from warpsmith.targets.family import WARP
 
 THREADS = tuple(Symbol(kind.name) for kind in BLOCK_TYPES)
@@ -122,67 +119,4 @@ class Branch(Statement):
     words = "role {role.text}"
 
     role: Role = field(metadata=defines())
-    body: tuple[Statement, ...] = field(metadata=body())
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A buffer whose slots one role fills and others use.
-
-    Attributes:
-        elements: of one slot; an expression where calls decide.
-        producer, consumers: names of roles.
-        groups: of a role that take turns, each filling or using slots of its own; 1 for none.
-        share: slots that one of these groups has before the next one's.
-        in_turn: the roles whose groups they are.
-        owned: each slot is one group's, always. If not, groups use all slots, and only the order in
-            which they take turns tells them when.
-        ring: buffers that are filled and used together share barriers if this is equal.
-        where: the line of Python that asked for the slots, as `model.py:12`; empty if unknown.
-    """
-
-    buffer: Buffer
-    elements: int | Expr
-    stages: int
-    producer: str
-    consumers: tuple[str, ...]
-    groups: int = 1
-    share: Expr = integers.ONE
-    in_turn: tuple[str, ...] = ()
-    owned: bool = True
-    ring: str = ""
-    where: str = ""
-
-    @property
-    def name(self) -> str:
-        """Of its buffer."""
-        return self.buffer.name
-
-
-@dataclass(frozen=True, slots=True)
-class Turn(Statement):
-    """Statements of a role within which it fills, or uses, one slot of each passage."""
-
-    words = "one slot of {passages}"
-
-    passages: tuple[Passage, ...] = field(metadata=plain())
-    body: tuple[Statement, ...] = field(metadata=body())
-
-
-@dataclass(frozen=True, slots=True)
-class Skip(Statement, orders=Orders.NOTHING):
-    """The end of a group's share of passages: the next slots belong to the other groups."""
-
-    words = "skip the other groups' slots of {passages}"
-
-    passages: tuple[Passage, ...] = field(metadata=plain())
-
-
-@dataclass(frozen=True, slots=True)
-class Section(Statement):
-    """Statements that the groups of a role run one after the other, in the order of groups."""
-
-    words = "groups in turn, {name}"
-
-    name: str = field(metadata=plain())
     body: tuple[Statement, ...] = field(metadata=body())

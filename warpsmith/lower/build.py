@@ -67,6 +67,7 @@ def build(
         tile_needs=tuple(made.needs.values()),
         exchanged=frozenset(made.exchanged),
         left_to_threads=tuple(made.left_to_threads.items()),
+        pipelines=tuple(made.pipelines.values()),
         budgets=budgets_of(fusion.registers) if roles.names else None,
     )
 

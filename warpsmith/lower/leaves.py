@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
@@ -21,10 +23,11 @@ from warpsmith.ir.exprs import (
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Declare, Statement, Store
-from warpsmith.kernel.rings import Drain, Fill
+from warpsmith.kernel.pipelines import Drain, Fill
 from warpsmith.lower.access import Access
 from warpsmith.lower.draws import counts_places, drawn
 from warpsmith.lower.fills import copies, is_tensorized
+from warpsmith.lower.pipelines.carriers import carrier
 from warpsmith.lower.places import Places, is_parallel
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.products import Products, is_instruction
@@ -139,13 +142,19 @@ class Leaves:
         if output.copied_by.is_tma:
             body = tuple(self._tiles.emit(operation, indices))
             if not output.is_output:
-                return [Fill(self.buffer(output), self._places.slots(output), body)]
+                return [self._fill(output, body)]
             (source,) = tensor_inputs(operation)
-            return [Drain(self.buffer(source), self._places.slots(source), body)]
+            return [Drain(self._places.note(self._places.pipeline(source)), body)]
         statements = self._threads(operation, indices)
         if rings.is_filled(output):
-            return [Fill(self.buffer(output), self._places.slots(output), tuple(statements))]
+            return [self._fill(output, tuple(statements))]
         return statements
+
+    def _fill(self, output: TensorView, body: tuple[Statement, ...]) -> Fill:
+        """Statements that fill a stage of a tensor's pipeline, which by them is known in full."""
+        pipeline = self._places.pipeline(output)
+        by = carrier(self.buffer(output), body)
+        return Fill(self._places.note(replace(pipeline, by=by)), body)
 
     def _threads(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
         """Statements that every thread runs for its own elements."""

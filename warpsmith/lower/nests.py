@@ -16,7 +16,7 @@ from warpsmith.ir.exprs import Operation, tensor_inputs
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.nodes import Declare, For, If, Statement
-from warpsmith.kernel.roles import Section, Skip, Turn
+from warpsmith.kernel.pipelines import OneStage, Section, SkipStages
 from warpsmith.lower.grouping import APART, Siblings, grouped
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.passages import Passages
@@ -112,8 +112,8 @@ class Nests:
         ends = dict.fromkeys(p for op in operations for p in self._passages.shares_end(op, depth))
         result: list[Statement] = statements
         if here:
-            result = [Turn(tuple(here), tuple(statements))]
-        return [*result, Skip(tuple(ends))] if ends else result
+            result = [OneStage(tuple(here), tuple(statements))]
+        return [*result, SkipStages(tuple(ends))] if ends else result
 
     def _nest(
         self, nest: list[Operation], depth: int, indices: dict[Operation, list[Expr]]

@@ -18,7 +18,7 @@ from warpsmith.ir.mapping import Group
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.slices import check_slice
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.roles import Passage
+from warpsmith.kernel.pipelines import Groups, Pipeline
 from warpsmith.lower.places import Places
 from warpsmith.lower.rings import behind_grid, slice_start
 from warpsmith.lower.roles import Roles
@@ -57,31 +57,31 @@ class Passages:
         self._roles = roles
         self._groups_along = fusion.groups_along
         self._walks: dict[tuple[Operation, str], Walk] = {}
-        self._of: dict[str, Passage] = {}
         self._touched: dict[Operation, list[str]] = {}
         for tensor in fusion.computed:
             if roles.crosses(tensor):
                 self._add(tensor)
 
-    @property
-    def all(self) -> tuple[Passage, ...]:
-        return tuple(self._of.values())
-
-    def at(self, operation: Operation, depth: int) -> list[Passage]:
-        """Those of which the operation fills, or uses, a slot inside its first `depth` loops."""
+    def at(self, operation: Operation, depth: int) -> list[str]:
+        """Those of which the operation fills, or uses, a stage inside its first `depth` loops."""
         names = self._touched.get(operation, [])
-        return [self._of[n] for n in names if self._walks[operation, n].depth == depth]
+        return [n for n in names if self._walks[operation, n].depth == depth]
 
     def depths(self, operation: Operation) -> list[int]:
         """Loops that are open where the operation fills or uses slots."""
         return [self._walks[operation, name].depth for name in self._touched.get(operation, [])]
 
-    def shares_end(self, operation: Operation, depth: int) -> list[Passage]:
+    def takes_turns(self, operation: Operation) -> bool:
+        """Whether groups come in turn by a pipeline of which the operation fills or uses stages."""
+        names = self._touched.get(operation, [])
+        return any(self._places.made.pipelines[name].groups.roles for name in names)
+
+    def shares_end(self, operation: Operation, depth: int) -> list[str]:
         """Those of which a group's share of several slots ends with its first `depth` loops."""
         names = self._touched.get(operation, [])
         walks = [(name, self._walks[operation, name]) for name in names]
         return [
-            self._of[n]
+            n
             for n, walk in walks
             if walk.groups_along is not None
             and walk.share != integers.ONE
@@ -94,8 +94,8 @@ class Passages:
         return any(depth < self._walks[operation, name].depth for name in names)
 
     def sections_at(self, operation: Operation, depth: int) -> list[str]:
-        """Names of the sections of an operation where `depth` loops are open in which groups of
-        its role take turns.
+        """The order by which groups run an operation one after the other, where `depth` loops are
+        open in which they take turns.
         """
         section = operation.outputs[0].section
         if not section:
@@ -113,7 +113,8 @@ class Passages:
                 code="WS0250",
                 remedy="have groups take turns on slots (stage_slice_position), or drop the order",
             )
-        return [section] if depth == min(depths) else []
+        name = f"{self._roles.of(operation)}_{section}"
+        return [name] if depth == min(depths) else []
 
     def groups_along(self, role: str) -> ParallelType | None:
         """The axis along which groups of a role take turns."""
@@ -152,14 +153,14 @@ class Passages:
                 if known != replace(walk, depth=known.depth):
                     raise self._mixed(tensor, role)
                 self._note(reader, tensor, walk)
-        self._of[tensor.name] = self._passage(tensor, walks)
+        self._places.note(self._pipeline(tensor, walks))
 
     def _note(self, operation: Operation, tensor: TensorView, walk: Walk) -> None:
         self._touched.setdefault(operation, []).append(tensor.name)
         self._walks[operation, tensor.name] = walk
 
-    def _passage(self, tensor: TensorView, walks: dict[str, Walk]) -> Passage:
-        slots = self._places.slots(tensor)
+    def _pipeline(self, tensor: TensorView, walks: dict[str, Walk]) -> Pipeline:
+        known = self._places.pipeline(tensor)
         producer, *consumers = walks
         in_turn = [role for role, walk in walks.items() if walk.groups_along is not None]
         for role in consumers:
@@ -180,28 +181,22 @@ class Passages:
                 remedy="use constant extents there, or have the groups follow each other: "
                 "order_groups",
             )
-        if owned and run is not None and slots.stages % (groups * run):
+        if owned and run is not None and known.stages % (groups * run):
             whole = groups * run
             raise ScheduleError(
                 f"{groups} groups of role `{in_turn[0]}` take turns of {run} slots of "
-                f"{tensor.name}, which has {slots.stages}: a group would meet a slot at some of "
+                f"{tensor.name}, which has {known.stages}: a group would meet a slot at some of "
                 "its uses only, and could take a phase for one that is two behind",
                 code="WS0248",
                 remedy=f"use a multiple of {whole} stages, such as "
-                f"{max(1, round(slots.stages / whole)) * whole}",
+                f"{max(1, round(known.stages / whole)) * whole}",
             )
-        return Passage(
-            buffer=self._places.buffer(tensor),
-            elements=slots.elements,
-            stages=slots.stages,
+        return replace(
+            known,
             producer=producer,
             consumers=tuple(consumers),
-            groups=groups,
-            share=share,
-            in_turn=tuple(in_turn),
-            owned=owned,
-            ring=slots.ring,
-            where=slots.where,
+            prefetch=0,
+            groups=Groups(groups, share, tuple(in_turn), owned),
         )
 
     def _mixed(self, tensor: TensorView, role: str) -> ScheduleError:

@@ -10,8 +10,17 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.kernel.elected import ByLane, Converge, CopyIf
 from warpsmith.kernel.nodes import Kernel, Statement
-from warpsmith.kernel.rings import Drain, Fill
-from warpsmith.kernel.roles import Section, Skip, Turn
+from warpsmith.kernel.pipelines import (
+    Acquire,
+    Commit,
+    Drain,
+    Fill,
+    OneStage,
+    Release,
+    Section,
+    SkipStages,
+    Wait,
+)
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.traversal import walk
 from warpsmith.kernel.waits import WatchedAwait
@@ -26,6 +35,7 @@ from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.join_reductions import join_reductions
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.passes.list_scalars import list_scalars
+from warpsmith.lower.passes.lower_pipelines import lower_pipelines
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
 from warpsmith.lower.passes.narrow_results import narrow_results
 from warpsmith.lower.passes.order import order
@@ -33,8 +43,6 @@ from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.spare_meetings import spare_meetings
 from warpsmith.lower.passes.split_full_passes import split_full_passes
-from warpsmith.lower.passes.turn_rings import turn_rings
-from warpsmith.lower.passes.turn_roles import turn_roles
 from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.request import Request
 from warpsmith.lower.verify.rules import Expected
@@ -89,21 +97,15 @@ PASSES = (
         "before anything else stands between them",
     ),
     Pass(
-        "turn_roles",
-        _always(turn_roles),
-        "before other rings: what passes between roles is no ring of theirs any more",
-        ends=(Turn, Skip, Section),
-    ),
-    Pass(
-        "turn_rings",
-        _always(turn_rings),
-        "loads change places, and barriers follow the places",
-        ends=(Fill, Drain),
+        "lower_pipelines",
+        _always(lower_pipelines),
+        "loads change places, which barriers follow",
+        ends=(Fill, Drain, OneStage, SkipStages, Section, Acquire, Commit, Wait, Release),
     ),
     Pass(
         "exchange_parts",
         _always(exchange_parts),
-        "rings have their barriers, to which it adds",
+        "pipelines have their barriers, to which it adds",
     ),
     Pass(
         "order",

@@ -26,7 +26,7 @@ from warpsmith.ir.readers import Readers, readers_of
 from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Element
-from warpsmith.kernel.rings import Slots
+from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.tiles import TileNeeds
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
@@ -47,6 +47,7 @@ class Made:
         needs: what the TMA unit asks of copies, by the name of the tensor that is copied.
         left_to_threads: tensors that it cannot copy, with the reason.
         exchanged: names of the buffers of which some thread reads what another one wrote.
+        pipelines: by name, which is that of the tensor whose stages they hold.
     """
 
     shared: dict[str, Buffer] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class Made:
     needs: dict[str, TileNeeds] = field(default_factory=dict)
     left_to_threads: dict[str, str] = field(default_factory=dict)
     exchanged: set[str] = field(default_factory=set)
+    pipelines: dict[str, Pipeline] = field(default_factory=dict)
 
 
 class Places:
@@ -201,10 +203,18 @@ class Places:
         number = integers.mod(integers.floordiv(index, line), lines)
         return Apply("xor", (index, integers.mul(number, chunk)), DataType.Index)
 
-    def slots(self, tensor: TensorView) -> Slots:
-        """The slots of a tensor in shared memory or registers."""
+    def pipeline(self, tensor: TensorView) -> Pipeline:
+        """The pipeline of a tensor in shared memory or registers, as far as it is known."""
+        known = self.made.pipelines.get(tensor.name)
+        if known is not None:
+            return known
         size = size_of(self.domains, tensor, self.layouts[tensor])
-        return self.rings.slots(tensor, size)
+        return self.rings.pipeline(tensor, self.buffer(tensor), size)
+
+    def note(self, pipeline: Pipeline) -> str:
+        """Keep what has become known of a pipeline; returns its name."""
+        self.made.pipelines[pipeline.name] = pipeline
+        return pipeline.name
 
 
 def is_parallel(operation: Reduction | Welford | Matmul) -> bool:

@@ -13,7 +13,7 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer
-from warpsmith.kernel.rings import Slots
+from warpsmith.kernel.pipelines import Content, Pipeline
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.roles import Roles
 
@@ -96,22 +96,36 @@ class Rings:
         """
         return tensor.chunks and self.granule(tensor) >= CHUNK_BYTES
 
-    def slots(self, tensor: TensorView, elements: Expr) -> Slots:
-        """The slots of a tensor of which one holds so many elements."""
+    def stage_elements(self, tensor: TensorView, elements: Expr) -> Expr:
+        """Elements of one stage, so that the next one begins where copies may, of a tensor of which
+        a stage holds so many.
+        """
         step = max(1, _alignment(tensor, self.is_drained(tensor)) // tensor.dtype.size)
-        options = tensor.buffering
         if self.has_head(tensor):
             elements = integers.add(elements, CHUNK_BYTES // tensor.dtype.size - 1)
-        if options:
+        if tensor.buffering:
             elements = integers.mul(integers.ceildiv(elements, step), step)
-        known = integers.constant(elements)
-        return Slots(
-            stages=options.stages if options else 1,
-            prefetch=options.prefetch if options else 0,
-            elements=elements if known is None else known,
-            ring=options.ring if options else "",
-            interval=options.interval if options else 0,
-            where=options.where if options else "",
+        return elements
+
+    def pipeline(self, tensor: TensorView, buffer: Buffer, elements: Expr) -> Pipeline:
+        """The pipeline of a tensor, in the buffer that `buffer` gave for so many elements.
+
+        Who fills its stages, and by what, are for others to say.
+        """
+        held = self.stage_elements(tensor, elements)
+        known = integers.constant(held)
+        contents = (Content(buffer, held if known is None else known),)
+        options = tensor.buffering
+        if options is None:
+            return Pipeline(name=tensor.name, stages=1, contents=contents)
+        return Pipeline(
+            name=tensor.name,
+            stages=options.stages,
+            contents=contents,
+            prefetch=options.prefetch,
+            label=options.ring,
+            interval=options.interval,
+            where=options.where,
         )
 
     def buffer(self, tensor: TensorView, elements: Expr) -> Buffer:
@@ -119,12 +133,12 @@ class Rings:
         drained = self.is_drained(tensor)
         if not drained and not self.is_filled(tensor):
             return Buffer(tensor.name, tensor.dtype, tensor.memory, elements)
-        slots = self.slots(tensor, elements)
+        stages = tensor.buffering.stages if tensor.buffering else 1
         return Buffer(
             tensor.name,
             tensor.dtype,
             tensor.memory,
-            integers.mul(slots.stages, slots.elements),
+            integers.mul(stages, self.stage_elements(tensor, elements)),
             guarded=tensor.memory is MemoryType.shared,
             alignment=_alignment(tensor, drained),
         )

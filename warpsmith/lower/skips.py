@@ -49,11 +49,7 @@ class Skips:
         agreed = found or frozenset()
         for operation in operations:
             agreed -= self._turned_inside(operation)
-            if any(
-                p.in_turn
-                for depth in passages.depths(operation)
-                for p in passages.at(operation, depth)
-            ):
+            if passages.takes_turns(operation):
                 agreed = frozenset(w for w in agreed if self._ends(operation, w))
         return agreed
 

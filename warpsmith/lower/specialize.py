@@ -11,8 +11,9 @@ from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.fusion import Fusion, Registers
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Budgets, Reduce, Statement
+from warpsmith.kernel.pipelines import By, Groups, OneStage, Pipeline, Section
 from warpsmith.kernel.rings import TileCopy
-from warpsmith.kernel.roles import Branch, Role, Turn
+from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.nests import Nests
@@ -49,6 +50,8 @@ def branches(
         by_tma = all(op.outputs[0].copied_by.is_tma for op in operations)
         role = _role(name, threads, by_tma, body)
         found.append(Branch(role, body))
+        for section in (s for s in walk(body) if isinstance(s, Section)):
+            places.note(_order(role, section.pipeline))
     _check_turns(found)
     return _laid_out(found, limits)
 
@@ -90,6 +93,19 @@ def _role(
     if by_tma:  # what TMA cannot copy, a warp group copies
         return Role(name, 0, (integers.index(WARP_GROUP * WARP), y, z))
     return Role(name, 0, (x, y, z), threads.groups_along)
+
+
+def _order(role: Role, name: str) -> Pipeline:
+    """The pipeline by which the groups of a role follow each other."""
+    groups = Groups(role.groups, roles=(role.name,))
+    return Pipeline(
+        name=name,
+        stages=role.groups,
+        by=By.NOTHING,
+        producer=role.name,
+        consumers=(role.name,),
+        groups=groups,
+    )
 
 
 def _laid_out(found: Sequence[Branch], limits: Limits) -> tuple[Statement, ...]:
@@ -164,10 +180,9 @@ def _check_turns(found: Sequence[Branch]) -> None:
     for branch in found:
         seen: set[str] = set()
         for statement in walk(branch.body):
-            if not isinstance(statement, Turn):
+            if not isinstance(statement, OneStage):
                 continue
-            for passage in statement.passages:
-                name = passage.buffer.name
+            for name in statement.pipelines:
                 if name in seen:
                     raise ScheduleError(
                         f"role `{branch.role.name}` comes by the slots of {name} in loops that "

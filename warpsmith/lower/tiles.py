@@ -141,11 +141,12 @@ class TileCopies:
         needed = (integers.mul(total, size),)
         self._places.made.needs[output.name] = TileNeeds(output.name, memory.name, needed, row)
         whole = integers.ceildiv(integers.add(head, copy.inside), chunk)
+        (held,) = (each.elements for each in self._places.pipeline(output).contents)
         return replace(
             copy,
             dims=(
                 TileDim(
-                    box=self._places.slots(output).elements,
+                    box=integers.index(held),
                     first=integers.sub(copy.start, head),
                     size=total,
                     stride=integers.ONE,

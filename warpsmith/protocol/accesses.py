@@ -135,7 +135,11 @@ def divisions(kernel: Kernel, known: Mapping[str, int]) -> dict[str, Division]:
     for role, statements in _by_role(kernel.body):
         for statement in statements:
             _note(found, role, statement, names)
-    ringed = {name: (ring.stages, size) for ring in kernel.rings for name, size in ring.buffers}
+    ringed = {
+        content.name: (pipeline.stages, content.elements)
+        for pipeline in kernel.pipelines
+        for content in pipeline.contents
+    }
     result: dict[str, Division] = {}
     base = 0
     for name, each in found.items():

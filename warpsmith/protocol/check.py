@@ -16,6 +16,7 @@ from itertools import chain
 from warpsmith.errors import InternalError, ProtocolError
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.pipelines import with_contents
 from warpsmith.protocol.accesses import divisions
 from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.extract import launch_values, skeleton_of
@@ -169,7 +170,7 @@ def check_any_sizes(
     given = dict(fixed or {})
     names = tuple(name for name in symbols_of(kernel) if name not in given)
     start = {**dict.fromkeys(names, 1), **given}
-    deepest = max((ring.stages for ring in kernel.rings), default=2)
+    deepest = max((each.stages for each in with_contents(kernel.pipelines)), default=2)
     verdicts: dict[tuple[tuple[str, int], ...], tuple[Verdict, ...]] = {}
     for values in _sizes(kernel, start, names, deepest):
         key = tuple(sorted(values.items()))
@@ -242,7 +243,7 @@ def run(skeleton: Skeleton, cycles: Cycles | None = None) -> tuple[Machine, Repe
 
 def _facts(kernel: Kernel, skeleton: Skeleton, machine: Machine) -> tuple[RingFacts, ...]:
     result = []
-    for ring in kernel.rings:
+    for ring in with_contents(kernel.pipelines):
         empty = ring.empty.name if ring.empty is not None else ""
         full = [n for n, b in enumerate(skeleton.barriers) if b.name == ring.full.name]
         counts = {slot.name: slot.count for slot in skeleton.barriers}

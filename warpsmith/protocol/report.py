@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.errors import ProtocolError
+from warpsmith.ir import integers
 from warpsmith.kernel.nodes import Kernel
-from warpsmith.kernel.rings import Ring
+from warpsmith.kernel.pipelines import Pipeline, with_contents
 from warpsmith.protocol.machine import Machine, Past
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.skeleton import Async, Kind, Skeleton, Step
@@ -102,7 +103,7 @@ class _Words:
             slot = self._skeleton.barriers[found.barrier]
             buffer, self.slot = slot.name, slot.slot
         self._buffer = buffer
-        self.ring = next((r for r in kernel.rings if buffer and buffer in _names(r)), None)
+        self.ring = next((p for p in with_contents(kernel.pipelines) if buffer in _names(p)), None)
         self.name = self.ring.name if self.ring is not None else buffer
 
     def about(self) -> str:
@@ -128,13 +129,14 @@ class _Words:
     def remedy(self) -> str:
         """A known cause, where the ring shows one."""
         ring = self.ring
-        if ring is None or ring.groups == 1 or not isinstance(ring.share, int):
+        share = None if ring is None else integers.constant(ring.groups.share)
+        if ring is None or ring.owners == 1 or share is None:
             return ""
-        turn = ring.groups * ring.share
+        turn = ring.owners * share
         if ring.stages % turn == 0:
             return ""
         return (
-            f"{ring.groups} groups take turns of {ring.share} in {ring.stages} slots: use a "
+            f"{ring.owners} groups take turns of {share} in {ring.stages} slots: use a "
             f"multiple of {turn}, so that each slot belongs to one group"
         )
 
@@ -250,11 +252,10 @@ class _Words:
         return name if whole else f"{name}[{slot.slot}]"
 
     def _barrier_name(self, buffer: str) -> str:
-        for ring in self._kernel.rings:
-            if ring.full.name == buffer:
-                return f"{ring.name}.full"
-            if ring.empty is not None and ring.empty.name == buffer:
-                return f"{ring.name}.empty"
+        for each in with_contents(self._kernel.pipelines):
+            for barrier, word in zip(each.barriers, ("full", "empty"), strict=False):
+                if barrier.name == buffer:
+                    return f"{each.name}.{word}"
         return buffer
 
     def _place(self, number: int) -> str:
@@ -268,7 +269,6 @@ def _prologue(step: Step) -> bool:
     return step.kind in (Kind.BEGIN, Kind.END) or (step.kind == Kind.MEET and not step.place)
 
 
-def _names(ring: Ring) -> set[str]:
-    """Buffers and barriers of a ring."""
-    barriers = {ring.full.name} | ({ring.empty.name} if ring.empty is not None else set())
-    return barriers | {name for name, _ in ring.buffers}
+def _names(pipeline: Pipeline) -> set[str]:
+    """Buffers and barriers of a pipeline."""
+    return {*pipeline.names, *(barrier.name for barrier in pipeline.barriers)}

@@ -12,7 +12,7 @@ from typing import Final
 
 from warpsmith.engine.role_facts import RoleRow, role_rows
 from warpsmith.kernel.nodes import Kernel
-from warpsmith.kernel.rings import Ring
+from warpsmith.kernel.pipelines import Pipeline, with_contents
 from warpsmith.tools.drawing import Scale, axis, bar, framed, legend, text
 from warpsmith.tools.ring_spans import Span
 from warpsmith.tools.role_example import SHAPE, scheduled_roles
@@ -42,7 +42,7 @@ def picture(kernel: Kernel, roles: Sequence[RoleRow], found: Timeline) -> str:
     lines = list(_head(kernel, found))
     top = _TOP
     for part in in_order(kernel):
-        if isinstance(part, Ring):
+        if isinstance(part, Pipeline):
             turns = found.turns[part.name]
             for slot in range(part.stages):
                 own = [turn for turn in turns if turn.slot == slot]
@@ -58,22 +58,21 @@ def picture(kernel: Kernel, roles: Sequence[RoleRow], found: Timeline) -> str:
     return framed(top + 32, "Roles and the rings between them on the simulator", lines)
 
 
-def in_order(kernel: Kernel) -> Iterator[str | Ring]:
+def in_order(kernel: Kernel) -> Iterator[str | Pipeline]:
     """Each role's name, with the rings that it fills behind it and those that it uses before it."""
-    names = dict.fromkeys(
-        name for ring in kernel.rings for name in (ring.producer, *ring.consumers)
-    )
+    rings = with_contents(kernel.pipelines)
+    names = dict.fromkeys(name for ring in rings for name in (ring.producer, *ring.consumers))
     shown: set[str] = set()
     while len(shown) < len(names):
         role = next(
             name
             for name in names
             if name not in shown
-            and all(ring.producer in shown for ring in kernel.rings if name in ring.consumers)
+            and all(ring.producer in shown for ring in rings if name in ring.consumers)
         )
         shown.add(role)
         yield role
-        yield from (ring for ring in kernel.rings if ring.producer == role)
+        yield from (ring for ring in rings if ring.producer == role)
 
 
 def _slot(name: str, turns: list[Turn], top: int, x: Scale) -> Iterator[str]:
@@ -108,8 +107,14 @@ def _warp(row: RoleRow, warp: int, found: Timeline, top: int, x: Scale) -> Itera
 
 def _head(kernel: Kernel, found: Timeline) -> Iterator[str]:
     tiles = max(len(turns) for turns in found.turns.values())
-    roles = sum(not isinstance(part, Ring) for part in in_order(kernel))
-    yield text(20, 24, f"{roles} roles, {len(kernel.rings)} rings, {tiles} tiles", "", "start")
+    roles = sum(not isinstance(part, Pipeline) for part in in_order(kernel))
+    yield text(
+        20,
+        24,
+        f"{roles} roles, {len(with_contents(kernel.pipelines))} rings, {tiles} tiles",
+        "",
+        "start",
+    )
     entries = [
         ("free", "slot is free"),
         ("copy", "copy under way"),

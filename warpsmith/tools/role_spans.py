@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 
 from warpsmith.ir import integers
 from warpsmith.kernel.nodes import Kernel
-from warpsmith.kernel.rings import Ring
+from warpsmith.kernel.pipelines import Pipeline, with_contents
 from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.tools.ring_spans import Event, Span
 
@@ -102,7 +102,10 @@ def read_roles(events: Iterable[Event], kernel: Kernel, cta: int = 0) -> Timelin
             over[name, slot, int(phase)] = event["ts"]
     marks = _marks(mine, places)
     copies = _copies(mine)
-    turns = {ring.name: _turns(ring, over, marks, copies, places) for ring in kernel.rings}
+    turns = {
+        ring.name: _turns(ring, over, marks, copies, places)
+        for ring in with_contents(kernel.pipelines)
+    }
     works = {warp: _works(found) for warp, found in marks.items()}
     waits = {warp: _waits(mine, warp) for warp in marks}
     return Timeline(turns, works, waits)
@@ -130,7 +133,7 @@ class _Copy:
 
 def _places(events: Sequence[Event], kernel: Kernel) -> dict[int, tuple[str, int]]:
     """Barrier and slot of each address; the lowest barrier of the kernel is the lowest there."""
-    barriers = [b for ring in kernel.rings for b in (ring.full, ring.empty) if b is not None]
+    barriers = [b for ring in kernel.pipelines for b in ring.barriers]
     names = {barrier.name for barrier in barriers}
     known = {
         place.buffer.name: integers.constant(place.start) or 0
@@ -145,7 +148,7 @@ def _places(events: Sequence[Event], kernel: Kernel) -> dict[int, tuple[str, int
     if not seen:
         raise ValueError("nothing is done at any mbarrier")
     start = min(seen) - min(known.values())
-    stages = {b.name: ring.stages for ring in kernel.rings for b in (ring.full, ring.empty) if b}
+    stages = {b.name: ring.stages for ring in kernel.pipelines for b in ring.barriers}
     places = {
         start + offset + BARRIER_BYTES * slot: (name, slot)
         for name, offset in known.items()
@@ -185,7 +188,7 @@ def _copies(events: Sequence[Event]) -> tuple[_Copy, ...]:
 
 
 def _turns(
-    ring: Ring,
+    ring: Pipeline,
     over: Mapping[tuple[str, int, int], int],
     marks: Mapping[int, tuple[_Mark, ...]],
     copies: Sequence[_Copy],
@@ -231,7 +234,7 @@ def _turns(
     return tuple(result)
 
 
-def _turn_of(marks: Sequence[_Mark], ring: Ring, full: int) -> range:
+def _turn_of(marks: Sequence[_Mark], ring: Pipeline, full: int) -> range:
     """Cycles from when a warp finds a slot full until it finds the next one."""
     looks = [m.at for m in marks if not m.arrives and m.barrier == ring.full.name]
     mine = bisect_left(looks, full)

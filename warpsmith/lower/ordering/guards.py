@@ -1,4 +1,4 @@
-"""Edges through rings: an mbarrier stands between what fills a slot and what uses it."""
+"""Edges through pipelines: an mbarrier stands between what fills a slot and what uses it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from warpsmith.errors import InternalError
 from warpsmith.kernel.effects import Done, Proxy, Verb
 from warpsmith.kernel.nodes import Buffer
-from warpsmith.kernel.rings import Ring
+from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.traversal import barriers
 from warpsmith.lower.ordering.edges import Hazard
 from warpsmith.lower.ordering.scopes import ASYNCHRONOUS, Site
@@ -25,7 +25,7 @@ class Guard:
         nodes: others that order it.
     """
 
-    ring: Ring
+    pipeline: Pipeline
     first: Site
     second: Site
     arrival: Node
@@ -62,29 +62,31 @@ class Guard:
         return list(straight(self.first.node, self.stop))
 
 
-def guards(rings: Iterable[Ring], sites: Sequence[Site]) -> list[Guard]:
-    """All edges of rings.
+def guards(pipelines: Iterable[Pipeline], sites: Sequence[Site]) -> list[Guard]:
+    """All edges of pipelines.
 
     Raises:
         InternalError: an access of a slot without a wait before it, or an arrival behind it.
     """
     result: list[Guard] = []
-    for ring in rings:
-        names = {name for name, _ in ring.buffers}
-        own = [site for site in sites if site.buffer.name in names]
+    for pipeline in pipelines:
+        own = [site for site in sites if site.buffer.name in pipeline.names]
         for fill in own:
             for use in own:
                 if fill.buffer.name != use.buffer.name or not fill.writes:
                     continue
                 if not use.writes:
-                    result += _pair(ring, fill, use)
+                    result += _pair(pipeline, fill, use)
     return result
 
 
-def _pair(ring: Ring, fill: Site, use: Site) -> Iterator[Guard]:
-    yield Guard(ring, fill, use, _arrival(ring, ring.full, fill), _wait(ring, ring.full, use))
-    if ring.empty is not None and not _is_first(fill, use):
-        yield Guard(ring, use, fill, _arrival(ring, ring.empty, use), _wait(ring, ring.empty, fill))
+def _pair(pipeline: Pipeline, fill: Site, use: Site) -> Iterator[Guard]:
+    full, empty = pipeline.full, pipeline.empty
+    filled, waits = _arrival(pipeline, full, fill), _wait(pipeline, full, use)
+    yield Guard(pipeline, fill, use, filled, waits)
+    if empty is not None and not _is_first(fill, use):
+        freed, waits = _arrival(pipeline, empty, use), _wait(pipeline, empty, fill)
+        yield Guard(pipeline, use, fill, freed, waits)
 
 
 def _is_first(fill: Site, use: Site) -> bool:
@@ -94,31 +96,31 @@ def _is_first(fill: Site, use: Site) -> bool:
     return not any(node.repeats for node in common(fill.node, use.node).up())
 
 
-def _arrival(ring: Ring, barrier: Buffer, site: Site) -> Node:
+def _arrival(pipeline: Pipeline, barrier: Buffer, site: Site) -> Node:
     if _does(Verb.COUNT, site.node, barrier):
         return site.node
     for node in onward(site.node):
         for inner in node.walk():
             if _does(Verb.ARRIVE, inner, barrier):
                 return inner
-    raise InternalError(_unguarded(ring, barrier, site, "no arrival", "behind"))
+    raise InternalError(_unguarded(pipeline, barrier, site, "no arrival", "behind"))
 
 
-def _wait(ring: Ring, barrier: Buffer, site: Site) -> Node:
+def _wait(pipeline: Pipeline, barrier: Buffer, site: Site) -> Node:
     for node in backward(site.node):
         inner = [node, *(node.body or [])] if node.elects else [node]
         for each in reversed(inner):
             if _does(Verb.WAIT, each, barrier):
                 return each
-    raise InternalError(_unguarded(ring, barrier, site, "no wait", "before"))
+    raise InternalError(_unguarded(pipeline, barrier, site, "no wait", "before"))
 
 
 def _does(verb: Verb, node: Node, barrier: Buffer) -> bool:
     return node.statement is not None and barrier in barriers(node.statement, verb)
 
 
-def _unguarded(ring: Ring, barrier: Buffer, site: Site, what: str, where: str) -> str:
+def _unguarded(pipeline: Pipeline, barrier: Buffer, site: Site, what: str, where: str) -> str:
     return (
-        f"{ring.name}: {site.effect.words} {site.buffer.name}, and {what} at {barrier.name} "
+        f"{pipeline.name}: {site.effect.words} {site.buffer.name}, and {what} at {barrier.name} "
         f"stands {where} it"
     )

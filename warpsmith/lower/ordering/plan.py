@@ -58,9 +58,9 @@ def planned(kernel: Kernel) -> Plan:
     """
     bodies = scopes(kernel)
     by_scope = [list(sites(kernel, scope)) for scope in bodies]
-    ringed = {name for ring in kernel.rings for name, _ in ring.buffers}
+    ringed = {name for pipeline in kernel.pipelines for name in pipeline.names}
     _check_apart(by_scope, ringed)
-    through = guards(kernel.rings, [site for own in by_scope for site in own])
+    through = guards(kernel.pipelines, [site for own in by_scope for site in own])
     within: list[Edge] = []
     batches: list[Batch] = []
     ends: list[tuple[Site, Node]] = []

@@ -38,7 +38,7 @@ def delay_arrivals(scope: Scope, guards: Sequence[Guard]) -> list[Guard]:
     too, for whoever fills one might wait for the other, or by slots of other groups in between.
     """
     mine = [guard for guard in guards if guard.first.effect.done is Done.STORES]
-    rings = {guard.ring.name for guard in guards}
+    rings = {guard.pipeline.name for guard in guards}
     cursor, arrival = (mine[0].first.cursor, mine[0].arrival) if mine else (None, None)
     if not scope.single or len(rings) != 1 or cursor is None or arrival is None:
         return []

@@ -204,7 +204,7 @@ def _batch(batch: Batch, sums: str) -> tuple[str, ...]:
 
 def _guard(guard: Guard) -> tuple[str, ...]:
     full = guard.hazard is Hazard.RAW
-    barrier = guard.ring.full if full else guard.ring.empty
+    barrier = guard.pipeline.full if full else guard.pipeline.empty
     assert barrier is not None
     parts = [_group(node) for node in guard.nodes if isinstance(node.statement, _WAITS)]
     parts = list(dict.fromkeys(parts))
@@ -212,8 +212,8 @@ def _guard(guard: Guard) -> tuple[str, ...]:
     met = any(meets(node.statement) for node in guard.nodes)
     parts += ["barrier of the cluster"] * met
     mechanism = " + ".join([*parts, f"mbarrier {barrier.name}"])
-    slots = guard.ring.stages
-    carried = f"{guard.ring.name}, {slots} slot{'s' if slots > 1 else ''}"
+    slots = guard.pipeline.stages
+    carried = f"{guard.pipeline.name}, {slots} slot{'s' if slots > 1 else ''}"
     return (*_sides(guard), carried, mechanism, _reason(guard))
 
 

@@ -10,7 +10,8 @@ from itertools import count
 from warpsmith.errors import InternalError
 from warpsmith.kernel.clusters import StoreAsync
 from warpsmith.kernel.nodes import Kernel, Statement
-from warpsmith.kernel.rings import Await, Ring
+from warpsmith.kernel.pipelines import Pipeline
+from warpsmith.kernel.rings import Await
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import map_bodies, walk
 from warpsmith.kernel.waits import WaitSite, WatchedAwait
@@ -29,15 +30,15 @@ def watch_waits(kernel: Kernel, limit: int) -> Kernel:
 
     A barrier that counts what blocks of a cluster give to each other belongs to an `exchange`.
 
-    Raises InternalError for a wait for a barrier that belongs to no ring and no exchange.
+    Raises InternalError for a wait for a barrier that belongs to no pipeline and no exchange.
     """
-    rings = {b.name: ring for ring in kernel.rings for b in (ring.full, ring.empty) if b}
+    pipelines = {b.name: each for each in kernel.pipelines for b in each.barriers}
     given: dict[str, tuple[str, ...]] = {}
     for store in walk(kernel.body):
         if isinstance(store, StoreAsync):
             parts = (*given.get(store.barrier.name, ()), store.buffer.name)
             given[store.barrier.name] = tuple(dict.fromkeys(parts))
-    body = _watched(kernel.body, "", _Sites(rings, given, limit, count()))
+    body = _watched(kernel.body, "", _Sites(pipelines, given, limit, count()))
     return kernel if body == kernel.body else replace(kernel, body=body)
 
 
@@ -46,28 +47,28 @@ class _Sites:
 
     def __init__(
         self,
-        rings: dict[str, Ring],
+        pipelines: dict[str, Pipeline],
         given: dict[str, tuple[str, ...]],
         limit: int,
         numbers: Iterator[int],
     ) -> None:
-        self._rings = rings
+        self._pipelines = pipelines
         self._given = given
         self._limit = limit
         self._numbers = numbers
 
     def watched(self, wait: Await, role: str) -> WatchedAwait:
-        ring = self._rings.get(wait.barrier.name)
+        pipeline = self._pipelines.get(wait.barrier.name)
         parts = self._given.get(wait.barrier.name)
-        if ring is None and parts is None:
-            raise InternalError(f"{wait.barrier.name} is waited for and belongs to no ring")
+        if pipeline is None and parts is None:
+            raise InternalError(f"{wait.barrier.name} is waited for and belongs to no pipeline")
         site = WaitSite(
             number=next(self._numbers),
             role=role,
-            ring=ring.name if ring else "exchange",
-            buffers=tuple(name for name, _ in ring.buffers) if ring else parts or (),
-            full=ring is None or wait.barrier == ring.full,
-            where=ring.where if ring else "",
+            ring=pipeline.name if pipeline else "exchange",
+            buffers=pipeline.names if pipeline else parts or (),
+            full=pipeline is None or wait.barrier == pipeline.full,
+            where=pipeline.where if pipeline else "",
         )
         given = {each.name: getattr(wait, each.name) for each in fields(Await)}
         return WatchedAwait(**given, site=site, limit=self._limit)

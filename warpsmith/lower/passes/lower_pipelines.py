@@ -1,0 +1,102 @@
+"""Give every pipeline its verbs where stages are filled and used, and its barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir.domains import MemoryType
+from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
+from warpsmith.kernel.pipelines import Pipeline
+from warpsmith.kernel.rings import AwaitClock, Begin, InitBarriers, StartClock
+from warpsmith.kernel.roles import Branch, Role
+from warpsmith.kernel.traversal import walk
+from warpsmith.lower.pipelines.between import joined, orders, placed
+from warpsmith.lower.pipelines.mechanisms import arrivals, lowered
+from warpsmith.lower.pipelines.software import Loops
+from warpsmith.lower.pipelines.stages import Statements, filled
+
+
+def lower_pipelines(kernel: Kernel) -> Kernel:
+    """Place the four verbs of every pipeline, and replace them by what they are on the GPU.
+
+    First, what roles hand to each other: each counts the stages that it passes. Then, what an agent
+    fills and uses itself: its loops fill some iterations ahead (`lower/pipelines/software.py`).
+    Last, each verb becomes what the table of `lower/pipelines/mechanisms.py` says.
+
+    Before::
+
+        role load, one elected thread:
+            for i < n: { one stage of T1: fill T1: T1[..] = T0[i, ..] by tma }
+        role compute, 128 threads:
+            for i < n: { one stage of T1: T2[i, ..] = f(T1[..]) }
+
+    With the verbs::
+
+        role load:      for i < n: { acquire; T1[stage..] = T0[i, ..]; commit;  advance }
+        role compute:   for i < n: { wait; T2[i, ..] = f(T1[stage..]); release;  advance }
+
+    After::
+
+        initialize ring0_full (1), ring0_empty (4);  meet
+        role load:      for i < n: { await empty; expect bytes; T1[stage..] = T0[i, ..];  advance }
+        role compute:   for i < n: { await full; T2[i, ..] = f(T1[stage..]); arrive at empty;  .. }
+    """
+    if not kernel.pipelines:
+        return kernel
+    given = {pipeline.name: pipeline for pipeline in kernel.pipelines}
+    branches = [s for s in kernel.body if isinstance(s, Branch)]
+    roles = {branch.role.name: branch.role for branch in branches}
+    between = (*joined(branches, given), *orders(branches, given))
+    loops = Loops(given, used=sum(bool(pipeline.contents) for pipeline in between))
+    found: list[tuple[Pipeline, Role | None]] = [(pipeline, None) for pipeline in between]
+    body: list[Statement] = []
+    for statement in kernel.body if branches else ():
+        if isinstance(statement, Branch):
+            statement = placed(statement, between)
+            _check_groups(statement, given)
+            inner = _in_place(statement.body, loops, found, statement.role)
+            statement = replace(statement, body=inner)
+        body.append(statement)
+    if not branches:
+        body += _in_place(kernel.body, loops, found, None)
+    counts = tuple(count for each, own in found for count in arrivals(each, roles, own))
+    start: list[Statement] = []
+    if counts:
+        start += [InitBarriers(counts), Synchronize("barriers are ready")]
+    if any(isinstance(s, AwaitClock) for s in walk(tuple(body))):
+        start.append(StartClock())
+    return replace(
+        kernel,
+        body=(*start, *body),
+        shared=(*kernel.shared, *(barrier for barrier, _ in counts)),
+        pipelines=tuple(pipeline for pipeline, _ in found if pipeline.is_guarded),
+    )
+
+
+def _in_place(
+    statements: Statements,
+    loops: Loops,
+    found: list[tuple[Pipeline, Role | None]],
+    role: Role | None,
+) -> Statements:
+    """The body of one agent with its own pipelines, too, and what all its verbs become."""
+    verbs = loops.statements(statements)
+    begin, own = loops.taken()
+    found += [(pipeline, role) for pipeline in own]
+    pipelines = {pipeline.name: pipeline for pipeline, _ in found}
+    return (*map(Begin, begin), *lowered(verbs, pipelines, role))
+
+
+def _check_groups(branch: Branch, given: Mapping[str, Pipeline]) -> None:
+    """Groups of a role do not meet, so they fill no shared memory in place."""
+    own = (given[name] for name in filled(branch.body))
+    shared = [p.name for p in own if p.contents[0].buffer.memory is MemoryType.shared]
+    if shared and branch.role.groups > 1:
+        raise ScheduleError(
+            f"{shared[0]} is filled by role `{branch.role.name}` itself, whose "
+            f"{branch.role.groups} groups take turns and do not meet",
+            code="WS0255",
+            remedy=f"let another role fill {shared[0]}: circular_buffer(..., role=...)",
+        )

@@ -1,0 +1,200 @@
+"""What each verb of a pipeline is on the GPU: one table, by carrier and scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from warpsmith.ir import integers
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.nodes import Buffer, For, If, Statement
+from warpsmith.kernel.pipelines import Acquire, By, Commit, Pipeline, Release, Scope, Wait
+from warpsmith.kernel.rings import (
+    ELECTED,
+    Arrive,
+    ArriveByWarp,
+    Await,
+    AwaitClock,
+    Expect,
+    TileCopy,
+)
+from warpsmith.kernel.roles import Role
+from warpsmith.kernel.traversal import map_bodies
+from warpsmith.lower.pipelines.stages import Statements
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """What the verbs become, each of a pipeline and the role that says it, if there are roles.
+
+    Attributes:
+        counted: the TMA unit fills stages, and their full barriers count its bytes: one thread
+            acquires, announces, and asks.
+    """
+
+    acquire: Callable[[Pipeline, Acquire], Statements]
+    commit: Callable[[Pipeline, Commit, Role | None], Statements]
+    wait: Callable[[Pipeline, Wait], Statements]
+    release: Callable[[Pipeline, Release, Role | None], Statements]
+    counted: bool = False
+
+
+def _await_free(pipeline: Pipeline, verb: Acquire) -> Statements:
+    if pipeline.empty is None or verb.parity is None:
+        return ()
+    return (Await(pipeline.empty, verb.stage, verb.parity),)
+
+
+def _await_full(pipeline: Pipeline, verb: Wait) -> Statements:
+    return (Await(pipeline.full, verb.stage, verb.parity),)
+
+
+def _arrive_full(pipeline: Pipeline, verb: Commit | Release, role: Role | None) -> Statements:
+    return (_arrival(pipeline.full, verb.stage, role),)
+
+
+def _arrive_free(pipeline: Pipeline, verb: Release, role: Role | None) -> Statements:
+    return (_arrival(pipeline.empty, verb.stage, role),) if pipeline.empty is not None else ()
+
+
+def _nothing(*_: object) -> Statements:
+    return ()
+
+
+def _arrival(barrier: Buffer, stage: Expr, role: Role | None) -> Statement:
+    if role is not None and role.single:
+        return Arrive(barrier, stage)
+    return ArriveByWarp(barrier, stage)
+
+
+_BYTES = Mechanism(_await_free, _nothing, _await_full, _arrive_free, counted=True)
+_ARRIVALS = Mechanism(_await_free, _arrive_full, _await_full, _arrive_free)
+_IN_PLACE = Mechanism(_nothing, _nothing, _nothing, _nothing)
+_TURNS = Mechanism(_nothing, _nothing, _await_full, _arrive_full)
+
+MECHANISMS: Mapping[tuple[By, Scope], Mechanism] = {
+    (By.TMA, Scope.AGENT): _BYTES,
+    (By.TMA, Scope.BLOCK): _BYTES,
+    (By.COPIES, Scope.AGENT): _IN_PLACE,
+    (By.COPIES, Scope.BLOCK): _ARRIVALS,
+    (By.THREADS, Scope.AGENT): _IN_PLACE,
+    (By.THREADS, Scope.BLOCK): _ARRIVALS,
+    (By.REGISTERS, Scope.AGENT): _IN_PLACE,
+    (By.NOTHING, Scope.BLOCK): _TURNS,
+}
+"""Where threads of one agent fill a stage and use it, `order` finds where they must meet, and which
+groups of copies they await; between roles, too, it adds the fences and the waits for groups."""
+
+
+def lowered(
+    statements: Statements, pipelines: Mapping[str, Pipeline], role: Role | None
+) -> Statements:
+    """The statements, of one role if there are roles, with what verbs become in place of them."""
+    result: list[Statement] = []
+    position = 0
+    while position < len(statements):
+        statement = statements[position]
+        position += 1
+        if not isinstance(statement, Acquire | Commit | Wait | Release):
+            result.append(map_bodies(statement, lambda body: lowered(body, pipelines, role)))
+            continue
+        pipeline = pipelines[statement.pipeline]
+        mechanism = MECHANISMS[pipeline.by, pipeline.scope]
+        match statement:
+            case Acquire() if mechanism.counted:
+                end = statements.index(Commit(pipeline.name, statement.stage), position)
+                free = (*mechanism.acquire(pipeline, statement), *_on_time(pipeline, statement))
+                copies = statements[position:end]
+                asked = (*free, *_armed(copies, pipeline.full, statement.stage))
+                alone = role is not None and role.single
+                result += asked if alone else (If(ELECTED, asked),)
+                position = end + 1
+            case Acquire():
+                result += mechanism.acquire(pipeline, statement)
+            case Commit():
+                result += mechanism.commit(pipeline, statement, role)
+            case Wait():
+                result += mechanism.wait(pipeline, statement)
+            case Release():
+                result += mechanism.release(pipeline, statement, role)
+    return tuple(result)
+
+
+def arrivals(
+    pipeline: Pipeline, roles: Mapping[str, Role], own: Role | None
+) -> tuple[tuple[Buffer, Expr | None], ...]:
+    """How often a phase of each barrier is arrived at; None is once for each warp of the block.
+
+    Args:
+        roles: all, by name.
+        own: the role that has the pipeline in place; None without roles.
+    """
+    if not pipeline.is_guarded:
+        return ()
+    used: Expr | None
+    if pipeline.scope is Scope.AGENT:
+        used = None if own is None else _warps(pipeline, own)
+    else:
+        used = integers.add(*(_warps(pipeline, roles[name]) for name in pipeline.consumers))
+    filled: Expr | None = used
+    if MECHANISMS[pipeline.by, pipeline.scope].counted:
+        filled = integers.ONE
+    elif pipeline.contents:
+        filled = _warps(pipeline, roles[pipeline.producer])
+    return tuple(zip(pipeline.barriers, (filled, used), strict=False))
+
+
+def _warps(pipeline: Pipeline, role: Role) -> Expr:
+    """Those of a role, or of one of its groups, that arrive at a stage's barrier."""
+    if role.single:
+        return integers.ONE
+    together = role.name not in pipeline.groups.roles
+    return integers.mul(role.group_warps, role.groups if together else 1)
+
+
+# --- bytes -------------------------------------------------------------------------------------
+
+
+def _on_time(pipeline: Pipeline, verb: Acquire) -> Statements:
+    return () if verb.times is None else (AwaitClock(verb.times, pipeline.interval),)
+
+
+def _armed(copies: Statements, barrier: Buffer, stage: Expr) -> Statements:
+    """Copies that count at the barrier, with what announces their bytes."""
+    total = _total(copies)
+    counted = tuple(
+        s for each in copies for s in _counted(each, barrier, stage, announce=total is None)
+    )
+    if total is not None:
+        return (Expect(barrier, stage, total), *counted)
+    return (*counted, Expect(barrier, stage, integers.ZERO))
+
+
+def _total(statements: Statements) -> Expr | None:
+    """Bytes of all copies; None where they differ from iteration to iteration of a loop."""
+    total: Expr = integers.ZERO
+    for statement in statements:
+        amount: Expr | None
+        if isinstance(statement, For):
+            amount = _total(statement.body)
+            if amount is None or _depends(amount, statement.symbol):
+                return None
+            amount = integers.mul(amount, statement.extent)
+        else:
+            assert isinstance(statement, TileCopy)
+            amount = statement.bytes
+        total = integers.add(total, amount)
+    return total
+
+
+def _depends(expr: Expr, symbol: Symbol) -> bool:
+    return any(isinstance(n, Symbol) and n.name == symbol.name for n in expr.walk())
+
+
+def _counted(statement: Statement, barrier: Buffer, stage: Expr, announce: bool) -> Statements:
+    if isinstance(statement, For):
+        body = tuple(s for c in statement.body for s in _counted(c, barrier, stage, announce))
+        return (replace(statement, body=body),)
+    assert isinstance(statement, TileCopy)
+    copy = replace(statement, barrier=(barrier, stage))
+    return (Expect(barrier, stage, copy.bytes, arrives=False), copy) if announce else (copy,)

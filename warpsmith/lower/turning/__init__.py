@@ -1,1 +1,0 @@
-"""What a loop that turns rings becomes, for each kind of ring."""
