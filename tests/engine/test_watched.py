@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,6 +79,15 @@ def test_the_words_without_roles_and_lines() -> None:
     assert described("k", [FULL, EMPTY], record) == (
         "kernel k, block (0, 1, 2), all warps, warp 0: waited 0.25 s for slot 0 of ring1 (T4) to "
         "be free again (a phase of parity 0)"
+    )
+
+
+def test_the_words_of_an_order() -> None:
+    turn = replace(FULL, role="compute", ring="compute_main", buffers=(), where="")
+    record = Record(site=0, slot=1, parity=0, block=(0, 0, 0), thread=160, seconds=2)
+    assert described("k", [turn], record) == (
+        "kernel k, block (0, 0, 0), role compute, warp 5: waited 2 s for the turn of group 1 in "
+        "compute_main (a phase of parity 0)"
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 
+from tests.support.ping_pong_products import ping_pong_product
 from tests.support.role_kernels import CASES, check
 from tests.support.tiling import Tiling, kernel_of, loading
 from warpsmith.codegen.cuda import cuda_text
@@ -53,6 +54,13 @@ def test_sites_tell_what_is_waited_for() -> None:
     for wait, site in zip(awaits(watched), sites, strict=True):
         assert site.full == wait.barrier.name.endswith("_full")
     assert {site.full for site in sites} == {True, False}
+
+
+def test_groups_that_wait_for_their_turn_have_sites() -> None:
+    """A kernel whose groups follow each other could not be watched at all."""
+    watched = watch_waits(kernel_of(ping_pong_product()), LIMIT)
+    turns = {(site.role, site.ring) for site in wait_sites(watched.body) if not site.buffers}
+    assert turns == {("compute", "compute_main"), ("compute", "compute_epilogue")}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -83,11 +83,11 @@ def described(kernel: str, sites: Sequence[WaitSite], record: Record) -> str:
     """Who waited for what, how long, and which line of Python asked for it."""
     site = sites[record.site]
     role = f"role {site.role}" if site.role else "all warps"
-    ring = f"{site.ring} ({', '.join(site.buffers)})"
     goal = "filled" if site.full else "free again"
+    slot = f"slot {record.slot} of {site.ring} ({', '.join(site.buffers)}) to be {goal}"
+    goal = slot if site.buffers else f"the turn of group {record.slot} in {site.ring}"
     asked = f"; asked for at {site.where}" if site.where else ""
     return (
         f"kernel {kernel}, block {record.block}, {role}, warp {record.thread // WARP}: waited "
-        f"{record.seconds:.3g} s for slot {record.slot} of {ring} to be {goal} (a phase of parity "
-        f"{record.parity}){asked}"
+        f"{record.seconds:.3g} s for {goal} (a phase of parity {record.parity}){asked}"
     )
