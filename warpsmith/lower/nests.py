@@ -17,9 +17,9 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.nodes import Declare, For, If, Statement
 from warpsmith.kernel.pipelines import OneStage, Section, SkipStages
+from warpsmith.lower.channels import Channels
 from warpsmith.lower.grouping import APART, Siblings, grouped
 from warpsmith.lower.leaves import Leaves
-from warpsmith.lower.passages import Passages
 from warpsmith.lower.skips import Skips
 from warpsmith.lower.threads import Threads
 from warpsmith.lower.tiles import share_less
@@ -32,7 +32,7 @@ class Nests:
     """Builds the body of a kernel, or of one role of it.
 
     Args:
-        passages: how operations come by slots that pass between roles; None without roles.
+        channels: how operations come by slots that pass between roles; None without roles.
         skips: which iterations the roles skip.
         siblings: loops that operations share though none reads the other's result.
         prefix: of the names of loops.
@@ -43,7 +43,7 @@ class Nests:
         domains: DomainMap,
         threads: Threads,
         leaves: Leaves,
-        passages: Passages | None = None,
+        channels: Channels | None = None,
         skips: Skips | None = None,
         siblings: Siblings = APART,
         prefix: str = "i",
@@ -51,7 +51,7 @@ class Nests:
         self._domains = domains
         self._threads = threads
         self._leaves = leaves
-        self._passages = passages
+        self._channels = channels
         self._skips = skips
         self._siblings = siblings
         self._prefix = prefix
@@ -74,7 +74,7 @@ class Nests:
             for operation in nest:
                 statements += self._leaves.declare(operation, depth)
             parts.append((nest, [*statements, *self._nest(nest, depth, indices)]))
-        if self._passages is None:
+        if self._channels is None:
             return [s for _, part in parts for s in part]
         return self._turned(operations, depth, self._in_sections(parts, depth))
 
@@ -82,9 +82,9 @@ class Nests:
         self, parts: list[tuple[list[Operation], list[Statement]]], depth: int
     ) -> list[Statement]:
         """The statements of a level, with what groups run one after the other in sections."""
-        assert self._passages is not None
+        assert self._channels is not None
         named = [
-            dict.fromkeys(s for op in nest for s in self._passages.sections_at(op, depth))
+            dict.fromkeys(s for op in nest for s in self._channels.sections_at(op, depth))
             for nest, _ in parts
         ]
         result: list[Statement] = []
@@ -107,9 +107,9 @@ class Nests:
         self, operations: list[Operation], depth: int, statements: list[Statement]
     ) -> list[Statement]:
         """The statements of a level, marked where a slot is filled or used inside them."""
-        assert self._passages is not None
-        here = dict.fromkeys(p for op in operations for p in self._passages.at(op, depth))
-        ends = dict.fromkeys(p for op in operations for p in self._passages.shares_end(op, depth))
+        assert self._channels is not None
+        here = dict.fromkeys(p for op in operations for p in self._channels.at(op, depth))
+        ends = dict.fromkeys(p for op in operations for p in self._channels.shares_end(op, depth))
         result: list[Statement] = statements
         if here:
             result = [OneStage(tuple(here), tuple(statements))]
@@ -137,7 +137,7 @@ class Nests:
         self._loops += 1
         body = self._inside(nest, depth, opened, symbol)
         turns = tuple(name for op in nest for name in self._leaves.turns(op, depth))
-        numbers = self._passages is not None and any(self._passages.keeps(op, depth) for op in nest)
+        numbers = self._channels is not None and any(self._channels.keeps(op, depth) for op in nest)
         known = isinstance(extent, Const) and int(extent.value) <= UNROLL_LIMIT
         staged = turns and all(self._leaves.is_staging(op) for op in nest if self._turns(op, depth))
         free = (staged or not turns) and not numbers
@@ -154,7 +154,7 @@ class Nests:
 
     def _skips_loop(self, operation: Operation, axis: IterDomain, depth: int) -> bool:
         """Whether one iteration of an operation's loop does for all."""
-        numbers = self._passages is not None and self._passages.keeps(operation, depth)
+        numbers = self._channels is not None and self._channels.keeps(operation, depth)
         return not numbers and self._leaves.skips(operation, axis)
 
     def _inside(

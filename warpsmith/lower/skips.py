@@ -16,7 +16,7 @@ from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.mapping import Group
 from warpsmith.ir.scalar import Const, Expr, Symbol
-from warpsmith.lower.passages import Passages
+from warpsmith.lower.channels import Channels
 from warpsmith.lower.places import Places
 
 
@@ -27,9 +27,9 @@ class Skips:
         operations: of all roles.
     """
 
-    def __init__(self, places: Places, passages: Passages, operations: Iterable[Operation]) -> None:
+    def __init__(self, places: Places, channels: Channels, operations: Iterable[Operation]) -> None:
         self._places = places
-        self._wholes = self._agreed(passages, list(operations))
+        self._wholes = self._agreed(channels, list(operations))
 
     def condition(self, operation: Operation, indices: list[Expr]) -> Expr:
         """What must hold of the last of these loop indices for there to be anything to do."""
@@ -39,17 +39,17 @@ class Skips:
         derivation = Derivation(self._places.domains, known)
         return integers.conjunction(*(derivation.inside(whole) for whole in sorted(new)))
 
-    def _agreed(self, passages: Passages, operations: list[Operation]) -> frozenset[Group]:
+    def _agreed(self, channels: Channels, operations: list[Operation]) -> frozenset[Group]:
         found: frozenset[Group] | None = None
         for operation in operations:
             loops = operation.outputs[0].loop
-            for depth in passages.depths(operation):
+            for depth in channels.depths(operation):
                 bounds = self._bounds(loops[:depth])
                 found = bounds if found is None else found & bounds
         agreed = found or frozenset()
         for operation in operations:
             agreed -= self._turned_inside(operation)
-            if passages.takes_turns(operation):
+            if channels.takes_turns(operation):
                 agreed = frozenset(w for w in agreed if self._ends(operation, w))
         return agreed
 

@@ -15,9 +15,9 @@ from warpsmith.kernel.pipelines import By, Groups, OneStage, Pipeline, Section
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
+from warpsmith.lower.channels import Channels
 from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.nests import Nests
-from warpsmith.lower.passages import Passages
 from warpsmith.lower.places import Places
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.siblings import in_order_of_use, siblings_of
@@ -36,16 +36,16 @@ def branches(
         ScheduleError: WS0249 where a role uses a slot in several places, WS0253 where its threads
             cannot be laid out, WS0254 where named barriers run out.
     """
-    passages = Passages(fusion, places, roles)
-    skips = Skips(places, passages, fusion.operations)
+    channels = Channels(fusion, places, roles)
+    skips = Skips(places, channels, fusion.operations)
     siblings = siblings_of(places, roles)
     found: list[Branch] = []
     for name in roles.names:
         operations = in_order_of_use(roles, name)
-        groups = passages.groups_along(name)
+        groups = channels.groups_along(name)
         threads = find_role_threads(operations, places.threads, places.domains, groups)
         leaves = Leaves(places.in_role(threads), vectors)
-        nests = Nests(places.domains, threads, leaves, passages, skips, siblings, f"{name}_i")
+        nests = Nests(places.domains, threads, leaves, channels, skips, siblings, f"{name}_i")
         body = nests.build(operations)
         by_tma = all(op.outputs[0].copied_by.is_tma for op in operations)
         role = _role(name, threads, by_tma, body)

@@ -52,7 +52,7 @@ def joined(found: Sequence[Branch], given: Mapping[str, Pipeline]) -> tuple[Pipe
         roles = [pipeline.producer, *pipeline.consumers]
         if sorted(role for role, _ in places) != sorted(roles):
             raise InternalError(f"{name}: stages of {[role for role, _ in places]}")
-        numbers = tuple(number for _, number in sorted(places, key=lambda p: roles.index(p[0])))
+        numbers = tuple(number for role in roles for own, number in places if own == role)
         together.setdefault((numbers, alike(pipeline)), []).append(pipeline)
     return tuple(as_one(f"ring{n}", each) for n, each in enumerate(together.values()))
 

@@ -18,7 +18,6 @@ from warpsmith.lower.pipelines.stages import (
     Statements,
     drained,
     filled,
-    first_and_last,
     only_fills,
     touches,
     without_fills,
@@ -127,7 +126,7 @@ class Loops:
             statements = self._drained(pipeline).consumed(statements, integers.ZERO)
         for pipeline in self._joined(own(fills)):
             each, names = self._filled(pipeline, statements), pipeline.names
-            first, _ = first_and_last(statements, lambda s: touches(s, names))  # noqa: B023
+            first = next((n for n, s in enumerate(statements) if touches(s, names)), 0)
             rest = without_fills(statements[first:], names)
             statements = (
                 *statements[:first],

@@ -1,7 +1,7 @@
-"""How roles walk the slots that pass between them: where, in which order, and whose turn it is.
+"""Pipelines between roles: where each role comes by their stages, in which order, in whose turn.
 
-The loops of the producer that stand outside a slot number its slots. A reader must come by the same
-slots in the same order, in loops of its own: merged ones, split ones, or with others inside.
+The loops of the producer that stand outside a stage number its slots. A reader must come by the
+same slots in the same order, in loops of its own: merged ones, split ones, or with others inside.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from warpsmith.lower.roles import Roles
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How one operation comes by the slots of a passage.
+    """How one operation comes by the slots of a pipeline.
 
     Attributes:
         depth: loops that are open where it fills or uses one.
@@ -44,8 +44,8 @@ class Walk:
     ordered: bool = False
 
 
-class Passages:
-    """The passages of a fusion, and how each operation walks them.
+class Channels:
+    """The pipelines between the roles of a fusion, and how each operation walks their slots.
 
     Raises:
         ScheduleError: WS0243 and WS0244 for slices, WS0247 where readers come by slots in another
@@ -133,7 +133,7 @@ class Passages:
             )
         return next(iter(found), None)
 
-    # --- one passage ---------------------------------------------------------------------------
+    # --- one pipeline ---------------------------------------------------------------------------
 
     def _add(self, tensor: TensorView) -> None:
         producer = tensor.definition
