@@ -92,17 +92,15 @@ class Loops:
         rest = without_fills(loop.body, names)
         stored = (name for name in drained(rest) if name in loop.pipelines and name not in names)
         found += [self._drained(self.given[name]) for name in stored]
-        by_tma = [each for each in found if each.by_tma]
-        others = [each for each in found if not each.by_tma]
-        found = [*by_tma, *others]
+        found.sort(key=_rank)
         for each in found:
             rest = each.consumed(rest, loop.symbol)
-        body = [s for each in others for s in each.carry()]
+        body = [s for each in found for s in each.carry()]
         body += [*_ahead(loop, found), *rest]
         body += [s for each in found for s in each.advance()]
         turned = replace(loop, body=tuple(body), pipelines=())
         prologue = tuple(s for each in found for s in _prologue(loop, each, fresh=not inside))
-        numbered = [each.pipeline.stages for each in others if each.is_numbered]
+        numbered = [each.pipeline.stages for each in found if each.is_numbered]
         if numbered:
             return (*prologue, *_unrolled(turned, math.lcm(*numbered)))
         return (*prologue, turned)
@@ -158,6 +156,11 @@ class Loops:
         return made
 
 
+def _rank(each: InPlace) -> int:
+    """What one thread asks of the TMA unit comes before what all threads do."""
+    return 0 if each.by_tma else 1
+
+
 def _prologue(loop: For, made: InPlace, *, fresh: bool) -> Statements:
     """The first fills, as many as they run ahead; `fresh` tells that no stage has been used."""
     if not made.ahead or not made.fills:
@@ -174,11 +177,9 @@ def _prologue(loop: For, made: InPlace, *, fresh: bool) -> Statements:
 
 def _ahead(loop: For, found: Iterable[InPlace]) -> list[Statement]:
     """The start of an iteration: fills for this one or a later one."""
-    filling = [each for each in found if each.fills]
-    at_once = [each for each in filling if not each.by_tma and not each.ahead]
-    later = [each for each in filling if not each.by_tma and each.ahead]
+    filling = (each for each in found if each.fills)
     result: list[Statement] = []
-    for each in (*(each for each in filling if each.by_tma), *at_once, *later):
+    for each in sorted(filling, key=lambda each: (_rank(each), _rank(each) and each.ahead > 0)):
         if not (each.pipeline.in_registers and _filled_before(loop, each.ahead)):
             result += _later(loop, each.ahead, each.produced(loop.symbol))
     return result
