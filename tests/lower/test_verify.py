@@ -145,14 +145,14 @@ FAULTS: dict[str, tuple[str, Change, Rule, str]] = {
         "`named` is defined twice, at `named = 1`",
     ),
     "a buffer that is none of the kernel's": (
-        "turn_rings",
+        "lower_pipelines",
         lambda k: replace(k, shared=k.shared[1:]),
         Rule.MEMORY,
         "is no buffer of the kernel, at `",
     ),
-    "a buffer of another size": ("turn_rings", resized, Rule.MEMORY, "is declared as Buffer"),
+    "a buffer of another size": ("lower_pipelines", resized, Rule.MEMORY, "is declared as Buffer"),
     "a buffer that is declared twice": (
-        "turn_rings",
+        "lower_pipelines",
         lambda k: replace(k, shared=(*k.shared, k.shared[0])),
         Rule.MEMORY,
         "is declared twice",
@@ -170,7 +170,7 @@ FAULTS: dict[str, tuple[str, Change, Rule, str]] = {
         "blocks of a cluster meet where not all of them come by, at `if cluster_rank`",
     ),
     "barriers that are initialized late": (
-        "turn_rings",
+        "lower_pipelines",
         late_barriers,
         Rule.BARRIERS,
         "`ring0_empty` is used before it is initialized, at `",
@@ -224,9 +224,9 @@ def test_a_careless_pass_is_named_with_the_rule(fault: str, thorough: bool) -> N
 
 def test_a_pass_that_ends_nothing_is_named() -> None:
     with pytest.raises(
-        InternalError, match=r"WS1201.*`turn_rings`: Drain is left of .*, at `drain T3`, and 1"
+        InternalError, match=r"WS1201.*`lower_pipelines`: Drain is left of .*, at `drain T3`, and 1"
     ):
-        verified(without("turn_rings")[:3])
+        verified(without("lower_pipelines")[:2])
 
 
 def test_a_pass_that_fails_on_what_another_one_broke_is_not_to_blame() -> None:
