@@ -16,8 +16,13 @@ from warpsmith.codegen.prelude import (
     kept_threads,
     prelude_text,
 )
+from warpsmith.codegen.prelude.products import PRODUCTS
 from warpsmith.errors import InternalError
 from warpsmith.kernel.scratch import groups_reduce_scratch
+from warpsmith.layouts.descriptors import descriptor
+from warpsmith.layouts.layout import Layout
+from warpsmith.layouts.memory import MemoryLayout
+from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.sass import disassemble
 from warpsmith.runtime.source import Binary, Source
@@ -324,3 +329,22 @@ def test_each_group_of_a_role_has_scratch_of_its_own(
     if apart is not None:
         x, y, z = (1 if axis == apart else extent for axis, extent in enumerate(block))
         assert elements == block[apart] * block_reduce_scratch(1, reduced, (x, y, z))
+
+
+@pytest.mark.parametrize("row", [32, 64, 128])
+def test_descriptors_in_cuda_are_those_of_layouts(row: int) -> None:
+    """The words that `ws_matrix` puts together, for rows that follow each other."""
+    text = next(piece.text for piece in PRODUCTS if piece.name == "matrix")
+    for term in (
+        "Row == 128 ? 1 : Row == 64 ? 2 : 3",
+        "eight_rows = 8 * Row / 16",
+        "(ws_address(buffer) >> 4 | 1u << 16) + units",
+        "(unsigned long long)(swizzle << 30 | eight_rows) << 32 | low",
+    ):
+        assert term in text
+    swizzle, eight_rows = {128: 1, 64: 2, 32: 3}[row], 8 * row // 16
+    low = (4096 >> 4 | 1 << 16) + 2
+    tile = MemoryLayout(Layout.strided((64, 16), (row // 2, 1)), 2, HARDWARE[row])
+    found = descriptor(tile)
+    assert found is not None
+    assert found.bits(4096 + 32) == (swizzle << 30 | eight_rows) << 32 | low

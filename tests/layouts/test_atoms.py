@@ -13,7 +13,7 @@ from tests.sim.support.native_parts import Parts, Product, Rows, Wgmma
 from warpsmith.ir.dtypes import DataType
 from warpsmith.layouts.descriptors import descriptor
 from warpsmith.layouts.fragments import left, right, sums
-from warpsmith.layouts.layout import Layout, Place
+from warpsmith.layouts.layout import Layout, Piece, Place
 from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.sim.isa import Type
@@ -109,16 +109,16 @@ def put(memory: npt.NDArray[np.uint8], start: int, tile: MemoryLayout, matrix: M
 
 def in_rows(row: int, shape: tuple[int, int], size: int, *, turned: bool) -> MemoryLayout:
     """A tile in rows of so many bytes along k, or along m or n."""
-    lines, depth = shape
-    width = row // size
-    fast, slow = (lines, depth) if turned else (depth, lines)
-    inner = Layout.strided((slow, min(width, fast)), (width, 1))
-    tile = inner.repeated(1, fast // min(width, fast), Place.ADDRESS, slow * width)
-    if turned:
-        pieces = tuple(
-            type(p)(1 - (p.dim or 0), p.size, p.step, p.place, p.stride) for p in tile.pieces
-        )
-        tile = Layout(shape, pieces)
+    width, (fast, slow) = row // size, (0, 1) if turned else (1, 0)
+    inner = min(width, shape[fast])
+    pieces = (
+        *(
+            Piece(fast, inner, 1, Place.ADDRESS, 1),
+            Piece(slow, shape[slow], 1, Place.ADDRESS, width),
+        ),
+        Piece(fast, shape[fast] // inner, inner, Place.ADDRESS, shape[slow] * width),
+    )
+    tile = Layout(shape, pieces)
     return MemoryLayout(tile, size, HARDWARE[row])
 
 
@@ -173,7 +173,7 @@ def test_rows_agree_with_what_they_name(atom: Atom) -> None:
     threads, columns = 32 * max(atom.warps, 1 / 32), atom.columns[-1]
     fragment = atom.sums_layout(columns)
     assert fragment.shape == (atom.rows, columns)
-    assert fragment.extent(Place.REGISTER) * threads == fragment.size
+    assert fragment.extent(Place.REGISTER) * threads == atom.rows * columns
     assert atom.a_layout().shape == (atom.rows, atom.depth)
     if atom in FMA:
         assert (atom.a, atom.rows, columns, atom.depth) == (atom.sums, 1, 1, 1)

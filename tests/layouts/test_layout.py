@@ -123,7 +123,7 @@ def test_the_inverse_finds_each_element(data: st.DataObject) -> None:
     for number, at in enumerate(every(layout.shape)):
         where = layout.at(*at)
         assert back.at(*(where.get(p, 0) for p in HELD)).get(Place.ELEMENT, 0) == number
-    assert flat(layout).at(layout.size - 1) == layout.at(*(n - 1 for n in layout.shape))
+    assert flat(layout).at(prod(layout.shape) - 1) == layout.at(*(n - 1 for n in layout.shape))
 
 
 @settings(deadline=None, max_examples=150)

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 from warpsmith.layouts.layout import Layout, Piece, Place
 
-WARP_ROWS = 16
-"""Rows of A, and of the sums, that a warp has of most instructions."""
-
 GROUPS, QUAD = 8, 4
 """Groups of a warp, and lanes of a group."""
 

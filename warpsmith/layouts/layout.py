@@ -77,11 +77,6 @@ class Layout:
         """A layout without gaps, the last dimension the fastest."""
         return Layout.strided(shape, row_major_strides(shape), place)
 
-    @property
-    def size(self) -> int:
-        """Elements of the tensor."""
-        return prod(self.shape)
-
     def at(self, *coordinates: int) -> dict[Place, int]:
         """Where an element lives; of its replicas, the first."""
         found = dict.fromkeys((piece.place for piece in self.pieces), 0)
@@ -129,16 +124,6 @@ class Layout:
             if piece.dim == dim and within:
                 return piece.stride * (step // piece.step)
         return None
-
-    def repeated(self, dim: int, count: int, place: Place, stride: int) -> Layout:
-        """`count` such tensors behind each other along a dimension, `stride` apart in a place."""
-        piece = Piece(dim, count, self.shape[dim], place, stride)
-        shape = (*self.shape[:dim], self.shape[dim] * count, *self.shape[dim + 1 :])
-        return Layout(shape, (*self.pieces, piece))
-
-    def replicated(self, count: int, place: Place, stride: int) -> Layout:
-        """The same tensor `count` times, `stride` apart in a place."""
-        return Layout(self.shape, (*self.pieces, Piece(None, count, 1, place, stride)))
 
 
 def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

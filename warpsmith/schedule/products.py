@@ -9,14 +9,13 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.tensor import TensorView
-from warpsmith.layouts.fragments import sums
 from warpsmith.layouts.matrices import LOOPS
 from warpsmith.schedule.holding import hold_as
 from warpsmith.schedule.transforms import reorder, split
 from warpsmith.targets.atoms import ROWS, WGMMA, Atom
 
-FRAGMENT = sums(16, 8, 4)
-"""Who holds which of a product's 64 rows and of each 8 columns, after one `wgmma`."""
+FRAGMENT = WGMMA[0].sums_layout(8)
+"""Who holds which of a product's 64 rows and of each 8 columns, after any `wgmma`."""
 
 
 def split_fragments(tensor: TensorView, axis: int = -2) -> TensorView:
