@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
+from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, StoreAsync
 from warpsmith.kernel.elected import ByLane, Converge, CopyIf
 from warpsmith.kernel.nodes import Kernel, Statement
 from warpsmith.kernel.pipelines import (
@@ -21,8 +22,9 @@ from warpsmith.kernel.pipelines import (
     SkipStages,
     Wait,
 )
+from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts
+from warpsmith.kernel.rings import AwaitClock, AwaitCopies, CommitCopies, StartClock
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
-from warpsmith.kernel.traversal import walk
 from warpsmith.kernel.waits import WatchedAwait
 from warpsmith.lower.build import build, parameter_names
 from warpsmith.lower.capacity import check_atoms, check_cluster, check_shared, check_threads
@@ -100,17 +102,28 @@ PASSES = (
         "lower_pipelines",
         _always(lower_pipelines),
         "loads change places, which barriers follow",
+        makes=(StartClock, AwaitClock),
         ends=(Fill, Drain, OneStage, SkipStages, Section, Acquire, Commit, Wait, Release),
     ),
     Pass(
         "exchange_parts",
         _always(exchange_parts),
         "pipelines have their barriers, to which it adds",
+        makes=(StoreAsync,),
     ),
     Pass(
         "order",
         _always(order),
         "every access and every slot has its place, which nothing changes later",
+        makes=(
+            AnnounceStart,
+            AwaitStart,
+            CommitCopies,
+            AwaitCopies,
+            FenceProducts,
+            CommitProducts,
+            AwaitProducts,
+        ),
     ),
     Pass(
         "overlay_shared",
@@ -259,12 +272,10 @@ def passed(
     verifier = Verifier(thorough=request.thorough)
     expected = Expected(names=names, coming=frozenset(k for each in passes for k in each.makes))
     forms = [("build", kernel, expected)]
-    early = False
     for each in passes:
         rewrite = each.asked(request)
         if rewrite is None:
             continue
-        early = early or _holds(kernel, each.makes)
         try:
             kernel = rewrite(kernel)
         except WarpsmithError:
@@ -278,7 +289,7 @@ def passed(
             observe(each.name, kernel)
         if request.thorough:
             verifier.check(*forms[-1])
-    if early or verifier.faults(kernel, expected):
+    if verifier.faults(kernel, expected):
         _blame(verifier, forms)
     return kernel
 
@@ -287,8 +298,3 @@ def _blame(verifier: Verifier, forms: list[tuple[str, Kernel, Expected]]) -> Non
     """Name the first pass whose form breaks a rule, if one does."""
     for form in forms:
         verifier.check(*form)
-
-
-def _holds(kernel: Kernel, kinds: tuple[type[Statement], ...]) -> bool:
-    """Whether a statement of one of these classes stands in a kernel."""
-    return bool(kinds) and any(isinstance(statement, kinds) for statement in walk(kernel.body))
