@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "warpsmith"
 PARTS = ("ir", "ops", "schedule", "schedulers", "planner", "engine", "lower", "kernel", "frontends")
 MEMO = {"lower/verify/outline.py"}
-"""What was found of statements is kept by object there, which it holds: equal ones may stand apart."""
+"""What was found of statements is kept by object there, which it holds: equal ones stand apart."""
 
 
 def identities(text: str) -> list[int]:
