@@ -17,7 +17,7 @@ from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.clusters import SynchronizeCluster, rank_among
 from warpsmith.kernel.elected import Converge
 from warpsmith.kernel.nodes import Comment, If, Kernel, Let, Statement, Synchronize
-from warpsmith.kernel.rings import Await, Begin, Commit, InitBarriers
+from warpsmith.kernel.rings import Await, Begin, CommitCopies, InitBarriers
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.traversal import rewritten, walk
 from warpsmith.lower.build import build, parameter_names
@@ -236,7 +236,7 @@ def test_a_pass_that_fails_on_what_another_one_broke_is_not_to_blame() -> None:
         verified((*careless, *failing))
 
 
-@pytest.mark.parametrize("made", [Converge(), Commit(bulk=True)])
+@pytest.mark.parametrize("made", [Converge(), CommitCopies(bulk=True)])
 def test_a_statement_before_the_pass_that_makes_it_is_found_at_once(made: Statement) -> None:
     words = f"`careless`: {type(made).__name__} is there before the pass that makes it, at `"
     with pytest.raises(InternalError, match=rf"\[WS1201\].*{words}"):

@@ -11,6 +11,7 @@ from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.launches import formats_of
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.shared_memory import layout_of
+from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.launch import LoadedKernel
@@ -27,7 +28,7 @@ def launch_often(case: RowSum | RoleSum, launches: int) -> int:
     import torch
 
     kernel = case.kernel()
-    source = Source(text=cuda_text(kernel, H200), entry=kernel.name, arch="sm_90a")
+    source = Source(text=cuda_text(elect_by_warp(kernel), H200), entry=kernel.name, arch="sm_90a")
     binary = CubinCache(knobs.current().cache_dir).get_or_compile(source)
     loaded = LoadedKernel(binary, kernel.name, 0)
     given = case.inputs()

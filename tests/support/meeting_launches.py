@@ -10,6 +10,7 @@ from warpsmith.engine.launches import formats_of
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.shared_memory import layout_of
+from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.launch import LoadedKernel
@@ -31,7 +32,7 @@ def _wrong(meeting: Meeting, launches: int) -> int:
     import torch
 
     kernel = planned_kernel(meeting)
-    source = Source(text=cuda_text(kernel, H200), entry=kernel.name, arch="sm_90a")
+    source = Source(text=cuda_text(elect_by_warp(kernel), H200), entry=kernel.name, arch="sm_90a")
     binary = CubinCache(knobs.current().cache_dir).get_or_compile(source)
     loaded = LoadedKernel(binary, kernel.name, 0)
     arguments = ArgumentBuffer(formats_of(kernel))

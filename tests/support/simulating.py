@@ -69,7 +69,7 @@ def simulated(
     report = reported(kernel, values, memory, schedules=schedules)
     if report is None:
         return {}
-    assert report.verdict == "clean", f"{report}\n{cuda_text(kernel, H200)}"
+    assert report.verdict == "clean", f"{report}\n{cuda_text(elect_by_warp(kernel), H200)}"
     return {name: array for name, array in report.arrays.items() if name in memory}
 
 
