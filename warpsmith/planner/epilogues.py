@@ -54,9 +54,8 @@ def epilogue_of(
     computed = frozenset(t for t in graph.sources(product) if t in graph.maker)
     costly = frozenset(t for t in computed if not crossing.is_cheap(t))
     tried: list[Segment] = []
-    offered = list(offers(product, last, segments, crossing))
     for scheduler, stored in (("matmul", computed), (BY_THREADS, costly), (BY_THREADS, computed)):
-        for positions, sinks in offered:
+        for positions, sinks in offers(product, last, segments, crossing):
             if alone and scheduler != BY_THREADS and not _only_casts(graph, positions, product):
                 continue
             epilogue = Epilogue(positions, sinks, stored)
@@ -90,16 +89,28 @@ def offers(
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Operations that a kernel may compute, the most first, and what it stores of them."""
     graph = segments.graph
-    offers: list[tuple[int, ...]] = []
-    for reshapes in (True, False):
-        cheapest = _cheapest(segments, _grown(graph, product, last, reshapes=reshapes))
-        offers += [cheapest, _until_needed_twice(graph, cheapest)]
-    casts = [p for p in cheapest[1:] if is_cast_of(graph, p, product)]
-    offers += [(product, *casts), (product,)]
-    for positions in dict.fromkeys(offers):
+    met: set[tuple[int, ...]] = set()
+    for positions in _choices(product, last, segments):
+        if positions in met:
+            continue
+        met.add(positions)
         sinks = _sinks(graph, positions, crossing)
         forms = {graph.maker[segments.forms[t]] for t in sinks if t in segments.forms}
         yield (*positions, *sorted(forms - set(positions))), sinks
+
+
+def _choices(
+    product: int, last: Mapping[int, int], segments: Segments
+) -> Iterator[tuple[int, ...]]:
+    """The operations of each offer, found when they are asked for: mostly the first is taken."""
+    graph = segments.graph
+    for reshapes in (True, False):
+        cheapest = _cheapest(segments, _grown(graph, product, last, reshapes=reshapes))
+        yield cheapest
+        yield _until_needed_twice(graph, cheapest)
+    casts = [p for p in cheapest[1:] if is_cast_of(graph, p, product)]
+    yield (product, *casts)
+    yield (product,)
 
 
 def _grown(
