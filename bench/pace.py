@@ -22,5 +22,5 @@ def problems(*, quick: bool) -> Iterator[Problem]:
 
 
 def choices(problem: Problem) -> dict[str, Builder]:
-    """As chosen, and blocks that ask for rows as soon as slots are free."""
+    """As chosen, and blocks that ask for rows as soon as stages are free."""
     return {"warpsmith": planned(problem, pace=True), "free": planned(problem, pace=False)}

@@ -1,7 +1,7 @@
 """Streaming with warp specialization: what each number of roles, and each depth, gives.
 
 The kernel is `a + b + c` by hand: blocks go round over tiles that the TMA unit loads, and all
-schedules differ only in who asks for the copies, who stores, and how many slots there are.
+schedules differ only in who asks for the copies, who stores, and how many stages there are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Streaming:
     Attributes:
         producers: roles that load, 0 for none: then the warps that compute ask for the copies.
         store: a role of its own stores, by TMA.
-        stages: slots of each input.
+        stages: stages of each input.
         threads: that compute; each has `unroll` vectors of 16 bytes of a tile.
         blocks: of a multiprocessor.
     """
@@ -39,9 +39,9 @@ class Streaming:
 
     @property
     def name(self) -> str:
-        """`3 load, store, 4 slots`, or `ring, 4 slots`."""
+        """`3 load, store, 4 stages`, or `ring, 4 stages`."""
         who = f"{self.producers} load" if self.producers else "ring"
-        return f"{who}{', store' if self.store else ''}, {self.stages} slots"
+        return f"{who}{', store' if self.store else ''}, {self.stages} stages"
 
 
 SCHEDULES = tuple(

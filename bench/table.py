@@ -154,7 +154,7 @@ def _sizes(suite: str, dtype: str, rows: Sequence[Row]) -> Table:
 
 
 def _grids(rows: Sequence[Row]) -> list[Table]:
-    """For each size, who loads and stores against how deep: `3 load, store, 4 slots`."""
+    """For each size, who loads and stores against how deep: `3 load, store, 4 stages`."""
     made = []
     for (problem, shape, dtype), group in by_size(rows).items():
         times = {row.impl: row.us for row in group}

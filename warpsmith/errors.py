@@ -101,7 +101,7 @@ class ProtocolError(WarpsmithError):
         rule: what must hold in every interleaving, in words.
         ring: name of the ring, or of the buffer or barriers, that it is about; empty if none.
         roles: names of the roles that take part.
-        slot, phase: of the ring, where one is meant.
+        stage, phase: of the ring, where one is meant.
         run: the shortest run that goes wrong, a line a step.
     """
 
@@ -115,7 +115,7 @@ class ProtocolError(WarpsmithError):
         rule: str,
         ring: str = "",
         roles: tuple[str, ...] = (),
-        slot: int | None = None,
+        stage: int | None = None,
         phase: int | None = None,
         run: tuple[str, ...] = (),
         remedy: str = "",
@@ -124,7 +124,7 @@ class ProtocolError(WarpsmithError):
         self.rule = rule
         self.ring = ring
         self.roles = roles
-        self.slot = slot
+        self.stage = stage
         self.phase = phase
         self.run = run
 

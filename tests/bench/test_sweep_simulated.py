@@ -110,5 +110,5 @@ def test_forward_shapes_are_taken_by_the_times_at_the_rows_they_were_timed_with(
     problem = norms.rms_norm(2048, 4096, "float")
     inputs = tuple(torch.empty(shape) for shape in problem.shapes)
     text = warpsmith.fuse(problem.fused).lower(*inputs).compile().explain()
-    assert "unroll=3, kept_unroll=1, cluster=1, block_x=352" in text
+    assert "unroll=3, rows_per_thread=1, cluster=1, block_x=352" in text
     assert "predicted   waves 20.5 µs" in text

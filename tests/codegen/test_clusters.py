@@ -120,7 +120,7 @@ def test_waits_are_of_the_whole_cluster(way: str) -> None:
 def test_watched_waits() -> None:
     case = RowSum("arrive", 2)
     site = WaitSite(0, "", "ring0", ("parts",), True, "")
-    given = (WAIT.barrier, WAIT.slot, WAIT.parity)
+    given = (WAIT.barrier, WAIT.stage, WAIT.parity)
     watched = WatchedAwait(*given, site, 10**9, of_cluster=True)
     kernel = without(case.kernel(), WAIT, watched)
     assert "ws_cluster_wait(arrived, 0, 0, 0, 1000000000ull);" in cuda_text(kernel, H200)

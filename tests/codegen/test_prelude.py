@@ -90,7 +90,7 @@ def test_a_vector_of_16_bytes_is_one_load_and_one_store() -> None:
         LoadHint.NO_ALLOCATE: "LDG.E.NA.128",
         LoadHint.NC_NO_ALLOCATE: "LDG.E.NA.128.CONSTANT",
         LoadHint.EVICT_FIRST: "LDG.E.EF.128",
-        LoadHint.LASTING: "LDG.E.128",  # its policy is an operand
+        LoadHint.EVICT_LAST: "LDG.E.128",  # its policy is an operand
         LoadHint.NC_LASTING: "LDG.E.128.CONSTANT",
     }
     assert sorted(re.findall(r"LDG\S*", sass)) == sorted(loads[hint] for hint in LoadHint)

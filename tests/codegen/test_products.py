@@ -113,7 +113,7 @@ RING = SMALL.ring
 USE, BEHIND = (Cursor(f"ring0_{name}", RING.stages) for name in ("use", "behind"))
 LAST_WAIT = AwaitProducts(0, (SMALL.accumulators,))
 assert RING.empty is not None
-RELEASE = ArriveByWarp(RING.empty, BEHIND.slot)
+RELEASE = ArriveByWarp(RING.empty, BEHIND.stage)
 
 
 def edited(old: Statement, *new: Statement) -> Callable[[Kernel], Kernel]:
@@ -128,9 +128,9 @@ WRONG = {
     "a wait for too little": edited(AwaitProducts(1), AwaitProducts(2)),
     "no last wait": edited(LAST_WAIT),
     "a last wait for too little": edited(LAST_WAIT, AwaitProducts(1, LAST_WAIT.accumulators)),
-    "releases of other slots": edited(Advance(BEHIND), Advance(BEHIND, 2)),
+    "releases of other stages": edited(Advance(BEHIND), Advance(BEHIND, 2)),
     "a release before the wait": lambda kernel: edited(
-        AwaitProducts(1), ArriveByWarp(RING.empty, USE.slot), AwaitProducts(1)
+        AwaitProducts(1), ArriveByWarp(RING.empty, USE.stage), AwaitProducts(1)
     )(edited(RELEASE)(kernel)),
     "no proxy fence": edited(FenceProxy()),
     "no wait for stores": edited(AwaitCopies(bulk=True)),
@@ -216,7 +216,7 @@ def machine_code() -> tuple[str, ...]:
 
 
 def steady_loop() -> str:
-    """The loop over k: from the wait for a slot to the branch back behind the products."""
+    """The loop over k: from the wait for a stage to the branch back behind the products."""
     code = machine_code()
     products = [place for place, line in enumerate(code) if "HGMMA" in line]
     start = max(p for p in range(products[0]) if "SYNCS.PHASECHK" in code[p])
@@ -303,10 +303,10 @@ def test_no_piece_is_made_for_anything_else(name: str) -> None:
         prelude_text([name])
 
 
-def test_descriptors_are_constants_apart_from_the_slot() -> None:
+def test_descriptors_are_constants_apart_from_the_stage() -> None:
     text = cuda_text(product_kernel(WHOLE), H200)
-    a = "ws_matrix<128>(T2, ring0_use_slot * 1024 + block_y * 512 + i2 * 2)"
-    b = "ws_matrix<128>(T3, ring0_use_slot * 2048 + i2 * 2)"
+    a = "ws_matrix<128>(T2, ring0_use_stage * 1024 + block_y * 512 + i2 * 2)"
+    b = "ws_matrix<128>(T3, ring0_use_stage * 2048 + i2 * 2)"
     assert f"ws_multiply_bfloat16_256(T4, {a}, {b}, 0 < (i1 * 4 + i2));" in text
 
 

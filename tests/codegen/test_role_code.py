@@ -46,7 +46,7 @@ def test_it_is_clean_and_right(name: str) -> None:
             "ws_more_registers<40>",
         ),
         (CASES["loaded by one of many"], r"elected_warp = warp == 0;", "elected_warp = true;"),
-        (turns, r"(?<=ring0_empty \+ ring0_use_slot, )thread", "1"),
+        (turns, r"(?<=ring0_empty \+ ring0_use_stage, )thread", "1"),
     ],
     ids=[
         "groups share scratch",

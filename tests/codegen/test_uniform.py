@@ -42,7 +42,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "loaded boxes": lambda: kernel_of(loading(Tiling((8, 16), threads=128), stages=3)),
     "loaded runs": lambda: kernel_of(loading(Tiling((64,)), BULK, stages=3)),
     "stored boxes": lambda: kernel_of(storing(Tiling((8, 16), threads=128), stages=3)),
-    "stored boxes of one slot": lambda: kernel_of(storing(Tiling((8, 16)), load=TMA)),
+    "stored boxes of one stage": lambda: kernel_of(storing(Tiling((8, 16)), load=TMA)),
     "stored runs": lambda: kernel_of(storing(Tiling((64,)), BULK, load=BULK, load_stages=2)),
     "loaded by one of many": lambda: ALL_CASES["loaded by one of many"]().kernel,
     "single roles load": lambda: streaming(how=TMA).kernel,

@@ -66,7 +66,7 @@ def test_threads_that_the_call_decides(threads: int) -> None:
 
 def test_a_ring_without_roles_is_released_by_all_warps() -> None:
     (line,) = explained(scheduled_ring(), (8, 500))
-    assert line == "ring        ring0: 3 slots of 2048 bytes (T2), 1 arrival at full, 2 at empty"
+    assert line == "ring        ring0: 3 stages of 2048 bytes (T2), 1 arrival at full, 2 at empty"
 
 
 def test_kernels_without_rings_say_nothing() -> None:
@@ -90,13 +90,13 @@ def test_words_for_one_and_for_many() -> None:
     assert role_line(role) == "load: warp 0, one thread, 24 registers"
     ring = RingRow(
         name="ring1",
-        slots=1,
-        slot_bytes=(("T4", 64), ("T5", 32)),
+        stages=1,
+        stage_bytes=(("T4", 64), ("T5", 32)),
         producer="load",
         consumers=("left", "right"),
         groups=1,
         full=1,
         empty=0,
     )
-    words = "ring1: 1 slot of 96 bytes (T4, T5), load to left and right, 1 arrival at full"
+    words = "ring1: 1 stage of 96 bytes (T4, T5), load to left and right, 1 arrival at full"
     assert ring_line(ring) == f"{words}, filled once"

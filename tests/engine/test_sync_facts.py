@@ -60,7 +60,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "a ring by TMA": lambda: kernel_of(maps.single_dim_1(Ring(Kind.tma, 3, 2))),
     "a ring by cp.async": lambda: kernel_of(maps.outer_loop(Ring(Kind.cp_async, 4, 2))),
     "a store ring": lambda: kernel_of(storing(Tiling((8, 16)), stages=3, load=TMA, load_stages=2)),
-    "one slot of each": lambda: kernel_of(storing(Tiling((8, 16)), load=TMA)),
+    "one stage of each": lambda: kernel_of(storing(Tiling((8, 16)), load=TMA)),
     "a role that stores": lambda: kernel_of(chains.stored_by_role(Feed(Kind.tma, 3))),
     "loads straight to stores": lambda: kernel_of(chains.copied(Feed(Kind.tma, 4))),
     "threads that fill": lambda: kernel_of(chains.transformed(Feed(Kind.cp_async, 2), stores=True)),

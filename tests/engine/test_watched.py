@@ -20,7 +20,7 @@ from warpsmith.runtime.watchdog import Record
 
 FULL = WaitSite(0, "compute", "ring0", ("T2", "T3"), full=True, where="model.py:12")
 EMPTY = WaitSite(1, "", "ring1", ("T4",), full=False, where="")
-RECORD = Record(site=0, slot=1, parity=1, block=(3, 0, 0), thread=130, seconds=2.0004)
+RECORD = Record(site=0, stage=1, parity=1, block=(3, 0, 0), thread=130, seconds=2.0004)
 
 
 class FakeKernel:
@@ -69,22 +69,22 @@ def compiled() -> CompiledKernel:
 
 def test_the_words_name_everything() -> None:
     assert described("ws_kernel", [FULL, EMPTY], RECORD) == (
-        "kernel ws_kernel, block (3, 0, 0), role compute, warp 4: waited 2 s for slot 1 of ring0 "
+        "kernel ws_kernel, block (3, 0, 0), role compute, warp 4: waited 2 s for stage 1 of ring0 "
         "(T2, T3) to be filled (a phase of parity 1); asked for at model.py:12"
     )
 
 
 def test_the_words_without_roles_and_lines() -> None:
-    record = Record(site=1, slot=0, parity=0, block=(0, 1, 2), thread=31, seconds=0.25)
+    record = Record(site=1, stage=0, parity=0, block=(0, 1, 2), thread=31, seconds=0.25)
     assert described("k", [FULL, EMPTY], record) == (
-        "kernel k, block (0, 1, 2), all warps, warp 0: waited 0.25 s for slot 0 of ring1 (T4) to "
+        "kernel k, block (0, 1, 2), all warps, warp 0: waited 0.25 s for stage 0 of ring1 (T4) to "
         "be free again (a phase of parity 0)"
     )
 
 
 def test_the_words_of_an_order() -> None:
     turn = replace(FULL, role="compute", ring="compute_main", buffers=(), where="")
-    record = Record(site=0, slot=1, parity=0, block=(0, 0, 0), thread=160, seconds=2)
+    record = Record(site=0, stage=1, parity=0, block=(0, 0, 0), thread=160, seconds=2)
     assert described("k", [turn], record) == (
         "kernel k, block (0, 0, 0), role compute, warp 5: waited 2 s for the turn of group 1 in "
         "compute_main (a phase of parity 0)"
@@ -102,7 +102,7 @@ def test_a_launch_is_waited_for(faked: type[FakeWatchdog]) -> None:
 def test_a_hang_is_raised_in_words(faked: type[FakeWatchdog]) -> None:
     faked.failure, faked.record = DeviceError("the CUDA driver answered ..."), RECORD
     loaded: Any = FakeKernel()
-    with pytest.raises(HangError, match=r"WS0620.*slot 1 of ring0.*model\.py:12.*context is lost"):
+    with pytest.raises(HangError, match=r"WS0620.*stage 1 of ring0.*model\.py:12.*context is lost"):
         start(WatchedKernel(loaded, [FULL]))
 
 

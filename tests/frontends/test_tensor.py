@@ -193,7 +193,7 @@ def test_caches_and_memory() -> None:
     assert x.definition.inputs == (before,)
 
 
-def test_copies_by_tma_through_slots() -> None:
+def test_copies_by_tma_through_stages() -> None:
     x = _tensor([-1, 32])
     source = x.definition.inputs[0]
     cache = source.cache_after(op_type=LoadStoreOpType.tma, cached_uses=[x])

@@ -1,4 +1,4 @@
-"""Kernels with roles that would hang end in an exception that names role, ring, slot and phase.
+"""Kernels with roles that would hang end in an exception that names role, ring, stage and phase.
 
 Each runs in a process of its own: its context is lost. `tests/roles/test_watched_faults.py` runs
 all but the launch without a GPU.

@@ -98,7 +98,7 @@ def test_a_grid_that_is_no_multiple_of_the_cluster() -> None:
 
 A, B, D = (Buffer(n, DataType.Float, MemoryType.shared, Const(8)) for n in "ABD")
 BAR = Buffer("bar", DataType.Int, MemoryType.shared, Const(2))
-N, SLOT, PEER = (Symbol(name, low=0) for name in ("n", "slot", "peer"))
+N, STAGE, PEER = (Symbol(name, low=0) for name in ("n", "stage", "peer"))
 OF_D = Element(D, N)
 
 STATEMENTS: tuple[tuple[Statement, tuple[Buffer, ...], tuple[Buffer, ...], str], ...] = (
@@ -106,15 +106,15 @@ STATEMENTS: tuple[tuple[Statement, tuple[Buffer, ...], tuple[Buffer, ...], str],
     (AnnounceStart(), (), (), "say that the block has started"),
     (AwaitStart(), (), (), "await the start of all blocks"),
     (StoreRemote(A, N, OF_D, PEER), (A,), (D,), "A[n] of block peer = D[n]"),
-    (LoadRemote(A, N, B, SLOT, PEER), (A,), (B,), "A[n] = B[slot] of block peer"),
+    (LoadRemote(A, N, B, STAGE, PEER), (A,), (B,), "A[n] = B[stage] of block peer"),
     (
-        StoreAsync(A, N, OF_D, PEER, BAR, SLOT),
+        StoreAsync(A, N, OF_D, PEER, BAR, STAGE),
         (A,),
         (D,),
-        "A[n] of block peer = D[n], counted at bar[slot]",
+        "A[n] of block peer = D[n], counted at bar[stage]",
     ),
-    (ArriveRemote(BAR, SLOT, PEER), (), (), "arrive at bar[slot] of block peer"),
-    (ReleaseRemote(BAR, SLOT, PEER), (), (), "release bar[slot] of block peer"),
+    (ArriveRemote(BAR, STAGE, PEER), (), (), "arrive at bar[stage] of block peer"),
+    (ReleaseRemote(BAR, STAGE, PEER), (), (), "release bar[stage] of block peer"),
 )
 
 

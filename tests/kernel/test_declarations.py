@@ -86,11 +86,11 @@ def change(of: str, cls: type[Declared], **changed: Declares) -> Change:
 
 # --- orders -------------------------------------------------------------------------------------
 
-STORED = Meeting(writer="store", reader="TMA store", slots=2)
+STORED = Meeting(writer="store", reader="TMA store", stages=2)
 COPIED = Meeting(writer="cp.async", reader="load")
-MULTIPLIED = Meeting(writer="TMA load", reader="wgmma", slots=3, ahead=2)
+MULTIPLIED = Meeting(writer="TMA load", reader="wgmma", stages=3, ahead=2)
 REMOTE = Meeting(writer="remote store", reader="load")
-OWN = Meeting(writer="store", reader="own load", slots=3, ahead=2)
+OWN = Meeting(writer="store", reader="own load", stages=3, ahead=2)
 
 GENERIC_STORE = Effect(reads=True, done=Done.STORES, who=Who.ONE, words="TMA store reads")
 

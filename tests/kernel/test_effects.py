@@ -254,17 +254,17 @@ def test_it_is_seen_by_the_protocol() -> None:
 
     @dataclass(frozen=True, slots=True)
     class Peek(Statement):
-        slots: Buffer = field(metadata=reads("index"))
+        stages: Buffer = field(metadata=reads("index"))
         index: Expr = field(metadata=expression())
 
     case = fed_by(1)
     ring = case.kernel.pipelines[0]
-    slots = next(b for b in case.kernel.shared if b.name == ring.names[0])
+    stages = next(b for b in case.kernel.shared if b.name == ring.names[0])
     full = ring.full.name
 
     def put(wait: Await, *, before: bool) -> tuple[Statement, ...]:
         size = ring.contents[0].elements
-        peek = Peek(slots, integers.mul(wait.slot, size))
+        peek = Peek(stages, integers.mul(wait.stage, size))
         return (peek, wait) if before else (wait, peek)
 
     late = instead(Await, lambda wait: put(wait, before=False), barrier=full)
@@ -274,15 +274,15 @@ def test_it_is_seen_by_the_protocol() -> None:
         check(edited(case.kernel, early), case.values, target=H200)
 
 
-def test_a_place_that_nobody_knows_may_be_any_slot() -> None:
+def test_a_place_that_nobody_knows_may_be_any_stage() -> None:
     @dataclass(frozen=True, slots=True)
     class Peek(Statement):
-        slots: Buffer = field(metadata=reads())
+        stages: Buffer = field(metadata=reads())
 
     case = fed_by(1)
-    slots = next(b for b in case.kernel.shared if b.name == case.kernel.pipelines[0].names[0])
+    stages = next(b for b in case.kernel.shared if b.name == case.kernel.pipelines[0].names[0])
     full = case.kernel.pipelines[0].full.name
-    change = instead(Await, lambda wait: (wait, Peek(slots)), barrier=full)
+    change = instead(Await, lambda wait: (wait, Peek(stages)), barrier=full)
     with pytest.raises(ProtocolError):
         check(edited(case.kernel, change), case.values, target=H200)
 

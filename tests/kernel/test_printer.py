@@ -14,8 +14,8 @@ from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
 
 
-def through_slots(load: LoadStoreOpType) -> FusionDefinition:
-    """A copy through three slots on the way in and two on the way out."""
+def through_stages(load: LoadStoreOpType) -> FusionDefinition:
+    """A copy through three stages on the way in and two on the way out."""
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1], True, DataType.Float)
         y = fd.ops.exp(x)
@@ -41,7 +41,7 @@ def through_slots(load: LoadStoreOpType) -> FusionDefinition:
 def texts(load: LoadStoreOpType) -> dict[str, str]:
     """The text after every stage."""
     seen: dict[str, str] = {}
-    fusion = through_slots(load).fusion
+    fusion = through_stages(load).fusion
     lower(
         fusion,
         "k",
@@ -65,15 +65,15 @@ def test_no_statement_is_printed_by_the_name_of_its_class(load: LoadStoreOpType)
         assert not bare, (stage, bare)
 
 
-def test_what_guards_a_slot_is_said() -> None:
+def test_what_guards_a_stage_is_said() -> None:
     seen = texts(LoadStoreOpType.tma)
     assert "passes T2, T3:" in seen["build"].replace("T3, T2", "T2, T3")
     assert "pipe   T2: 3 stages of T2 by the TMA unit, 2 ahead" in seen["build"]
     assert "fill T2:" in seen["build"]
     last = seen["collect_maps"]
     assert "map    T0_map0 of T0: sizes (T0_size0,), box (64,), swizzle 0" in last
-    assert "arrive and expect 256 bytes at ring0_full[ring0_fill_slot]" in last
-    assert "await ring0_full[ring0_use_slot] parity ring0_use_phase" in last
-    assert "arrive at ring0_empty[ring0_use_slot], once a warp" in last
-    assert "by tma at ring0_full[ring0_fill_slot]" in last
+    assert "arrive and expect 256 bytes at ring0_full[ring0_fill_stage]" in last
+    assert "await ring0_full[ring0_use_stage] parity ring0_use_phase" in last
+    assert "arrive at ring0_empty[ring0_use_stage], once a warp" in last
+    assert "by tma at ring0_full[ring0_fill_stage]" in last
     assert "await bulk copies but 0 groups" in last

@@ -143,9 +143,9 @@ def test_symbols_are_replaced_in_products() -> None:
     assert all(part not in expr.walk() for each in moved.body for expr in expressions(each))
 
 
-def test_slots_move_operands_and_rows() -> None:
-    slot = Symbol("slot", low=0)
-    offsets = {"shared_a": integers.mul(slot, 2048), "shared_d": integers.mul(slot, 4096)}
+def test_stages_move_operands_and_rows() -> None:
+    stage = Symbol("stage", low=0)
+    offsets = {"shared_a": integers.mul(stage, 2048), "shared_d": integers.mul(stage, 4096)}
     multiply, store = moved((MULTIPLY, STORE), offsets)
     a = replace(MULTIPLY.a, index=integers.add(MULTIPLY.a.index, offsets["shared_a"]))
     assert multiply == replace(MULTIPLY, a=a)
@@ -153,7 +153,7 @@ def test_slots_move_operands_and_rows() -> None:
     assert store == replace(STORE, target_index=row)
 
 
-def test_slots_move_elements_in_a_matrix_store() -> None:
+def test_stages_move_elements_in_a_matrix_store() -> None:
     index = Element(plain.SHARED_A, Const(3))
     tile = MatrixTile(plain.SHARED_B, index, 64)
     (there,) = moved((replace(MULTIPLY, a=tile),), {"shared_a": Const(7)})

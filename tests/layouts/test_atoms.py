@@ -21,7 +21,7 @@ from warpsmith.targets.atoms import ATOMS, FMA, MMA, ROW_BYTES, WGMMA, Atom, Sou
 
 
 def held(layout: Layout, matrix: Matrix) -> Rows:
-    """Rows of 32-bit (or 64-bit) registers, a slot for each lane of all warps."""
+    """Rows of 32-bit (or 64-bit) registers, a stage for each lane of all warps."""
     width = 8 * matrix.dtype.itemsize
     packed, lanes = max(1, 32 // width), 32 * layout.extent(Place.WARP)
     rows = np.zeros((layout.extent(Place.REGISTER) // packed, lanes), np.uint64)

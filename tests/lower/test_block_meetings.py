@@ -147,7 +147,7 @@ def numbered(elements: int, stages: int = 2) -> FusionDefinition:
 
 @pytest.mark.parametrize(("elements", "loops"), [(1, 1), (8, 1), (9, 2)])
 @pytest.mark.parametrize("rows", [0, 1, 2, 7])
-def test_small_slots_in_registers_are_moved_and_no_loop_is_unrolled(
+def test_small_stages_in_registers_are_moved_and_no_loop_is_unrolled(
     elements: int, loops: int, rows: int
 ) -> None:
     """Nine elements are too many: the loop over rows becomes one of pairs, and a rest."""

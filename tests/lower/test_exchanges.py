@@ -36,7 +36,7 @@ BLOCKS, THREADS, ROWS, COLUMNS = 3, 64, 7, 400
 
 @pytest.fixture(autouse=True, params=[0, 64], ids=["by blocks", "by warps"])
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Parts that a block gets; the slots are so few that they come round in a few rows."""
+    """Parts that a block gets; the stages are so few that they come round in a few rows."""
     monkeypatch.setattr(exchange_parts, "MOST_STAGES", 2)
     monkeypatch.setattr(exchange_parts, "WARP_PARTS", request.param)
     return BLOCKS * (2 if request.param else 1)
@@ -86,7 +86,9 @@ def has(kernel: Kernel, *kinds: type[Statement]) -> list[Statement]:
     return [s for s in walk(kernel.body) if isinstance(s, kinds)]
 
 
-def test_rows_in_a_loop_take_slots_in_turn_and_blocks_meet_when_they_come_round(parts: int) -> None:
+def test_rows_in_a_loop_take_stages_in_turn_and_blocks_meet_when_they_come_round(
+    parts: int,
+) -> None:
     kernel = summed()
     assert findings(kernel) == []
     assert check(kernel, values(), target=H200).steps > 0
@@ -99,7 +101,7 @@ def test_rows_in_a_loop_take_slots_in_turn_and_blocks_meet_when_they_come_round(
     assert any(b.name.endswith("_scratch") for b in kernel.shared) == (parts == BLOCKS)
 
 
-def test_what_happens_once_takes_one_slot(parts: int) -> None:
+def test_what_happens_once_takes_one_stage(parts: int) -> None:
     kernel = summed(rows=ParallelType.grid_x)
     assert findings(kernel) == []
     assert check(kernel, values(), target=H200).steps > 0
@@ -125,7 +127,7 @@ def test_warps_that_reduce_apart_go_between_meetings() -> None:
     assert len(has(kernel, SynchronizeCluster)) == 1
 
 
-def test_slots_have_little_room(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stages_have_little_room(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange_parts, "MOST_STAGES", 16)
     (barrier,) = (b for b in summed().shared if b.name.endswith("_given"))
     assert integers.constant(barrier.size) == 16

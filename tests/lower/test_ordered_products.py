@@ -1,4 +1,4 @@
-"""Matrix products get their fences and groups, and release slots when their group is done."""
+"""Matrix products get their fences and groups, and release stages when their group is done."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL = Product(groups=1, columns=64, depth=32, stages=3, chunk=32, registers=No
 
 
 def along_k(kernel: Kernel) -> For:
-    """The loop whose iterations multiply one slot."""
+    """The loop whose iterations multiply one stage."""
     (branch,) = [s for s in kernel.body if isinstance(s, Branch) and s.role.name == "compute"]
     loops = [s for s in walk(branch.body) if isinstance(s, For)]
     return [s for s in loops if any(isinstance(i, Multiply) for i in walk(s.body))][1]
@@ -40,7 +40,7 @@ def test_one_group_stays_on_its_way_from_iteration_to_iteration() -> None:
     assert not [s for s in loop.body if isinstance(s, ArriveByWarp)]
 
 
-def test_behind_the_loop_all_products_are_awaited_once_and_the_last_slot_is_released() -> None:
+def test_behind_the_loop_all_products_are_awaited_once_and_the_last_stage_is_released() -> None:
     kernel = order(unordered_product(SMALL))
     loop = along_k(kernel)
     (around,) = [s for s in walk(kernel.body) if isinstance(s, For) and loop in s.body]
@@ -51,8 +51,8 @@ def test_behind_the_loop_all_products_are_awaited_once_and_the_last_slot_is_rele
     assert [type(s) for s in behind[1].body] == [ArriveByWarp]
 
 
-def test_with_one_slot_nothing_stays_on_its_way() -> None:
-    """The slot would never be free again."""
+def test_with_one_stage_nothing_stays_on_its_way() -> None:
+    """The stage would never be free again."""
     loop = along_k(order(unordered_product(replace(SMALL, stages=1))))
     sums = (SMALL.accumulators,)
     assert products(loop.body) == [FenceProducts(sums), CommitProducts(), AwaitProducts(0, sums)]

@@ -32,8 +32,8 @@ from warpsmith.kernel.rings import Advance
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.lower_pipelines import lower_pipelines
-from warpsmith.lower.pipelines.between import joined, placed
 from warpsmith.lower.pipelines.mechanisms import MECHANISMS
+from warpsmith.lower.pipelines.role_pipelines import joined, placed
 from warpsmith.lower.pipelines.software import Loops
 
 VERBS = Acquire | Commit | Wait | Release
@@ -99,7 +99,7 @@ def test_what_waits_has_somebody_who_arrives(pipeline: Pipeline) -> None:
 
 
 def test_a_loop_fills_ahead_of_its_use() -> None:
-    kernel = unordered_kernel(Meeting(writer="TMA load", reader="load", slots=3, ahead=2))
+    kernel = unordered_kernel(Meeting(writer="TMA load", reader="load", stages=3, ahead=2))
     loops = Loops({each.name: each for each in kernel.pipelines})
     assert told(loops.statements(kernel.body)) == [
         "for i0p < 2",
@@ -118,7 +118,7 @@ def test_a_loop_fills_ahead_of_its_use() -> None:
 
 
 def test_the_first_fills_wait_for_nobody_but_in_a_loop_that_comes_again() -> None:
-    kernel = unordered_kernel(Meeting(writer="TMA load", reader="load", slots=3, ahead=2))
+    kernel = unordered_kernel(Meeting(writer="TMA load", reader="load", stages=3, ahead=2))
     given = {each.name: each for each in kernel.pipelines}
     once = Loops(given).statements(kernel.body)
     again = Loops(given).statements(kernel.body, inside=True)
@@ -128,7 +128,7 @@ def test_the_first_fills_wait_for_nobody_but_in_a_loop_that_comes_again() -> Non
 
 
 def test_roles_say_the_verbs_of_their_end() -> None:
-    kernel = unordered_kernel(Meeting(writer="TMA load", reader="load", slots=2, roles=True))
+    kernel = unordered_kernel(Meeting(writer="TMA load", reader="load", stages=2, roles=True))
     branches = [s for s in kernel.body if isinstance(s, Branch)]
     (pipeline,) = joined(branches, {each.name: each for each in kernel.pipelines})
     assert (pipeline.name, pipeline.names) == ("ring0", ("S",))
@@ -152,5 +152,5 @@ def test_a_kernel_without_pipelines_stays_as_it_is() -> None:
 
 def test_what_one_thread_loads_and_stores_lies_in_one_stage() -> None:
     """Its stage was added twice, once for the load and once for the store."""
-    meeting = Meeting(writer="TMA load", reader="TMA store", slots=2, ahead=1)
+    meeting = Meeting(writer="TMA load", reader="TMA store", stages=2, ahead=1)
     assert objections(meeting, planned_kernel(meeting)) == []

@@ -50,7 +50,7 @@ def test_operands_that_the_threads_would_have_to_copy_are_refused() -> None:
     fusion = by_hand().fusion
     copies = [t.name for t in fusion.computed if t.copied_by is LoadStoreOpType.tma]
     with pytest.raises(ScheduleError, match="WS1005") as refusal:
-        lower(fusion, "k", DataType.Int32, granules={copies[0]: 8}, target=H200)
+        lower(fusion, "k", DataType.Int32, tma_alignment={copies[0]: 8}, target=H200)
     assert "multiples of 8 bytes, and TMA takes 16" in str(refusal.value)
 
 

@@ -126,7 +126,7 @@ def test_what_sizes_decide_leaves_the_branches_and_the_kernel() -> None:
 
 def test_places_in_rings_stay_behind_their_begin() -> None:
     cursor = Cursor("ring0_use", 4)
-    index = quotient(integers.add(cursor.slot, SIZE))
+    index = quotient(integers.add(cursor.stage, SIZE))
     body = (Begin(cursor), For(LOOP, SIZE, (stored(index), Advance(cursor)), unroll=False))
     after = hoist_indices(kernel(branch(*body)))
     assert bodies(after) == [body]
@@ -162,7 +162,7 @@ def test_a_name_that_two_roles_have_is_no_parameter() -> None:
 def test_divisors_are_known_to_the_launch() -> None:
     cursor = Cursor("ring0_use", 4)
     x = thread("x", ROLE)
-    by_size, by_place = quotient(x), quotient(x, integers.add(cursor.slot, 1))
+    by_size, by_place = quotient(x), quotient(x, integers.add(cursor.stage, 1))
     after = multiply_divisions(kernel(branch(Begin(cursor), stored(by_size), stored(by_place))))
     assert [each.divisor for each in after.reciprocals] == [DIVISOR]
     assert bodies(after)[0][2] == stored(by_place)
@@ -264,8 +264,8 @@ def predicated(*more: Statement, by: Expr = integers.ZERO) -> For:
 def test_full_passes_of_a_role_are_split_with_their_waits() -> None:
     cursor, full, empty = Cursor("ring0_use", 4), *streaming().kernel.shared[1:3]
     around = (
-        Await(full, cursor.slot, cursor.phase),
-        ArriveByWarp(empty, cursor.slot),
+        Await(full, cursor.stage, cursor.phase),
+        ArriveByWarp(empty, cursor.stage),
         Advance(cursor),
     )
     after = split_full_passes(kernel(branch(Begin(cursor), predicated(*around))))

@@ -42,7 +42,7 @@ from warpsmith.targets.hopper import H200
 BOXES, TURNS, SCHEDULES = 4, 3, 16
 """Boxes of a staged tile, each with a store of its own; tiles."""
 
-PLACE = Place(slots=BOXES, turns=BOXES * TURNS, blocks=1)
+PLACE = Place(stages=BOXES, turns=BOXES * TURNS, blocks=1)
 TURN, BOX, THREAD = Symbol("i0", low=0), Symbol("i56", low=0), Symbol("t", low=0)
 OWN = Symbol("block_x", low=0, extent=Const(128))
 

@@ -1,4 +1,4 @@
-"""A role that stores by the TMA unit keeps stores on their way, and releases slots behind them."""
+"""A role that stores by the TMA unit keeps stores on their way, and releases stages behind them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pending(kernel: Kernel) -> list[int]:
 
 
 @pytest.mark.parametrize("stages", [2, 3, 8])
-def test_all_slots_but_the_one_that_threads_fill_may_be_on_their_way(stages: int) -> None:
+def test_all_stages_but_the_one_that_threads_fill_may_be_on_their_way(stages: int) -> None:
     kernel = lowered(chains.stored_by_role(Feed(Kind.tma, stages)))
     assert pending(kernel) == [stages - 1, 0]
     (branch,) = [s for s in kernel.body if isinstance(s, Branch) and s.role.name == "store"]
@@ -43,7 +43,7 @@ def test_all_slots_but_the_one_that_threads_fill_may_be_on_their_way(stages: int
 
 
 @pytest.mark.parametrize(("stages", "open_stores"), [(2, [0]), (3, [1, 0]), (8, [3, 0])])
-def test_loads_by_the_tma_unit_keep_half_of_the_slots(stages: int, open_stores: list[int]) -> None:
+def test_loads_by_the_tma_unit_keep_half_of_the_stages(stages: int, open_stores: list[int]) -> None:
     """With two, a store is waited for at once: what ends with that needs no wait at its end."""
     assert pending(lowered(chains.copied(Feed(Kind.tma, stages)))) == open_stores
 

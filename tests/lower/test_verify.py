@@ -31,7 +31,7 @@ X = Symbol(ParallelType.block_x.name, low=0)
 
 
 def verified(passes: tuple[Pass, ...], *, thorough: bool = False) -> Kernel:
-    """Tiles that the TMA unit loads through three slots, and stores from three others."""
+    """Tiles that the TMA unit loads through three stages, and stores from three others."""
     tiling = Tiling((8, 16), threads=128)
     fusion = storing(tiling, stages=3, load=LoadStoreOpType.tma).fusion
     first = build(fusion, "k", DataType.Int32, target=H200)

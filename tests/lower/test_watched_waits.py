@@ -23,7 +23,7 @@ LIMIT = 2_000_000_000
 
 
 def ring_kernel() -> Kernel:
-    """A kernel without roles, of one ring with three slots."""
+    """A kernel without roles, of one ring with three stages."""
     kernel = kernel_of(loading(Tiling((8, 16)), stages=3))
     (ring,) = kernel.pipelines
     return replace(kernel, pipelines=(replace(ring, where="model.py:12"),))

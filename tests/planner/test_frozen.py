@@ -22,8 +22,8 @@ from warpsmith.planner.plan import cut
 from warpsmith.schedule.transforms import split
 from warpsmith.schedulers import select
 from warpsmith.schedulers.caching import add_caches
-from warpsmith.schedulers.normalization.again import compute_again, runs_of
-from warpsmith.schedulers.pointwise import can
+from warpsmith.schedulers.normalization.recompute import recompute, runs_of
+from warpsmith.schedulers.pointwise import applicability
 from warpsmith.targets.hopper import H200
 from warpsmith.targets.target import Target
 
@@ -83,7 +83,7 @@ CHANGES: dict[str, Callable[[Fusion], object]] = {
     "a tensor moves": lambda f: setattr(f.computed[0], "memory", MemoryType.shared),
     "facts are added": lambda f: setattr(f, "divisors", frozenset()),
     "caches are added": add_caches,
-    "values are computed again": lambda f: compute_again(f, runs_of(f, again=True)),
+    "values are computed again": lambda f: recompute(f, runs_of(f, again=True)),
     "a tensor is made": lambda f: f.tensor(DataType.Float, f.computed[0].logical),
     "a draft is made": lambda f: f.draft(),
 }
@@ -106,7 +106,7 @@ def test_planning_does_not_get_by(guard: Guard, monkeypatch: pytest.MonkeyPatch)
 
     def hiding(fusion: Fusion, target: Target) -> str:
         _hidden_for_a_while(fusion)
-        return can.refusal(fusion)
+        return applicability.refusal(fusion)
 
     first, *others = select.SCHEDULERS
     monkeypatch.setattr(select, "SCHEDULERS", ((first[0], hiding, first[2]), *others))

@@ -92,7 +92,7 @@ def norm(rows: int = 60, columns: int = 4096) -> RoleCase:
         made.free(),
         each_element(computing, columns, scale),
         FenceProxy(),
-        ArriveByWarp(made.ring.full, made.fill.slot),
+        ArriveByWarp(made.ring.full, made.fill.stage),
     )
     branches = (
         loader(load, raw, x),
@@ -111,14 +111,14 @@ def norm(rows: int = 60, columns: int = 4096) -> RoleCase:
 
 
 def _stores(role: Role, ring: Channel, tensor: Buffer) -> Branch:
-    """A role of one thread that stores every slot."""
+    """A role of one thread that stores every stage."""
     use = ring.use
     drain = (
-        Await(ring.ring.full, use.slot, use.phase),
+        Await(ring.ring.full, use.stage, use.phase),
         tile_copy(ring, use, tensor, stores=True),
         CommitCopies(bulk=True),
         AwaitCopies(bulk=True),
-        Arrive(ring.empty, use.slot),
+        Arrive(ring.empty, use.stage),
         Advance(use),
     )
     return Branch(role, (Begin(use), For(STEP, steps(ring.tile), drain, unroll=False)))
@@ -147,7 +147,7 @@ def matmul(tiles: int = 16, depth: int = 128) -> RoleCase:
             *fills,
             ring.free(),
             FenceProxy(),
-            Expect(ring.ring.full, ring.fill.slot, copy.bytes),
+            Expect(ring.ring.full, ring.fill.stage, copy.bytes),
             copy,
             Advance(ring.fill),
         )
@@ -159,11 +159,11 @@ def matmul(tiles: int = 16, depth: int = 128) -> RoleCase:
         use = ring.use
         stores = (
             *stores,
-            Await(ring.ring.full, use.slot, use.phase),
+            Await(ring.ring.full, use.stage, use.phase),
             replace(tile_copy(ring, use, z, stores=True), inside=Const(512)),
             CommitCopies(bulk=True),
             AwaitCopies(bulk=True),
-            Arrive(ring.empty, use.slot),
+            Arrive(ring.empty, use.stage),
             Advance(use),
         )
     uses = tuple(Begin(ring.use) for ring in made)
@@ -178,7 +178,7 @@ def matmul(tiles: int = 16, depth: int = 128) -> RoleCase:
             target.free(),
             Store(target.buffer, index, value),
             FenceProxy(),
-            ArriveByWarp(target.ring.full, target.fill.slot),
+            ArriveByWarp(target.ring.full, target.fill.stage),
             Advance(target.fill),
         )
         inner = For(step, Const(depth), work, unroll=False)

@@ -17,7 +17,7 @@ from warpsmith.kernel.nodes import Buffer, For, If, Let, Statement
 from warpsmith.kernel.rings import Advance, Arrive, Await, Begin, Cursor, Expect, Jump
 
 STAGES = 12
-"""Of the barrier, whose slots tell steps apart."""
+"""Of the barrier, whose stages tell steps apart."""
 
 BARRIER = Buffer("full", DataType.Int, MemoryType.shared, Const(STAGES))
 
@@ -115,7 +115,7 @@ class RandomBody:
 
 
 def trace(statements: Sequence[Statement]) -> Trace:
-    """All steps, in order: kind, slot, and parity or bytes."""
+    """All steps, in order: kind, stage, and parity or bytes."""
     result: Trace = []
     _run(statements, {}, result)
     return result
@@ -133,24 +133,24 @@ def _run(statements: Sequence[Statement], values: dict[str, int], out: Trace) ->
                     _run(body, values, out)
             case Let(symbol=symbol, value=value):
                 values[symbol.name] = evaluate(value, values)
-            case Begin(cursor=cursor, slot=slot):
-                _move(values, cursor, evaluate(slot, values), begins=True)
+            case Begin(cursor=cursor, stage=stage):
+                _move(values, cursor, evaluate(stage, values), begins=True)
             case Advance(cursor=cursor, by=by):
                 _move(values, cursor, by)
             case Jump(cursor=cursor, by=by):
                 _move(values, cursor, evaluate(by, values))
-            case Await(slot=slot, parity=parity):
-                out.append(("AWAIT", evaluate(slot, values), evaluate(parity, values) & 1))
-            case Arrive(slot=slot):
-                out.append(("ARRIVE", evaluate(slot, values), 1))
-            case Expect(slot=slot, bytes=amount):
-                out.append(("EXPECT", evaluate(slot, values), evaluate(amount, values)))
+            case Await(stage=stage, parity=parity):
+                out.append(("AWAIT", evaluate(stage, values), evaluate(parity, values) & 1))
+            case Arrive(stage=stage):
+                out.append(("ARRIVE", evaluate(stage, values), 1))
+            case Expect(stage=stage, bytes=amount):
+                out.append(("EXPECT", evaluate(stage, values), evaluate(amount, values)))
 
 
 def _move(values: dict[str, int], cursor: Cursor, by: int, *, begins: bool = False) -> None:
-    slot, phase = (integers.index(s) for s in (cursor.slot, cursor.phase))
-    assert isinstance(slot, Symbol)
+    stage, phase = (integers.index(s) for s in (cursor.stage, cursor.phase))
+    assert isinstance(stage, Symbol)
     assert isinstance(phase, Symbol)
-    place = 0 if begins else values[slot.name] + cursor.stages * values[phase.name]
+    place = 0 if begins else values[stage.name] + cursor.stages * values[phase.name]
     place = (place + by) % (2 * cursor.stages)
-    values[slot.name], values[phase.name] = place % cursor.stages, place // cursor.stages
+    values[stage.name], values[phase.name] = place % cursor.stages, place // cursor.stages

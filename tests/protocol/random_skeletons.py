@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from warpsmith.protocol.skeleton import Agent, BarrierSlot, Kind, Place, Skeleton, Step
+from warpsmith.protocol.skeleton import Agent, BarrierStage, Kind, Place, Skeleton, Step
 
 BYTES = 64
 
@@ -13,7 +13,7 @@ def random_skeleton(random: Random, turns: int = 0) -> Skeleton:
     """A producer and one or two consumers of a ring, and sometimes a second ring behind it.
 
     Args:
-        turns: how often each slot is used; 0 for few.
+        turns: how often each stage is used; 0 for few.
     """
     stages = random.randint(1, 3)
     consumers = random.choice((1, 1, 2))
@@ -21,25 +21,25 @@ def random_skeleton(random: Random, turns: int = 0) -> Skeleton:
     count = turns * stages if turns else random.randint(1, 4 if consumers == 1 else 3)
     in_turn = consumers == 2 and stages % 2 == 0 and random.random() < 0.5
     arrivals = 1 if in_turn else consumers
-    barriers = [BarrierSlot("full", s, 1) for s in range(stages)]
-    barriers += [BarrierSlot("empty", s, arrivals) for s in range(stages)]
+    barriers = [BarrierStage("full", s, 1) for s in range(stages)]
+    barriers += [BarrierStage("empty", s, arrivals) for s in range(stages)]
     places = [Place("tile", s, by_tma=False) for s in range(stages)]
     lists: list[list[Step]] = [[] for _ in range(consumers + 1)]
     chained = consumers == 1 and not turns and random.random() < 0.3
     if chained:
-        barriers += [BarrierSlot("full2", 0, 1), BarrierSlot("empty2", 0, 1)]
+        barriers += [BarrierStage("full2", 0, 1), BarrierStage("empty2", 0, 1)]
         places.append(Place("tile2", 0, by_tma=False))
         lists.append([])
     for use in range(count):
-        slot, turn = use % stages, use // stages
-        lists[0] += _fill(slot, stages + slot, slot, turn, by_tma)
+        stage, turn = use % stages, use // stages
+        lists[0] += _fill(stage, stages + stage, stage, turn, by_tma)
         readers = (use % 2,) if in_turn else range(consumers)
         for reader in readers:
             steps = lists[1 + reader]
-            steps += [Step(Kind.AWAIT, slot, turn & 1), Step(Kind.READ, slot)]
+            steps += [Step(Kind.AWAIT, stage, turn & 1), Step(Kind.READ, stage)]
             if chained:
                 steps += _fill(2 * stages, 2 * stages + 1, stages, use, False)
-            steps.append(Step(Kind.ARRIVE, stages + slot, 1))
+            steps.append(Step(Kind.ARRIVE, stages + stage, 1))
         if chained:
             lists[2] += [
                 Step(Kind.AWAIT, 2 * stages, use & 1),
@@ -86,8 +86,8 @@ def changed(random: Random, skeleton: Skeleton) -> Skeleton:
             steps[at] = Step(step.kind, place, step.amount, step.barrier, step.arrivals)
         case 5:
             which = random.randrange(len(barriers))
-            slot = barriers[which]
-            barriers[which] = BarrierSlot(slot.name, slot.slot, 3 - slot.count)
+            stage = barriers[which]
+            barriers[which] = BarrierStage(stage.name, stage.stage, 3 - stage.count)
         case _:
             del steps[at:]
     made = zip(skeleton.agents, agents, strict=True)

@@ -61,7 +61,7 @@ def only_if(condition: Expr) -> Change:
 
 WRONG: dict[str, tuple[str, Callable[[Kernel], Kernel]]] = {
     "nothing is released": ("WS0901", lambda k: edited(k, without(ArriveByWarp), "add")),
-    "nobody waits for a free slot": (
+    "nobody waits for a free stage": (
         "WS0904",
         lambda k: edited(k, without(Await, barrier="ring0_empty")),
     ),

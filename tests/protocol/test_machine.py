@@ -10,7 +10,7 @@ from tests.protocol.exhaustive import Search, TooLargeError
 from tests.protocol.random_skeletons import changed, random_skeleton
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.rules import Broken
-from warpsmith.protocol.skeleton import Agent, BarrierSlot, Kind, Skeleton, Step
+from warpsmith.protocol.skeleton import Agent, BarrierStage, Kind, Skeleton, Step
 
 BATCHES, A_BATCH = 8, 60
 
@@ -70,7 +70,7 @@ def test_two_equal_warps_are_not_one() -> None:
         Step(Kind.AWAIT, 1, 0),
         Step(Kind.ARRIVE, 0, 1),
     ]
-    barriers = (BarrierSlot("all", 0, 3), BarrierSlot("go", 0, 1))
+    barriers = (BarrierStage("all", 0, 3), BarrierStage("go", 0, 1))
     three = Skeleton(
         (Agent("a", "", first), Agent("b", "", others), Agent("c", "", others)), barriers
     )

@@ -1,4 +1,4 @@
-"""Products read slots until they are awaited: the check of kernels that multiply matrices."""
+"""Products read stages until they are awaited: the check of kernels that multiply matrices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from warpsmith.protocol.rules import Broken, Rule
 from warpsmith.protocol.skeleton import (
     Agent,
     Async,
-    BarrierSlot,
+    BarrierStage,
     Kind,
     Meeting,
     Place,
@@ -36,7 +36,7 @@ RING = SMALL.ring
 USE, BEHIND = (Cursor(f"ring0_{name}", RING.stages) for name in ("use", "behind"))
 LAST = AwaitProducts(0, (SMALL.accumulators,))
 assert RING.empty is not None
-LATE, EARLY = ArriveByWarp(RING.empty, BEHIND.slot), ArriveByWarp(RING.empty, USE.slot)
+LATE, EARLY = ArriveByWarp(RING.empty, BEHIND.stage), ArriveByWarp(RING.empty, USE.stage)
 
 
 def edited(*edits: tuple[Statement, ...]) -> Kernel:
@@ -74,12 +74,12 @@ def test_a_large_product_takes_few_steps() -> None:
 
 
 WRONG = {
-    "a slot is released before its products are awaited": (
+    "a stage is released before its products are awaited": (
         ((LATE,), (AwaitProducts(1), EARLY, AwaitProducts(1))),
         "WS0906",
         r"ring0, T2\[0\] .*filled again while a product that reads it may still be under way",
     ),
-    "a slot is released one product too early": (
+    "a stage is released one product too early": (
         ((AwaitProducts(1), AwaitProducts(2)),),
         "WS0906",
         "while a product that reads it",
@@ -91,7 +91,7 @@ WRONG = {
         "WS0906",
         "while a product that reads it",
     ),
-    "slots are read before they are filled": (
+    "stages are read before they are filled": (
         ((Advance(USE), Advance(USE), Advance(USE)),),
         "WS0901",
         "ring0",
@@ -110,7 +110,7 @@ def test_a_wrong_kernel_is_refused(name: str) -> None:
 
 
 def test_products_that_nobody_awaits_are_refused() -> None:
-    """One iteration, so that no slot is filled again."""
+    """One iteration, so that no stage is filled again."""
     with pytest.raises(ProtocolError, match="products by tensor cores are not awaited at the end"):
         check(edited((LAST,)), {"m": 64, "n": 64, "k": 64}, target=H200)
 
@@ -181,7 +181,7 @@ def broken(*lists: list[Step]) -> Rule | None:
     agents = tuple(Agent(f"a{n}", "", steps) for n, steps in enumerate(lists))
     skeleton = Skeleton(
         agents,
-        (BarrierSlot("b", 0, 1),),
+        (BarrierStage("b", 0, 1),),
         (Place("x", 0),),
         (Meeting("all", tuple(range(len(lists)))),),
     )

@@ -13,7 +13,7 @@ from warpsmith.protocol.extract import launch_values, skeleton_of
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.repeats import Cycles, Repeats
 from warpsmith.protocol.rules import Broken
-from warpsmith.protocol.skeleton import Agent, BarrierSlot, Kind, Place, Skeleton, Step
+from warpsmith.protocol.skeleton import Agent, BarrierStage, Kind, Place, Skeleton, Step
 
 TURNS = 40
 
@@ -76,7 +76,7 @@ def test_agents_that_never_hear_of_each_other_repeat_too() -> None:
                 Step(Kind.ARRIVE, empty, 1),
             ]
     agents = tuple(Agent(f"a{n}", "", steps) for n, steps in enumerate(lists))
-    barriers = tuple(BarrierSlot(f"b{n}", 0, 1) for n in range(4))
+    barriers = tuple(BarrierStage(f"b{n}", 0, 1) for n in range(4))
     places = (Place("x", 0, by_tma=False), Place("y", 0, by_tma=False))
     wrong, phases, jumped = outcome(Skeleton(agents, barriers, places), cut=True)
     assert not wrong

@@ -32,12 +32,12 @@ def test_the_trap() -> None:
         "barrier still in phase 0, and passes at once, since phase -1 had the same parity; the "
         "rule is that a waiter has seen the phase before the one that it waits for (the waiter "
         "knows before that phase 0 is over); the ring is asked for at model.py:12; 2 groups take "
-        "turns of 1 in 3 slots: use a multiple of 2, so that each slot belongs to one group; the "
+        "turns of 1 in 3 stages: use a multiple of 2, so that each stage belongs to one group; the "
         "shortest run that goes wrong:",
         *error.run,
     ]
     assert error.rule == "a waiter has seen the phase before the one that it waits for"
-    assert (error.ring, error.slot, error.phase) == ("ring0", 0, 1)
+    assert (error.ring, error.stage, error.phase) == ("ring0", 0, 1)
 
 
 def test_the_run_is_no_longer_than_it_must_be() -> None:
@@ -75,6 +75,6 @@ def test_a_deadlock_says_who_waits_for_what() -> None:
 def test_loops_of_known_length_are_shortened() -> None:
     case = matmul()
     error = refused(edited(case.kernel, without(ArriveByWarp, barrier="ring0_empty")), case)
-    assert (error.code, error.ring, error.slot) == ("WS0901", "ring0", 0)
+    assert (error.code, error.ring, error.stage) == ("WS0901", "ring0", 0)
     omitted = next((line for line in error.run if "steps ..." in line), "... 0 steps ...")
     assert int(omitted.split()[1]) < 150

@@ -93,13 +93,13 @@ LOWERED: dict[str, Callable[[Feed], FusionDefinition]] = {
 
 
 TURNS: dict[str, Callable[[], FusionDefinition]] = {
-    "slices of a slot": lambda: role_groups.sliced(Feed(Kind.bulk, 3), groups=2, position=2),
-    "slots of a group": lambda: role_groups.sliced(Feed(Kind.tma, 4), groups=2, position=3),
-    "a row a slot": lambda: role_groups.sliced(Feed(Kind.bulk, 12), groups=3, position=4),
+    "slices of a stage": lambda: role_groups.sliced(Feed(Kind.bulk, 3), groups=2, position=2),
+    "stages of a group": lambda: role_groups.sliced(Feed(Kind.tma, 4), groups=2, position=3),
+    "a row a stage": lambda: role_groups.sliced(Feed(Kind.bulk, 12), groups=3, position=4),
     "a weight": lambda: role_groups.with_weight(Feed(Kind.bulk, 4), groups=2),
     "row sums": lambda: role_groups.row_sums(Feed(Kind.bulk, 3), groups=3),
     "ping-pong": lambda: role_groups.ping_pong(Feed(Kind.tma, 4), groups=2),
-    "ping-pong in slots of nobody": lambda: role_groups.ping_pong(Feed(Kind.bulk, 3), groups=2),
+    "ping-pong in stages of nobody": lambda: role_groups.ping_pong(Feed(Kind.bulk, 3), groups=2),
     "three groups in order": lambda: role_groups.ping_pong(Feed(Kind.bulk, 4), groups=3),
 }
 
@@ -122,7 +122,7 @@ def test_roles_as_lowered(name: str, feed: Feed) -> None:
 
 
 def ringed() -> Iterator[object]:
-    """Rings without roles; each schedule with a few numbers of slots."""
+    """Rings without roles; each schedule with a few numbers of stages."""
     for number, case in enumerate(CASES):
         for kind in case.kinds:
             for stages, prefetch in ((2, 1), (4, (number + kind.value.count("a")) % 4)):

@@ -6,7 +6,7 @@ import pytest
 
 from warpsmith.protocol.check import run
 from warpsmith.protocol.rules import Broken, Rule
-from warpsmith.protocol.skeleton import Agent, BarrierSlot, Kind, Meeting, Place, Skeleton, Step
+from warpsmith.protocol.skeleton import Agent, BarrierStage, Kind, Meeting, Place, Skeleton, Step
 
 BYTES = 128
 
@@ -40,7 +40,7 @@ def broken(
     agents = tuple(Agent(f"a{n}", "", steps) for n, steps in enumerate(lists))
     skeleton = Skeleton(
         agents,
-        (BarrierSlot("b", 0, count, begun=begun),),
+        (BarrierStage("b", 0, count, begun=begun),),
         (Place("x", 0, private=private),),
         (Meeting("all", tuple(range(len(lists)))),),
     )

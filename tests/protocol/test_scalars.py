@@ -103,7 +103,7 @@ def scope() -> Scope:
 
 
 def random_exprs(random: Random) -> Iterator[Expr]:
-    leaves = (OUTER, OUTER, INNER, CURSOR.slot, CURSOR.phase)
+    leaves = (OUTER, OUTER, INNER, CURSOR.stage, CURSOR.phase)
     for _ in range(500):
         make = random.choice((random_number, random_truth))
         yield make(random, leaves, random.randint(1, 4))
@@ -121,7 +121,7 @@ def test_what_is_called_independent_is_the_same_for_all_values(batch: int) -> No
         i_range, j_range = (range(ranges[n][0], ranges[n][1] + 1) for n in "ij")
         differs = False
         for j, place in itertools.product(j_range, range(6)):
-            others = {"j": j, "c_slot": place % 3, "c_phase": place // 3}
+            others = {"j": j, "c_stage": place % 3, "c_phase": place // 3}
             results = {evaluate(expr, {**others, "i": i}) for i in i_range}
             assert whole[0] <= min(results), (expr, ranges)
             assert whole[1] >= max(results), (expr, ranges)
@@ -146,10 +146,10 @@ def test_equal_expressions_are_one_scalar() -> None:
     assert one is not other
     assert here.scalar(one) is here.scalar(other)
     assert here.scalar(one) is not here.scalar(apply("add", (INNER, OUTER)))
-    for low in (CURSOR.slot, CURSOR.phase):
+    for low in (CURSOR.stage, CURSOR.phase):
         product = here.scalar(apply("mul", (low, OUTER)))
         for place in range(6):
-            wanted = (place % 3 if low == CURSOR.slot else place // 3) * 5
+            wanted = (place % 3 if low == CURSOR.stage else place // 3) * 5
             assert product({"i": 5, "c": place}) == wanted
 
 
@@ -170,4 +170,4 @@ def test_a_name_stands_for_its_latest_meaning() -> None:
     here.begin(Cursor("c", 3))
     assert here.scalar(CURSOR.phase)({"c": 5}) == 1
     here.begin(Cursor("c", 5))
-    assert here.scalar(CURSOR.slot)({"c": 9}) == 4
+    assert here.scalar(CURSOR.stage)({"c": 9}) == 4

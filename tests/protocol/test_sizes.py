@@ -60,7 +60,7 @@ def test_first_and_last_blocks() -> None:
 
 
 def test_a_fault_at_one_length_only_is_found() -> None:
-    """With four tiles, one more than there are slots, the last one is not filled."""
+    """With four tiles, one more than there are stages, the last one is not filled."""
     kernel = streaming(stages=3).kernel
 
     def change(loop: For) -> Statement:

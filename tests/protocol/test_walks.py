@@ -20,8 +20,8 @@ from warpsmith.kernel.rings import Advance, Arrive, Await, Begin, Cursor, Expect
 from warpsmith.protocol import extract
 from warpsmith.protocol.bodies import Body
 from warpsmith.protocol.extract import launch_values, skeleton_of
-from warpsmith.protocol.leaves import Prepared, Runner, Shared
 from warpsmith.protocol.scalars import Scope, Values
+from warpsmith.protocol.steps import Prepared, Runner, Shared
 from warpsmith.protocol.walks import (
     MOST_ITERATIONS,
     MOST_STEPS,
@@ -140,8 +140,8 @@ def test_loops_as_long_as_the_index_of_another_one() -> None:
 
 def test_a_cursor_that_begins_in_every_iteration() -> None:
     cursor = Cursor("c", 3)
-    one = (Begin(cursor, Const(1)), Await(BARRIER, cursor.slot, cursor.phase), Advance(cursor, 2))
-    body = (loop(OUTER, 4, *one, Arrive(BARRIER, cursor.slot)),)
+    one = (Begin(cursor, Const(1)), Await(BARRIER, cursor.stage, cursor.phase), Advance(cursor, 2))
+    body = (loop(OUTER, 4, *one, Arrive(BARRIER, cursor.stage)),)
     assert steps_of(body) == trace(body)
 
 
@@ -149,9 +149,9 @@ def test_a_cursor_that_begins_anew_after_its_use() -> None:
     """The steps before it begins depend on where it was."""
     cursor = Cursor("c", 3)
     again = Begin(cursor, integers.ZERO)
-    body = (Begin(cursor, Const(2)), loop(OUTER, 4, Arrive(BARRIER, cursor.slot), again))
+    body = (Begin(cursor, Const(2)), loop(OUTER, 4, Arrive(BARRIER, cursor.stage), again))
     assert steps_of(body) == trace(body)
-    assert [slot for _, slot, _ in trace(body)] == [2, 0, 0, 0]
+    assert [stage for _, stage, _ in trace(body)] == [2, 0, 0, 0]
 
 
 def test_an_index_is_of_one_loop_at_a_time() -> None:
@@ -203,13 +203,13 @@ def test_a_loop_that_is_met_again_with_other_places_is_walked_again() -> None:
     inner = loop(
         INNER,
         5,
-        Await(BARRIER, moved.slot, still.phase),
-        If(before, (Arrive(BARRIER, still.slot),), uniform=True),
+        Await(BARRIER, moved.stage, still.phase),
+        If(before, (Arrive(BARRIER, still.stage),), uniform=True),
         Advance(moved),
         Advance(after),
     )
     begins = tuple(Begin(cursor, integers.ZERO) for cursor in (moved, still, after))
-    body = (*begins, loop(OUTER, 100, inner, Advance(still), Await(BARRIER, after.slot, Const(0))))
+    body = (*begins, loop(OUTER, 100, inner, Advance(still), Await(BARRIER, after.stage, Const(0))))
     assert steps_of(body) == trace(body)
     assert len(trace(body)) == 100 * 6 + 4 + 3 + 2 + 1
 

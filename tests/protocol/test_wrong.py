@@ -77,7 +77,7 @@ def all_but_last(statement: Statement) -> tuple[Statement, ...]:
 
 
 def early_release(statement: Statement) -> tuple[Statement, ...]:
-    """The slot is given back before it is read."""
+    """The stage is given back before it is read."""
     wait, *rest = children(statement) or (statement,)
     release = next((s for s in rest if isinstance(s, ArriveByWarp)), None)
     if release is None:
@@ -98,11 +98,11 @@ def skipped_tile(statement: Statement) -> tuple[Statement, ...]:
 
 
 def released_at_the_start(kernel: Kernel) -> Kernel:
-    """All slots are given back before the first use; the producer takes them as free, too."""
+    """All stages are given back before the first use; the producer takes them as free, too."""
     ring = kernel.pipelines[0]
     assert ring.empty is not None
-    slot = Symbol("s", low=0, extent=Const(ring.stages))
-    releases = For(slot, Const(ring.stages), (ArriveByWarp(ring.empty, slot),), unroll=True)
+    stage = Symbol("s", low=0, extent=Const(ring.stages))
+    releases = For(stage, Const(ring.stages), (ArriveByWarp(ring.empty, stage),), unroll=True)
 
     def change(statement: Statement) -> tuple[Statement, ...]:
         if isinstance(statement, Branch):
@@ -121,7 +121,7 @@ def one_after_the_other(kernel: Kernel) -> Kernel:
 
 
 def two_producers(kernel: Kernel) -> Kernel:
-    """Copies for ring1 go to the slots of ring0."""
+    """Copies for ring1 go to the stages of ring0."""
     tile = next(b for b in kernel.shared if b.name == "ring0_tile")
     return edited(kernel, instead(TileCopy, lambda c: replace(c, shared=tile)), "load_y")
 
@@ -133,7 +133,7 @@ def parted(statement: ArriveByWarp | Await) -> If:
 
 
 def trap(groups: int, stages: int, *, size: int = 6000) -> RoleCase:
-    """Groups take turns in so many slots; slots belong to no group unless groups divide them."""
+    """Groups take turns in so many stages; stages belong to no group unless groups divide them."""
     load = single("load", 0)
     adding = Role("add", 4, along(128, groups), groups_along=ParallelType.block_y)
     x, z = memory("T0"), memory("T1", written=True)
@@ -269,7 +269,7 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
         of(turns(groups=1), lambda k: edited(k, early_release, "add")),
         *("WS0906", "ring0", "load"),
     ),
-    "slots are released before their first use": (
+    "stages are released before their first use": (
         of(streaming(), released_at_the_start),
         *("WS0903", "ring0", "add"),
     ),
@@ -308,7 +308,7 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
         of(streaming(), one_after_the_other),
         *("WS0901", "ring0", "load_x"),
     ),
-    "two producers fill one slot": (
+    "two producers fill one stage": (
         of(streaming(), two_producers),
         *("WS0906", "ring0", "load_y"),
     ),
@@ -355,9 +355,9 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
         *("WS0907", "ring0", "double"),
     ),
     # --- groups that take turns
-    "two groups in three slots": (of(trap(2, 3), lambda k: k), *("WS0902", "ring0", "add")),
-    "two groups in five slots": (of(trap(2, 5), lambda k: k), *("WS0902", "ring0", "add")),
-    "four groups in six slots": (of(trap(4, 6), lambda k: k), *("WS0902", "ring0", "add")),
+    "two groups in three stages": (of(trap(2, 3), lambda k: k), *("WS0902", "ring0", "add")),
+    "two groups in five stages": (of(trap(2, 5), lambda k: k), *("WS0902", "ring0", "add")),
+    "four groups in six stages": (of(trap(4, 6), lambda k: k), *("WS0902", "ring0", "add")),
     "a group moves on by its own share only": (
         of(turns(), lambda k: edited(k, without(Advance, by=1), "add")),
         *("WS0904", "ring0", "add"),
@@ -461,13 +461,13 @@ def test_a_meeting_of_a_role_is_right() -> None:
 
 
 @pytest.mark.parametrize(("groups", "stages"), [(2, 3), (2, 5), (2, 9), (4, 5), (4, 6), (4, 10)])
-def test_groups_must_divide_slots(groups: int, stages: int) -> None:
+def test_groups_must_divide_stages(groups: int, stages: int) -> None:
     with pytest.raises(ProtocolError, match=f"use a multiple of {groups}") as caught:
         check(trap(groups, stages, size=20000).kernel, {"size": 20000}, target=H200)
     assert caught.value.roles == ("add", "load")
 
 
 @pytest.mark.parametrize(("groups", "stages"), [(1, 3), (1, 5), (2, 4), (2, 6), (4, 8), (4, 12)])
-def test_groups_that_divide_slots_are_right(groups: int, stages: int) -> None:
+def test_groups_that_divide_stages_are_right(groups: int, stages: int) -> None:
     verdict = check(trap(groups, stages, size=20000).kernel, {"size": 20000}, target=H200)
     assert verdict.rings[0].fills == 40

@@ -35,7 +35,7 @@ EXTENT = 3000
 
 
 def lowered(kind: Kind, *, stores: bool = False) -> Kernel:
-    """A load through three slots; with `stores`, the result goes through three others."""
+    """A load through three stages; with `stores`, the result goes through three others."""
     ring = Ring(kind, 3, 2)
     schedule = maps.store_ring if stores else maps.vector_reads
     return behind("lay_out_shared", schedule(ring).fusion)
@@ -50,7 +50,7 @@ def by_everybody(statement: If) -> tuple[object, ...]:
 
 
 TMA_FAULTS: dict[str, tuple[Change, str]] = {
-    "no wait for the slot": (lambda k: edited(k, without(Await, barrier="ring0_empty")), "WS0903"),
+    "no wait for the stage": (lambda k: edited(k, without(Await, barrier="ring0_empty")), "WS0903"),
     "no wait for the data": (lambda k: edited(k, without(Await, barrier="ring0_full")), "WS0907"),
     "the other parity": (
         lambda k: edited(

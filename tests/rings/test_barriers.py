@@ -1,4 +1,4 @@
-"""What orders the slots of circular buffers, as it stands in the CUDA text."""
+"""What orders the stages of circular buffers, as it stands in the CUDA text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def body(fd: FusionDefinition) -> str:
 
 @pytest.mark.parametrize("kind", BY_THREADS)
 @pytest.mark.parametrize("schedule", PRIVATE)
-def test_slots_that_no_thread_shares_need_no_barrier(schedule: Schedule, kind: Kind) -> None:
+def test_stages_that_no_thread_shares_need_no_barrier(schedule: Schedule, kind: Kind) -> None:
     assert "__syncthreads" not in body(schedule(Ring(kind, 4, 3)))
 
 
@@ -53,7 +53,7 @@ def test_loops_of_tma_rings_never_stop_the_whole_block(case: Case, kind: Kind) -
 
 @pytest.mark.parametrize("prefetch", range(4))
 @pytest.mark.parametrize("kind", [Kind.shared, Kind.cp_async])
-def test_one_barrier_an_iteration_passes_slots_between_threads(kind: Kind, prefetch: int) -> None:
+def test_one_barrier_an_iteration_passes_stages_between_threads(kind: Kind, prefetch: int) -> None:
     code = body(outer_loop(Ring(kind, 4, prefetch)))
     assert code.count("__syncthreads") == 1
 

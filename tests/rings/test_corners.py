@@ -111,7 +111,7 @@ def test_addresses_that_tma_cannot_take(kind: Kind, extent: int, lead: int) -> N
 
 @pytest.mark.parametrize("beside", INTO_SHARED)
 @pytest.mark.parametrize("kind", list(Kind))
-def test_a_load_without_slots_in_the_loop_of_a_ring(kind: Kind, beside: Kind) -> None:
+def test_a_load_without_stages_in_the_loop_of_a_ring(kind: Kind, beside: Kind) -> None:
     with FusionDefinition() as fd:
         x, y = (fd.define_tensor([-1], True) for _ in range(2))
         z = x + y
@@ -160,7 +160,7 @@ def test_an_input_that_two_rings_of_loops_after_each_other_bring(kind: Kind) -> 
 
 
 @pytest.mark.parametrize(("tile", "by_tensor_map"), [(16, False), (32, True)])
-def test_boxes_in_a_slot_that_are_shorter_than_their_alignment(
+def test_boxes_in_a_stage_that_are_shorter_than_their_alignment(
     tile: int, by_tensor_map: bool
 ) -> None:
     """The second of two boxes of 64 bytes would lie where no tensor copy can write."""
@@ -182,7 +182,7 @@ def test_boxes_in_a_slot_that_are_shorter_than_their_alignment(
 
 
 def test_register_rings_of_stages_that_do_not_divide_each_other() -> None:
-    """The loop is written out until both slots are known: no register is indexed at run time."""
+    """The loop is written out until both stages are known: no register is indexed at run time."""
     with FusionDefinition() as fd:
         x, y = (fd.define_tensor([-1], True, DataType.Float) for _ in range(2))
         z = fd.ops.add(x, y)

@@ -22,29 +22,29 @@ TMA, BULK = LoadStoreOpType.tma, LoadStoreOpType.bulk
 LOADS = {
     "box": lambda: loading(Tiling((8, 16), threads=128), stages=3),
     "box of five dimensions": lambda: loading(Tiling((2, 1, 2, 2, 4)), stages=2),
-    "boxes of a slot": lambda: loading(Tiling((8, 16)), stages=2, inline=1, shape=[20, 40]),
+    "boxes of a stage": lambda: loading(Tiling((8, 16)), stages=2, inline=1, shape=[20, 40]),
     "swizzled box": lambda: loading(Tiling((8, 32), vector=4), stages=4, swizzle=128),
-    "one slot": lambda: loading(Tiling((8, 16), grid=True)),
+    "one stage": lambda: loading(Tiling((8, 16), grid=True)),
     "run": lambda: loading(Tiling((64,)), BULK, stages=3),
     "whole run": lambda: loading(Tiling((1, 64)), BULK, stages=2, shape=[-1, 128]),
-    "runs of a slot": lambda: loading(Tiling((1, 32)), BULK, stages=2, inline=1, shape=[-1, 128]),
+    "runs of a stage": lambda: loading(Tiling((1, 32)), BULK, stages=2, inline=1, shape=[-1, 128]),
 }
 STORES = {
     "stored box": lambda: storing(Tiling((8, 16), threads=128), stages=3),
-    "stored box of one slot": lambda: storing(Tiling((8, 16)), load=TMA),
+    "stored box of one stage": lambda: storing(Tiling((8, 16)), load=TMA),
     "stored boxes": lambda: storing(Tiling((8, 16)), stages=2, outputs=2, load=TMA, load_stages=3),
     "stored run": lambda: storing(Tiling((64,)), BULK, stages=3, load=BULK, load_stages=2),
 }
 ALL = {**LOADS, **STORES}
-SELDOM = ("box of five dimensions", "swizzled box", "one slot", "runs of a slot")
+SELDOM = ("box of five dimensions", "swizzled box", "one stage", "runs of a stage")
 CONSTANT = {
     "box": 8 * 16 * 4,
     "box of five dimensions": 2 * 2 * 2 * 4 * 4,
-    "boxes of a slot": 8 * 16 * 4,
+    "boxes of a stage": 8 * 16 * 4,
     "swizzled box": 8 * 32 * 4,
-    "one slot": 8 * 16 * 4,
+    "one stage": 8 * 16 * 4,
     "whole run": 64 * 4,
-    "runs of a slot": 32 * 4,
+    "runs of a stage": 32 * 4,
 }
 """Bytes of each copy, where all copies of a kernel bring equally many."""
 
@@ -126,8 +126,8 @@ def test_a_barrier_expects_the_bytes_that_are_asked_for(name: str) -> None:
             asked[-1] += known[match[1]]
     assert expected
     assert expected == asked
-    per_slot = {"boxes of a slot": 3, "runs of a slot": 4}.get(name, 1)
-    assert set(expected) == {CONSTANT[name] * per_slot}
+    per_stage = {"boxes of a stage": 3, "runs of a stage": 4}.get(name, 1)
+    assert set(expected) == {CONSTANT[name] * per_stage}
 
 
 @pytest.mark.parametrize("name", names(LOADS))

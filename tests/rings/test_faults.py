@@ -1,4 +1,4 @@
-"""Rings with one thing wrong: whatever guards a slot, the simulator tells when it is missing."""
+"""Rings with one thing wrong: whatever guards a stage, the simulator tells when it is missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STAGES, TILE, THREADS, SCHEDULES = 3, 64, 64, 8
 
 
 def ring(load: LoadStoreOpType) -> FusionDefinition:
-    """`exp(x)` through three slots, by two warps that read each other's elements."""
+    """`exp(x)` through three stages, by two warps that read each other's elements."""
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1], True, DataType.Float)
         y = fd.ops.exp(x)
@@ -43,18 +43,18 @@ def ring(load: LoadStoreOpType) -> FusionDefinition:
 
 
 BULK_FAULTS = {
-    "no wait for the slot": ("ws_barrier_wait(ring0_empty", "if (0) ws_barrier_wait(ring0_empty"),
-    "the other parity": ("use_slot, ring0_use_phase", "use_slot, 1 - ring0_use_phase"),
+    "no wait for the stage": ("ws_barrier_wait(ring0_empty", "if (0) ws_barrier_wait(ring0_empty"),
+    "the other parity": ("use_stage, ring0_use_phase", "use_stage, 1 - ring0_use_phase"),
     "no wait for the data": ("ws_barrier_wait(ring0_full", "if (0) ws_barrier_wait(ring0_full"),
     "no fence before the unit writes": ("ws_fence_async();", ";"),
     "no release": ("ws_barrier_release(ring0_empty", "if (0) ws_barrier_release(ring0_empty"),
     "half the warps expected": ("(ws_threads() + 31) / 32", "(ws_threads() + 31) / 64"),
-    "more bytes expected": ("ring0_fill_slot, 256", "ring0_fill_slot, 272"),
-    "fewer bytes expected": ("ring0_fill_slot, 256", "ring0_fill_slot, 240"),
+    "more bytes expected": ("ring0_fill_stage, 256", "ring0_fill_stage, 272"),
+    "fewer bytes expected": ("ring0_fill_stage, 256", "ring0_fill_stage, 240"),
     "everybody asks": ("const bool elected_lane = ", "const bool elected_lane = true || "),
     "barriers not initialized": ("ws_barrier_init(ring0_full", "if (0) ws_barrier_init(ring0_full"),
     "nobody waits for barriers": ("__syncthreads();  // barriers are ready", ""),
-    "the next slot is read": ("block_x + ring0_use_slot", "block_x + (ring0_use_slot + 1) % 3"),
+    "the next stage is read": ("block_x + ring0_use_stage", "block_x + (ring0_use_stage + 1) % 3"),
 }
 
 CP_ASYNC_FAULTS = {

@@ -68,13 +68,13 @@ def test_blocks_of_any_number_of_threads_wait_and_release(threads: int) -> None:
 
 
 @pytest.mark.parametrize("prefetch", [rarely(0), 1, rarely(2)])
-def test_a_shorter_prefetch_leaves_slots_to_the_readers(prefetch: int) -> None:
+def test_a_shorter_prefetch_leaves_stages_to_the_readers(prefetch: int) -> None:
     doubled(loading(Tiling((8, 16)), stages=3, prefetch=prefetch), random_array((20, 80)))
 
 
 @pytest.mark.parametrize("inline", [0, 1])
 @pytest.mark.parametrize("stages", [rarely(0), 2])
-def test_a_slot_takes_several_copies(inline: int, stages: int) -> None:
+def test_a_stage_takes_several_copies(inline: int, stages: int) -> None:
     fd = loading(Tiling((8, 16)), stages=stages if inline else 0, inline=inline, shape=[20, 40])
     doubled(fd, random_array((20, 40)))
     number = 3 if inline else 9
@@ -243,7 +243,7 @@ def test_what_starts_between_multiples_of_sixteen_bytes_is_loaded_all_the_same(
     doubled(loading(Tiling(box), carrier, stages=2), x)
 
 
-def test_threads_fill_a_slot_with_several_tiles() -> None:
+def test_threads_fill_a_stage_with_several_tiles() -> None:
     doubled(loading(Tiling((8, 16)), stages=2, inline=1, shape=[20, 41]), random_array((20, 41)))
 
 
@@ -270,7 +270,7 @@ def test_threads_permute_chunks_as_the_tma_unit_does(swizzle: int) -> None:
 def product(
     carrier: LoadStoreOpType, stages: int, prefetch: int | None = None, ring: str = ""
 ) -> FusionDefinition:
-    """`a * b`, both through slots; `ring` names that of b."""
+    """`a * b`, both through stages; `ring` names that of b."""
     tiling = Tiling((8, 16) if carrier is TMA else (1, 32))
     with FusionDefinition() as fd:
         a, b = (fd.define_tensor([-1, -1], True) for _ in range(2))
@@ -316,7 +316,7 @@ def test_rings_of_two_names_have_barriers_of_their_own() -> None:
 
 
 def weighted(carrier: LoadStoreOpType, stages: int) -> FusionDefinition:
-    """`x * w + v`: rows of x pass through slots, w and v are loaded once."""
+    """`x * w + v`: rows of x pass through stages, w and v are loaded once."""
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, 64], True)
         w, v = (fd.define_tensor([64], True) for _ in range(2))

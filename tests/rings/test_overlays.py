@@ -66,8 +66,8 @@ def test_chains_are_right_and_clean(
 
 def test_the_largest_chain_decides_the_bytes() -> None:
     kernel = lower(chains((BULK, BULK), (3, 2)).fusion, "k", DataType.Int32, target=H200)
-    slots, barriers = 3 * TILE * 4, 2 * 3 * 8
-    assert slots + barriers <= evaluate(layout_of(kernel).bytes, {}) <= slots + barriers + 64
+    stages, barriers = 3 * TILE * 4, 2 * 3 * 8
+    assert stages + barriers <= evaluate(layout_of(kernel).bytes, {}) <= stages + barriers + 64
 
 
 def test_barriers_whose_bytes_are_taken_end_between_two_meetings() -> None:

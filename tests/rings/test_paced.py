@@ -31,7 +31,7 @@ Schedule = Callable[[Ring], FusionDefinition]
 
 
 def paced(schedule: Schedule, ring: Ring, interval: int = INTERVAL) -> FusionDefinition:
-    """The schedule with an interval for what it loads through slots."""
+    """The schedule with an interval for what it loads through stages."""
     fd = schedule(ring)
     for tensor in fd.fusion.tensors:
         if tensor.buffering is not None:
@@ -79,7 +79,7 @@ def test_results_and_order_are_those_of_other_rings(kind: Kind, stages: int, siz
 
 
 def test_the_clock_takes_the_place_of_no_wait() -> None:
-    """A slot may be in use however late it is."""
+    """A stage may be in use however late it is."""
     kernel = kernel_of(paced(vector_reads, Ring(Kind.bulk, 3, 2)))
     sizes = dict.fromkeys(symbols_of(kernel), 3000)
     check(kernel, sizes, target=H200)

@@ -112,7 +112,7 @@ def test_all_types_are_loaded_in_runs(dtype: DataType) -> None:
 
 
 @pytest.mark.parametrize("columns", [404, rarely(400), rarely(70 * 32 + 4)])
-def test_runs_of_one_slot_may_bring_different_bytes(columns: int) -> None:
+def test_runs_of_one_stage_may_bring_different_bytes(columns: int) -> None:
     """Each run says what it brings; only then does the thread arrive."""
     fd = loading(Tiling((1, 32)), BULK, stages=2, inline=1, shape=[-1, columns])
     doubled(fd, random_array((5, columns)))

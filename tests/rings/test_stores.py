@@ -1,4 +1,4 @@
-"""Stores of tiles from shared memory by the TMA unit: from one slot and from several."""
+"""Stores of tiles from shared memory by the TMA unit: from one stage and from several."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_boxes_have_up_to_five_dimensions(
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
-def test_so_many_stores_stay_open_that_the_next_slot_is_free(stages: int) -> None:
-    """Before threads write a slot again, its last store is done: all but `stages - 2` are."""
+def test_so_many_stores_stay_open_that_the_next_stage_is_free(stages: int) -> None:
+    """Before threads write a stage again, its last store is done: all but `stages - 2` are."""
     text = text_of(storing(Tiling((8, 16)), stages=stages))
     assert re.findall(r"ws_bulk_wait<(\d+)>", text) == [str(stages - 2), "0"]
 
@@ -85,7 +85,7 @@ def test_several_outputs_are_stored_in_one_loop(
 
 
 def test_stores_of_several_outputs_do_not_wait_for_each_other() -> None:
-    """Two outputs that are made together are stored together: with three slots, two iterations of
+    """Two outputs that are made together are stored together: with three stages, two iterations of
     them are on their way. Apart, each is a group: four stores, but for the first of them."""
     text = text_of(storing(Tiling((8, 16)), stages=3, outputs=2))
     assert re.findall(r"ws_bulk_wait<(\d+)>", text) == ["1", "0"]
@@ -102,7 +102,7 @@ def test_nothing_is_outstanding_when_a_block_ends(stages: int) -> None:
 
 @pytest.mark.parametrize("load", [rarely(None), TMA])
 @pytest.mark.parametrize(("inline", "stages"), [(0, 0), (1, 3), rarely(1, 0), rarely(1, 2)])
-def test_a_slot_is_stored_by_several_copies(
+def test_a_stage_is_stored_by_several_copies(
     inline: int, stages: int, load: LoadStoreOpType | None
 ) -> None:
     fd = storing(Tiling((8, 16)), stages=stages, load=load, inline=inline, shape=[20, 40])
@@ -173,7 +173,7 @@ def test_threads_put_swizzled_tiles_in_order(swizzle: int) -> None:
 
 @pytest.mark.parametrize("stages", [rarely(0), 2])
 @pytest.mark.parametrize("columns", [404, rarely(70 * 32 + 4)])
-def test_runs_of_one_slot_are_cut_where_a_row_ends(columns: int, stages: int) -> None:
+def test_runs_of_one_stage_are_cut_where_a_row_ends(columns: int, stages: int) -> None:
     fd = storing(Tiling((1, 32)), BULK, stages=stages, inline=1, shape=[-1, columns])
     one_more(fd, random_array((5, columns)))
 

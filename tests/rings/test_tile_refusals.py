@@ -296,7 +296,7 @@ REFUSED: list[tuple[str, Callable[[], FusionDefinition], str, str]] = [
     (
         "WS0298",
         lambda: loading(Tiling((1, 24)), BULK, stages=2, inline=1, shape=[8, 48], chunks=True),
-        "its slots hold several tiles, of which each would begin elsewhere",
+        "its stages hold several tiles, of which each would begin elsewhere",
         "leave `chunks` out",
     ),
     *(

@@ -106,14 +106,14 @@ def test_rows_of_1992_bytes() -> None:
 def test_shared_memory_of_slices(
     groups_: int, position: int, rows_per_group: int, per_row: int
 ) -> None:
-    """What a slot holds, eight times, and two barriers a slot; nothing else."""
+    """What a stage holds, eight times, and two barriers a stage; nothing else."""
     stages = 8
     fd = groups.sliced(Feed(Kind.bulk, stages), groups=groups_, position=position)
     inputs = [np.ones((70, groups.COLUMNS), np.float32)]
     fd.manual_execute(inputs)
     rows = rows_per_group * (groups_ if per_row else 1)
-    slot = groups.COLUMNS * FLOAT * rows
-    assert launch_of(fd, inputs).shared_bytes == stages * slot + 2 * stages * BARRIER
+    stage = groups.COLUMNS * FLOAT * rows
+    assert launch_of(fd, inputs).shared_bytes == stages * stage + 2 * stages * BARRIER
 
 
 def roles_of(launch: Launch) -> dict[str, tuple[int, bool]]:

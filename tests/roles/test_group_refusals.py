@@ -27,8 +27,8 @@ def test_stages_that_groups_do_not_divide(groups: int, position: int, stages: in
     refused(
         partial(make, stages),
         "WS0248",
-        f"{groups} groups of role `compute` take turns of {whole // groups} slots of T2, which has "
-        f"{stages}: a group would meet a slot at some of its uses only",
+        f"{groups} groups of role `compute` take turns of {whole // groups} stages of T2, which "
+        f"has {stages}: a group would meet a stage at some of its uses only",
         f"use a multiple of {whole} stages",
     )
     works(partial(make, 2 * whole), lambda x: 2 * x)
@@ -91,7 +91,7 @@ def test_groups_of_unknown_number() -> None:
     works(partial(make, 4), np.negative)
 
 
-def test_slots_in_two_bound_loops() -> None:
+def test_stages_in_two_bound_loops() -> None:
     def make(position: int) -> FusionDefinition:
         fd, _, y = defined([[-1, 256]], lambda fd, x: fd.ops.neg(x))
         y = y.cache_before()

@@ -36,7 +36,7 @@ def test_the_remedy_names_the_groups(groups: int) -> None:
     works(ping_pong_product(groups=groups))
 
 
-def test_a_slot_of_one_group_needs_no_place_for_the_others() -> None:
+def test_a_stage_of_one_group_needs_no_place_for_the_others() -> None:
     works(ping_pong_product(held="one", allocated="one"))
 
 

@@ -116,7 +116,7 @@ def test_results_of_one_operation_in_two_roles() -> None:
         (0, "WS0262", "elements of shared memory, which is not a constant"),
         (1, "WS0262", "elements of shared memory, which is not a constant"),
         (5, "WS0244", "right of i[128 tma], which is bound to tma: one copy cannot fill several"),
-        (6, "WS0243", "slice position 6 of T2, which has 5 loops: a slot would hold none of them"),
+        (6, "WS0243", "slice position 6 of T2, which has 5 loops: a stage would hold none of them"),
     ],
 )
 def test_positions_of_slices(position: int, code: str, says: str) -> None:
@@ -204,7 +204,7 @@ def test_a_tensor_that_its_own_role_reads_too() -> None:
     refused(partial(crossing, MemoryType.shared), "WS0246", words, "put a copy between")
 
 
-def test_other_orders_of_slots() -> None:
+def test_other_orders_of_stages() -> None:
     """Tiles are filled row by row, and used column by column."""
 
     def make(wrong: bool) -> FusionDefinition:
@@ -222,15 +222,15 @@ def test_other_orders_of_slots() -> None:
     refused(
         partial(make, True),
         "WS0247",
-        "role `compute` reads T2 to compute T1, and does not come by its slots as role `load` "
-        "fills them: slots are filled in the order of",
-        "split, merge and reorder both alike as far as loops stand outside a slot",
+        "role `compute` reads T2 to compute T1, and does not come by its stages as role `load` "
+        "fills them: stages are filled in the order of",
+        "split, merge and reorder both alike as far as loops stand outside a stage",
     )
     works(partial(make, False), np.negative)
 
 
-def test_slots_used_in_two_loops() -> None:
-    """The sum of a row, and the row less its sum, from the same slots in loops of their own."""
+def test_stages_used_in_two_loops() -> None:
+    """The sum of a row, and the row less its sum, from the same stages in loops of their own."""
 
     def make(wrong: bool) -> FusionDefinition:
         fd, (x,), y = defined(
@@ -257,7 +257,7 @@ def test_slots_used_in_two_loops() -> None:
     refused(
         partial(make, True),
         "WS0249",
-        "role `compute` comes by the slots of T4 in loops that follow each other: the first would "
+        "role `compute` comes by the stages of T4 in loops that follow each other: the first would "
         "use up what the second waits for",
         "or load it twice",
     )

@@ -38,21 +38,25 @@ COMPUTE = 4
 def test_the_waits_hang_on_the_simulator(name: str, tmp_path: Path) -> None:
     (report,) = verified(name, str(tmp_path)).reports
     deadlock = next(found for found in report.findings if found.kind == "deadlock")
-    slots = {
-        int(start) + 8 * slot: f"{ring} {goal} {slot}"
+    stages = {
+        int(start) + 8 * stage: f"{ring} {goal} {stage}"
         for ring, goal, start in re.findall(
             r"(ring\d)_(\w+) = .*ws_shared \+ (\d+)", watched().cuda
         )
-        for slot in range(3)
+        for stage in range(3)
     }
-    assert len(slots) >= 2 * (2 + 3 + 2)
+    assert len(stages) >= 2 * (2 + 3 + 2)
     waits = {
-        (slots[int(address, 16) - SHARED_START], int(phase) % 2, min(int(warp), COMPUTE))
+        (stages[int(address, 16) - SHARED_START], int(phase) % 2, min(int(warp), COMPUTE))
         for warp, phase, address in WAITS.findall(deadlock.message)
     }
     goals = {"filled": "full", "free again": "empty"}
     assert waits == {
-        (f"{wait.ring} {goals[wait.goal]} {wait.slot}", wait.parity, int(wait.warps.strip("[]")[0]))
+        (
+            f"{wait.ring} {goals[wait.goal]} {wait.stage}",
+            wait.parity,
+            int(wait.warps.strip("[]")[0]),
+        )
         for wait in FAULTS[name].waits
     }
 
@@ -67,8 +71,8 @@ def test_the_right_kernel_is_clean_and_right(tmp_path: Path) -> None:
 def test_the_waits_are_some_that_the_watchdog_can_tell(name: str) -> None:
     sites = wait_sites(watched().kernel.body)
     said = [
-        described("k", sites, replace(record, site=site.number, slot=slot, parity=parity))
-        for site, slot, parity in product(sites, range(3), range(2))
+        described("k", sites, replace(record, site=site.number, stage=stage, parity=parity))
+        for site, stage, parity in product(sites, range(3), range(2))
         for record in (_of_warp(warp) for warp in range(8))
     ]
     for wait in FAULTS[name].waits:
@@ -76,4 +80,4 @@ def test_the_waits_are_some_that_the_watchdog_can_tell(name: str) -> None:
 
 
 def _of_warp(warp: int) -> Record:
-    return Record(site=0, slot=0, parity=0, block=(0, 0, 0), thread=32 * warp, seconds=1.0)
+    return Record(site=0, stage=0, parity=0, block=(0, 0, 0), thread=32 * warp, seconds=1.0)

@@ -34,12 +34,12 @@ def test_the_layout_is_that_of_the_device_code() -> None:
     text = PIECES["watchdog"].text
     declared = re.search(r"struct ws_watchdog_record \{(.*?)\}", text, re.DOTALL)
     assert declared
-    members = "unsigned long long waited; int written, site, slot, parity, x, y, z, thread;"
+    members = "unsigned long long waited; int written, site, stage, parity, x, y, z, thread;"
     assert " ".join(declared[1].split()) == members
     content = struct.pack("<Q8i", 2_500_000_000, 1, 7, 2, 1, 3, 4, 5, 96)
     assert len(content) == RECORD_BYTES
     assert Record.read(content) == Record(
-        site=7, slot=2, parity=1, block=(3, 4, 5), thread=96, seconds=2.5
+        site=7, stage=2, parity=1, block=(3, 4, 5), thread=96, seconds=2.5
     )
 
 
@@ -95,12 +95,12 @@ def test_the_device_code_writes_what_it_waited_for() -> None:
         site = sites[record.site]
         assert record.block == (0, 0, 0)
         assert 0 <= record.thread < 64
-        assert 0 <= record.slot < 3
+        assert 0 <= record.stage < 3
         assert 0 < record.seconds < 1e-3
         if not site.full:
             assert record.thread < 32, "the elected thread is one of the first warp"
     assert {sites[r.site].full for r in found if r} == {True, False}
-    assert {r.slot for r in found if r} >= {0, 1}
+    assert {r.stage for r in found if r} >= {0, 1}
 
 
 def test_without_a_record_a_wait_that_is_given_up_traps_all_the_same() -> None:
@@ -113,4 +113,4 @@ def test_a_long_limit_is_never_reached() -> None:
     with knobs.scope(watchdog=True):
         report = Executable(ring().fusion, scheduled=True).verify([numbers()], schedules=16)
     assert report.verdict == "clean", report
-    assert TILES > 3, "slots are used again"
+    assert TILES > 3, "stages are used again"

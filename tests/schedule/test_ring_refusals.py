@@ -67,13 +67,13 @@ ANY: Any = "tma"
 REFUSED: tuple[tuple[str, str, Action], ...] = (
     (
         "WS0280",
-        "T0 is an input of the fusion, which lies in global memory as a whole and has no slots; "
+        "T0 is an input of the fusion, which lies in global memory as a whole and has no stages; "
         "buffer its cache: T0.cache_after()",
         lambda c: circular_buffer(c.x, 2),
     ),
     (
         "WS0281",
-        "T3 is an output of the fusion, which lies in global memory as a whole and has no slots; "
+        "T3 is an output of the fusion, which lies in global memory as a whole and has no stages; "
         "buffer its cache: T3.cache_before()",
         lambda c: circular_buffer(c.store, 2),
     ),
@@ -90,7 +90,7 @@ REFUSED: tuple[tuple[str, str, Action], ...] = (
         (
             "WS0283",
             f"prefetch distance {distance!r} of T1 with 3 stages: its copy is 0 to 2 iterations "
-            "ahead, and one slot is left to its readers; "
+            "ahead, and one stage is left to its readers; "
             "use 0 to 2, or -3 to -1 to count from 3",
             lambda c, distance=distance: circular_buffer(c.load, 3, distance),
         )
@@ -99,7 +99,7 @@ REFUSED: tuple[tuple[str, str, Action], ...] = (
     (
         "WS0284",
         "T2 is computed, and only a copy of a tensor can run ahead of its readers; buffer the "
-        "copy that the computation reads; or, to store from slots, set its memory to shared and "
+        "copy that the computation reads; or, to store from stages, set its memory to shared and "
         "let nothing read T2 but outputs that TMA copies",
         lambda c: circular_buffer(c.negative, 2),
     ),

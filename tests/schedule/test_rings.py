@@ -59,13 +59,13 @@ def test_prefetch_counts_from_either_end(stages: int) -> None:
 
 
 @pytest.mark.parametrize("op_type", LoadStoreOpType)
-def test_every_copy_can_have_slots(op_type: LoadStoreOpType) -> None:
+def test_every_copy_can_have_stages(op_type: LoadStoreOpType) -> None:
     tensor = loaded(op_type)
     circular_buffer(tensor, 4, 2, ring="both")
     assert tensor.buffering == CircularBuffer(4, 2, "both")
 
 
-def test_registers_can_have_slots() -> None:
+def test_registers_can_have_stages() -> None:
     tensor = cache_after(loaded())
     assert tensor.memory is MemoryType.local
     circular_buffer(tensor, 2)
@@ -73,7 +73,7 @@ def test_registers_can_have_slots() -> None:
 
 
 @pytest.mark.parametrize("op_type", [LoadStoreOpType.bulk, LoadStoreOpType.tma])
-def test_what_tma_stores_can_be_computed_into_slots(op_type: LoadStoreOpType) -> None:
+def test_what_tma_stores_can_be_computed_into_stages(op_type: LoadStoreOpType) -> None:
     (output,) = (result.value for result in negated().outputs)
     staged = cache_before(output, op_type=op_type)
     with pytest.raises(ScheduleError, match="WS0284"):
@@ -83,7 +83,7 @@ def test_what_tma_stores_can_be_computed_into_slots(op_type: LoadStoreOpType) ->
     assert staged.buffering == CircularBuffer(2, 0)
 
 
-def test_what_others_read_too_cannot_be_computed_into_slots() -> None:
+def test_what_others_read_too_cannot_be_computed_into_stages() -> None:
     p = Program()
     first = p.op("neg", p.input(DataType.Float, (8,)))
     p.output(first, p.op("exp", first))

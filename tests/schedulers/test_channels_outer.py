@@ -8,8 +8,8 @@ import pytest
 from tests.support.launching import check_automatic, random_inputs
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
-from warpsmith.schedulers.inner_outer import can as rows_and_columns
-from warpsmith.schedulers.normalization import can
+from warpsmith.schedulers.inner_outer import applicability as rows_and_columns
+from warpsmith.schedulers.normalization import applicability
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
@@ -76,6 +76,6 @@ def test_a_place_in_pieces_takes_registers() -> None:
 def test_rows_beside_sums_of_columns_lie_in_one_piece() -> None:
     """What goes round rows copies whole ones."""
     fusion = batch_norm(BF16).fusion
-    assert not can.refusal(fusion)
-    assert "reduces dimensions that are not rows" in can.whole_rows_refusal(fusion)
+    assert not applicability.refusal(fusion)
+    assert "reduces dimensions that are not rows" in applicability.whole_rows_refusal(fusion)
     assert rows_and_columns.refusal(fusion)

@@ -69,9 +69,9 @@ def test_how_many_blocks_have_a_row(
     assert params.cluster == blocks
     covered = params.cluster * params.block_x * params.unroll * params.vector
     assert covered >= columns
-    assert params.whole == (covered == columns)
+    assert params.exact == (covered == columns)
     assert params.block_y == 1
-    assert params.kept_unroll == 1 or params.weights_in_shared
+    assert params.rows_per_thread == 1 or params.weights_in_shared
 
 
 def test_rows_that_no_cluster_holds_are_cut() -> None:
@@ -118,7 +118,7 @@ def with_weights_in_shared(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def choose(asked: strategy.Asked, problem: Problem) -> tuple[InnerPersistentParams, int]:
         given = asked.fusion, asked.domains, asked.caches, asked.residents, problem
         found = heuristic.candidates(*given)
-        ways = [p for p in found if p.weights_in_shared and p.kept_unroll == kept]
+        ways = [p for p in found if p.weights_in_shared and p.rows_per_thread == kept]
         return ways[0], 0
 
     monkeypatch.setattr(strategy, "choose", choose)

@@ -13,7 +13,7 @@ from warpsmith import knobs, ops
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.runtime import arrays
-from warpsmith.schedulers.inner_outer.can import refusal
+from warpsmith.schedulers.inner_outer.applicability import refusal
 from warpsmith.schedulers.inner_outer.rows import MOST_ADDED
 
 FLOAT = DataType.Float
@@ -124,7 +124,7 @@ def test_rows_are_read_by_one_kernel_and_columns_summed_by_another(
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_rows_that_are_loaded_ahead(program: Any, dtype: str, shape: tuple[int, ...]) -> None:
-    """Fewer turns than slots, more than slots, and turns that run past the last row."""
+    """Fewer turns than stages, more than stages, and turns that run past the last row."""
     case = Case(shape, dtype)
     inputs = case.inputs(program)
     for result, expected in zip(
@@ -348,8 +348,8 @@ def test_a_new_row_count_changes_the_blocks_alone_unless_there_are_few_or_many_b
     assert line(3, "parameters") == line(500, "parameters")
     assert line(3500, "parameters") == line(5000, "parameters")
     assert line(40000, "parameters") == line(60000, "parameters")
-    assert "lasting=False" in line(5000, "parameters")
-    assert "lasting=True" in line(60000, "parameters")
+    assert "evict_last=False" in line(5000, "parameters")
+    assert "evict_last=True" in line(60000, "parameters")
     assert "grid (2, 1, 1)" in line(3, "launch")
     assert "grid (250, 1, 1)" in line(500, "launch")
 

@@ -164,7 +164,7 @@ def test_a_device_gets_no_clusters_that_it_does_not_run(monkeypatch: pytest.Monk
     assert "cluster=8" not in explained(rms_norm_backward, inputs)
 
 
-def test_slots_of_exchanges_come_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stages_of_exchanges_come_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """One cluster has all rows, and blocks meet again after two turns."""
     monkeypatch.setattr(heuristic, "CLUSTERS", (4,))
     target = replace(H200, clusters=((4, 1),))

@@ -20,7 +20,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import CopyVector, Kernel
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
-from warpsmith.schedulers.normalization import can
+from warpsmith.schedulers.normalization import applicability
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Candidate, select
@@ -243,7 +243,7 @@ def test_a_dependent_variance() -> None:
 def refusal_of(build: Callable[[Program], None]) -> str:
     p = Program()
     build(p)
-    return can.refusal(p.fusion)
+    return applicability.refusal(p.fusion)
 
 
 def columns_too(p: Program) -> None:
@@ -302,4 +302,4 @@ def test_a_row_count_changes_nothing_but_where_few_bytes_become_many(
 
     few = rows < 1 << 20
     assert chosen(rows) == chosen(17 if few else 3 << 20)
-    assert (chosen(rows).streaming, chosen(rows).lasting) == (few, not few)
+    assert (chosen(rows).streaming, chosen(rows).evict_last) == (few, not few)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.matmuls import check, linear, operands
 from warpsmith import DataType, FusionDefinition, knobs
-from warpsmith.schedulers.matmul import can, heuristic
+from warpsmith.schedulers.matmul import applicability, heuristic
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
 
@@ -117,7 +117,7 @@ def refused(**changes: object) -> str:
         if changes.get("twice"):
             fd.add_output(fd.ops.relu(result))
         fd.add_output(fd.ops.cast(result, DataType.Float) if changes.get("wide") else result)
-    return can.refusal(fd.fusion, H200)
+    return applicability.refusal(fd.fusion, H200)
 
 
 def test_what_is_refused_in_words() -> None:

@@ -20,7 +20,7 @@ from warpsmith import DataType, knobs, ops
 from warpsmith.kernel.nodes import Accumulate, For, If, Kernel, Statement
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
-from warpsmith.schedulers.matmul_by_threads import can, heuristic
+from warpsmith.schedulers.matmul_by_threads import applicability, heuristic
 from warpsmith.schedulers.matmul_by_threads.heuristic import (
     FLAT,
     LARGE,
@@ -201,7 +201,7 @@ def refused(grow: Callable[[Program, Any, Any], None]) -> str:
     p = Program()
     a, b = p.input(FLOAT, MATRIX), p.input(FLOAT, MATRIX)
     grow(p, a, b)
-    return can.refusal(p.fusion)
+    return applicability.refusal(p.fusion)
 
 
 def test_what_is_refused_in_words() -> None:

@@ -27,13 +27,13 @@ def params(timing: dict[str, Any]) -> InnerPersistentParams:
     return InnerPersistentParams(
         vector=timing["vector"],
         unroll=timing["accesses"],
-        kept_unroll=1,
+        rows_per_thread=1,
         cluster=1,
         block_x=timing["threads"],
         block_y=1,
         blocks_per_sm=timing["blocks_per_sm"],
-        whole=False,
-        late=bool(timing["late"]),
+        exact=False,
+        reload_weights=bool(timing["late"]),
         again=bool(timing["again"]),
         vectorized=(),
     )
@@ -98,4 +98,4 @@ def test_a_thread_has_one_short_row_where_vectors_leave_some_without_work(
 ) -> None:
     """131072 rows of 196 bfloat16: RMSNorm 32.9 to 31.0 microseconds, softmax 32.6 to 30.5."""
     x = np.zeros((3, columns), np.float32 if columns == 49 else arrays.NUMPY_DTYPES["bfloat16"])
-    assert f"kept_unroll={kept}," in warpsmith.fuse(softmax).lower(x).compile().explain()
+    assert f"rows_per_thread={kept}," in warpsmith.fuse(softmax).lower(x).compile().explain()

@@ -24,7 +24,7 @@ from warpsmith.kernel.nodes import CopyVector, Kernel
 from warpsmith.kernel.traversal import walk
 from warpsmith.knobs import Knobs
 from warpsmith.lower.pipeline import lower
-from warpsmith.schedulers.outer_persistent import can, heuristic, shapes
+from warpsmith.schedulers.outer_persistent import applicability, heuristic, shapes
 from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
@@ -149,7 +149,7 @@ def pieces(p: Program) -> None:
 def test_rows_are_refused(build: Callable[[Program], None]) -> None:
     p = Program()
     build(p)
-    assert "reduces the fastest dimension" in can.refusal(p.fusion)
+    assert "reduces the fastest dimension" in applicability.refusal(p.fusion)
 
 
 def test_columns_that_no_block_holds_are_refused_with_their_length() -> None:
@@ -158,7 +158,7 @@ def test_columns_that_no_block_holds_are_refused_with_their_length() -> None:
 
     def reason(columns: int, length: int) -> str:
         sizes = {"T0_size0": columns, "T0_size1": length}
-        return candidate.misfit(Problem(values=sizes, alignment={}, target=H200))
+        return candidate.unsupported_sizes(Problem(values=sizes, alignment={}, target=H200))
 
     assert reason(4096, 1024) == ""
     assert "columns of 1000000 elements do not fit" in reason(4096, 1000000)
@@ -202,7 +202,7 @@ def test_blocks_share_columns_where_one_has_too_few_threads(
     params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
     assert isinstance(params, OuterPersistentParams)
     assert params.cluster == blocks
-    assert params.whole
+    assert params.exact
     assert params.even
 
 
@@ -232,8 +232,8 @@ def test_nothing_spills(
     }
     values |= {f"{t.name}_size0": size[0] for t in p.fusion.input_tensors if t.rank == 1}
     problem = Problem(values=values, alignment={}, target=H200)
-    if candidate.misfit(problem):
-        pytest.skip(candidate.misfit(problem))
+    if candidate.unsupported_sizes(problem):
+        pytest.skip(candidate.unsupported_sizes(problem))
     params, _ = candidate.choose(problem)
     fusion = candidate.scheduled(params)
     made = compile_fusion(fusion, "test", DataType.Int32, Knobs(cache_dir=tmp_path), target=H200)
@@ -243,5 +243,5 @@ def test_nothing_spills(
 def test_columns_that_two_kernels_do_faster() -> None:
     candidate = select(of_columns(softmax, BF16).fusion, H200)
     sizes = {"T0_size0": 512, "T0_size1": 50176}
-    words = candidate.misfit(Problem(values=sizes, alignment={}, target=H200))
+    words = candidate.unsupported_sizes(Problem(values=sizes, alignment={}, target=H200))
     assert words == "columns of 50176 elements fill 16 blocks, and two kernels are faster"

@@ -75,7 +75,7 @@ def test_threads_cover_a_row_and_registers_hold_it(
     threads = params.block_x * params.block_y
     covered = params.cluster * params.block_x * params.unroll * params.vector
     assert covered >= columns
-    assert params.whole == (covered == columns)
+    assert params.exact == (covered == columns)
     assert params.unroll * params.vector <= MOST_ELEMENTS
     assert threads <= 1024
     assert params.block_x % 32 == 0 or 32 % params.block_x == 0
@@ -84,9 +84,9 @@ def test_threads_cover_a_row_and_registers_hold_it(
 
 
 def test_inputs_that_all_rows_share_come_early_where_registers_allow() -> None:
-    assert not params_of(layer_norm, BF16, 3072).late
-    assert params_of(layer_norm, BF16, 16384).late
-    assert not params_of(softmax, BF16, 16384).late
+    assert not params_of(layer_norm, BF16, 3072).reload_weights
+    assert params_of(layer_norm, BF16, 16384).reload_weights
+    assert not params_of(softmax, BF16, 16384).reload_weights
 
 
 def test_exponentials_are_computed_again_only_in_the_longest_rows() -> None:

@@ -79,14 +79,14 @@ def _timing(row: dict[str, object]) -> Timing:
         stages=STAGES.get(problem, 3),
         operations=operations,
         costly=costly,
-        lasting=False,
+        evict_last=False,
     )
     shape = Shape(
         threads=int(str(row["threads"])),
         elements=int(str(row["elements"])),
         at_once=int(str(row["at_once"])),
         cluster=int(str(row["cluster"])),
-        late=bool(row["late"]),
+        reload_weights=bool(row["late"]),
         again=bool(row["again"]) and not row["role"],
         masked=bool(row["masked"]),
         role=bool(row["role"]),
@@ -159,7 +159,9 @@ def test_more_work_takes_longer() -> None:
         assert predicted_us(replace(work, rows=2 * work.rows), first.shape, H200) > 1.4 * us
         assert predicted_us(replace(work, costly=40), first.shape, H200) > us
     waves = next(timing for timing in timed(role=False) if not timing.shape.masked)
-    assert predicted_us(waves.work, replace(waves.shape, late=True), H200) > waves.predicted
+    assert (
+        predicted_us(waves.work, replace(waves.shape, reload_weights=True), H200) > waves.predicted
+    )
     assert predicted_us(waves.work, replace(waves.shape, again=True), H200) > waves.predicted
     assert predicted_us(waves.work, replace(waves.shape, cluster=2), H200) > waves.predicted
     assert predicted_us(waves.work, replace(waves.shape, masked=True), H200) > waves.predicted

@@ -80,7 +80,7 @@ def test_what_was_not_timed_is_not_corrected() -> None:
     assert corrected(replace(work, length=work.length + 8), shape) == 1
     assert corrected(replace(work, summed=work.summed + 8), shape) == 1
     assert corrected(replace(work, operations=2 * work.operations), shape) == 1
-    assert corrected(work, replace(shape, slots=shape.slots + 31)) == UNTIMED
+    assert corrected(work, replace(shape, stages=shape.stages + 31)) == UNTIMED
 
 
 def test_more_work_takes_longer() -> None:
@@ -91,7 +91,7 @@ def test_more_work_takes_longer() -> None:
     assert predicted_us(replace(work, averaged=work.averaged + 9), shape, H200) > us
     assert predicted_us(replace(work, operations=40 * work.operations), shape, H200) > us
     assert predicted_us(work, replace(shape, cluster=2), H200) > us
-    assert predicted_us(work, replace(shape, slots=3 * shape.slots), H200) > us
+    assert predicted_us(work, replace(shape, stages=3 * shape.stages), H200) > us
 
 
 def test_no_rows_take_the_start_alone() -> None:

@@ -24,7 +24,7 @@ def compiled(function: Callable[..., Any], *inputs: np.ndarray, rings: str) -> C
 
 
 def ring_of(function: Callable[..., Any], *inputs: np.ndarray, rings: str) -> int:
-    """Slots of the ring of the one kernel."""
+    """Stages of the ring of the one kernel."""
     text = compiled(function, *inputs, rings=rings).explain()
     return int(text.split("ring=")[1].split()[0].rstrip(","))
 

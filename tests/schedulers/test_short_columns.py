@@ -57,7 +57,7 @@ def chosen(candidate: Candidate, rows: int, columns: int, inputs: int = 1) -> Re
     sizes = {f"T{k}_size{d}": n for k in range(inputs) for d, n in enumerate((rows, columns))}
     params, values = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
     assert isinstance(params, ReductionParams)
-    assert params.whole == (not values)
+    assert params.exact == (not values)
     return params
 
 
@@ -130,24 +130,24 @@ def test_a_row_count_changes_parameters_at_listed_lengths_only() -> None:
     found = [chosen(candidate, rows, 4096) for rows in range(1, 513)]
     changes = [n for n, (a, b) in enumerate(itertools.pairwise(found), start=1) if a != b]
     assert changes == list(SHORT[:-1])
-    assert all(params.whole for params in found)
-    assert not chosen(candidate, 513, 4096).whole
+    assert all(params.exact for params in found)
+    assert not chosen(candidate, 513, 4096).exact
 
 
 def test_rows_variances_and_rings_are_not_short_columns() -> None:
     p = Program()
     x = p.input(FLOAT, (None, None))
     p.output(p.reduce("sum", x, [1]))
-    assert not chosen(select(p.fusion, H200), 100, 64).whole
+    assert not chosen(select(p.fusion, H200), 100, 64).exact
     p = Program()
     p.output(p.copy(p.welford(p.input(FLOAT, (None, None)), [0])[1]))
-    assert not chosen(select(p.fusion, H200), 100, 64).whole
+    assert not chosen(select(p.fusion, H200), 100, 64).exact
     candidate = select(summed().fusion, H200)
     sizes = {"T0_size0": 256, "T0_size1": 4096}
     params, _ = candidate.choose(Problem(values=sizes, alignment={}, rings="prefer", target=H200))
     assert isinstance(params, ReductionParams)
     assert params.ring
-    assert not params.whole
+    assert not params.exact
 
 
 @pytest.mark.parametrize("inputs", [1, 2])
@@ -177,7 +177,7 @@ def test_longer_columns_are_not_launched(tmp_path) -> None:
     short = Problem(values={"T0_size0": 264, "T0_size1": 64}, alignment={}, target=H200)
     compiled, _, params = planned.choose(short, DataType.Int32, knobs)
     assert isinstance(params, ReductionParams)
-    assert params.whole
+    assert params.exact
     long = Problem(values={"T0_size0": 289, "T0_size1": 64}, alignment={}, target=H200)
     with pytest.raises(ArgumentError, match="289, and .* was scheduled for at most 288") as failure:
         planned._check(compiled, long, {})

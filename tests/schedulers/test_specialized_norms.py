@@ -122,7 +122,7 @@ def test_rows_of_which_threads_have_unequal_parts(program: Any, columns: int) ->
 
 
 VARIANTS: dict[str, dict[str, object]] = {
-    "one group of two slots": {"groups": 1, "stages": 2},
+    "one group of two stages": {"groups": 1, "stages": 2},
     "three groups": {"groups": 3, "stages": 6},
     "rows read again": {"groups": 2, "stages": 2, "reread": True},
     "weights in shared memory": {

@@ -37,7 +37,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "three groups": {"block_y": 3, "ring": 6},
     "sums of two groups joined": {"block_y": 2, "ring": 4, "joined": True},
     "sums of five groups joined": {"block_y": 5, "ring": 5, "joined": True, "reread": True},
-    "two rows a turn": {"block_y": 2, "ring": 2, "kept_unroll": 2},
+    "two rows a turn": {"block_y": 2, "ring": 2, "rows_per_thread": 2},
     "rows read again": {"block_y": 2, "ring": 4, "reread": True},
     "weights in shared memory": {
         "block_y": 3,
@@ -96,7 +96,7 @@ def test_rows_of_which_threads_have_unequal_parts(program: Any, columns: int) ->
 )
 def test_nothing_spills(program: Any, dtype: str, columns: int) -> None:
     if (dtype, columns) == ("float32", 16384):
-        pytest.skip("two slots of such a row do not fit in shared memory")
+        pytest.skip("two stages of such a row do not fit in shared memory")
     case = Case((3, columns), dtype)
     compiled = warpsmith.fuse(program, warp_specialize=True).lower(*case.inputs(program)).compile()
     assert "load: warp 0, one thread" in compiled.explain()

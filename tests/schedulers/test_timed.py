@@ -42,7 +42,7 @@ def test_where_shapes_were_timed_the_fastest_of_them_is_predicted_to_be() -> Non
 
 def test_truths_are_truths_again() -> None:
     first = forward()[0]
-    assert type(first.work.lasting) is bool
+    assert type(first.work.evict_last) is bool
     assert type(first.shape.masked) is bool
 
 
@@ -84,7 +84,7 @@ def test_other_work_is_not_alike(field: str) -> None:
     timed = one()
     other = replace(timed.work, **{field: getattr(timed.work, field) + 1})
     assert nearest([timed], (other,)) == ()
-    other = replace(timed.work, lasting=not timed.work.lasting)
+    other = replace(timed.work, evict_last=not timed.work.evict_last)
     assert nearest([timed], (other,)) == ()
 
 

@@ -36,28 +36,28 @@ class Fault:
 
 FAULTS = {
     "more bytes expected than come": Fault(
-        "ring0_fill_slot, 256",
-        "ring0_fill_slot, 272",
-        ("slot 0 of ring0 (T2) to be filled (a phase of parity 0)",),
+        "ring0_fill_stage, 256",
+        "ring0_fill_stage, 272",
+        ("stage 0 of ring0 (T2) to be filled (a phase of parity 0)",),
     ),
-    "the other parity, once the slot is filled": Fault(
-        "ws_barrier_wait(ring0_full + ring0_use_slot, ring0_use_phase",
-        "__nanosleep(500000); ws_barrier_wait(ring0_full + ring0_use_slot, 1 - ring0_use_phase",
-        ("slot 0 of ring0 (T2) to be filled (a phase of parity 1)",),
+    "the other parity, once the stage is filled": Fault(
+        "ws_barrier_wait(ring0_full + ring0_use_stage, ring0_use_phase",
+        "__nanosleep(500000); ws_barrier_wait(ring0_full + ring0_use_stage, 1 - ring0_use_phase",
+        ("stage 0 of ring0 (T2) to be filled (a phase of parity 1)",),
     ),
     "no release": Fault(
         "ws_barrier_release(ring0_empty",
         "if (0) ws_barrier_release(ring0_empty",
         (
-            "slot 0 of ring0 (T2) to be free again (a phase of parity 0)",
-            "slot 0 of ring0 (T2) to be filled (a phase of parity 1)",
+            "stage 0 of ring0 (T2) to be free again (a phase of parity 0)",
+            "stage 0 of ring0 (T2) to be filled (a phase of parity 1)",
         ),
     ),
 }
 
 
 def ring() -> FusionDefinition:
-    """`exp(x)` through three slots that the TMA unit fills, by one block of two warps."""
+    """`exp(x)` through three stages that the TMA unit fills, by one block of two warps."""
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1], True, DataType.Float)
         y = fd.ops.exp(x)

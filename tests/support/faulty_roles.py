@@ -26,7 +26,7 @@ class Wait:
     role: str
     warps: str
     ring: str
-    slot: int
+    stage: int
     goal: str
     parity: int
 
@@ -34,8 +34,9 @@ class Wait:
     def words(self) -> str:
         """A pattern of the error's words."""
         return (
-            rf"role {self.role}, warp {self.warps}: waited 1 s for slot {self.slot} of {self.ring} "
-            rf"\(T\d\) to be {self.goal} \(a phase of parity {self.parity}\); asked for at "
+            rf"role {self.role}, warp {self.warps}: waited 1 s for stage {self.stage} of "
+            rf"{self.ring} \(T\d\) to be {self.goal} \(a phase of parity {self.parity}\); "
+            r"asked for at "
         )
 
 
@@ -61,8 +62,8 @@ FAULTS = {
         ),
     ),
     "more bytes are announced than come": Fault(
-        "ring1_load_x_slot, 2048",
-        "ring1_load_x_slot, 2064",
+        "ring1_load_x_stage, 2048",
+        "ring1_load_x_stage, 2064",
         (
             Wait("compute", _COMPUTE, "ring1", 0, "filled", 0),
             Wait("load_gate", "0", "ring0", 0, "free again", 0),
@@ -70,7 +71,7 @@ FAULTS = {
             Wait("store", "2", "ring2", 0, "filled", 0),
         ),
     ),
-    "the storing role gives no slot back": Fault(
+    "the storing role gives no stage back": Fault(
         "ws_barrier_arrive(ring2_empty",
         "if (0) ws_barrier_arrive(ring2_empty",
         (
@@ -80,10 +81,10 @@ FAULTS = {
             Wait("store", "2", "ring2", 0, "filled", 1),
         ),
     ),
-    "the other parity, once the slot is filled": Fault(
-        "ws_barrier_wait(ring0_full + ring0_compute_slot, ring0_compute_phase",
+    "the other parity, once the stage is filled": Fault(
+        "ws_barrier_wait(ring0_full + ring0_compute_stage, ring0_compute_phase",
         "__nanosleep(500000); "
-        "ws_barrier_wait(ring0_full + ring0_compute_slot, 1 - ring0_compute_phase",
+        "ws_barrier_wait(ring0_full + ring0_compute_stage, 1 - ring0_compute_phase",
         (
             Wait("compute", _COMPUTE, "ring0", 0, "filled", 1),
             Wait("load_gate", "0", "ring0", 0, "free again", 0),

@@ -16,7 +16,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.planner import segment
 from warpsmith.schedulers.select import Candidate
 
-QUESTIONS = ("misfit", "unspecialized", "agreed", "predicted", "no_ring")
+QUESTIONS = ("unsupported_sizes", "unspecialized", "agreed", "predicted", "no_ring")
 """What a candidate is asked of a call, besides which schedule it chooses."""
 
 LISTS = ("inputs", "outputs", "operations", "launch_symbols", "loop", "transforms")

@@ -229,8 +229,8 @@ def split_over(
     params, launch_values = chosen
     if splits is None:
         return chosen
-    if isinstance(params, ReductionParams) and params.whole and splits > 1:
-        params, launch_values = replace(params, whole=False, unroll=2), {SPLITS: splits}
+    if isinstance(params, ReductionParams) and params.exact and splits > 1:
+        params, launch_values = replace(params, exact=False, unroll=2), {SPLITS: splits}
     return params, dict.fromkeys(launch_values, splits)
 
 

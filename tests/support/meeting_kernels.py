@@ -2,8 +2,8 @@
 
 As lowering makes them before `lower_pipelines`, in no order. Each moves tiles through one shared
 buffer: a write, then a read of what was written (read after write), and the next write of the same
-slot (write after read). No two writes meet without a read between: lowering gives a slot one
-writer, and what it wrote is read before the slot is written again.
+stage (write after read). No two writes meet without a read between: lowering gives a stage one
+writer, and what it wrote is read before the stage is written again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Meeting:
     Attributes:
         writer, reader: names of `WRITERS` and `READERS`; more than one where the statements follow
             each other without a loop, each pair with a tile of its own.
-        slots: of the shared buffer.
+        stages: of the shared buffer.
         ahead: iterations that fills run ahead; None where lowering makes no `Fill`.
         roles: whether writer and reader are roles of their own.
         adds: products of all tiles are added up in the same registers.
@@ -57,7 +57,7 @@ class Meeting:
 
     writer: str
     reader: str
-    slots: int = 1
+    stages: int = 1
     ahead: int | None = None
     roles: bool = False
     adds: bool = False
@@ -69,7 +69,7 @@ class Meeting:
         if self.straight:
             return "once: " + ", then ".join(f"{w} to {r}" for w, r in self.straight)
         words = [f"{self.writer} to {self.reader}"]
-        words += [f"{self.slots} slots"] if self.slots > 1 else []
+        words += [f"{self.stages} stages"] if self.stages > 1 else []
         words += [f"{self.ahead} ahead"] if self.ahead else []
         words += ["added up"] if self.adds else []
         words += ["between roles"] if self.roles else []
@@ -79,7 +79,7 @@ class Meeting:
     def place(self) -> Place:
         remote = any("remote" in name for pair in self.pairs for name in pair)
         turns = len(self.straight) or self.turns
-        return Place(slots=self.slots, turns=turns, blocks=2 if remote else 1)
+        return Place(stages=self.stages, turns=turns, blocks=2 if remote else 1)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -112,7 +112,7 @@ def _pipelines(meeting: Meeting, body: Body) -> tuple[Pipeline, ...]:
     fills = tuple(s for s in walk(body) if isinstance(s, Fill))
     known = Pipeline(
         name="S",
-        stages=meeting.slots,
+        stages=meeting.stages,
         contents=(Content(shared, TILE),),
         by=carrier(shared, fills),
         prefetch=_ahead(meeting) or 0,
@@ -183,7 +183,7 @@ def _sums() -> Buffer:
 
 
 def _branches(meeting: Meeting) -> tuple[Body, Const]:
-    """A role that fills slots and one that uses them; those of the TMA unit have one thread."""
+    """A role that fills stages and one that uses them; those of the TMA unit have one thread."""
     fills = single("write", 0) if meeting.writer == "TMA load" else _many("write", 0, 1)
     at = 4 if not fills.single or meeting.reader != "TMA store" else 1
     uses = single("read", at) if meeting.reader == "TMA store" else _many("read", at, 2)

@@ -48,18 +48,18 @@ class Place:
     """One shared buffer, and global memory before and behind it.
 
     Attributes:
-        slots: of the shared buffer.
+        stages: of the shared buffer.
         turns: tiles of a block.
         blocks: of the cluster; 2 where the blocks reach into each other's memory.
     """
 
-    slots: int
+    stages: int
     turns: int
     blocks: int
 
     @property
     def shared(self) -> Buffer:
-        size = Const(self.slots * TILE)
+        size = Const(self.stages * TILE)
         return Buffer("S", HALF, MemoryType.shared, size, guarded=True, alignment=1024)
 
     @property
@@ -98,7 +98,7 @@ class Place:
 
 
 def chunk_at(thread: Expr) -> Expr:
-    """Where in a slot a thread's 8 elements lie: two threads have a row."""
+    """Where in a stage a thread's 8 elements lie: two threads have a row."""
     row, chunk = integers.floordiv(thread, 2), integers.mod(thread, 2)
     return integers.add(integers.mul(row, DEPTH), integers.mul(_traded(row, chunk), CHUNK))
 

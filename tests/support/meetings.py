@@ -17,18 +17,18 @@ _WRITERS = ("store", "stmatrix", "TMA load", "cp.async", "remote store")
 _READERS = ("load", "wgmma", "TMA store", "remote load")
 
 LOOPS = tuple(Meeting(writer=w, reader=r) for w in _WRITERS for r in _READERS)
-"""Every writer with every reader, in a loop that uses one slot again and again."""
+"""Every writer with every reader, in a loop that uses one stage again and again."""
 
 OWN = tuple(
-    Meeting(writer=writer, reader="own load", slots=slots, ahead=ahead)
+    Meeting(writer=writer, reader="own load", stages=stages, ahead=ahead)
     for writer in ("store", "cp.async")
-    for slots, ahead in ((1, None), (3, 2))
+    for stages, ahead in ((1, None), (3, 2))
 )
 """Each thread reads what it wrote itself."""
 
 RINGS = tuple(
-    Meeting(writer=writer, reader=reader, slots=slots, ahead=ahead, adds=adds)
-    for writer, reader, slots, ahead, adds in (
+    Meeting(writer=writer, reader=reader, stages=stages, ahead=ahead, adds=adds)
+    for writer, reader, stages, ahead, adds in (
         ("store", "TMA store", 2, None, False),
         ("store", "TMA store", 3, None, False),
         ("stmatrix", "TMA store", 2, None, False),
@@ -46,22 +46,22 @@ RINGS = tuple(
         ("TMA load", "wgmma", 3, 1, True),
     )
 )
-"""Loops that turn slots, fill ahead of their use and store behind it."""
+"""Loops that turn stages, fill ahead of their use and store behind it."""
 
 ROLES = tuple(
-    Meeting(writer=writer, reader=reader, slots=slots, roles=True)
+    Meeting(writer=writer, reader=reader, stages=stages, roles=True)
     for writer in _WRITERS[:-1]
     for reader in _READERS[:-1]
-    for slots in (2, 3)
-    if slots == 2 or reader == "TMA store"
+    for stages in (2, 3)
+    if stages == 2 or reader == "TMA store"
 )
-"""One role fills slots and another one uses them."""
+"""One role fills stages and another one uses them."""
 
 ADDING = tuple(
-    Meeting(writer=writer, reader="wgmma", slots=slots, roles=True, adds=True)
-    for writer, slots in (("TMA load", 1), ("TMA load", 3), *((w, 2) for w in _WRITERS[:-1]))
+    Meeting(writer=writer, reader="wgmma", stages=stages, roles=True, adds=True)
+    for writer, stages in (("TMA load", 1), ("TMA load", 3), *((w, 2) for w in _WRITERS[:-1]))
 )
-"""One role multiplies what another one puts into slots, with a product on its way meanwhile."""
+"""One role multiplies what another one puts into stages, with a product on its way meanwhile."""
 
 STRAIGHT = tuple(
     Meeting(writer="", reader="", straight=pairs)
@@ -77,7 +77,7 @@ STRAIGHT = tuple(
         (("remote store", "TMA store"), ("cp.async", "remote load")),
     )
 )
-"""One after the other, without a loop; so that a slot's next writer is another one."""
+"""One after the other, without a loop; so that a stage's next writer is another one."""
 
 QUICK = (*LOOPS[1:8:2], *LOOPS[8:11], LOOPS[13], *OWN, RINGS[1], RINGS[7], RINGS[-1], ROLES[3])
 """Enough of them for each mechanism."""

@@ -31,7 +31,7 @@ def ping_pong_product(
 
     Args:
         depth: columns of the operands; -1 for calls to say.
-        held: a slot of the staged result holds the tiles of all groups, or of one.
+        held: a stage of the staged result holds the tiles of all groups, or of one.
         allocated: the allocation domain names the groups' loop, or does not.
         ordered: the groups' main loops, and epilogues, follow each other.
         stages: of the operands.

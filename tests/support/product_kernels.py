@@ -5,14 +5,14 @@ d = a b^T for 16-bit floats, both operands contiguous along k, by blocks that ta
 Roles
   load    : warp 0, one thread, the TMA unit; loops tile { k }
   compute : `groups` warp groups of 128 threads, 64 rows of a tile each; loops tile { k } epilogue
-Ring `ring0`, slots of a tile of a and one of b
+Ring `ring0`, stages of a tile of a and one of b
   full    : 1 arrival (load, with the bytes of both)
-  empty   : 4 arrivals a warp group, once the products that read the slot are done
+  empty   : 4 arrivals a warp group, once the products that read the stage are done
 Steady state of compute: await full, multiply, commit, await all groups but this one, release the
-slot of the iteration before. So one group of products is always on its way, and a second cursor
-trails the first by one slot. Behind the loop the last group is awaited, and its slot released.
+stage of the iteration before. So one group of products is always on its way, and a second cursor
+trails the first by one stage. Behind the loop the last group is awaited, and its stage released.
 Epilogue, in chunks of 64 columns: registers, stmatrix, fence, meeting, one store by the TMA unit.
-The elected thread waits before the meeting until the next chunk's slot has been read.
+The elected thread waits before the meeting until the next chunk's stage has been read.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class Product:
         groups: warp groups; 64 rows of a tile each.
         columns: of a tile.
         depth: elements along k of a tile: 16, 32 or 64; a row of them is a swizzled one.
-        stages: slots of the ring of operands.
-        chunk: columns of a slot of the staging ring: 16, 32 or 64.
-        staging: slots of that ring, at least two.
+        stages: stages of the ring of operands.
+        chunk: columns of a stage of the staging ring: 16, 32 or 64.
+        staging: stages of that ring, at least two.
         registers: of the threads of load and compute.
     """
 
@@ -119,7 +119,7 @@ class Product:
 
     @property
     def operands(self) -> tuple[Buffer, Buffer]:
-        """Tiles of a and of b, all slots of them."""
+        """Tiles of a and of b, all stages of them."""
         a, b = (self.stages * self.depth * lines for lines in (self.rows, self.columns))
         return self._shared("T2", a), self._shared("T3", b)
 
@@ -229,8 +229,8 @@ def load_branch(product: Product) -> Branch:
         _loaded(product, b, from_b, column, N, product.columns, fill),
     )
     body = (
-        Await(ring.empty, fill.slot, integers.sub(1, fill.phase)),
-        Expect(ring.full, fill.slot, integers.add(*(copy.bytes for copy in copies))),
+        Await(ring.empty, fill.stage, integers.sub(1, fill.phase)),
+        Expect(ring.full, fill.stage, integers.add(*(copy.bytes for copy in copies))),
         *copies,
         Advance(fill),
     )
@@ -243,7 +243,7 @@ def _loaded(
     depth = product.depth
     return TileCopy(
         shared=to,
-        index=integers.mul(fill.slot, box * depth),
+        index=integers.mul(fill.stage, box * depth),
         memory=source,
         dims=(
             TileDim(box, first, size, K),
@@ -253,7 +253,7 @@ def _loaded(
         condition=integers.TRUE,
         how=LoadStoreOpType.tma,
         swizzle=2 * depth,
-        barrier=(product.ring.full, fill.slot),
+        barrier=(product.ring.full, fill.stage),
     )
 
 
@@ -265,9 +265,9 @@ def compute_branch(product: Product) -> Branch:
     assert ring.empty is not None
     use, behind = (Cursor(f"ring0_{name}", ring.stages) for name in ("use", "behind"))
     staging = Cursor("ring1_use", product.staging)
-    release = (ArriveByWarp(ring.empty, behind.slot), Advance(behind))
+    release = (ArriveByWarp(ring.empty, behind.stage), Advance(behind))
     turn = (
-        Await(ring.full, use.slot, use.phase),
+        Await(ring.full, use.stage, use.phase),
         FenceProducts(),
         For(PART, Const(product.depth // STEP), (_multiply(product, use),), unroll=True),
         CommitProducts(),
@@ -299,11 +299,11 @@ def _multiply(product: Product, use: Cursor) -> Multiply:
     depth = product.depth
     part = integers.mul(PART, STEP)
     of_a = integers.add(
-        integers.mul(use.slot, product.rows * depth),
+        integers.mul(use.stage, product.rows * depth),
         integers.mul(_group(product), ROWS * depth),
         part,
     )
-    of_b = integers.add(integers.mul(use.slot, product.columns * depth), part)
+    of_b = integers.add(integers.mul(use.stage, product.columns * depth), part)
     number = integers.add(integers.mul(STEP_K, depth // STEP), PART)
     return Multiply(
         product.accumulators,
@@ -325,7 +325,7 @@ def _epilogue(product: Product, staging: Cursor) -> Body:
     column = integers.add(column, integers.mul(CHUNK, product.chunk))
     copy = TileCopy(
         shared=product.staged,
-        index=_slot(product, staging),
+        index=_stage(product, staging),
         memory=product.tensors[2],
         dims=(
             TileDim(product.rows, row, M, N),
@@ -343,15 +343,15 @@ def _epilogue(product: Product, staging: Cursor) -> Body:
         For(PLACE, Const(count // 8), (_staged(product, staging, rounded),), unroll=True),
         FenceProxy(),
         If(ELECTED, (AwaitCopies(bulk=True, pending=product.staging - 2),)),
-        Synchronize("the chunk is staged, and the next one's slot is free"),
+        Synchronize("the chunk is staged, and the next one's stage is free"),
         If(ELECTED, (copy, CommitCopies(bulk=True))),
         Advance(staging),
     )
     return (For(CHUNK, Const(product.columns // product.chunk), body, unroll=True),)
 
 
-def _slot(product: Product, staging: Cursor) -> Expr:
-    return integers.mul(staging.slot, product.rows * product.chunk)
+def _stage(product: Product, staging: Cursor) -> Expr:
+    return integers.mul(staging.stage, product.rows * product.chunk)
 
 
 def _staged(product: Product, staging: Cursor, rounded: Buffer) -> StoreMatrix:
@@ -368,7 +368,7 @@ def _staged(product: Product, staging: Cursor, rounded: Buffer) -> StoreMatrix:
     line = integers.floordiv(lane, 64 // product.chunk) if product.chunk < 64 else lane
     swapped = Apply("xor", (columns, integers.mod(line, product.chunk // 8)), DataType.Index)
     place = integers.add(
-        _slot(product, staging), integers.mul(row, product.chunk), integers.mul(swapped, 8)
+        _stage(product, staging), integers.mul(row, product.chunk), integers.mul(swapped, 8)
     )
     return StoreMatrix(product.staged, place, rounded, integers.mul(PLACE, 8))
 

@@ -1,4 +1,4 @@
-"""Hand schedules with circular buffers, one for each way in which loops and slots may meet.
+"""Hand schedules with circular buffers, one for each way in which loops and stages may meet.
 
 Which cases there are follows nvFuser's tests of circular buffers; see `tests/rings`.
 """
@@ -20,7 +20,7 @@ EXTENTS = (1, 3, 128, 500, 1024)
 """Of the dimension that the ring walks."""
 
 LONG = (*EXTENTS, 3000)
-"""With one at which nine slots are used again, too, where tiles are large."""
+"""With one at which nine stages are used again, too, where tiles are large."""
 
 Array = np.ndarray
 

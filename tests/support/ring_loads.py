@@ -36,7 +36,7 @@ BY_THREADS = (Kind.registers, Kind.shared, Kind.cp_async)
 
 @dataclass(frozen=True)
 class Ring:
-    """A load of one kind, through so many slots, so far ahead."""
+    """A load of one kind, through so many stages, so far ahead."""
 
     kind: Kind
     stages: int

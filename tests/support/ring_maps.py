@@ -122,7 +122,7 @@ def vector_loads(ring: Ring) -> FusionDefinition:
 
 
 def vector_reads(ring: Ring) -> FusionDefinition:
-    """Two warps read slots four elements at once, into registers."""
+    """Two warps read stages four elements at once, into registers."""
     fd, x, work, y = _double(1)
     load = ring.load(x)
     read = load.cache_after()
@@ -141,7 +141,7 @@ def vector_reads(ring: Ring) -> FusionDefinition:
 
 
 def unroll(ring: Ring, kind: ParallelType = ParallelType.unroll) -> FusionDefinition:
-    """A slot is filled by four copies, in an unrolled loop."""
+    """A stage is filled by four copies, in an unrolled loop."""
     fd, x, work, y = _double(1)
     load = ring.load(x)
     y.split(0, 32)
@@ -245,7 +245,7 @@ def nested(ring: Ring) -> FusionDefinition:
 
 
 def outer_loop(ring: Ring) -> FusionDefinition:
-    """A loop over rows surrounds the ring's, which starts anew wherever its slots are."""
+    """A loop over rows surrounds the ring's, which starts anew wherever its stages are."""
     fd, x, work, y = _double(2)
     load = ring.load(x)
     y.split(1, 128)
@@ -288,7 +288,7 @@ def pointwise(ring: Ring) -> FusionDefinition:
 
 
 def store_ring(ring: Ring) -> FusionDefinition:
-    """What slots brought goes, doubled, through other slots, which the TMA unit stores."""
+    """What stages brought goes, doubled, through other stages, which the TMA unit stores."""
     fd, x, work, y = _double(1)
     load = ring.load(x)
     y.split(0, 128)

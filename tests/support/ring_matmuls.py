@@ -77,5 +77,5 @@ def matmul_broadcast(ring: Ring) -> FusionDefinition:
 
 
 def block_gemm_cache(ring: Ring) -> FusionDefinition:
-    """A ring in registers, filled from the slots of the one in shared memory."""
+    """A ring in registers, filled from the stages of the one in shared memory."""
     return _product(through_registers=True, ring=ring)

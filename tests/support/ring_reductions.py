@@ -75,13 +75,13 @@ def _by_rows(
 
 
 def persistent(ring: Ring) -> FusionDefinition:
-    """Rows stay in their slot until they were used twice."""
+    """Rows stay in their stage until they were used twice."""
     fd, load, total, y = _centered(ring)
     return _by_rows(fd, ring, load, total, y)
 
 
 def persistent_registers(ring: Ring) -> FusionDefinition:
-    """Rows go from their slot to registers, where they are used twice."""
+    """Rows go from their stage to registers, where they are used twice."""
     fd, load, total, y = _centered(ring)
     load.cache_after()
     return _by_rows(fd, ring, load, total, y)

@@ -1,4 +1,4 @@
-"""Hand schedules with roles, one for each way in which roles, slots and loops may meet.
+"""Hand schedules with roles, one for each way in which roles, stages and loops may meet.
 
 Which cases there are follows nvFuser's tests of warp specialization, and what they skip; see
 `tests/roles`. Every schedule of `ring_cases` is here too, with its loads in a role.
@@ -47,7 +47,7 @@ class Case:
         shapes: of its inputs, where the dimension that roles walk has the given extent.
         meaning: what it computes, of float64 arrays: one array or several.
         kinds: of load that the schedule is made for.
-        stages: numbers of slots.
+        stages: numbers of stages.
         terms: added up in float for one element of a result, or so.
         extents: of the dimension that roles walk.
         dtype: of inputs and results.

@@ -59,7 +59,7 @@ def transformed(feed: Feed, *, transforms: int = 1, stores: bool = False) -> Fus
 
 
 def stored_by_role(feed: Feed) -> FusionDefinition:
-    """Threads compute from global memory into slots, which a role stores: no load role."""
+    """Threads compute from global memory into stages, which a role stores: no load role."""
     fd, _, y = defined([[-1, -1]], lambda fd, x: fd.ops.exp(x))
     stage = _stored(y, feed)
     _rows(fd, y)
@@ -71,7 +71,7 @@ def stored_by_role(feed: Feed) -> FusionDefinition:
 
 
 def copied(feed: Feed) -> FusionDefinition:
-    """One role loads, another one stores from the same slots; no thread reads or writes them."""
+    """One role loads, another one stores from the same stages; no thread reads or writes them."""
     fd, (x,), y = defined([[-1, -1]], lambda fd, x: fd.ops.set(x))
     load = feed.load(x)
     y.set_load_store_op(LoadStoreOpType.tma if feed.kind is Kind.tma else LoadStoreOpType.bulk)
@@ -102,7 +102,7 @@ def forked(feed: Feed) -> FusionDefinition:
 
 
 def two_outputs(feed: Feed) -> FusionDefinition:
-    """Two roles compute an output each from the same slots."""
+    """Two roles compute an output each from the same stages."""
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, -1], True)
         outputs = [fd.ops.neg(x), fd.ops.exp(x)]

@@ -82,10 +82,10 @@ CHAIN = scheduled("transform_and_store", Kind.tma, 2, 5)
 """`load` fills ring0, `transform_0` ring2, `compute` ring1, which `store` drains."""
 
 PING_PONG = scheduled("ping_pong_2_groups", Kind.tma, 3, 500)
-"""Two groups take turns, in order, in three slots that belong to neither."""
+"""Two groups take turns, in order, in three stages that belong to neither."""
 
 SUMS = scheduled("sums_by_2_groups", Kind.bulk, 4, 40)
-"""Two groups take turns in four slots, and add up a row each, for which their threads meet."""
+"""Two groups take turns in four stages, and add up a row each, for which their threads meet."""
 
 
 # --- edits of statements -------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def unbounded(statement: Statement) -> tuple[Statement, ...]:
 
 
 def signalled_early(statement: Statement) -> tuple[Statement, ...]:
-    """Slots are said to be full, and free, before anybody touches them."""
+    """Stages are said to be full, and free, before anybody touches them."""
     if not isinstance(statement, For) or not any(isinstance(s, Await) for s in statement.body):
         return (statement,)
     order = (Await, ArriveByWarp)
@@ -150,7 +150,7 @@ def last_release_first(statement: Statement) -> tuple[Statement, ...]:
 
 
 def copied_first(statement: Statement) -> tuple[Statement, ...]:
-    """The copy is asked for before its slot is free."""
+    """The copy is asked for before its stage is free."""
     body = children(statement)
     copies = tuple(s for s in body if isinstance(s, TileCopy))
     if not copies:
@@ -169,8 +169,8 @@ def announced_last(statement: Statement) -> tuple[Statement, ...]:
     return (replace(statement, body=tuple(body)),)  # type: ignore[call-arg]
 
 
-def with_slots(cursor: str, stages: int) -> Callable[[Statement], tuple[Statement, ...]]:
-    """A cursor believes that its ring has so many slots."""
+def with_stages(cursor: str, stages: int) -> Callable[[Statement], tuple[Statement, ...]]:
+    """A cursor believes that its ring has so many stages."""
 
     def change(statement: Statement) -> tuple[Statement, ...]:
         match statement:
@@ -190,11 +190,11 @@ def always_passing(wait: Await) -> Await:
 
 
 def by_each_thread(release: ArriveByWarp) -> Arrive:
-    return Arrive(release.barrier, release.slot)
+    return Arrive(release.barrier, release.stage)
 
 
 def by_one_thread(release: ArriveByWarp) -> If:
-    return If(ELECTED, (Arrive(release.barrier, release.slot),))
+    return If(ELECTED, (Arrive(release.barrier, release.stage),))
 
 
 # --- edits of kernels ----------------------------------------------------------------------------
@@ -208,8 +208,8 @@ def shared_full(kernel: Kernel) -> Kernel:
         match statement:
             case Expect():
                 return (replace(statement, barrier=full),)
-            case TileCopy(barrier=(_, slot)):
-                return (replace(statement, barrier=(full, slot)),)
+            case TileCopy(barrier=(_, stage)):
+                return (replace(statement, barrier=(full, stage)),)
         return (statement,)
 
     return edited(edited(kernel, change, "load_y"), without(Await, barrier="ring1_full"), "add")
@@ -257,5 +257,5 @@ def to_own_turn(kernel: Kernel) -> Kernel:
     """Groups hand on to themselves."""
     own = Symbol(BLOCK_TYPES[1].name, low=0, extent=Const(2))
     return edited(
-        kernel, instead(ArriveByWarp, lambda r: replace(r, slot=own), barrier="compute_main_turn")
+        kernel, instead(ArriveByWarp, lambda r: replace(r, stage=own), barrier="compute_main_turn")
     )

@@ -32,7 +32,7 @@ from tests.support.role_fault_kernels import (
     signalled_early,
     to_own_turn,
     unbounded,
-    with_slots,
+    with_stages,
 )
 from tests.support.role_faults import Fault, Made, Text
 from tests.support.role_kernels import turns
@@ -59,7 +59,7 @@ MORE: Mapping[str, Fault] = {
         ("arrival-unordered", "deadlock"),
         Text(ADDING, (("if (warp < 4) {", "if (warp < 2) {"),), "the seed's text falls through"),
     ),
-    "slots are released twice before their first use": _fault(
+    "stages are released twice before their first use": _fault(
         but(ADDING, released_at_the_start, released_at_the_start),
         *("WS0904", "ring0", "add load_x", 0),
         *("arrival-unordered", "race"),
@@ -90,16 +90,16 @@ MORE: Mapping[str, Fault] = {
         but(ADDING, every(copied_first, "load_x")),
         *("WS0905", "ring0", "load_x add", 0, "race", "tx-mismatch"),
     ),
-    "a slot is passed on before it is written": _fault(
+    "a stage is passed on before it is written": _fault(
         but(CHAIN, every(signalled_early, "transform_0")),
         *("WS0907", "ring2", "compute transform_0", None, "race"),
     ),
-    "a cursor believes in two slots of three": _fault(
-        but(ADDING, every(with_slots("ring0_use", 2))),
+    "a cursor believes in two stages of three": _fault(
+        but(ADDING, every(with_stages("ring0_use", 2))),
         *("WS0901", "ring0", "load_x add", 0, "deadlock"),
     ),
-    "a fill cursor believes in four slots of three": _fault(
-        but(ADDING, every(with_slots("ring0_fill", 4), "load_x")),
+    "a fill cursor believes in four stages of three": _fault(
+        but(ADDING, every(with_stages("ring0_fill", 4), "load_x")),
         *("WS0915", "ring0", "load_x", None, "barrier-uninitialized"),
     ),
     "a load role has one iteration more": _fault(
@@ -122,11 +122,11 @@ MORE: Mapping[str, Fault] = {
         but(ADDING, run_by_every_lane),
         *("WS0904", "ring0", "load_x add", 0, "arrival-overflow"),
     ),
-    "another ring's slot is given back": _fault(
+    "another ring's stage is given back": _fault(
         but(ADDING, moved(ArriveByWarp, 1, "empty", "add", barrier="ring0_empty")),
         *("WS0904", "ring1", "add load_y", 0, "arrival-unordered", "deadlock"),
     ),
-    "another ring's slot is waited for": _fault(
+    "another ring's stage is waited for": _fault(
         but(ADDING, moved(Await, 1, "full", "add", barrier="ring0_full")),
         *("WS0907", "ring0", "add load_x", 0, "race"),
     ),
@@ -144,7 +144,7 @@ MORE: Mapping[str, Fault] = {
         *("WS0915", "ring0", "load_x add", 1, "barrier-invalidated"),
     ),
     # --- chains and groups
-    "a transformer does not wait for a free slot": _fault(
+    "a transformer does not wait for a free stage": _fault(
         but(CHAIN, omitting(Await, "transform_0", barrier="ring2_empty")),
         *("WS0906", "ring2", "transform_0 compute", None, "race"),
     ),
@@ -152,7 +152,7 @@ MORE: Mapping[str, Fault] = {
         but(CHAIN, omitting(Await, "store")),
         *("WS0907", "ring1", "store compute", None, "race", "uninitialized"),
     ),
-    "groups start at one slot": _fault(
+    "groups start at one stage": _fault(
         but(of(turns(), lambda kernel: kernel), each(Begin, lambda b: Begin(b.cursor), "add")),
         *("WS0904", "ring0", "add load", 1, "arrival-unordered", "race"),
     ),
@@ -171,7 +171,7 @@ MORE: Mapping[str, Fault] = {
         but(PING_PONG, each(Await, flipped, barrier=_TURN)),
         *("WS0901", "ring0", "load compute", 0, "deadlock"),
     ),
-    "groups give back no slot": _fault(
+    "groups give back no stage": _fault(
         but(SUMS, omitting(ArriveByWarp)), *("WS0901", "ring0", "load compute", 0, "deadlock")
     ),
     "loads for groups are announced and left out": _fault(

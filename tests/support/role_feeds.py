@@ -15,7 +15,7 @@ VECTOR = 4
 
 @dataclass(frozen=True)
 class Feed:
-    """A load of one kind through so many slots, which a role fills."""
+    """A load of one kind through so many stages, which a role fills."""
 
     kind: Kind
     stages: int
@@ -28,7 +28,7 @@ class Feed:
         return self.kind in (Kind.bulk, Kind.tma)
 
     def copy(self, tensor: TensorView, *readers: TensorView) -> TensorView:
-        """A copy of an input in shared memory, which has no slots yet.
+        """A copy of an input in shared memory, which has no stages yet.
 
         Args:
             readers: that read the copy; all of the input's if none is named.
@@ -38,7 +38,7 @@ class Feed:
         return copy
 
     def load(self, tensor: TensorView, role: str = "load", *, ring: str = "") -> TensorView:
-        """A copy of an input through slots that a role fills."""
+        """A copy of an input through stages that a role fills."""
         copy = self.copy(tensor)
         copy.circular_buffer(self.stages, ring=ring, role=role)
         return copy

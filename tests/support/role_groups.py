@@ -1,4 +1,4 @@
-"""Groups of warps that take turns on the slots which a role fills, scheduled by hand."""
+"""Groups of warps that take turns on the stages which a role fills, scheduled by hand."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def _laid_out(
 def sliced(
     feed: Feed, *, groups: int, position: int, inputs: int = 1, strided: bool = False
 ) -> FusionDefinition:
-    """nvFuser's `StageSlicePositionComputeAt`: a slot holds what the loops from `position` on walk.
+    """nvFuser's `StageSlicePositionComputeAt`: a stage holds what loops from `position` on walk.
 
-    At 2 a slot is all groups' rows, at 3 those of one group, at 4 one row. Several inputs share the
-    role (nvFuser's `TwoTmaLoads`).
+    At 2 a stage is all groups' rows, at 3 those of one group, at 4 one row. Several inputs share
+    the role (nvFuser's `TwoTmaLoads`).
     """
     fd, tensors, z = defined([[-1, COLUMNS]] * inputs, lambda fd, *xs: sum(xs[1:], xs[0]) * 2.0)
     loads = [feed.copy(x) for x in tensors]
@@ -60,7 +60,7 @@ def sliced(
 
 
 def with_weight(feed: Feed, *, groups: int, role: str = "weights") -> FusionDefinition:
-    """nvFuser's `NonCircularBufferedTv`: a row of weights is loaded once, without slots.
+    """nvFuser's `NonCircularBufferedTv`: a row of weights is loaded once, without stages.
 
     Args:
         role: of its own, that of the other load, or none: then it is the readers'.
@@ -88,8 +88,8 @@ def with_weight(feed: Feed, *, groups: int, role: str = "weights") -> FusionDefi
 def ping_pong(feed: Feed, *, groups: int, ordered: bool = True) -> FusionDefinition:
     """Groups take tiles of 64 rows in turn, whose columns they walk; then each row's result.
 
-    A tile has as many slots as columns ask for. In order, the groups' main loops follow each other,
-    and so do what they store.
+    A tile has as many stages as columns ask for. In order, the groups' main loops follow each
+    other, and so do what they store.
     """
     fd, (x,), y = defined([[-1, -1]], lambda fd, x: fd.ops.exp(fd.ops.sum(x, 1)))
     total = next(t for t in fd.fusion.tensors if t.has_reduction)

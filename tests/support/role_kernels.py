@@ -156,7 +156,7 @@ def _loop(uses: tuple[Channel, ...], body: Body, tile: int) -> Body:
 def turns(
     *, size: int = 3000, tile: int = 256, groups: int = 2, share: int = 1, rounds: int = 2
 ) -> RoleCase:
-    """z = x + x by groups of 128 threads along y, each with slots of its own in one ring."""
+    """z = x + x by groups of 128 threads along y, each with stages of its own in one ring."""
     load = single("load", 0)
     adding = Role("add", 4, along(128, groups), groups_along=ParallelType.block_y)
     x, z = memory("T0"), memory("T1", written=True)
@@ -178,7 +178,7 @@ def turns(
 
 
 def taking_turns(role: Role, ring: Channel, body: Callable[[Expr], Body]) -> Body:
-    """The groups of a role use `share` slots each, one group after the other."""
+    """The groups of a role use `share` stages each, one group after the other."""
     assert role.groups_along is not None
     turn, part = Symbol("i2", low=0), Symbol("i3", low=0)
     groups, share = role.groups, integers.constant(ring.ring.groups.share) or 1
@@ -211,7 +211,7 @@ def chained(*, size: int = 3000, tile: int = 256, stages: int = 2) -> RoleCase:
     def plus_one(index: Expr, place: Expr) -> Statement:
         return Store(z, place, add(element(doubled, index), Const(1.0, DataType.Float)))
 
-    filled = ArriveByWarp(doubled.ring.full, doubled.fill.slot)
+    filled = ArriveByWarp(doubled.ring.full, doubled.fill.stage)
     pass_on = raw.used(doubled.free(), each_element(doubling, tile, double), filled)
     branches = (
         loader(load, raw, x),
@@ -239,15 +239,15 @@ def storing(*, size: int = 3000, tile: int = 256, stages: int = 2) -> RoleCase:
     def double(index: Expr, place: Expr) -> Statement:
         return Store(doubled.buffer, doubled.at(doubled.fill, index), times(element(raw, index), 2))
 
-    filled = (FenceProxy(), ArriveByWarp(doubled.ring.full, doubled.fill.slot))
+    filled = (FenceProxy(), ArriveByWarp(doubled.ring.full, doubled.fill.stage))
     pass_on = raw.used(doubled.free(), each_element(doubling, tile, double), *filled)
     use = doubled.use
     drain = (
-        Await(doubled.ring.full, use.slot, use.phase),
+        Await(doubled.ring.full, use.stage, use.phase),
         tile_copy(doubled, use, z, stores=True),
         CommitCopies(bulk=True),
         AwaitCopies(bulk=True),
-        Arrive(doubled.empty, use.slot),
+        Arrive(doubled.empty, use.stage),
         Advance(use),
     )
     branches = (
@@ -283,7 +283,7 @@ def copied_by_threads(
         raw.free(),
         tile_copy(raw, raw.fill, x, how),
         *((CommitCopies(bulk=False), AwaitCopies(bulk=False)) if asynchronous else ()),
-        ArriveByWarp(raw.ring.full, raw.fill.slot),
+        ArriveByWarp(raw.ring.full, raw.fill.stage),
         Advance(raw.fill),
     )
     branches = (
@@ -296,7 +296,7 @@ def copied_by_threads(
 
 
 def loaded_by_one_of_many(*, size: int = 3000, tile: int = 256, stages: int = 3) -> RoleCase:
-    """z = 2x, where a role of 64 threads loads: all wait for the slot, and one asks for copies."""
+    """z = 2x, where a role of 64 threads loads: all wait for the stage, and one asks for copies."""
     load, doubling = Role("load", 0, along(64)), Role("double", 4, along(128))
     x, z = memory("T0"), memory("T1", written=True)
     raw = channel("ring0", tile, stages, load, doubling)

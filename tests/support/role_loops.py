@@ -9,7 +9,7 @@ from warpsmith.ir.tensor import TensorView
 
 GRID_X = ParallelType.grid_x
 WIDE = 256
-"""Elements of a row that is a slot."""
+"""Elements of a row that is a stage."""
 
 
 def merged_producer(feed: Feed) -> FusionDefinition:
@@ -48,7 +48,7 @@ def _normalized(fd: FusionDefinition, x: TensorView) -> TensorView:
 
 
 def several_passes(feed: Feed) -> FusionDefinition:
-    """A slot is a row, over which the consumer goes three times: mean, variance, result.
+    """A stage is a row, over which the consumer goes three times: mean, variance, result.
 
     The producer has none of these loops.
     """

@@ -1,4 +1,4 @@
-"""Pieces of kernels with roles, written by hand: rings, loads, and work on what a slot holds."""
+"""Pieces of kernels with roles, written by hand: rings, loads, and work on what a stage holds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STEP = Symbol("i0", low=0)
 
 @dataclass(frozen=True)
 class Channel:
-    """A ring of one buffer: its slots are `tile` elements of 32-bit floats each."""
+    """A ring of one buffer: its stages are `tile` elements of 32-bit floats each."""
 
     ring: Pipeline
     buffer: Buffer
@@ -60,22 +60,22 @@ class Channel:
         return self.ring.empty
 
     def at(self, cursor: Cursor, index: Expr | int = 0) -> Expr:
-        """Index in the buffer of an element of the cursor's slot."""
-        return integers.add(integers.mul(cursor.slot, self.tile), index)
+        """Index in the buffer of an element of the cursor's stage."""
+        return integers.add(integers.mul(cursor.stage, self.tile), index)
 
     def used(self, *statements: Statement) -> Body:
-        """What a consumer of many threads does with one slot."""
+        """What a consumer of many threads does with one stage."""
         cursor = self.use
         return (
-            Await(self.ring.full, cursor.slot, cursor.phase),
+            Await(self.ring.full, cursor.stage, cursor.phase),
             *statements,
-            ArriveByWarp(self.empty, cursor.slot),
+            ArriveByWarp(self.empty, cursor.stage),
             Advance(cursor),
         )
 
     def free(self) -> Await:
-        """A producer's wait for its next slot."""
-        return Await(self.empty, self.fill.slot, integers.sub(1, self.fill.phase))
+        """A producer's wait for its next stage."""
+        return Await(self.empty, self.fill.stage, integers.sub(1, self.fill.phase))
 
 
 def channel(
@@ -152,7 +152,7 @@ def tile_copy(
     *,
     stores: bool = False,
 ) -> TileCopy:
-    """Tile number `STEP` of a tensor to or from the cursor's slot."""
+    """Tile number `STEP` of a tensor to or from the cursor's stage."""
     first = tile_start(STEP, to.tile)
     return TileCopy(
         shared=to.buffer,
@@ -163,7 +163,7 @@ def tile_copy(
         condition=integers.TRUE,
         how=how,
         stores=stores,
-        barrier=(to.ring.full, cursor.slot) if how.is_tma and not stores else None,
+        barrier=(to.ring.full, cursor.stage) if how.is_tma and not stores else None,
     )
 
 
@@ -175,7 +175,7 @@ def loader(
     fill = (
         to.free(),
         FenceProxy(),
-        Expect(to.ring.full, to.fill.slot, copy.bytes),
+        Expect(to.ring.full, to.fill.stage, copy.bytes),
         copy,
         Advance(to.fill),
     )
@@ -200,7 +200,7 @@ def each_element(
 
 
 def element(of: Channel, index: Expr) -> Element:
-    """An element of the slot that is used."""
+    """An element of the stage that is used."""
     return Element(of.buffer, of.at(of.use, index))
 
 

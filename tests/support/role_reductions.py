@@ -1,4 +1,4 @@
-"""Kernels with roles whose threads reduce what slots hold, written by hand."""
+"""Kernels with roles whose threads reduce what stages hold, written by hand."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Extents = tuple[int, int, int]
 def reducing(
     block: Extents, reduced: str, *, groups: int = 1, welford: bool = False, stages: int = 2
 ) -> RoleCase:
-    """Sums, or means and sums of squared distances, of each row of a matrix, a slot a row.
+    """Sums, or means and sums of squared distances, of each row of a matrix, a stage a row.
 
     A row has two elements for each of a group's threads. What threads that agree on the axes that
     are not `reduced` hold is combined. Groups are numbered along z, and take rows in turn.

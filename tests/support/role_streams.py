@@ -42,7 +42,7 @@ def single_dim(feed: Feed, roles: tuple[str, ...], rings: tuple[str, ...] = ()) 
 
 
 def different_stages(feed: Feed) -> FusionDefinition:
-    """Two roles that run ahead by different numbers of slots."""
+    """Two roles that run ahead by different numbers of stages."""
     fd, inputs, z = defined([[-1]] * 2, _sum)
     loads = [feed.load(inputs[0], "load_a"), Feed(feed.kind, 5).load(inputs[1], "load_b")]
     _tiles(fd, feed, loads, z)
@@ -52,7 +52,7 @@ def different_stages(feed: Feed) -> FusionDefinition:
 def several_dims(feed: Feed) -> FusionDefinition:
     """Two blocks divide the rows, 2 by 128 threads the columns of two tensors' product.
 
-    nvFuser's `TwoAsyncWarps`, but for the slots: they hold 256 columns, not a whole row.
+    nvFuser's `TwoAsyncWarps`, but for the stages: they hold 256 columns, not a whole row.
     """
     fd, inputs, z = defined([[-1, -1]] * 2, lambda fd, x, y: x * y)
     loads = [feed.load(x, r) for x, r in zip(inputs, ("load_a", "load_b"), strict=True)]
@@ -71,7 +71,7 @@ def several_dims(feed: Feed) -> FusionDefinition:
 
 
 def whole_rows(feed: Feed, columns: int) -> FusionDefinition:
-    """As `several_dims`, and a slot is a whole row, whose length is known."""
+    """As `several_dims`, and a stage is a whole row, whose length is known."""
     fd, inputs, z = defined([[-1, columns]] * 2, lambda fd, x, y: x * y)
     loads = [feed.load(x, r) for x, r in zip(inputs, ("load_a", "load_b"), strict=True)]
     for tensor in (*loads, z):
@@ -88,7 +88,7 @@ def whole_rows(feed: Feed, columns: int) -> FusionDefinition:
 
 
 def unrolled(feed: Feed, kind: ParallelType = ParallelType.unroll) -> FusionDefinition:
-    """A slot is filled by four copies, in an unrolled loop."""
+    """A stage is filled by four copies, in an unrolled loop."""
     fd, (x,), y = defined([[-1]], lambda fd, x: x * 2.0)
     load = feed.load(x)
     y.split(0, 32)

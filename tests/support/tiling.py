@@ -173,8 +173,8 @@ def storing(
     """`y = x + 1` (of several outputs the second `x + 2`), with tiles of each y in shared memory.
 
     Args:
-        stages: slots of each y; none turns them with 0.
-        load: what carries x to shared memory as well, through `load_stages` slots; None for
+        stages: stages of each y; none turns them with 0.
+        load: what carries x to shared memory as well, through `load_stages` stages; None for
             registers.
         inline: loops that a tile shares with its store; all of those over tiles if absent.
     """

@@ -47,12 +47,12 @@ def unordered(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
 
 
 def unordered_product(product: Product) -> Kernel:
-    """A matrix product whose slots are released behind the products that read them."""
+    """A matrix product whose stages are released behind the products that read them."""
     kernel = product_kernel(product)
     ring = product.ring
     assert ring.empty is not None
     use = Cursor("ring0_use", ring.stages)
-    release = ArriveByWarp(ring.empty, use.slot)
+    release = ArriveByWarp(ring.empty, use.stage)
 
     def renewed(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
         result: list[Statement] = []

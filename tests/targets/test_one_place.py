@@ -27,7 +27,7 @@ SMALL = {132, 148, 227, 228, 248, 255}
 COINCIDENCES = {
     ("engine/simulated.py", 255): "a byte",
     ("knobs.py", 1024): "traces that are kept",
-    ("lower/passes/exchange_parts.py", 2048): "bytes of slots for exchanges",
+    ("lower/passes/exchange_parts.py", 2048): "bytes of stages for exchanges",
     ("lower/passes/overlay_shared.py", 1024): "bytes that are worth it",
     ("ops", 255): "a byte",
     ("protocol", 1024): "iterations to which loops are cut",

@@ -49,8 +49,8 @@ def test_the_example_of_the_page_is_what_is_drawn() -> None:
 
 def test_uses_lie_between_their_copy_and_the_next_one(ring: Ring) -> None:
     ring.check_order()
-    for slot in range(ring.slots):
-        turns = ring.of_slot(slot)
+    for stage in range(ring.stages):
+        turns = ring.of_stage(stage)
         assert [turn.phase for turn in turns] == list(range(len(turns)))
         for turn in turns:
             assert turn.copy.begin < turn.copy.end
@@ -71,8 +71,8 @@ def test_every_copy_and_arrival_of_the_timeline_is_drawn(ring: Ring, events: lis
     assert ring.warps == (0, 1)
 
 
-def test_slots_are_filled_in_turn_and_as_far_ahead_as_the_schedule_says(ring: Ring) -> None:
-    assert [turn.slot for turn in ring.turns] == [n % ring_picture.STAGES for n in range(TILES)]
+def test_stages_are_filled_in_turn_and_as_far_ahead_as_the_schedule_says(ring: Ring) -> None:
+    assert [turn.stage for turn in ring.turns] == [n % ring_picture.STAGES for n in range(TILES)]
     begun = [turn.uses[ring.elected].begin for turn in ring.turns]
     for number, turn in enumerate(ring.turns):
         ahead = sum(turn.copy.begin < use for use in begun[:number])
@@ -81,7 +81,7 @@ def test_slots_are_filled_in_turn_and_as_far_ahead_as_the_schedule_says(ring: Ri
 
 @pytest.mark.parametrize("later", [-1, 1])
 def test_a_timeline_out_of_order_is_noticed(events: list[Event], later: int) -> None:
-    """A landing behind a use, and a copy before a slot is free."""
+    """A landing behind a use, and a copy before a stage is free."""
     moved = copy.deepcopy(events)
     copies = [event for event in moved if event.get("cat") == "copy"]
     if later > 0:
@@ -90,7 +90,7 @@ def test_a_timeline_out_of_order_is_noticed(events: list[Event], later: int) -> 
         looks = [event for event in moved if event.get("cat") == "over" and event["tid"] == 0]
         for event in looks:
             event["ts"] -= 100
-    with pytest.raises(ValueError, match="slot 0"):
+    with pytest.raises(ValueError, match="stage 0"):
         read_ring(moved).check_order()
 
 

@@ -77,11 +77,11 @@ def test_roles_stand_between_their_rings(run: Run) -> None:
     assert parts == ["load_gate", "ring0", "load_x", "ring1", "compute", "ring2", "store"]
 
 
-def test_slots_are_filled_used_and_filled_again(run: Run, found: Timeline) -> None:
+def test_stages_are_filled_used_and_filled_again(run: Run, found: Timeline) -> None:
     found.check_order()
     for ring in run[0].pipelines:
         turns = found.turns[ring.name]
-        assert [turn.slot for turn in turns] == [n % ring.stages for n in range(TILES)]
+        assert [turn.stage for turn in turns] == [n % ring.stages for n in range(TILES)]
         assert [turn.phase for turn in turns] == [n // ring.stages for n in range(TILES)]
 
 
@@ -94,7 +94,7 @@ def test_every_copy_of_the_timeline_is_drawn_once(run: Run, found: Timeline) -> 
     assert sum(drawn.values()) == 3 * TILES
 
 
-def test_each_warp_works_on_each_tile_when_its_slots_are_full(found: Timeline) -> None:
+def test_each_warp_works_on_each_tile_when_its_stages_are_full(found: Timeline) -> None:
     for warp in COMPUTE:
         works = found.works[warp]
         assert [work.number for work in works] == list(range(TILES))
@@ -108,8 +108,8 @@ def test_each_warp_works_on_each_tile_when_its_slots_are_full(found: Timeline) -
         assert turn.full <= stored.begin < stored.end <= turn.empty
 
 
-def test_loads_run_ahead_as_far_as_there_are_slots(run: Run, found: Timeline) -> None:
-    """What the page says: as many copies as slots before the first use; then a wait for each."""
+def test_loads_run_ahead_as_far_as_there_are_stages(run: Run, found: Timeline) -> None:
+    """What the page says: as many copies as stages before the first use; then a wait for each."""
     first = found.works[COMPUTE[0]][0].span
     for ring in run[0].pipelines:
         if ring.name in LOADS:
@@ -119,7 +119,7 @@ def test_loads_run_ahead_as_far_as_there_are_slots(run: Run, found: Timeline) ->
 
 
 def test_in_the_steady_state_all_wait_for_the_store_role(found: Timeline) -> None:
-    """What the page says: a store of each slot is on its way, and tiles come in pairs."""
+    """What the page says: a store of each stage is on its way, and tiles come in pairs."""
     stores = [turn.copies[0] for turn in found.turns["ring2"]]
     assert all(b.begin < a.end for a, b in zip(stores[::2], stores[1::2], strict=True))
     pairs = list(zip(stores[2:], stores[4:], strict=False))
@@ -133,14 +133,14 @@ def test_in_the_steady_state_all_wait_for_the_store_role(found: Timeline) -> Non
 
 @pytest.mark.parametrize("early", ["empty", "full"])
 def test_a_timeline_out_of_order_is_noticed(run: Run, early: str) -> None:
-    """A slot that is empty before it is full, and one that is filled before it is empty."""
+    """A stage that is empty before it is full, and one that is filled before it is empty."""
     moved = copy.deepcopy(run[2])
     turn = read_roles(run[2], run[0]).turns["ring1"][3 if early == "empty" else 0]
     wanted = turn.empty
     for event in moved:
         if event.get("cat") == "phase" and event["ts"] == wanted:
             event["ts"] = turn.begin - 1 if early == "empty" else wanted + 1000
-    with pytest.raises(ValueError, match="ring1 slot 0 in phase"):
+    with pytest.raises(ValueError, match="ring1 stage 0 in phase"):
         read_roles(moved, run[0]).check_order()
 
 

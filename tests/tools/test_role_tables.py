@@ -75,10 +75,10 @@ def test_arrivals_that_are_counted_are_those_that_barriers_expect() -> None:
     kernel = call.launches[0].compiled.kernel
     rows = ring_rows(kernel, call.problem.values)
     facts = check(kernel, call.problem.values, target=H200).rings
-    assert [(r.full, r.empty, r.slots) for r in rows] == [
+    assert [(r.full, r.empty, r.stages) for r in rows] == [
         (f.full, f.empty, f.stages) for f in facts
     ]
-    sizes = [sum(amount for _, amount in row.slot_bytes) for row in rows if row.full == 1]
+    sizes = [sum(amount for _, amount in row.stage_bytes) for row in rows if row.full == 1]
     assert sizes == [f.bytes for f in facts if f.bytes] == [2048, 2048]
     assert {f.fills for f in facts} == {TILES}
 
@@ -119,7 +119,7 @@ def test_notes_on_registers_on_the_page(make: Callable[[], object], tmp_path: Pa
     assert f"| {note} |" in PAGE, note
 
 
-def test_groups_have_a_barrier_each_and_own_their_slots() -> None:
+def test_groups_have_a_barrier_each_and_own_their_stages() -> None:
     table = tables_of(planned(sliced(Feed(Kind.bulk, 4), groups=2, position=3), [(96, 128)]))
     assert "| `compute` | 4 to 11 | 256 |" in table
     assert "| 1, 2 |" in table
@@ -143,11 +143,11 @@ def test_tensors_of_one_role_share_a_ring() -> None:
     (row,) = ring_rows(
         lower(fd.fusion, "k", DataType.Int32, target=H200), {"T0_size0": 512, "T1_size0": 512}
     )
-    assert len(row.slot_bytes) == 2
+    assert len(row.stage_bytes) == 2
     assert (row.producer, row.consumers, row.full) == ("load", ("compute",), 1)
     table = tables_of(planned(fd, [(512,), (512,)]))
     assert re.search(r"\(`T\d+`\), \d+ \(`T\d+`\)", table)
-    together = sum(amount for _, amount in row.slot_bytes)
+    together = sum(amount for _, amount in row.stage_bytes)
     assert f"and {together} bytes" in table
 
 

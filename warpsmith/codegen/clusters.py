@@ -92,22 +92,22 @@ def cluster_lines(statement: Statement, value: ValueText, team: Team | None) -> 
                 raise InternalError(f"{buffer.name} has elements of no 4 or 8 bytes for st.async")
             value.pieces |= {"remote_async", "barrier"}
             place = f"{_place(buffer, index, value)}, {value(rank)}"
-            barrier = _place(statement.barrier, statement.slot, value)
+            barrier = _place(statement.barrier, statement.stage, value)
             return [f"ws_remote_store_async({place}, {value(stored)}, {barrier});"]
-        case ArriveRemote(barrier=barrier, slot=slot, rank=rank):
+        case ArriveRemote(barrier=barrier, stage=stage, rank=rank):
             value.pieces.add("remote_barrier")
-            return [f"ws_remote_arrive({_place(barrier, slot, value)}, {value(rank)});"]
-        case ReleaseRemote(barrier=barrier, slot=slot, rank=rank):
+            return [f"ws_remote_arrive({_place(barrier, stage, value)}, {value(rank)});"]
+        case ReleaseRemote(barrier=barrier, stage=stage, rank=rank):
             if team is None:
                 raise InternalError(
                     "ReleaseRemote is for warps, and stands in a role of one thread"
                 )
             value.pieces.add("remote_barrier")
-            place = f"{_place(barrier, slot, value)}, {value(rank)}"
+            place = f"{_place(barrier, stage, value)}, {value(rank)}"
             return [f"ws_remote_release({place}{team.release});"]
-        case WatchedAwait(slot=slot, site=site, limit=limit):
+        case WatchedAwait(stage=stage, site=site, limit=limit):
             value.pieces.add("cluster_watchdog")
-            end = f"{site.number}, {value(slot)}, {limit}ull"
+            end = f"{site.number}, {value(stage)}, {limit}ull"
             return [f"ws_cluster_wait({_waited(statement, value)}, {end});"]
         case Await():
             value.pieces.add("remote_barrier")
@@ -125,7 +125,7 @@ def _meeting(statement: AnnounceStart | AwaitStart | SynchronizeCluster) -> str:
 
 
 def _waited(wait: Await, value: ValueText) -> str:
-    return f"{_place(wait.barrier, wait.slot, value)}, {value(wait.parity)}"
+    return f"{_place(wait.barrier, wait.stage, value)}, {value(wait.parity)}"
 
 
 def _place(buffer: Buffer, index: Expr, value: ValueText) -> str:

@@ -336,10 +336,10 @@ class _Printer:
         hint = LoadHint.DEFAULT
         if self._kernel.early:
             hint = LoadHint.NO_ALLOCATE if copy.streaming else hint
-            hint = LoadHint.LASTING if copy.lasting else hint
+            hint = LoadHint.EVICT_LAST if copy.evict_last else hint
         elif not copy.source.written:
             hint = LoadHint.NC_NO_ALLOCATE if copy.streaming else LoadHint.NC
-            hint = LoadHint.NC_LASTING if copy.lasting else hint
+            hint = LoadHint.NC_LASTING if copy.evict_last else hint
         return f"ws_load<{kind}, {copy.width}, {hint.value}>({place})"
 
     def _is_local(self, buffer: Buffer) -> bool:

@@ -48,8 +48,8 @@ class RingText:
         """
         value = self._value
         match statement:
-            case Begin(cursor=cursor, slot=start):
-                starts = {cursor.slot: value(start)}
+            case Begin(cursor=cursor, stage=start):
+                starts = {cursor.stage: value(start)}
                 text = ", ".join(f"{s.name} = {starts.get(s, '0')}" for s in cursor.symbols)
                 return [f"int {text};"]
             case Advance(cursor=cursor, by=by):
@@ -62,26 +62,26 @@ class RingText:
                 value.pieces |= {"barrier", "bulk_groups", "elect"}
                 ends = [f"  ws_barrier_end({b.name}, {value(b.size)});" for b in barriers]
                 return ["if (elected) {", *ends, "  ws_fence_async();", "}"]
-            case Expect(barrier=barrier, slot=slot, bytes=amount, arrives=arrives):
+            case Expect(barrier=barrier, stage=stage, bytes=amount, arrives=arrives):
                 call = "ws_barrier_arrive_expect" if arrives else "ws_barrier_expect"
-                return [f"{call}({self._barrier(barrier, slot)}, {value(amount)}{mine});"]
-            case WatchedAwait(barrier=barrier, slot=slot, parity=parity, site=site, limit=limit):
+                return [f"{call}({self._barrier(barrier, stage)}, {value(amount)}{mine});"]
+            case WatchedAwait(barrier=barrier, stage=stage, parity=parity, site=site, limit=limit):
                 value.pieces.add("watchdog")
-                waited = f"{self._barrier(barrier, slot)}, {value(parity)}"
-                return [f"ws_barrier_wait({waited}, {site.number}, {value(slot)}, {limit}ull);"]
-            case Await(barrier=barrier, slot=slot, parity=parity):
-                return [f"ws_barrier_wait({self._barrier(barrier, slot)}, {value(parity)});"]
+                waited = f"{self._barrier(barrier, stage)}, {value(parity)}"
+                return [f"ws_barrier_wait({waited}, {site.number}, {value(stage)}, {limit}ull);"]
+            case Await(barrier=barrier, stage=stage, parity=parity):
+                return [f"ws_barrier_wait({self._barrier(barrier, stage)}, {value(parity)});"]
             case StartClock():
                 value.pieces.add("clock")
                 return ["const unsigned long long ws_began = ws_nanoseconds();"]
             case AwaitClock(times=times, nanoseconds=nanoseconds):
                 value.pieces.add("clock")
                 return [f"ws_await_clock(ws_began, {value(times)}, {nanoseconds});"]
-            case ArriveByWarp(barrier=barrier, slot=slot):
+            case ArriveByWarp(barrier=barrier, stage=stage):
                 thread = together(team, statement).release
-                return [f"ws_barrier_release({self._barrier(barrier, slot)}{thread});"]
-            case Arrive(barrier=barrier, slot=slot):
-                return [f"ws_barrier_arrive({self._barrier(barrier, slot)}{mine});"]
+                return [f"ws_barrier_release({self._barrier(barrier, stage)}{thread});"]
+            case Arrive(barrier=barrier, stage=stage):
+                return [f"ws_barrier_arrive({self._barrier(barrier, stage)}{mine});"]
             case FenceProxy(of_cluster=of_cluster):
                 value.pieces.add("cluster" if of_cluster else "bulk_groups")
                 return ["ws_cluster_fence_async();" if of_cluster else "ws_fence_async();"]
@@ -100,13 +100,13 @@ class RingText:
         raise InternalError(f"{type(statement).__name__} has no CUDA text")
 
     def _jump(self, cursor: Cursor, by: Expr) -> list[str]:
-        slot, amount = self._value(cursor.slot), self._value(by)
+        stage, amount = self._value(cursor.stage), self._value(by)
         if cursor.stages == 1:
             return [f"{cursor.phase.name} ^= (int)({amount}) & 1;"]
         return [
             "{",
-            f"  const int to = {slot} + (int)({amount});",
-            f"  {slot} = to % {cursor.stages};",
+            f"  const int to = {stage} + (int)({amount});",
+            f"  {stage} = to % {cursor.stages};",
             f"  {cursor.phase.name} ^= to / {cursor.stages} & 1;",
             "}",
         ]
@@ -115,17 +115,17 @@ class RingText:
         flip = f"{cursor.phase.name} ^= 1;"
         if by == cursor.stages:
             return flip
-        slot = self._value(cursor.slot)
+        stage = self._value(cursor.stage)
         if by == 1:
-            return f"if (++{slot} == {cursor.stages}) {{ {slot} = 0; {flip} }}"
-        wrapped = f"{slot} -= {cursor.stages}; {flip}"
-        return f"if (({slot} += {by}) >= {cursor.stages}) {{ {wrapped} }}"
+            return f"if (++{stage} == {cursor.stages}) {{ {stage} = 0; {flip} }}"
+        wrapped = f"{stage} -= {cursor.stages}; {flip}"
+        return f"if (({stage} += {by}) >= {cursor.stages}) {{ {wrapped} }}"
 
-    def _barrier(self, barrier: Buffer, slot: Expr) -> str:
+    def _barrier(self, barrier: Buffer, stage: Expr) -> str:
         self._value.pieces.add("barrier")
-        if slot == integers.ZERO:
+        if stage == integers.ZERO:
             return barrier.name
-        return f"{barrier.name} + {self._value.operand(slot)}"
+        return f"{barrier.name} + {self._value.operand(stage)}"
 
     def _init(self, statement: InitBarriers) -> list[str]:
         self._value.pieces |= {"barrier", "elect"}
@@ -166,7 +166,7 @@ class RingText:
             return f"ws_bulk_store({memory}, {self._shared(copy)}, {amount}{mine});"
         assert copy.barrier is not None
         barrier = self._barrier(*copy.barrier)
-        load = "ws_bulk_load<true>" if copy.lasting else "ws_bulk_load"
+        load = "ws_bulk_load<true>" if copy.evict_last else "ws_bulk_load"
         return f"{load}({self._shared(copy)}, {memory}, {amount}, {barrier}{mine});"
 
     def _by_threads(self, copy: TileCopy, team: Team) -> list[str]:
@@ -199,8 +199,8 @@ class RingText:
             name if dim.stride == integers.ONE else f"{name} * {value.operand(dim.stride)}"
             for name, dim in indices
         )
-        lines.append(f"  const int slot = {self._permuted(copy, f'piece * {step}')};")
-        shared, memory = f"{self._shared(copy)} + slot", f"{copy.memory.name} + {place}"
+        lines.append(f"  const int stage = {self._permuted(copy, f'piece * {step}')};")
+        shared, memory = f"{self._shared(copy)} + stage", f"{copy.memory.name} + {place}"
         lines += [f"  if ({' && '.join(bounds)}) {{", f"    {self._piece(copy, shared, memory)}"]
         return [*lines, "  }", "}"]
 

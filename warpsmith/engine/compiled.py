@@ -122,7 +122,7 @@ def compile_fusion(
     *,
     target: Target,
     notes: tuple[str, ...] = (),
-    granules: Mapping[str, int] | None = None,
+    tma_alignment: Mapping[str, int] | None = None,
     values: Mapping[str, int] | None = None,
     follows: bool = False,
     followed: bool = False,
@@ -152,7 +152,7 @@ def compile_fusion(
         followed=followed and knobs.early_launch,
         thorough=knobs.verify == "all",
     )
-    kernel = lower(fusion, kind, index_type, observe, granules, target=target, request=request)
+    kernel = lower(fusion, kind, index_type, observe, tma_alignment, target=target, request=request)
     kernel = replace(kernel, notes=notes)
     compile_ = partial(
         cubin_cache(knobs.cache_dir, knobs.cache_mib).get_or_compile,

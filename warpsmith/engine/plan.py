@@ -35,7 +35,7 @@ TMA_BYTES = 16
 """What sizes, strides and addresses of the TMA unit's copies are multiples of (PTX ISA)."""
 
 _Variant = tuple[Params | None, DataType, tuple[tuple[str, int], ...], int | None, bool]
-"""Parameters, index type, tensors left to the threads with their granule, limit of waits, and
+"""Parameters, index type, tensors left to the threads with their alignment, limit of waits, and
 whether it overlaps with other kernels of its call."""
 
 
@@ -107,15 +107,19 @@ class PlannedSegment:
                 alignment[local] = problem.alignment[tensor.name]
         return replace(problem, values=values, alignment=alignment)
 
-    def misfit(self, problem: Problem) -> str:
+    def unsupported_sizes(self, problem: Problem) -> str:
         """Why the scheduler cannot take a call after all; empty where it can."""
         if self.candidate is None:
             return ""
         local = self.local(problem)
-        key = ("misfit", frozenset(local.values.items()), frozenset(local.alignment.items()))
+        key = (
+            "unsupported_sizes",
+            frozenset(local.values.items()),
+            frozenset(local.alignment.items()),
+        )
         reason = self.launches.get(key)
         if reason is None:
-            reason = self.launches.put(key, self.candidate.misfit(local))
+            reason = self.launches.put(key, self.candidate.unsupported_sizes(local))
         return renamed(str(reason), self.names)
 
     def choose(
@@ -152,9 +156,9 @@ class PlannedSegment:
         """The kernel of these parameters, held against what the call allows."""
         values = {**problem.values, **launch_values}
         compiled = self._kernel(params, index_type, (), knobs, values)
-        granules = _granules(compiled, problem, launch_values)
-        if granules:
-            compiled = self._kernel(params, index_type, granules, knobs, values)
+        tma_alignment = _tma_alignment(compiled, problem, launch_values)
+        if tma_alignment:
+            compiled = self._kernel(params, index_type, tma_alignment, knobs, values)
         self._check(compiled, problem, launch_values)
         self._prove(compiled, values, knobs)
         return compiled, launch_values, params
@@ -163,12 +167,12 @@ class PlannedSegment:
         self,
         params: Params | None,
         index_type: DataType,
-        granules: tuple[tuple[str, int], ...],
+        tma_alignment: tuple[tuple[str, int], ...],
         knobs: Knobs,
         values: Mapping[str, int],
     ) -> CompiledKernel:
         overlaps = knobs.early_launch and (self.follows or self.followed)
-        key = (params, index_type, granules, knobs.wait_limit, overlaps)
+        key = (params, index_type, tma_alignment, knobs.wait_limit, overlaps)
         compiled = self.kernels.get(key)
         if compiled is not None:
             return compiled
@@ -177,7 +181,7 @@ class PlannedSegment:
             index_type=index_type,
             knobs=knobs,
             target=self.segment.target,
-            granules=dict(granules),
+            tma_alignment=dict(tma_alignment),
             values=values if knobs.verify != "off" else None,
             follows=self.follows,
             followed=self.followed,
@@ -252,7 +256,7 @@ def _fewest_spills(
     return compiled
 
 
-def _granules(
+def _tma_alignment(
     compiled: CompiledKernel, problem: Problem, launch_values: dict[str, int]
 ) -> tuple[tuple[str, int], ...]:
     """Tensors that the TMA unit cannot copy in this call, with what their addresses allow, bytes.
@@ -263,9 +267,9 @@ def _granules(
     found = []
     for need in compiled.kernel.tile_needs:
         sizes = (evaluate(amount, values) for amount in need.bytes)
-        granule = math.gcd(TMA_BYTES, problem.alignment.get(need.memory, TMA_BYTES), *sizes)
-        if granule < TMA_BYTES:
-            found.append((need.tensor, math.gcd(granule, evaluate(need.row, values))))
+        alignment = math.gcd(TMA_BYTES, problem.alignment.get(need.memory, TMA_BYTES), *sizes)
+        if alignment < TMA_BYTES:
+            found.append((need.tensor, math.gcd(alignment, evaluate(need.row, values))))
     return tuple(found)
 
 
@@ -332,7 +336,7 @@ def misfits(segments: Sequence[PlannedSegment], problem: Problem) -> tuple[Unfit
     """Schedulers that cannot take their parts of a call of these sizes, each with the reason."""
     found: list[Unfit] = []
     for planned in segments:
-        reason = planned.misfit(problem)
+        reason = planned.unsupported_sizes(problem)
         if planned.candidate is not None and reason:
             made = frozenset(tensor.name for tensor in planned.segment.fusion.computed)
             found.append(Unfit(planned.candidate.scheduler, reason, made))

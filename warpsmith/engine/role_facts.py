@@ -51,16 +51,16 @@ class RingRow:
     """One ring in one launch.
 
     Attributes:
-        slots: how many there are.
-        slot_bytes: of each buffer of one slot, by its name.
+        stages: how many there are.
+        stage_bytes: of each buffer of one stage, by its name.
         producer, consumers: names of roles; empty in a kernel without roles.
-        groups: of the consumer that own slots in turn.
-        full, empty: arrivals that end a phase; `empty` is 0 for a slot that is filled once.
+        groups: of the consumer that own stages in turn.
+        full, empty: arrivals that end a phase; `empty` is 0 for a stage that is filled once.
     """
 
     name: str
-    slots: int
-    slot_bytes: tuple[tuple[str, int], ...]
+    stages: int
+    stage_bytes: tuple[tuple[str, int], ...]
     producer: str
     consumers: tuple[str, ...]
     groups: int
@@ -104,11 +104,11 @@ def role_line(row: RoleRow) -> str:
 
 
 def ring_line(row: RingRow) -> str:
-    """`ring0: 3 slots of 2048 bytes (T4), load to compute, 1 arrival at full, 4 at empty`."""
-    size = sum(amount for _, amount in row.slot_bytes)
-    names = ", ".join(name for name, _ in row.slot_bytes)
-    plural = "s" if row.slots > 1 else ""
-    words = [f"{row.slots} slot{plural} of {size} bytes ({names})"]
+    """`ring0: 3 stages of 2048 bytes (T4), load to compute, 1 arrival at full, 4 at empty`."""
+    size = sum(amount for _, amount in row.stage_bytes)
+    names = ", ".join(name for name, _ in row.stage_bytes)
+    plural = "s" if row.stages > 1 else ""
+    words = [f"{row.stages} stage{plural} of {size} bytes ({names})"]
     if row.producer:
         words.append(f"{row.producer} to {' and '.join(row.consumers)}")
     if row.groups > 1:
@@ -136,8 +136,8 @@ def _ring_row(
 ) -> RingRow:
     return RingRow(
         name=ring.name,
-        slots=ring.stages,
-        slot_bytes=tuple(
+        stages=ring.stages,
+        stage_bytes=tuple(
             (each.name, _value(integers.index(each.elements), known) * sizes[each.name])
             for each in ring.contents
         ),

@@ -13,7 +13,7 @@ from warpsmith.targets.family import Limits
 
 
 def check_room(kernel: Kernel, known: Mapping[str, int], limits: Limits) -> None:
-    """Refuse a call for which slots of its length would not fit.
+    """Refuse a call for which stages of its length would not fit.
 
     Args:
         known: values of the launch's scalars, derived ones included.

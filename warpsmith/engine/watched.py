@@ -84,8 +84,8 @@ def described(kernel: str, sites: Sequence[WaitSite], record: Record) -> str:
     site = sites[record.site]
     role = f"role {site.role}" if site.role else "all warps"
     goal = "filled" if site.full else "free again"
-    slot = f"slot {record.slot} of {site.ring} ({', '.join(site.buffers)}) to be {goal}"
-    goal = slot if site.buffers else f"the turn of group {record.slot} in {site.ring}"
+    stage = f"stage {record.stage} of {site.ring} ({', '.join(site.buffers)}) to be {goal}"
+    goal = stage if site.buffers else f"the turn of group {record.stage} in {site.ring}"
     asked = f"; asked for at {site.where}" if site.where else ""
     return (
         f"kernel {kernel}, block {record.block}, {role}, warp {record.thread // WARP}: waited "

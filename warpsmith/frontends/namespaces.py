@@ -97,7 +97,7 @@ class Schedule:
         stage_slice_position: int | None = None,
         interval: int = 0,
     ) -> None:
-        """Load a tensor through slots, ahead of its readers: the stages less one by default."""
+        """Load a tensor through stages, ahead of its readers: by default by all but one."""
         rings.circular_buffer(
             tv,
             number_of_stages,
@@ -126,7 +126,7 @@ class Schedule:
         *,
         stage_slice_position: int | None = None,
     ) -> None:
-        """Load a tensor through slots by warps of their own: one role for all that say so."""
+        """Load a tensor through stages by warps of their own: one role for all that say so."""
         rings.warp_specialize(
             tv,
             number_of_stages,

@@ -134,12 +134,12 @@ class Tensor(Operators, TensorView):
         stage_slice_position: int | None = None,
         interval: int = 0,
     ) -> None:
-        """Load the tensor through `stages` slots, `prefetch` iterations ahead of its readers.
+        """Load the tensor through `stages` stages, `prefetch` iterations ahead of its readers.
 
         By default `stages - 1` ahead; negative values count from `stages`. Tensors of one loop
         whose stages, prefetch and `ring` are equal share their barriers. With a `role`, warps of
-        their own fill the slots; a slot is what the loops from `stage_slice_position` on walk. With
-        an `interval` in nanoseconds, no load begins before as many are over as were before it.
+        their own fill the stages; a stage is what the loops from `stage_slice_position` on walk.
+        With an `interval` in nanoseconds, no load begins before as many are over as were before it.
         """
         rings.circular_buffer(
             self,

@@ -1,4 +1,4 @@
-"""How a tensor's copy moves, and how many slots it moves through."""
+"""How a tensor's copy moves, and how many stages it moves through."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ class CacheOp(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CircularBuffer:
-    """The slots of one tensor, and how far its loads run ahead.
+    """The stages of one tensor, and how far its loads run ahead.
 
     Attributes:
-        stages: slots, 2 or more.
+        stages: 2 or more.
         prefetch: iterations that loads are ahead of their use, 0 to stages - 1.
         ring: tensors of one loop with equal stages and prefetch share barriers if this is equal.
-        slice_position: loops of the tensor that stand outside a slot; None lets its inlining say.
-        interval: nanoseconds for each load, none of which begins before its time; 0 where slots
+        slice_position: loops of the tensor that stand outside a stage; None lets its inlining say.
+        interval: nanoseconds for each load, none of which begins before its time; 0 where stages
             alone say when.
-        where: the line of Python that asked for the slots, as `model.py:12`; empty if unknown.
+        where: the line of Python that asked for the stages, as `model.py:12`; empty if unknown.
     """
 
     stages: int

@@ -7,13 +7,13 @@ from typing import Literal
 
 from warpsmith.callers import caller
 from warpsmith.errors import DefinitionError
+from warpsmith.ir.clone import Clones
 from warpsmith.ir.domains import IterDomain, ParallelType, Transform
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.program import Output, Program
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ir.twins import Twins
 
 Registers = Literal["auto", "off"] | tuple[int, int] | Mapping[str, int]
 """Registers of a thread in each role: derived from the code, as the launch gives them, a pair of
@@ -91,14 +91,14 @@ class Fusion(Program):
 
     def blank(self) -> Fusion:
         """A fusion without inputs, operations and outputs, whose new tensors get new numbers."""
-        twin = Fusion(self._tensor_type)
-        twin._count, twin._scalars = self._count, self._scalars
-        twin.divisors, twin.limits = self.divisors, self.limits
-        twin.blocks_per_sm = self.blocks_per_sm
-        twin.follows, twin.last_first = self.follows, self.last_first
-        twin.registers, twin.groups_along = self.registers, self.groups_along
-        twin.launch_symbols = list(self.launch_symbols)
-        return twin
+        clone = Fusion(self._tensor_type)
+        clone._count, clone._scalars = self._count, self._scalars
+        clone.divisors, clone.limits = self.divisors, self.limits
+        clone.blocks_per_sm = self.blocks_per_sm
+        clone.follows, clone.last_first = self.follows, self.last_first
+        clone.registers, clone.groups_along = self.registers, self.groups_along
+        clone.launch_symbols = list(self.launch_symbols)
+        return clone
 
     def number_from(self, other: Fusion) -> None:
         """Give new tensors numbers that those of the other fusion do not have either."""
@@ -106,18 +106,21 @@ class Fusion(Program):
 
     def draft(self) -> Fusion:
         """A copy to change: tensors, axes and operations of its own, under the same numbers."""
-        twin = self.blank()
-        twins = Twins({self: twin})
-        twin.inputs = [
-            twins.tensor(value) if isinstance(value, TensorView) else value for value in self.inputs
+        clone = self.blank()
+        clones = Clones({self: clone})
+        clone.inputs = [
+            clones.tensor(value) if isinstance(value, TensorView) else value
+            for value in self.inputs
         ]
-        twin.operations = list(map(twins.operation, self.operations))
-        twin.outputs = [
-            Output(twins.tensor(o.value), None if o.alias_of is None else twins.tensor(o.alias_of))
+        clone.operations = list(map(clones.operation, self.operations))
+        clone.outputs = [
+            Output(
+                clones.tensor(o.value), None if o.alias_of is None else clones.tensor(o.alias_of)
+            )
             for o in self.outputs
         ]
-        twin.together = tuple(tuple(map(twins.tensor, group)) for group in self.together)
-        return twin
+        clone.together = tuple(tuple(map(clones.tensor, group)) for group in self.together)
+        return clone
 
     def fresh_scalar(self) -> str:
         """Name for a new scalar."""

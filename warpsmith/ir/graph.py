@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 
+from warpsmith.ir.clone import Clones
 from warpsmith.ir.exprs import Operation, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ir.twins import Twins
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +128,16 @@ class Graph:
         """
         whole = self.fusion
         fusion = whole.blank()
-        twins = Twins({whole: fusion})
+        clones = Clones({whole: fusion})
         reads = self.reads(positions)
         stored = [forms.get(t, t) if t in self.maker else t for t in reads]
-        read = {number: twins.tensor(self.tensors[number]) for number in stored}
+        read = {number: clones.tensor(self.tensors[number]) for number in stored}
         widened = [
-            _widened(read[form], twins.tensor(self.tensors[number]))
+            _widened(read[form], clones.tensor(self.tensors[number]))
             for number, form in zip(reads, stored, strict=True)
             if form != number
         ]
-        made = [twins.operation(self.operations[position]) for position in positions]
+        made = [clones.operation(self.operations[position]) for position in positions]
         fusion.operations = [*widened, *made]
         for number, tensor in read.items():
             if number in self.maker:
@@ -151,8 +151,8 @@ class Graph:
         aliases = {output.value.number: output.alias_of for output in whole.outputs}
         for number in sinks:
             alias = aliases.get(number)
-            into = None if alias is None else twins.tensor(alias)
-            fusion.outputs.append(Output(twins.tensor(self.tensors[number]), into))
+            into = None if alias is None else clones.tensor(alias)
+            fusion.outputs.append(Output(clones.tensor(self.tensors[number]), into))
         groups = (tuple(here[t.number] for t in g if t.number in here) for g in whole.together)
         fusion.together = tuple(group for group in groups if len(group) > 1)
         known = _sizes(fusion)

@@ -1,4 +1,4 @@
-"""What scheduling says about roles and slots, and lowering checks once more."""
+"""What scheduling says about roles and stages, and lowering checks once more."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def check_slice(tensor: TensorView, position: object) -> None:
     if outside and position <= len(tensor.loop):
         raise ScheduleError(
             f"slice position {position} of {tensor.name} is right of {outside[0]!r}, which is "
-            "bound to tma: one copy cannot fill several slots",
+            "bound to tma: one copy cannot fill several stages",
             code="WS0244",
             remedy="put the position left of the loops bound to tma, or bind fewer",
         )
     if position >= len(tensor.loop):
         raise ScheduleError(
             f"slice position {position} of {tensor.name}, which has {len(tensor.loop)} loops: a "
-            "slot would hold none of them",
+            "stage would hold none of them",
             code="WS0243",
             remedy=f"use 1 to {len(tensor.loop) - 1}, or None",
         )

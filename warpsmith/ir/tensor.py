@@ -37,10 +37,10 @@ class TensorView:
         padding: elements added to the fastest row of that layout.
         chunks: its copy by `bulk` brings all of the 16-byte chunks that a tile lies in, where tiles
             neither begin nor end at multiples of 16 bytes.
-        lasting: what its load brings into the L2 is the last to go.
+        evict_last: what its load brings into the L2 is the last to go.
         streaming: its load leaves no copy in L1.
         copied_by: what carries the copy that defines it.
-        buffering: the slots that it is loaded through, ahead of their use; None is one slot.
+        buffering: the stages that it is loaded through, ahead of their use; None is one stage.
         swizzle: bytes of the rows in which its shared memory permutes 16-byte chunks as TMA does:
             32, 64 or 128; 0 for none.
         line: of the user's program, which defined it; None if unknown.
@@ -60,10 +60,10 @@ class TensorView:
         "copied_by",
         "definition",
         "dtype",
+        "evict_last",
         "fusion",
         "implicit_cast",
         "lanes",
-        "lasting",
         "line",
         "logical",
         "loop",
@@ -104,7 +104,7 @@ class TensorView:
         self.memory = MemoryType.local
         self.padding = 0
         self.chunks = False
-        self.lasting = False
+        self.evict_last = False
         self.streaming = False
         self.copied_by = LoadStoreOpType.set
         self.buffering: CircularBuffer | None = None

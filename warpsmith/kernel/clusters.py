@@ -131,7 +131,7 @@ class StoreAsync(Statement):
     value: Expr = field(metadata=expression())
     rank: Expr = field(metadata=expression())
     barrier: Buffer = field(metadata=at_barrier(Verb.COUNT, remote=True))
-    slot: Expr = field(metadata=expression())
+    stage: Expr = field(metadata=expression())
 
     @property
     def bytes(self) -> int:
@@ -149,17 +149,17 @@ class ArriveRemote(Statement):
     words = "arrive at {barrier} of block {rank}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
-    slot: Expr = field(metadata=expression())
+    stage: Expr = field(metadata=expression())
     rank: Expr = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRemote(Statement):
-    """Each warp arrives there, through one thread, once all its threads are done with a slot."""
+    """Each warp arrives there, through one thread, once all its threads are done with a stage."""
 
     collective: ClassVar[bool] = True
     words = "release {barrier} of block {rank}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
-    slot: Expr = field(metadata=expression())
+    stage: Expr = field(metadata=expression())
     rank: Expr = field(metadata=expression())

@@ -161,9 +161,8 @@ class Store(Statement):
 class CopyVector(Statement):
     """`width` adjacent elements in one memory access; the types of both sides are equal.
 
-    A `streaming` load leaves no copy in L1; what a `lasting` one brings into the L2 is the last to
-    go. An `asynchronous` one, from global to shared memory, is
-    `cp.async`.
+    A `streaming` load leaves no copy in L1; what an `evict_last` one brings into the L2 is
+    the last to go. An `asynchronous` one, from global to shared memory, is `cp.async`.
     """
 
     words = "{target} = {source} x{width}"
@@ -174,7 +173,7 @@ class CopyVector(Statement):
     source_index: Expr = field(metadata=expression())
     width: int = field(metadata=plain())
     streaming: bool = field(default=False, metadata=plain())
-    lasting: bool = field(default=False, metadata=plain())
+    evict_last: bool = field(default=False, metadata=plain())
     asynchronous: bool = field(default=False, metadata=plain())
 
     @property

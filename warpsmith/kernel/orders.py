@@ -12,7 +12,7 @@ class Order:
     Attributes:
         hazard: read after write, write after read, or write after write.
         first, second: who does what by which proxy; the second must find the first over.
-        carried: what passes between the two: iterations of a loop, or slots of a ring.
+        carried: what passes between the two: iterations of a loop, or stages of a ring.
         mechanism: what orders them; `none` where nothing must.
         why: the reason for it, or for the want of it.
         statements: numbers of the statements that it became.

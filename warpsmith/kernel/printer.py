@@ -1,8 +1,8 @@
 """Kernel form as readable text, for dumps and for people.
 
-The words of a class are a template over its fields: `{value}` is a field's value, `{slots.stages}`
+The words of a class are a template over its fields: `{value}` is a field's value, `{stages.stages}`
 what that has by this name. A buffer that is touched comes with its index, as `T1[i0]`, or as
-`T1[i0 ..]` where more than one element is touched, and a barrier with its slot; `{buffers!s}` is
+`T1[i0 ..]` where more than one element is touched, and a barrier with its stage; `{buffers!s}` is
 the name alone. What follows a colon is printed where the field is neither false nor its default:
 `{by: by %}`.
 """
@@ -127,10 +127,10 @@ def _field(value: Declared, name: str, found: object) -> str:
 
 
 def _barrier(value: Declared, found: Any, verb: Verb) -> str:
-    """`full[slot]`, or where it is initialized `full (4)`."""
+    """`full[stage]`, or where it is initialized `full (4)`."""
     if isinstance(found, Buffer):
-        slot = getattr(value, "slot", None)
-        return found.name if slot is None else f"{found.name}[{_value(slot)}]"
+        stage = getattr(value, "stage", None)
+        return found.name if stage is None else f"{found.name}[{_value(stage)}]"
     if verb is Verb.INIT:
         count = "one a warp" if found[1] is None else _value(found[1])
         return f"{found[0].name} ({count})"

@@ -55,9 +55,9 @@ class TileCopy(Statement):
         how: `bulk` and `tma` are for one thread; `cp_async` and `set` take all threads of the
             block, each with every so many `width` bytes.
         swizzle: as that of a tensor.
-        lasting: what a load by `bulk` brings into the L2 is the last to go.
+        evict_last: what a load by `bulk` brings into the L2 is the last to go.
         stores: from shared to global memory.
-        barrier: counts the bytes of a load for one thread, with the slot whose barrier it is.
+        barrier: counts the bytes of a load for one thread, with the stage whose barrier it is.
         rounds: a load by `tma` of floats, which it rounds to TF32.
     """
 
@@ -70,7 +70,7 @@ class TileCopy(Statement):
     how: LoadStoreOpType = field(metadata=plain())
     width: int = field(default=16, metadata=plain())
     swizzle: int = field(default=0, metadata=plain())
-    lasting: bool = field(default=False, metadata=plain())
+    evict_last: bool = field(default=False, metadata=plain())
     stores: bool = field(default=False, metadata=plain())
     barrier: tuple[Buffer, Expr] | None = field(default=None, metadata=at_barrier(Verb.COUNT))
     rounds: bool = field(default=False, metadata=plain())
@@ -138,12 +138,12 @@ class TileCopy(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place in a ring that moves on by one slot at each use, and with each turn flips its phase.
+    """A place in a ring that moves on by one stage at each use, and with each turn flips its phase.
 
     It survives the loops that move it: nothing is computed from a loop's index.
 
     Attributes:
-        ahead: slots that it is before the place at which the ring is used, when it fills.
+        ahead: stages that it is before the place at which the ring is used, when it fills.
     """
 
     name: str
@@ -151,11 +151,11 @@ class Cursor:
     ahead: int = 0
 
     @property
-    def slot(self) -> Expr:
+    def stage(self) -> Expr:
         """0 to stages - 1."""
         if self.stages == 1:
             return integers.ZERO
-        return Symbol(f"{self.name}_slot", low=0, extent=Const(self.stages))
+        return Symbol(f"{self.name}_stage", low=0, extent=Const(self.stages))
 
     @property
     def phase(self) -> Symbol:
@@ -165,22 +165,22 @@ class Cursor:
     @property
     def symbols(self) -> tuple[Symbol, ...]:
         """The variables that hold the place."""
-        return tuple(s for s in (self.slot, self.phase) if isinstance(s, Symbol))
+        return tuple(s for s in (self.stage, self.phase) if isinstance(s, Symbol))
 
 
 @dataclass(frozen=True, slots=True)
 class Begin(Statement):
     """A cursor comes into being, in phase 0."""
 
-    words = "begin {cursor}, {cursor.stages} slots{slot:, from slot %}"
+    words = "begin {cursor}, {cursor.stages} stages{stage:, from stage %}"
 
     cursor: Cursor = field(metadata=defines())
-    slot: Expr = field(default=integers.ZERO, metadata=expression())
+    stage: Expr = field(default=integers.ZERO, metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
 class Advance(Statement):
-    """`slot += by; if (slot >= stages) { slot -= stages; phase ^= 1; }`, with `by <= stages`."""
+    """`stage += by; if (stage >= stages) { stage -= stages; phase ^= 1; }`, with `by <= stages`."""
 
     words = "advance {cursor}{by: by %}"
 
@@ -190,7 +190,7 @@ class Advance(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Jump(Statement):
-    """The cursor moves on by any number of slots, known when the kernel runs."""
+    """The cursor moves on by any number of stages, known when the kernel runs."""
 
     words = "advance {cursor} by {by}"
 
@@ -228,7 +228,7 @@ class Expect(Statement):
     words = "{arrives:arrive and }expect {bytes} bytes at {barrier}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.EXPECT))
-    slot: Expr = field(metadata=expression())
+    stage: Expr = field(metadata=expression())
     bytes: Expr = field(metadata=expression())
     arrives: bool = field(default=True, metadata=plain())
 
@@ -244,7 +244,7 @@ class Await(Statement):
     words = "await {barrier} parity {parity}{of_cluster: of the cluster}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.WAIT))
-    slot: Expr = field(metadata=expression())
+    stage: Expr = field(metadata=expression())
     parity: Expr = field(metadata=expression())
     of_cluster: bool = field(default=False, kw_only=True, metadata=plain())
 
@@ -271,13 +271,13 @@ class AwaitClock(Statement):
 
 @dataclass(frozen=True, slots=True)
 class ArriveByWarp(Statement):
-    """Each warp arrives, through one thread, once all its threads are done with a slot."""
+    """Each warp arrives, through one thread, once all its threads are done with a stage."""
 
     collective: ClassVar[bool] = True
     words = "arrive at {barrier}, once a warp"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE))
-    slot: Expr = field(metadata=expression())
+    stage: Expr = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ class Arrive(Statement):
     words = "arrive at {barrier}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE))
-    slot: Expr = field(metadata=expression())
+    stage: Expr = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)

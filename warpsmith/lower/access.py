@@ -190,7 +190,7 @@ class Access:
                     f"{self.output.name} reads elements of {tensor.name} that other groups "
                     f"compute, which take turns along {axis.parallel.name} and do not meet",
                     code="WS0255",
-                    remedy=f"let them pass through slots: give {tensor.name} a role of its own",
+                    remedy=f"let them pass through stages: give {tensor.name} a role of its own",
                 )
             if axis.parallel.is_of_blocks or local:
                 wanted = "global" if axis.parallel.is_of_blocks else "shared"

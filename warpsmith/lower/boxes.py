@@ -12,7 +12,7 @@ from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.tiles import TileDim
 from warpsmith.lower.access import MemoryDim
-from warpsmith.lower.places import constant_of
+from warpsmith.lower.buffers import constant_of
 
 MAX_RANK = 5
 """Dimensions of a tensor map (CUDA driver API)."""

@@ -12,10 +12,10 @@ from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.nodes import Kernel, Statement
 from warpsmith.kernel.roles import Branch
 from warpsmith.lower.access import stride_symbols
+from warpsmith.lower.buffers import Buffers
+from warpsmith.lower.emit import Emitter
 from warpsmith.lower.grouping import readers_together
-from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.nests import Nests
-from warpsmith.lower.places import Places
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.specialize import block_of, branches, budgets_of
 from warpsmith.lower.threads import check_no_cluster, find_threads
@@ -27,7 +27,7 @@ def build(
     fusion: Fusion,
     name: str,
     index_type: DataType,
-    granules: Mapping[str, int] | None = None,
+    tma_alignment: Mapping[str, int] | None = None,
     *,
     target: Target,
 ) -> Kernel:
@@ -36,22 +36,22 @@ def build(
     roles = Roles(fusion)
     threads = find_threads(fusion.operations, domains)
     vectors = Vectorizer(fusion.divisors, parameter_names(fusion))
-    places = Places(fusion, domains, threads, granules, roles)
+    buffers = Buffers(fusion, domains, threads, tma_alignment, roles)
     body: tuple[Statement, ...]
     if roles.names:
         check_no_cluster(threads)
-        body = branches(fusion, places, roles, vectors, target.family.limits)
+        body = branches(fusion, buffers, roles, vectors, target.family.limits)
         block = block_of([s.role for s in body if isinstance(s, Branch)])
         launch = replace(threads.launch(), block=block)
     else:
-        leaves = Leaves(places, vectors)
+        leaves = Emitter(buffers, vectors)
         siblings = readers_together(fusion)
         body = Nests(domains, threads, leaves, siblings=siblings).build(fusion.operations)
         launch = threads.launch()
-    made = places.made
+    made = buffers.made
     outputs = [output.value for output in fusion.outputs]
     tensors = dict.fromkeys((*fusion.input_tensors, *outputs))
-    parameters = (*map(places.buffer, tensors), *made.workspaces.values())
+    parameters = (*map(buffers.buffer, tensors), *made.workspaces.values())
     shared = tuple(made.shared.values())
     return Kernel(
         name=name,

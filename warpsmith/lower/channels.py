@@ -1,7 +1,7 @@
 """Pipelines between roles: where each role comes by their stages, in which order, in whose turn.
 
-The loops of the producer that stand outside a stage number its slots. A reader must come by the
-same slots in the same order, in loops of its own: merged ones, split ones, or with others inside.
+The loops of the producer that stand outside a stage number its stages. A reader must come by the
+same stages in the same order, in loops of its own: merged ones, split ones, or with others inside.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.slices import check_slice
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.pipelines import Groups, Pipeline
-from warpsmith.lower.places import Places
+from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.rings import behind_grid, slice_start
 from warpsmith.lower.roles import Roles
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How one operation comes by the slots of a pipeline.
+    """How one operation comes by the stages of a pipeline.
 
     Attributes:
         depth: loops that are open where it fills or uses one.
         groups_along: the axis of the block along which groups of its role take turns.
-        share: slots that a group has in a row.
+        share: stages that a group has in a row.
         ordered: groups come by them one after the other, in a section of their role.
         share_depth: loops that are open where a group's share ends.
     """
@@ -45,15 +45,15 @@ class Walk:
 
 
 class Channels:
-    """The pipelines between the roles of a fusion, and how each operation walks their slots.
+    """The pipelines between the roles of a fusion, and how each operation walks their stages.
 
     Raises:
-        ScheduleError: WS0243 and WS0244 for slices, WS0247 where readers come by slots in another
+        ScheduleError: WS0243 and WS0244 for slices, WS0247 where readers come by stages in another
             order than they are filled, WS0248 and WS0250 where groups cannot take turns.
     """
 
-    def __init__(self, fusion: Fusion, places: Places, roles: Roles) -> None:
-        self._places = places
+    def __init__(self, fusion: Fusion, buffers: Buffers, roles: Roles) -> None:
+        self._buffers = buffers
         self._roles = roles
         self._groups_along = fusion.groups_along
         self._walks: dict[tuple[Operation, str], Walk] = {}
@@ -68,16 +68,16 @@ class Channels:
         return [n for n in names if self._walks[operation, n].depth == depth]
 
     def depths(self, operation: Operation) -> list[int]:
-        """Loops that are open where the operation fills or uses slots."""
+        """Loops that are open where the operation fills or uses stages."""
         return [self._walks[operation, name].depth for name in self._touched.get(operation, [])]
 
     def takes_turns(self, operation: Operation) -> bool:
         """Whether groups come in turn by a pipeline of which the operation fills or uses stages."""
         names = self._touched.get(operation, [])
-        return any(self._places.made.pipelines[name].groups.roles for name in names)
+        return any(self._buffers.made.pipelines[name].groups.roles for name in names)
 
     def shares_end(self, operation: Operation, depth: int) -> list[str]:
-        """Those of which a group's share of several slots ends with its first `depth` loops."""
+        """Those of which a group's share of several stages ends with its first `depth` loops."""
         names = self._touched.get(operation, [])
         walks = [(name, self._walks[operation, name]) for name in names]
         return [
@@ -89,7 +89,7 @@ class Channels:
         ]
 
     def keeps(self, operation: Operation, depth: int) -> bool:
-        """Whether the loop at `depth` numbers slots, so that it must run whatever it computes."""
+        """Whether the loop at `depth` numbers stages, so that it must run whatever it computes."""
         names = self._touched.get(operation, [])
         return any(depth < self._walks[operation, name].depth for name in names)
 
@@ -111,7 +111,7 @@ class Channels:
                 f"{operation.outputs[0].name} is in section `{section}`, and role "
                 f"`{self._roles.of(operation)}` has no groups that could follow each other",
                 code="WS0250",
-                remedy="have groups take turns on slots (stage_slice_position), or drop the order",
+                remedy="have groups take turns on stages (stage_slice_position), or drop the order",
             )
         name = f"{self._roles.of(operation)}_{section}"
         return [name] if depth == min(depths) else []
@@ -129,7 +129,7 @@ class Channels:
             raise ScheduleError(
                 f"groups of role `{role}` take turns along {listing}",
                 code="WS0250",
-                remedy="bind the loops that number slots to one axis of the block",
+                remedy="bind the loops that number stages to one axis of the block",
             )
         return next(iter(found), None)
 
@@ -153,14 +153,14 @@ class Channels:
                 if known != replace(walk, depth=known.depth):
                     raise self._mixed(tensor, role)
                 self._note(reader, tensor, walk)
-        self._places.note(self._pipeline(tensor, walks))
+        self._buffers.note(self._pipeline(tensor, walks))
 
     def _note(self, operation: Operation, tensor: TensorView, walk: Walk) -> None:
         self._touched.setdefault(operation, []).append(tensor.name)
         self._walks[operation, tensor.name] = walk
 
     def _pipeline(self, tensor: TensorView, walks: dict[str, Walk]) -> Pipeline:
-        known = self._places.pipeline(tensor)
+        known = self._buffers.pipeline(tensor)
         producer, *consumers = walks
         in_turn = [role for role, walk in walks.items() if walk.groups_along is not None]
         for role in consumers:
@@ -175,7 +175,7 @@ class Channels:
         run = integers.constant(share)
         if owned and run is None:
             raise ScheduleError(
-                f"groups of role `{in_turn[0]}` take turns of {share!r} slots of {tensor.name}, a "
+                f"groups of role `{in_turn[0]}` take turns of {share!r} stages of {tensor.name}, a "
                 "number that is not known when the kernel is compiled",
                 code="WS0248",
                 remedy="use constant extents there, or have the groups follow each other: "
@@ -184,8 +184,8 @@ class Channels:
         if owned and run is not None and known.stages % (groups * run):
             whole = groups * run
             raise ScheduleError(
-                f"{groups} groups of role `{in_turn[0]}` take turns of {run} slots of "
-                f"{tensor.name}, which has {known.stages}: a group would meet a slot at some of "
+                f"{groups} groups of role `{in_turn[0]}` take turns of {run} stages of "
+                f"{tensor.name}, which has {known.stages}: a group would meet a stage at some of "
                 "its uses only, and could take a phase for one that is two behind",
                 code="WS0248",
                 remedy=f"use a multiple of {whole} stages, such as "
@@ -201,20 +201,20 @@ class Channels:
 
     def _mixed(self, tensor: TensorView, role: str) -> ScheduleError:
         return ScheduleError(
-            f"groups take turns on the slots of {tensor.name} in some of its uses by role "
+            f"groups take turns on the stages of {tensor.name} in some of its uses by role "
             f"`{role}` and not, or otherwise, in others",
             code="WS0250",
-            remedy="bind the loops that number its slots alike, or give one use a copy of its own",
+            remedy="bind the loops that number its stages alike, or give one use a copy of its own",
         )
 
     # --- numbering -----------------------------------------------------------------------------
 
     def _numbering(self, tensor: TensorView, start: int) -> list[IterDomain]:
-        """Loops of the producer whose iterations each fill a slot, or a group's slots."""
+        """Loops of the producer whose iterations each fill a stage, or a group's stages."""
         return [
             axis
             for axis in tensor.loop[:start]
-            if not axis.parallel.is_of_blocks and self._places.extent(axis) != integers.ONE
+            if not axis.parallel.is_of_blocks and self._buffers.extent(axis) != integers.ONE
         ]
 
     def _own_walk(self, tensor: TensorView, numbering: list[IterDomain], start: int) -> Walk:
@@ -223,7 +223,7 @@ class Channels:
             return Walk(start)
         if len(bound) > 1:
             raise ScheduleError(
-                f"a slot of {tensor.name} is inside {bound!r}: groups of warps take turns along "
+                f"a stage of {tensor.name} is inside {bound!r}: groups of warps take turns along "
                 "one axis of the block only",
                 code="WS0250",
                 remedy="put the slice position further left",
@@ -243,18 +243,18 @@ class Channels:
         kind = next(
             (a.parallel for a in loops if a.parallel.is_block and self._same(a, axis)), None
         )
-        groups = integers.constant(self._places.extent(axis))
-        share = integers.mul(*map(self._places.extent, numbering[place + 1 :]))
+        groups = integers.constant(self._buffers.extent(axis))
+        share = integers.mul(*map(self._buffers.extent, numbering[place + 1 :]))
         if kind is None or groups is None:
             raise ScheduleError(
-                f"groups of warps take turns on the slots of {tensor.name} along {axis!r}, and it "
+                f"groups of warps take turns on the stages of {tensor.name} along {axis!r}, and it "
                 "is not known when the kernel is compiled how many",
                 code="WS0250",
                 remedy="use a constant extent for that loop",
             )
         if self._groups_along not in (None, kind):
             raise ScheduleError(
-                f"groups of warps take turns on the slots of {tensor.name} along {kind.name}, and "
+                f"groups of warps take turns on the stages of {tensor.name} along {kind.name}, and "
                 f"the fusion is specialized along {self._groups_along.name}",
                 code="WS0250",
                 remedy=f"call warp_specialize with ParallelType.{kind.name}, or bind that loop to "
@@ -264,19 +264,19 @@ class Channels:
         return replace(walk, groups_along=kind, groups=groups, share=share, share_depth=ends)
 
     def _same(self, a: IterDomain, b: IterDomain) -> bool:
-        return self._places.domains.same(a, b)
+        return self._buffers.domains.same(a, b)
 
     # --- readers -------------------------------------------------------------------------------
 
     def _reading(
         self, tensor: TensorView, numbering: list[IterDomain], reader: Operation, own: Walk
     ) -> Walk:
-        """How a reader comes by the slots; checked to be in the order in which they are filled."""
+        """How a reader comes by the stages; checked to be in the order in which they are filled."""
         loops = reader.outputs[0].loop
         groups = [self._group(axis) for axis in numbering]
         depth = self._depth(loops, groups)
         if depth is None:
-            raise self._order(tensor, reader, "its loops do not say which slot it is")
+            raise self._order(tensor, reader, "its loops do not say which stage it is")
         known = self._known(loops[:depth], "u")
         bound = [a for a in loops[:depth] if a.parallel.is_block]
         taken = [a for a in numbering if any(self._same(a, b) for b in bound)]
@@ -296,9 +296,9 @@ class Channels:
         return any(a.parallel is own.groups_along and self._same(a, axis) for a in tensor.loop)
 
     def _depth(self, loops: list[IterDomain], groups: list[Group]) -> int | None:
-        """The fewest loops that say which slot it is."""
+        """The fewest loops that say which stage it is."""
         for depth in range(len(loops) + 1):
-            derivation = Derivation(self._places.domains, self._known(loops[:depth], "u"))
+            derivation = Derivation(self._buffers.domains, self._known(loops[:depth], "u"))
             if all(map(derivation.reaches, groups)):
                 return behind_grid(loops, depth)
         return None
@@ -311,16 +311,16 @@ class Channels:
         used: list[IterDomain],
         known: dict[Group, Expr],
     ) -> None:
-        """Slots are used in the order in which they are filled: both count them alike."""
-        counts = [integers.mul(*map(self._places.extent, axes)) for axes in (filled, used)]
+        """Stages are used in the order in which they are filled: both count them alike."""
+        counts = [integers.mul(*map(self._buffers.extent, axes)) for axes in (filled, used)]
         if integers.sub(counts[0], counts[1]) != integers.ZERO:
             raise self._order(
-                tensor, reader, f"{counts[0]!r} slots are filled and {counts[1]!r} used"
+                tensor, reader, f"{counts[0]!r} stages are filled and {counts[1]!r} used"
             )
-        there = Derivation(self._places.domains, known)
+        there = Derivation(self._buffers.domains, known)
         if self._number(filled, there) == self._number(used, there):
             return
-        back = Derivation(self._places.domains, self._known(tensor.loop[: len(tensor.loop)], "f"))
+        back = Derivation(self._buffers.domains, self._known(tensor.loop[: len(tensor.loop)], "f"))
         groups = map(self._group, used)
         if all(map(back.reaches, groups)) and self._number(filled, back) == self._number(
             used, back
@@ -329,7 +329,7 @@ class Channels:
         raise self._order(
             tensor,
             reader,
-            f"slots are filled in the order of {filled!r} and used in that of {used!r}",
+            f"stages are filled in the order of {filled!r} and used in that of {used!r}",
         )
 
     def _number(self, axes: list[IterDomain], derivation: Derivation) -> Expr:
@@ -337,29 +337,29 @@ class Channels:
         number: Expr = integers.ZERO
         for axis in axes:
             index = derivation.index(self._group(axis))
-            number = integers.add(integers.mul(number, self._places.extent(axis)), index)
+            number = integers.add(integers.mul(number, self._buffers.extent(axis)), index)
         return number
 
     def _known(self, loops: list[IterDomain], name: str) -> dict[Group, Expr]:
         return {
             self._group(axis): integers.ZERO
-            if self._places.extent(axis) == integers.ONE
-            else Symbol(f"{name}{position}", low=0, extent=self._places.extent(axis))
+            if self._buffers.extent(axis) == integers.ONE
+            else Symbol(f"{name}{position}", low=0, extent=self._buffers.extent(axis))
             for position, axis in enumerate(loops)
         }
 
     def _is_serial(self, axis: IterDomain) -> bool:
-        return not axis.parallel.is_thread and self._places.extent(axis) != integers.ONE
+        return not axis.parallel.is_thread and self._buffers.extent(axis) != integers.ONE
 
     def _group(self, axis: IterDomain) -> Group:
-        return self._places.domains.group(axis)
+        return self._buffers.domains.group(axis)
 
     def _order(self, tensor: TensorView, reader: Operation, why: str) -> ScheduleError:
         role = self._roles.of(reader)
         return ScheduleError(
             f"role `{role}` reads {tensor.name} to compute {reader.outputs[0].name}, and does not "
-            f"come by its slots as role `{self._roles.of(tensor.definition)}` fills them: {why}",  # type: ignore[arg-type]
+            f"come by its stages as role `{self._roles.of(tensor.definition)}` fills them: {why}",  # type: ignore[arg-type]
             code="WS0247",
-            remedy="split, merge and reorder both alike as far as loops stand outside a slot, or "
+            remedy="split, merge and reorder both alike as far as loops stand outside a stage, or "
             "move the slice position",
         )

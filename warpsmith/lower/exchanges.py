@@ -48,7 +48,7 @@ class Exchange:
         lanes: combines the values of a warp's lanes, where each warp gives its own part; None where
             the block has combined all.
         barrier: counts the bytes that blocks give; None where they meet instead.
-        cursor: whose slots are used in turn, by a loop, and which are free again when blocks have
+        cursor: whose stages are used in turn, by a loop, and which are free again when blocks have
             met before the first of them; None where it happens once.
     """
 
@@ -64,7 +64,7 @@ class Exchange:
 
     @property
     def _room(self) -> Const:
-        """Elements of a slot."""
+        """Elements of a stage."""
         size = integers.mul(*map(self._extent, self._kept()), self.elements, self._sources)
         if not isinstance(size, Const):
             raise ScheduleError(
@@ -104,19 +104,19 @@ class Exchange:
         """Give, then combine."""
         if self.barrier is None:
             return *self._given(), *self._combined()
-        expected = Expect(self.barrier, self._slot, integers.index(self.bytes))
+        expected = Expect(self.barrier, self._stage, integers.index(self.bytes))
         parity = self.cursor.phase if self.cursor else integers.ZERO
-        wait = Await(self.barrier, self._slot, parity, of_cluster=True)
+        wait = Await(self.barrier, self._stage, parity, of_cluster=True)
         given = (If(ELECTED, (expected,)), *self._given(), wait, *self._combined())
         if self.cursor is None:
             return given
-        around = Apply("eq", (self._slot, integers.ZERO), DataType.Bool)
+        around = Apply("eq", (self._stage, integers.ZERO), DataType.Bool)
         free = SynchronizeCluster(f"{self.parts[0].name} is free again"), FenceProxy()
         return If(around, free, uniform=True), *given, Advance(self.cursor)
 
     @property
-    def _slot(self) -> Expr:
-        return self.cursor.slot if self.cursor else integers.ZERO
+    def _stage(self) -> Expr:
+        return self.cursor.stage if self.cursor else integers.ZERO
 
     def _given(self) -> tuple[Statement, ...]:
         """As many threads as there are blocks store for one each; or one thread for all."""
@@ -142,7 +142,7 @@ class Exchange:
         pairs = zip(self.parts, values, strict=True)
         if self.barrier is None:
             return tuple(StoreRemote(parts, place, value, to) for parts, value in pairs)
-        at = self.barrier, self._slot
+        at = self.barrier, self._stage
         return tuple(StoreAsync(parts, place, value, to, *at) for parts, value in pairs)
 
     def _combined(self) -> tuple[Statement, ...]:
@@ -198,10 +198,10 @@ class Exchange:
         return tuple(Element(parts, place) for parts in self.parts)
 
     def _place(self, element: Expr, source: Expr) -> Expr:
-        """Where a part lies: slots, threads that keep results, elements, blocks and their warps."""
+        """Where a part lies: stages, threads with results, elements, blocks and their warps."""
         row = integers.add(integers.mul(self._linear(self._kept()), self.elements), element)
         place = integers.add(integers.mul(row, self._sources), source)
-        return integers.add(integers.mul(self._slot, self._room), place)
+        return integers.add(integers.mul(self._stage, self._room), place)
 
     def _number(self) -> Expr:
         """Of this thread, among those that have the same values."""

@@ -55,7 +55,7 @@ def _held(
 
     Grid and cluster axes, reductions, axes in `skipped` and extent-1 axes need no room; block axes
     need none in registers, but always in shared memory, which all threads of a block share: those
-    outside `start`, too, unless each of its slots is one group's.
+    outside `start`, too, unless each of its stages is one group's.
     """
     shared = tensor.memory is MemoryType.shared
     around = [a for a in tensor.loop[:start] if shared and outside and a.parallel.is_block]
@@ -125,7 +125,7 @@ def size_of(domains: DomainMap, tensor: TensorView, layout: tuple[IterDomain, ..
 
 
 def _is_run(tensor: TensorView, layout: Sequence[IterDomain]) -> bool:
-    """Whether one copy of the TMA unit brings each slot, of a length that calls may decide."""
+    """Whether one copy of the TMA unit brings each stage, of a length that calls may decide."""
     return (
         tensor.copied_by is LoadStoreOpType.bulk
         and not tensor.is_output

@@ -2,7 +2,7 @@
 
 At every depth the operations that share a loop (a producer whose compute-at position lies deeper
 than it, and its consumers) form one nest. Nests are put in dependence order; inside each the same
-happens one level deeper. An operation without loops left is a statement, made by `lower/leaves.py`.
+happens one level deeper. An operation without loops left is a statement, made by `lower/emit.py`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.nodes import Declare, For, If, Statement
 from warpsmith.kernel.pipelines import OneStage, Section, SkipStages
 from warpsmith.lower.channels import Channels
+from warpsmith.lower.emit import Emitter
 from warpsmith.lower.grouping import APART, Siblings, grouped
-from warpsmith.lower.leaves import Leaves
 from warpsmith.lower.skips import Skips
 from warpsmith.lower.threads import Threads
 from warpsmith.lower.tiles import share_less
@@ -32,7 +32,7 @@ class Nests:
     """Builds the body of a kernel, or of one role of it.
 
     Args:
-        channels: how operations come by slots that pass between roles; None without roles.
+        channels: how operations come by stages that pass between roles; None without roles.
         skips: which iterations the roles skip.
         siblings: loops that operations share though none reads the other's result.
         prefix: of the names of loops.
@@ -42,7 +42,7 @@ class Nests:
         self,
         domains: DomainMap,
         threads: Threads,
-        leaves: Leaves,
+        leaves: Emitter,
         channels: Channels | None = None,
         skips: Skips | None = None,
         siblings: Siblings = APART,
@@ -106,7 +106,7 @@ class Nests:
     def _turned(
         self, operations: list[Operation], depth: int, statements: list[Statement]
     ) -> list[Statement]:
-        """The statements of a level, marked where a slot is filled or used inside them."""
+        """The statements of a level, marked where a stage is filled or used inside them."""
         assert self._channels is not None
         here = dict.fromkeys(p for op in operations for p in self._channels.at(op, depth))
         ends = dict.fromkeys(p for op in operations for p in self._channels.shares_end(op, depth))

@@ -31,6 +31,7 @@ from warpsmith.lower.capacity import check_atoms, check_cluster, check_shared, c
 from warpsmith.lower.passes.batch_welford import batch_welford
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.derive_scalars import derive_scalars
+from warpsmith.lower.passes.double_buffer_reduction_scratch import double_buffer_reduction_scratch
 from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.lower.passes.exchange_parts import exchange_parts
 from warpsmith.lower.passes.hoist import hoist_indices
@@ -39,11 +40,10 @@ from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.passes.list_scalars import list_scalars
 from warpsmith.lower.passes.lower_pipelines import lower_pipelines
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
-from warpsmith.lower.passes.narrow_results import narrow_results
 from warpsmith.lower.passes.order import order
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 from warpsmith.lower.passes.overlay_shared import overlay_shared
-from warpsmith.lower.passes.spare_meetings import spare_meetings
+from warpsmith.lower.passes.reduce_to_first import reduce_to_first
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.request import Request
@@ -114,7 +114,7 @@ PASSES = (
     Pass(
         "order",
         _always(order),
-        "every access and every slot has its place, which nothing changes later",
+        "every access and every stage has its place, which nothing changes later",
         makes=(
             AnnounceStart,
             AwaitStart,
@@ -131,13 +131,13 @@ PASSES = (
         "after barriers, some of which it adds",
     ),
     Pass(
-        "spare_meetings",
-        _always(spare_meetings),
+        "double_buffer_reduction_scratch",
+        _always(double_buffer_reduction_scratch),
         "no statement changes loops any more, but for copies",
     ),
     Pass(
-        "narrow_results",
-        _always(narrow_results),
+        "reduce_to_first",
+        _always(reduce_to_first),
         "every statement that uses a result has its condition",
     ),
     Pass(
@@ -215,7 +215,7 @@ def lower(
     name: str,
     index_type: DataType = DataType.Int,
     observe: Observer | None = None,
-    granules: Mapping[str, int] | None = None,
+    tma_alignment: Mapping[str, int] | None = None,
     *,
     target: Target,
     request: Request | None = None,
@@ -227,8 +227,8 @@ def lower(
         name: C identifier of the kernel.
         index_type: Int32 where every index fits 31 bits, else Int.
         observe: sees the kernel after every pass.
-        granules: by the names of tensors that the TMA unit cannot copy, the bytes, fewer than 16,
-            that their addresses are multiples of.
+        tma_alignment: by the names of tensors that the TMA unit cannot copy, the bytes, fewer than
+            16, that their addresses are multiples of.
         target: that is to run it.
         request: what passes are told; by default, nothing.
 
@@ -239,7 +239,7 @@ def lower(
     fusion.check_not_empty()
     check_atoms(fusion, target)
     limits = target.family.limits
-    kernel = build(fusion, name, index_type, granules, target=target)
+    kernel = build(fusion, name, index_type, tma_alignment, target=target)
     if observe is not None:
         observe("build", kernel)
     kernel = passed(kernel, request or Request(), observe, names=parameter_names(fusion))

@@ -15,8 +15,8 @@ from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import For, If, Statement, Store
 from warpsmith.lower.access import Access
+from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.independence import lacking, origins
-from warpsmith.lower.places import Places
 
 
 class Predicates:
@@ -27,8 +27,8 @@ class Predicates:
             is only valid in the block where they are true.
     """
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
+    def __init__(self, buffers: Buffers) -> None:
+        self._buffers = buffers
         self.last: dict[TensorView, tuple[tuple[Symbol, tuple[ParallelType, ...]], ...]] = {}
 
     def predicate(self, access: Access, operation: Operation, *, always: bool) -> Expr:
@@ -39,22 +39,22 @@ class Predicates:
         reduction.
         """
         output = access.output
-        stores = output in self._places.outputs
-        loads = any(source in self._places.inputs for source in tensor_inputs(operation))
+        stores = output in self._buffers.outputs
+        loads = any(source in self._buffers.inputs for source in tensor_inputs(operation))
         conditions: list[Expr] = []
         if stores or loads or always:
-            conditions.append(access.bounds(output.root, self._places.facts))
+            conditions.append(access.bounds(output.root, self._buffers.facts))
             if output.root is not output.logical:
-                conditions.append(access.bounds(output.logical, self._places.facts))
+                conditions.append(access.bounds(output.logical, self._buffers.facts))
         for tensor in (output, *tensor_inputs(operation)):
-            layout = self._places.layouts.get(tensor, ())
-            if self._places.buffer(tensor).memory is MemoryType.shared:
-                conditions.append(access.bounds(layout, self._places.facts))
+            layout = self._buffers.layouts.get(tensor, ())
+            if self._buffers.buffer(tensor).memory is MemoryType.shared:
+                conditions.append(access.bounds(layout, self._buffers.facts))
             elif tensor is not output:  # its producer may have shorter loops
-                conditions.append(access.inside(layout, self._places.facts))
+                conditions.append(access.inside(layout, self._buffers.facts))
         if stores:
             conditions += self._once(access)
-        elif self._places.buffer(output).memory is MemoryType.shared:
+        elif self._buffers.buffer(output).memory is MemoryType.shared:
             conditions += self._first_copy(output)
         return integers.conjunction(*conditions)
 
@@ -73,14 +73,15 @@ class Predicates:
             return []
         output = operation.outputs[0]
         lanes = [
-            Symbol("zero", extent=self._places.extent(axis)) for axis in output.loop[len(indices) :]
+            Symbol("zero", extent=self._buffers.extent(axis))
+            for axis in output.loop[len(indices) :]
         ]
-        access = self._places.access(operation, [*indices, *lanes])
-        buffer, index = self._places.buffer(output), self._places.own(access)
+        access = self._buffers.access(operation, [*indices, *lanes])
+        buffer, index = self._buffers.buffer(output), self._buffers.own(access)
         made: Statement = Store(buffer, index, Const(0, buffer.dtype))
         if buffer.memory is MemoryType.shared:
-            layout = self._places.layouts[output]
-            here = access.bounds(layout, self._places.facts)
+            layout = self._buffers.layouts[output]
+            here = access.bounds(layout, self._buffers.facts)
             made = If(integers.conjunction(here, *self._first_copy(output)), (made,))
         for lane in lanes:
             assert lane.extent is not None
@@ -90,16 +91,16 @@ class Predicates:
     def of_tile(self, access: Access, operation: Operation) -> Expr:
         """Where a copy that one thread of each block asks for lies inside its tensor, once."""
         output = access.output
-        conditions = [access.inside(output.root, self._places.facts)]
+        conditions = [access.inside(output.root, self._buffers.facts)]
         if output.root is not output.logical:
-            conditions.append(access.inside(output.logical, self._places.facts))
-        if output in self._places.outputs:
-            threads = {self._places.threads.symbols[k] for k in self._block_types()}
+            conditions.append(access.inside(output.logical, self._buffers.facts))
+        if output in self._buffers.outputs:
+            threads = {self._buffers.threads.symbols[k] for k in self._block_types()}
             conditions += [c for c in self._once(access) if not threads & set(c.walk())]
         return integers.conjunction(*conditions)
 
     def _block_types(self) -> list[ParallelType]:
-        return [kind for kind in self._places.threads.symbols if kind.is_block]
+        return [kind for kind in self._buffers.threads.symbols if kind.is_block]
 
     def _once(self, access: Access) -> list[Expr]:
         """Conditions under which exactly one thread of the grid stores each element, once."""
@@ -110,8 +111,8 @@ class Predicates:
         for symbol, axes in self.last.get(output, ()):
             conditions.append(symbol)
             finished |= set(axes)
-        for kind, symbol in self._places.threads.symbols.items():
-            if self._places.threads.extents[kind] == integers.ONE:
+        for kind, symbol in self._buffers.threads.symbols.items():
+            if self._buffers.threads.extents[kind] == integers.ONE:
                 continue
             if kind not in bound and kind not in finished:
                 conditions.append(Apply("eq", (symbol, integers.ZERO), DataType.Bool))
@@ -124,11 +125,13 @@ class Predicates:
     def _first_copy(self, output: TensorView) -> list[Expr]:
         """Conditions that keep other threads' copies of an element, which may be out of range."""
         return [
-            Apply("eq", (self._places.threads.symbols[axis.parallel], integers.ZERO), DataType.Bool)
+            Apply(
+                "eq", (self._buffers.threads.symbols[axis.parallel], integers.ZERO), DataType.Bool
+            )
             for axis in output.loop
             if axis.parallel.is_block
-            and axis in self._places.unused[output]
-            and self._places.threads.extents[axis.parallel] != integers.ONE
+            and axis in self._buffers.unused[output]
+            and self._buffers.threads.extents[axis.parallel] != integers.ONE
         ]
 
     def _repeated(self, output: TensorView) -> list[Group]:
@@ -137,21 +140,21 @@ class Predicates:
         It has what its own dimensions give by splits and merges, too.
         """
         axes = (axis for axis in (*output.root, *output.logical) if not axis.is_broadcast)
-        own = set(map(self._places.domains.group, axes))
-        given = Derivation(self._places.domains, dict.fromkeys(own, integers.ZERO))
+        own = set(map(self._buffers.domains.group, axes))
+        given = Derivation(self._buffers.domains, dict.fromkeys(own, integers.ZERO))
         found: dict[Group, None] = {}
         for axis in output.loop:
-            if axis not in self._places.unused[output]:
-                domains = self._places.domains
+            if axis not in self._buffers.unused[output]:
+                domains = self._buffers.domains
                 for made_from in origins(domains, domains.group(axis), given.reaches):
                     if not given.reaches(made_from):
                         found.update(dict.fromkeys(lacking(domains, made_from, own)))
             elif not axis.parallel.is_thread:
-                found[self._places.domains.group(axis)] = None
+                found[self._buffers.domains.group(axis)] = None
         return list(found)
 
     def _is_copy(self, output: TensorView, axis: IterDomain) -> bool:
-        return axis in self._places.unused[output] or axis.is_reduction
+        return axis in self._buffers.unused[output] or axis.is_reduction
 
     def inherit_last(self, operation: Operation) -> None:
         """Results of a grid reduction are only valid in the last block: so is what follows."""

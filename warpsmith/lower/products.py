@@ -22,7 +22,7 @@ from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
 from warpsmith.lower.boxes import without
-from warpsmith.lower.places import Places, constant_of
+from warpsmith.lower.buffers import Buffers, constant_of
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.walked import index_of, layout_of
 from warpsmith.targets.family import WARP
@@ -34,14 +34,14 @@ GROUP_THREADS = 128
 class Products:
     """Makes the statements of one kernel that tensor cores run, and those beside them."""
 
-    def __init__(self, places: Places, predicates: Predicates) -> None:
-        self._places = places
+    def __init__(self, buffers: Buffers, predicates: Predicates) -> None:
+        self._buffers = buffers
         self._predicates = predicates
 
     def start(self, operation: Operation, buffer: Buffer) -> list[Statement]:
         """Zeros where nothing is summed; else the first product replaces what was there."""
         steps = [
-            self._places.extent(axis)
+            self._buffers.extent(axis)
             for axis in operation.outputs[0].loop
             if axis.is_reduction and axis.parallel is not ParallelType.mma
         ]
@@ -61,7 +61,7 @@ class Products:
         return [self._matrices(operation, indices)]
 
     def _check_threads(self, operation: Operation) -> None:
-        threads = self._places.threads.extents.get(ParallelType.block_x, integers.ONE)
+        threads = self._buffers.threads.extents.get(ParallelType.block_x, integers.ONE)
         if integers.constant(threads) != GROUP_THREADS:
             raise ScheduleError(
                 f"{operation.outputs[0].name} is computed by {threads!r} threads along block_x, "
@@ -74,18 +74,18 @@ class Products:
 
     def _product(self, operation: Matmul, indices: list[Expr]) -> Multiply:
         output = operation.output
-        lanes = _lanes(operation, len(indices), self._places)
+        lanes = _lanes(operation, len(indices), self._buffers)
         rows, columns, depth = lanes
-        access = self._places.access(operation, [*indices, *lanes])
+        access = self._buffers.access(operation, [*indices, *lanes])
         outer = [
             index
             for axis, index in zip(output.loop[: len(indices)], indices, strict=True)
             if axis.is_reduction
         ]
-        index = access.allocated(output, self._places.layouts[output])
+        index = access.allocated(output, self._buffers.layouts[output])
         assert columns.extent is not None
         return Multiply(
-            accumulators=self._places.buffer(output),
+            accumulators=self._buffers.buffer(output),
             index=self._first(operation, index),
             a=self._operand(access, operation.a, rows, columns, depth),
             b=self._operand(access, operation.b, columns, rows, depth),
@@ -98,7 +98,7 @@ class Products:
         fragment = operation.output.allocation
         if fragment is None:
             raise InternalError(f"{operation.output.name} has no fragment")
-        axes = [axis for axis in self._places.layouts[operation.output] if axis not in fragment]
+        axes = [axis for axis in self._buffers.layouts[operation.output] if axis not in fragment]
         if axes:
             raise ScheduleError(
                 f"{operation.output.name} has several products in registers, along {axes!r}",
@@ -120,7 +120,7 @@ class Products:
                 "set_memory_type(MemoryType.shared), set_swizzle(128)",
             )
         self._check_filled(tensor)
-        index = self._places.index_row_major(access, tensor)
+        index = self._buffers.index_row_major(access, tensor)
         start = without(index, [row, other, depth])
         walked = layout_of(index, [row, depth]) if other not in index.walk() else None
         if walked is None or not _is_read(walked, tensor):
@@ -132,7 +132,7 @@ class Products:
                 remedy=f"let its fastest loop walk {tensor.swizzle // tensor.dtype.size} elements "
                 "of the reduced dimension, and the next one the rows",
             )
-        return MatrixTile(self._places.buffer(tensor), start, tensor.swizzle)
+        return MatrixTile(self._buffers.buffer(tensor), start, tensor.swizzle)
 
     def _check_filled(self, tensor: TensorView) -> None:
         """Refuse an operand that threads write: nothing fences that before tensor cores read it."""
@@ -154,7 +154,7 @@ class Products:
                 else "compute it in another fusion, whose result this one "
                 "takes as an input and loads by tma",
             )
-        why = self._places.made.left_to_threads.get(tensor.name)
+        why = self._buffers.made.left_to_threads.get(tensor.name)
         if why is not None:
             raise ScheduleError(
                 f"{tensor.name} is an operand of tensor cores, and TMA cannot fill it: {why}",
@@ -166,8 +166,8 @@ class Products:
 
     def _matrices(self, operation: Operation, indices: list[Expr]) -> StoreMatrix:
         output, (source,) = operation.outputs[0], tensor_inputs(operation)
-        lanes = _lanes(operation, len(indices), self._places)
-        access = self._places.access(operation, [*indices, *lanes])
+        lanes = _lanes(operation, len(indices), self._buffers)
+        access = self._buffers.access(operation, [*indices, *lanes])
         condition = self._predicates.predicate(access, operation, always=False)
         if condition != integers.TRUE:
             raise ScheduleError(
@@ -175,14 +175,14 @@ class Products:
                 code="WS1008",
                 remedy="split by factors that divide, or store it with LoadStoreOpType.set",
             )
-        own = self._places.index_row_major(access, source)
+        own = self._buffers.index_row_major(access, source)
         first = without(own, [*lanes])
         if layout_of(own, lanes) != Layout.row_major(LOOPS):
             raise self._no_matrix(output, f"registers {own!r} of {source.name}")
         return StoreMatrix(
-            target=self._places.buffer(output),
-            target_index=self._places.swizzled(output, self._row(operation, indices, lanes)),
-            source=self._places.buffer(source),
+            target=self._buffers.buffer(output),
+            target_index=self._buffers.swizzled(output, self._row(operation, indices, lanes)),
+            source=self._buffers.buffer(source),
             source_index=first,
         )
 
@@ -192,7 +192,7 @@ class Products:
 
         def stored(thread: Expr, ends: Sequence[Expr]) -> Expr:
             at = [*indices[:place], thread, *indices[place + 1 :], *ends]
-            return self._places.own_row_major(self._places.access(operation, at), output)
+            return self._buffers.own_row_major(self._buffers.access(operation, at), output)
 
         warp, quad, part = (
             Symbol(name, low=0, extent=Const(extent))
@@ -241,9 +241,9 @@ def is_instruction(output: TensorView, depth: int) -> bool:
     return bool(rest) and all(axis.parallel is ParallelType.mma for axis in rest)
 
 
-def _lanes(operation: Operation, depth: int, places: Places) -> tuple[Symbol, Symbol, Symbol]:
+def _lanes(operation: Operation, depth: int, buffers: Buffers) -> tuple[Symbol, Symbol, Symbol]:
     first, second, third = (
-        Symbol(f"lane{number}", low=0, extent=places.extent(axis))
+        Symbol(f"lane{number}", low=0, extent=buffers.extent(axis))
         for number, axis in enumerate(operation.outputs[0].loop[depth:])
     )
     return first, second, third

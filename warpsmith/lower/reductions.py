@@ -22,7 +22,7 @@ from warpsmith.kernel.nodes import (
 )
 from warpsmith.kernel.scratch import groups_reduce_scratch
 from warpsmith.lower.access import Access
-from warpsmith.lower.places import Places, constant_of, is_parallel
+from warpsmith.lower.buffers import Buffers, constant_of, is_parallel
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.threads import CLUSTER
 
@@ -33,8 +33,8 @@ IDENTITY = {"sum": 0, "prod": 1}
 class Reductions:
     """Makes the reductions of one kernel."""
 
-    def __init__(self, places: Places, predicates: Predicates) -> None:
-        self._places = places
+    def __init__(self, buffers: Buffers, predicates: Predicates) -> None:
+        self._buffers = buffers
         self._predicates = predicates
 
     def emit(self, operation: Reduction | Welford | Matmul, indices: list[Expr]) -> list[Statement]:
@@ -73,23 +73,23 @@ class Reductions:
         A product whose operands are 0 past their ends may go past its own: what it adds to the
         elements that it has is 0, and nobody reads the others.
         """
-        access = self._places.access(operation, indices)
-        buffer = self._places.buffer(operation.output)
+        access = self._buffers.access(operation, indices)
+        buffer = self._buffers.buffer(operation.output)
         if isinstance(operation, Reduction):
-            op, always, value = operation.op, True, self._places.read(access, operation.source)
+            op, always, value = operation.op, True, self._buffers.read(access, operation.source)
         else:
-            op, always = "sum", any(t not in self._places.filled for t in operation.inputs)
+            op, always = "sum", any(t not in self._buffers.filled for t in operation.inputs)
             value = Apply("mul", self._factors(operation, access), buffer.dtype)
-        statement = Accumulate(op, buffer, self._places.own(access), value)
+        statement = Accumulate(op, buffer, self._buffers.own(access), value)
         return self._predicates.guarded(access, operation, statement, always=always)
 
     def _factors(self, operation: Matmul, access: Access) -> tuple[Expr, ...]:
         """An element of each operand in the type of the sums."""
         dtype = operation.output.dtype
         return tuple(
-            self._places.read(access, operand)
+            self._buffers.read(access, operand)
             if operand.dtype is dtype
-            else Apply("cast", (self._places.read(access, operand),), dtype)
+            else Apply("cast", (self._buffers.read(access, operand),), dtype)
             for operand in (operation.a, operation.b)
         )
 
@@ -115,25 +115,25 @@ class Reductions:
             )
         statements, depth = self._parts(operation, indices)
         firsts = [self._first_index(axis) for axis in output.loop[depth:]]
-        access = self._places.access(operation, [*indices, *firsts])
-        inner = [a for a in self._places.layouts[output] if a in output.loop[depth:]]
-        extents = [self._places.domains.extent(self._places.domains.group(a)) for a in inner]
+        access = self._buffers.access(operation, [*indices, *firsts])
+        inner = [a for a in self._buffers.layouts[output] if a in output.loop[depth:]]
+        extents = [self._buffers.domains.extent(self._buffers.domains.group(a)) for a in inner]
         elements = int(constant_of(integers.mul(*extents)))
-        if any(kind is not CLUSTER for kind in kinds) or self._places.threads.cluster > 1:
+        if any(kind is not CLUSTER for kind in kinds) or self._buffers.threads.cluster > 1:
             if in_loop:
                 self._check_apart(output, kinds)
-            statements.append(self._reduce(operation, kinds, self._places.own(access), elements))
+            statements.append(self._reduce(operation, kinds, self._buffers.own(access), elements))
         return statements
 
     def _is_thread(self, symbol: Symbol) -> bool:
-        return symbol in self._places.threads.symbols.values()
+        return symbol in self._buffers.threads.symbols.values()
 
     def _first_index(self, axis: IterDomain) -> Expr:
         """This thread's index on a thread axis, 0 on a loop."""
         if not axis.parallel.is_thread:
             return integers.ZERO
-        single = self._places.domains.extent(self._places.domains.group(axis)) == integers.ONE
-        return integers.ZERO if single else self._places.threads.symbols[axis.parallel]
+        single = self._buffers.domains.extent(self._buffers.domains.group(axis)) == integers.ONE
+        return integers.ZERO if single else self._buffers.threads.symbols[axis.parallel]
 
     def _parts(
         self, operation: Reduction | Welford, indices: list[Expr]
@@ -144,23 +144,23 @@ class Reductions:
         opened = list(indices)
         loops: list[Symbol] = []
         for position, axis in enumerate(output.loop[depth:]):
-            extent = self._places.domains.extent(self._places.domains.group(axis))
-            if extent == integers.ONE or self._places.skips(operation, axis):
+            extent = self._buffers.domains.extent(self._buffers.domains.group(axis))
+            if extent == integers.ONE or self._buffers.skips(operation, axis):
                 opened.append(integers.ZERO)
             elif axis.parallel.is_thread:
-                opened.append(self._places.threads.symbols[axis.parallel])
+                opened.append(self._buffers.threads.symbols[axis.parallel])
             else:
                 loops.append(Symbol(f"e{position}", extent=extent))
                 opened.append(loops[-1])
-        access = self._places.access(operation, opened)
+        access = self._buffers.access(operation, opened)
         condition = self._predicates.predicate(access, operation, always=True)
         body: list[Statement] = []
         for target, source, start in self._shares(operation):
-            own = self._places.own(access, target)
-            value = source if isinstance(source, Const) else self._places.read(access, source)
+            own = self._buffers.own(access, target)
+            value = source if isinstance(source, Const) else self._buffers.read(access, source)
             if condition != integers.TRUE:
                 value = Apply("where", (condition, value, start), target.dtype)
-            body.append(Store(self._places.buffer(target), own, value))
+            body.append(Store(self._buffers.buffer(target), own, value))
         statements: tuple[Statement, ...] = tuple(body)
         for symbol in reversed(loops):
             assert symbol.extent is not None
@@ -197,14 +197,14 @@ class Reductions:
         parts = 1 if isinstance(operation, Reduction) else 3
         block = tuple(kind for kind in BLOCK_TYPES if kind in kinds)
         grid = tuple(kind for kind in GRID_TYPES if kind in kinds)
-        if grid and self._places.threads.cluster > 1:
+        if grid and self._buffers.threads.cluster > 1:
             raise ScheduleError(
                 f"{output.name} is reduced over the grid in a kernel whose blocks work in clusters",
                 code="WS0271",
                 remedy="reduce over the cluster alone, or bind nothing to cluster_x",
             )
         threads = integers.mul(
-            *(self._places.threads.extents.get(t, integers.ONE) for t in BLOCK_TYPES)
+            *(self._buffers.threads.extents.get(t, integers.ONE) for t in BLOCK_TYPES)
         )
         scratch = Buffer(
             f"{output.name}_scratch",
@@ -212,16 +212,16 @@ class Reductions:
             MemoryType.shared,
             self._scratch_size(block, elements, parts),
         )
-        self._places.made.shared[scratch.name] = scratch
-        buffers = tuple(self._places.buffer(out) for out in operation.outputs)
+        self._buffers.made.shared[scratch.name] = scratch
+        buffers = tuple(self._buffers.buffer(out) for out in operation.outputs)
         if not grid:
-            blocks = self._places.threads.cluster if CLUSTER in kinds else 1
+            blocks = self._buffers.threads.cluster if CLUSTER in kinds else 1
             return Reduce(op, buffers, index, elements, block, scratch, blocks=blocks)
-        splits = integers.mul(*(self._places.threads.extents[t] for t in grid))
+        splits = integers.mul(*(self._buffers.threads.extents[t] for t in grid))
         segments = integers.mul(
             *(
                 extent
-                for t, extent in self._places.threads.extents.items()
+                for t, extent in self._buffers.threads.extents.items()
                 if t.is_grid and t not in grid
             )
         )
@@ -231,12 +231,12 @@ class Reductions:
             MemoryType.global_,
             integers.mul(threads, elements * parts, splits, segments),
         )
-        groups_along = self._places.threads.groups_along
-        groups = self._places.threads.extents[groups_along] if groups_along else integers.ONE
+        groups_along = self._buffers.threads.groups_along
+        groups = self._buffers.threads.extents[groups_along] if groups_along else integers.ONE
         words = integers.mul(segments, groups)
         semaphore = Buffer(f"{output.name}_arrivals", DataType.Int32, MemoryType.global_, words)
-        self._places.made.workspaces[workspace.name] = workspace
-        self._places.made.workspaces[semaphore.name] = semaphore
+        self._buffers.made.workspaces[workspace.name] = workspace
+        self._buffers.made.workspaces[semaphore.name] = semaphore
         last = Symbol(f"{output.name}_last", DataType.Bool)
         for out in operation.outputs:
             self._predicates.last[out] = (*self._predicates.last.get(out, ()), (last, grid))
@@ -246,24 +246,24 @@ class Reductions:
 
     def _check_apart(self, output: TensorView, kinds: list[ParallelType]) -> None:
         """Groups that take turns meet in no loop: not all need come to each of its iterations."""
-        if self._places.threads.groups_along in kinds:
+        if self._buffers.threads.groups_along in kinds:
             raise ScheduleError(
                 f"{output.name} is reduced in a loop along an axis of the block along which groups "
                 "of warps take turns and do not meet",
                 code="WS0255",
                 remedy="reduce within a group, or behind the loops in which they take turns, or "
-                "move the slice position so that all groups share a slot",
+                "move the slice position so that all groups share a stage",
             )
 
     def _scratch_size(self, reduced: tuple[ParallelType, ...], elements: int, parts: int) -> Expr:
         """Elements of shared memory for a reduction: exact for a constant block, else enough."""
-        extents = [self._places.threads.extents.get(t, integers.ONE) for t in BLOCK_TYPES]
+        extents = [self._buffers.threads.extents.get(t, integers.ONE) for t in BLOCK_TYPES]
         known = [integers.constant(extent) for extent in extents]
         x, y, z = known
         if x is None or y is None or z is None:
             return integers.mul(*extents, elements * parts)
         gone = [kind in reduced for kind in BLOCK_TYPES]
-        groups = self._places.threads.groups_along
+        groups = self._buffers.threads.groups_along
         apart = None if groups is None or groups in reduced else BLOCK_TYPES.index(groups)
         axes = (gone[0], gone[1], gone[2])
         count = groups_reduce_scratch(elements, axes, (x, y, z), apart)
@@ -271,13 +271,13 @@ class Reductions:
 
     def welford_merge(self, operation: Welford, indices: list[Expr]) -> list[Statement]:
         """Combine one rfactored part into the running triple."""
-        access = self._places.access(operation, indices)
-        mean, m2, count = (self._places.read(access, source) for source in operation.sources)
+        access = self._buffers.access(operation, indices)
+        mean, m2, count = (self._buffers.read(access, source) for source in operation.sources)
         merge = WelfordMerge(
-            self._places.buffer(operation.mean),
-            self._places.buffer(operation.m2),
-            self._places.buffer(operation.count),
-            self._places.own(access),
+            self._buffers.buffer(operation.mean),
+            self._buffers.buffer(operation.m2),
+            self._buffers.buffer(operation.count),
+            self._buffers.own(access),
             (mean, m2, count),
         )
         return self._predicates.guarded(access, operation, merge, always=True)
@@ -287,13 +287,13 @@ class Reductions:
         output = operation.mean
         width = 1
         if len(output.loop) > len(indices):
-            group = self._places.domains.group(output.loop[-1])
-            width = int(constant_of(self._places.domains.extent(group)))
+            group = self._buffers.domains.group(output.loop[-1])
+            width = int(constant_of(self._buffers.domains.extent(group)))
         opened = [
             [*indices, integers.index(k)] if len(output.loop) > len(indices) else indices
             for k in range(width)
         ]
-        accesses = [self._places.access(operation, at) for at in opened]
+        accesses = [self._buffers.access(operation, at) for at in opened]
         predicates = [self._predicates.predicate(a, operation, always=True) for a in accesses]
         steps: list[Statement] = []
         if len(set(predicates)) != 1:
@@ -303,12 +303,12 @@ class Reductions:
                 remedy="make the innermost loop divide the extent",
             )
         step = WelfordStep(
-            self._places.buffer(operation.mean),
-            self._places.buffer(operation.m2),
-            self._places.buffer(operation.count),
-            self._places.own(accesses[0], operation.mean),
-            self._places.own(accesses[0], operation.count),
-            tuple(self._places.read(access, operation.sources[0]) for access in accesses),
+            self._buffers.buffer(operation.mean),
+            self._buffers.buffer(operation.m2),
+            self._buffers.buffer(operation.count),
+            self._buffers.own(accesses[0], operation.mean),
+            self._buffers.own(accesses[0], operation.count),
+            tuple(self._buffers.read(access, operation.sources[0]) for access in accesses),
             joined=width > 1 and output.loop[-1].is_reduction,
         )
         steps += [step] if predicates[0] == integers.TRUE else [If(predicates[0], (step,))]

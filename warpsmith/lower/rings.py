@@ -1,4 +1,4 @@
-"""Which tensors have slots, which loop turns them, and what a slot holds."""
+"""Which tensors have stages, which loop turns them, and what a stage holds."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ CHUNK_BYTES = 16
 
 
 class Rings:
-    """The tensors of a fusion that are filled, or drained, as a ring's slots.
+    """The tensors of a fusion that are filled, or drained, as a ring's stages.
 
     Args:
-        granules: bytes, fewer than 16, that all addresses of a tensor's TMA copy are multiples of,
-            by name; such a copy is left to the threads.
+        tma_alignment: by name, bytes, fewer than 16, that all addresses of a tensor's TMA copy are
+            multiples of; such a copy is left to the threads.
     """
 
     def __init__(
         self,
         fusion: Fusion,
         domains: DomainMap,
-        granules: Mapping[str, int] | None = None,
+        tma_alignment: Mapping[str, int] | None = None,
         roles: Roles | None = None,
     ) -> None:
         self._domains = domains
-        self._granules = granules or {}
+        self._tma_alignment = tma_alignment or {}
         self._roles = roles or Roles(fusion)
         self._axes = {
             t: self._find_axis(t)
@@ -63,19 +63,19 @@ class Rings:
     def home(self, tensor: TensorView) -> int:
         """How many loops are open where the tensor's memory comes into being."""
         if self.crosses(tensor):
-            return self.slot_start(tensor)
+            return self.stage_start(tensor)
         axis = self.axis(tensor)
         return tensor.compute_at if axis is None else axis
 
-    def slot_start(self, tensor: TensorView) -> int:
-        """The first of the loops that one slot holds."""
+    def stage_start(self, tensor: TensorView) -> int:
+        """The first of the loops that one stage holds."""
         if self.crosses(tensor):
             return slice_start(tensor)
         axis = self.axis(tensor)
         return tensor.compute_at if axis is None else axis + 1
 
     def is_filled(self, tensor: TensorView) -> bool:
-        """Whether what loads the tensor fills a slot, for which its readers wait."""
+        """Whether what loads the tensor fills a stage, for which its readers wait."""
         if self.crosses(tensor):
             return True
         loaded = tensor.copied_by.loads and not tensor.is_output
@@ -85,16 +85,16 @@ class Rings:
         """Whether the TMA unit stores the tensor from shared memory."""
         return tensor in self._drained
 
-    def granule(self, tensor: TensorView) -> int:
+    def alignment(self, tensor: TensorView) -> int:
         """Bytes that addresses of the tensor's tiles are multiples of; 16 lets TMA copy them."""
-        return self._granules.get(tensor.name, 16)
+        return self._tma_alignment.get(tensor.name, 16)
 
     def has_head(self, tensor: TensorView) -> bool:
-        """Whether a slot has elements before its tile: those with which a chunk in memory begins.
+        """Whether a stage has elements before its tile: those with which a chunk in memory begins.
 
         Threads copy none of them.
         """
-        return tensor.chunks and self.granule(tensor) >= CHUNK_BYTES
+        return tensor.chunks and self.alignment(tensor) >= CHUNK_BYTES
 
     def stage_elements(self, tensor: TensorView, elements: Expr) -> Expr:
         """Elements of one stage, so that the next one begins where copies may, of a tensor of which
@@ -129,7 +129,7 @@ class Rings:
         )
 
     def buffer(self, tensor: TensorView, elements: Expr) -> Buffer:
-        """The buffer of a tensor in registers or shared memory, all slots of it."""
+        """The buffer of a tensor in registers or shared memory, all stages of it."""
         drained = self.is_drained(tensor)
         if not drained and not self.is_filled(tensor):
             return Buffer(tensor.name, tensor.dtype, tensor.memory, elements)
@@ -204,20 +204,20 @@ class Rings:
             )
 
     def _check_interval(self, tensor: TensorView) -> None:
-        """Refuse an interval where no thread of the readers asks the TMA unit for each slot."""
+        """Refuse an interval where no thread of the readers asks the TMA unit for each stage."""
         carrier = tensor.copied_by
         if carrier.is_tma and not self.crosses(tensor) and not self.is_drained(tensor):
             return
         who = f"the role `{tensor.role}`" if self.crosses(tensor) else f"`{carrier.value}`"
         raise ScheduleError(
-            f"{tensor.name} has an interval for its loads, and {who} fills its slots as soon as "
+            f"{tensor.name} has an interval for its loads, and {who} fills its stages as soon as "
             "they are free",
             code="WS0238",
             remedy="load by `bulk` or `tma` without a role, or leave the interval out",
         )
 
     def _check_source(self, tensor: TensorView) -> None:
-        """Refuse to fill slots ahead from what the same iteration only makes."""
+        """Refuse to fill stages ahead from what the same iteration only makes."""
         axis = self.axis(tensor)
         if axis is None or tensor.definition is None:
             return
@@ -234,9 +234,9 @@ class Rings:
 
 
 def _alignment(tensor: TensorView, drained: bool) -> int:
-    """Bytes that a slot starts at a multiple of.
+    """Bytes that a stage starts at a multiple of.
 
-    Tensor maps want 128; with a swizzle, slots start where its pattern does. Bulk copies and
+    Tensor maps want 128; with a swizzle, stages start where its pattern does. Bulk copies and
     `cp.async` want 16.
     """
     if tensor.memory is not MemoryType.shared:
@@ -247,7 +247,7 @@ def _alignment(tensor: TensorView, drained: bool) -> int:
 
 
 def slice_start(tensor: TensorView) -> int:
-    """The first of the loops that one slot holds, for a tensor that passes between roles.
+    """The first of the loops that one stage holds, for a tensor that passes between roles.
 
     It is what the schedule says; or what stands inside the innermost serial loop that is shared
     with readers; or what stands inside all loops before those that a copy, or threads, walk.

@@ -90,13 +90,13 @@ class Roles:
                 f"{tensor.name} is computed by role `{own}` in {tensor.memory.value} memory, and "
                 f"role `{others[0]}` reads it",
                 code="WS0246",
-                remedy=f"call {tensor.name}.set_memory_type(MemoryType.shared) and give it slots "
+                remedy=f"call {tensor.name}.set_memory_type(MemoryType.shared) and give it stages "
                 f"by circular_buffer, or compute it in role `{others[0]}` as well",
             )
         if own in readers:
             raise ScheduleError(
                 f"{tensor.name} is read by role `{others[0]}` and by the role `{own}` that "
-                "computes it: its slots are not its own any more once they are filled",
+                "computes it: its stages are not its own any more once they are filled",
                 code="WS0246",
                 remedy=f"put a copy between for one of them: {tensor.name}.cache_before()",
             )

@@ -13,13 +13,13 @@ from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
+from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.grouping import Siblings, shared_loops
-from warpsmith.lower.places import Places
 from warpsmith.lower.rings import slice_start
 from warpsmith.lower.roles import Roles
 
 
-def siblings_of(places: Places, roles: Roles) -> Siblings:
+def siblings_of(buffers: Buffers, roles: Roles) -> Siblings:
     """The loops that fills of one role share, for every pair of them."""
     found: dict[tuple[Operation, Operation], int] = {}
     for role in reversed(roles.names):
@@ -32,13 +32,13 @@ def siblings_of(places: Places, roles: Roles) -> Siblings:
         for a, b in combinations(filled, 2):
             assert a.definition is not None
             assert b.definition is not None
-            found[a.definition, b.definition] = _shared(places, roles, a, b, found)
+            found[a.definition, b.definition] = _shared(buffers, roles, a, b, found)
     return found
 
 
 def in_order_of_use(roles: Roles, role: str) -> list[Operation]:
     """The operations of a role, loads in the order in which other roles come to need them."""
-    places = {
+    positions = {
         reader: position
         for position, reader in enumerate(
             op for name in roles.names if name != role for op in roles.operations(name)
@@ -47,13 +47,13 @@ def in_order_of_use(roles: Roles, role: str) -> list[Operation]:
 
     def first_use(operation: Operation) -> int:
         readers = [
-            places[reader]
+            positions[reader]
             for output in operation.outputs
             if roles.crosses(output)
             for found in roles.readers(output).values()
             for reader in found
         ]
-        return min(readers, default=len(places))
+        return min(readers, default=len(positions))
 
     operations = roles.operations(role)
     if all(operation.outputs[0].copied_by.is_tma for operation in operations):
@@ -61,16 +61,16 @@ def in_order_of_use(roles: Roles, role: str) -> list[Operation]:
     return operations
 
 
-def _shared(places: Places, roles: Roles, a: TensorView, b: TensorView, known: Siblings) -> int:
+def _shared(buffers: Buffers, roles: Roles, a: TensorView, b: TensorView, known: Siblings) -> int:
     """Leading loops that are the same, and that all roles which read both share as well."""
-    shared = _alike(places, a, b)
+    shared = _alike(buffers, a, b)
     readers = roles.readers(a), roles.readers(b)
     for role in readers[0].keys() & readers[1].keys():
         operations = roles.operations(role)
         shared = max(
             min(
                 shared,
-                _determined(places, a, reader, shared_loops(operations, reader, other, known)),
+                _determined(buffers, a, reader, shared_loops(operations, reader, other, known)),
             )
             for reader in readers[0][role]
             for other in readers[1][role]
@@ -78,24 +78,24 @@ def _shared(places: Places, roles: Roles, a: TensorView, b: TensorView, known: S
     return shared
 
 
-def _alike(places: Places, a: TensorView, b: TensorView) -> int:
-    """Leading loops outside both slots that are the same iterations."""
+def _alike(buffers: Buffers, a: TensorView, b: TensorView) -> int:
+    """Leading loops outside both stages that are the same iterations."""
     count = 0
     for x, y in zip(a.loop[: slice_start(a)], b.loop[: slice_start(b)], strict=False):
-        if not places.domains.same(x, y) or x.parallel is not y.parallel:
+        if not buffers.domains.same(x, y) or x.parallel is not y.parallel:
             break
         count += 1
     return count
 
 
-def _determined(places: Places, tensor: TensorView, reader: Operation, shared: int) -> int:
+def _determined(buffers: Buffers, tensor: TensorView, reader: Operation, shared: int) -> int:
     """Leading loops of a tensor that a reader's first loops, so many, say."""
-    group = places.domains.group
+    group = buffers.domains.group
     known: dict[int, Expr] = {
         group(axis): Symbol(f"u{position}", low=0)
         for position, axis in enumerate(reader.outputs[0].loop[:shared])
     }
-    derivation = Derivation(places.domains, known)
+    derivation = Derivation(buffers.domains, known)
     count = 0
     for axis in tensor.loop:
         if not derivation.reaches(group(axis)):

@@ -2,8 +2,8 @@
 
 Where an extent is no multiple of what it is split by, the last iterations of a loop over the grid's
 strides may be behind its end for some blocks, or for some groups of warps. No role has anything to
-do there. A role that fills a slot and one that uses it must agree, so an iteration is skipped only
-where every operation that comes by slots can tell from the same loops.
+do there. A role that fills a stage and one that uses it must agree, so an iteration is skipped only
+where every operation that comes by stages can tell from the same loops.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.mapping import Group
 from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.channels import Channels
-from warpsmith.lower.places import Places
 
 
 class Skips:
@@ -27,16 +27,18 @@ class Skips:
         operations: of all roles.
     """
 
-    def __init__(self, places: Places, channels: Channels, operations: Iterable[Operation]) -> None:
-        self._places = places
+    def __init__(
+        self, buffers: Buffers, channels: Channels, operations: Iterable[Operation]
+    ) -> None:
+        self._buffers = buffers
         self._wholes = self._agreed(channels, list(operations))
 
     def condition(self, operation: Operation, indices: list[Expr]) -> Expr:
         """What must hold of the last of these loop indices for there to be anything to do."""
         loops = operation.outputs[0].loop[: len(indices)]
-        known = dict(zip(map(self._places.domains.group, loops), indices, strict=True))
+        known = dict(zip(map(self._buffers.domains.group, loops), indices, strict=True))
         new = self._bounds(loops) & self._wholes - self._bounds(loops[:-1])
-        derivation = Derivation(self._places.domains, known)
+        derivation = Derivation(self._buffers.domains, known)
         return integers.conjunction(*(derivation.inside(whole) for whole in sorted(new)))
 
     def _agreed(self, channels: Channels, operations: list[Operation]) -> frozenset[Group]:
@@ -57,30 +59,30 @@ class Skips:
         """Bounds that are known only inside a loop that turns a ring of the role's own."""
         turned: frozenset[Group] = frozenset()
         for output in operation.outputs:
-            axis = self._places.rings.axis(output)
+            axis = self._buffers.rings.axis(output)
             if axis is not None:
                 turned |= self._bounds(output.loop) - self._bounds(output.loop[:axis])
         return turned
 
     def _bounds(self, loops: list[IterDomain]) -> frozenset[Group]:
         """Wholes of splits that do not divide, whose index these loops give."""
-        domains = self._places.domains
+        domains = self._buffers.domains
         known = {domains.group(axis): self._symbol(axis, p) for p, axis in enumerate(loops)}
         derivation = Derivation(domains, known)
         return frozenset(
             whole
             for group in derivation.reached()
-            for whole in derivation.inexact_splits(group, self._places.facts)
+            for whole in derivation.inexact_splits(group, self._buffers.facts)
         )
 
     def _ends(self, operation: Operation, whole: Group) -> bool:
         """Whether nothing comes after the first iteration that is skipped.
 
         So it is where the index never falls from one iteration to the next. A group that skipped a
-        slot of its own in between would come by the next one too early.
+        stage of its own in between would come by the next one too early.
         """
-        loops = [a for a in operation.outputs[0].loop if self._places.extent(a) != integers.ONE]
-        domains = self._places.domains
+        loops = [a for a in operation.outputs[0].loop if self._buffers.extent(a) != integers.ONE]
+        domains = self._buffers.domains
         known = {domains.group(axis): self._symbol(axis, p) for p, axis in enumerate(loops)}
         derivation = Derivation(domains, known)
         if not derivation.reaches(whole):
@@ -94,7 +96,7 @@ class Skips:
             if axis.parallel.is_of_blocks:
                 continue
             coefficient = index.get((self._symbol(axis, position),), 0)
-            steps.append((coefficient, self._places.extent(axis)))
+            steps.append((coefficient, self._buffers.extent(axis)))
         below = 0
         for coefficient, extent in reversed(steps):
             if coefficient and coefficient < below:
@@ -105,7 +107,7 @@ class Skips:
         return True
 
     def _symbol(self, axis: IterDomain, position: int) -> Expr:
-        extent = self._places.extent(axis)
+        extent = self._buffers.extent(axis)
         if extent == integers.ONE:
             return integers.ZERO
         return Symbol(f"u{position}", low=0, extent=extent)

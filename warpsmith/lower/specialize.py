@@ -15,10 +15,10 @@ from warpsmith.kernel.pipelines import By, Groups, OneStage, Pipeline, Section
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
+from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.channels import Channels
-from warpsmith.lower.leaves import Leaves
+from warpsmith.lower.emit import Emitter
 from warpsmith.lower.nests import Nests
-from warpsmith.lower.places import Places
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.siblings import in_order_of_use, siblings_of
 from warpsmith.lower.skips import Skips
@@ -28,30 +28,30 @@ from warpsmith.targets.family import WARP, WARP_GROUP, Limits
 
 
 def branches(
-    fusion: Fusion, places: Places, roles: Roles, vectors: Vectorizer, limits: Limits
+    fusion: Fusion, buffers: Buffers, roles: Roles, vectors: Vectorizer, limits: Limits
 ) -> tuple[Statement, ...]:
     """A branch for each role, producers first.
 
     Raises:
-        ScheduleError: WS0249 where a role uses a slot in several places, WS0253 where its threads
+        ScheduleError: WS0249 where a role uses a stage in several buffers, WS0253 where its threads
             cannot be laid out, WS0254 where named barriers run out.
     """
-    channels = Channels(fusion, places, roles)
-    skips = Skips(places, channels, fusion.operations)
-    siblings = siblings_of(places, roles)
+    channels = Channels(fusion, buffers, roles)
+    skips = Skips(buffers, channels, fusion.operations)
+    siblings = siblings_of(buffers, roles)
     found: list[Branch] = []
     for name in roles.names:
         operations = in_order_of_use(roles, name)
         groups = channels.groups_along(name)
-        threads = find_role_threads(operations, places.threads, places.domains, groups)
-        leaves = Leaves(places.in_role(threads), vectors)
-        nests = Nests(places.domains, threads, leaves, channels, skips, siblings, f"{name}_i")
+        threads = find_role_threads(operations, buffers.threads, buffers.domains, groups)
+        leaves = Emitter(buffers.in_role(threads), vectors)
+        nests = Nests(buffers.domains, threads, leaves, channels, skips, siblings, f"{name}_i")
         body = nests.build(operations)
         by_tma = all(op.outputs[0].copied_by.is_tma for op in operations)
         role = _role(name, threads, by_tma, body)
         found.append(Branch(role, body))
         for section in (s for s in walk(body) if isinstance(s, Section)):
-            places.note(_order(role, section.pipeline))
+            buffers.note(_order(role, section.pipeline))
     _check_turns(found)
     return _laid_out(found, limits)
 
@@ -176,7 +176,7 @@ def _check_groups(role: Role) -> None:
 
 
 def _check_turns(found: Sequence[Branch]) -> None:
-    """Each role fills, or uses, a slot in one place of its body."""
+    """Each role fills, or uses, a stage in one place of its body."""
     for branch in found:
         seen: set[str] = set()
         for statement in walk(branch.body):
@@ -185,7 +185,7 @@ def _check_turns(found: Sequence[Branch]) -> None:
             for name in statement.pipelines:
                 if name in seen:
                     raise ScheduleError(
-                        f"role `{branch.role.name}` comes by the slots of {name} in loops that "
+                        f"role `{branch.role.name}` comes by the stages of {name} in loops that "
                         "follow each other: the first would use up what the second waits for",
                         code="WS0249",
                         remedy=f"inline what reads {name} so that one loop does, or load it twice",

@@ -16,7 +16,7 @@ from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import TileDim, TileNeeds
 from warpsmith.lower.boxes import MAX_RANK, Box, extent_of, without
-from warpsmith.lower.places import Places, constant_of
+from warpsmith.lower.buffers import Buffers, constant_of
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.rings import CHUNK_BYTES
 from warpsmith.targets.atoms import WGMMA
@@ -35,8 +35,8 @@ ISA, "cp.async.bulk")."""
 class TileCopies:
     """Makes the tile copies of one kernel."""
 
-    def __init__(self, places: Places, predicates: Predicates) -> None:
-        self._places = places
+    def __init__(self, buffers: Buffers, predicates: Predicates) -> None:
+        self._buffers = buffers
         self._predicates = predicates
 
     def emit(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
@@ -54,14 +54,14 @@ class TileCopies:
         self._check_asked_once(output, shared, len(indices))
         walking = self._walking(output, len(indices))
         lanes = [index for index in walking if isinstance(index, Symbol)]
-        access = self._places.access(operation, [*indices, *walking])
-        start = self._places.access(operation, [*indices, *(integers.ZERO for _ in walking)])
+        access = self._buffers.access(operation, [*indices, *walking])
+        start = self._buffers.access(operation, [*indices, *(integers.ZERO for _ in walking)])
         if stores:
-            place = self._places.index_row_major(access, source)
+            place = self._buffers.index_row_major(access, source)
             dims = access.output_dims()
             order = [d for d in output.memory_order() if not output.shape_axes[d].is_broadcast]
         else:
-            place = self._places.own_row_major(access, output)
+            place = self._buffers.own_row_major(access, output)
             dims = access.input_dims(source)
             order = [d for d in source.memory_order() if not source.shape_axes[d].is_broadcast]
         ranks = {d: rank for rank, d in enumerate(sorted(order))}
@@ -74,31 +74,31 @@ class TileCopies:
         )
         bounds = integers.conjuncts(self._predicates.of_tile(access, operation))
         copy = TileCopy(
-            shared=self._places.buffer(shared),
+            shared=self._buffers.buffer(shared),
             index=without(place, lanes),
-            memory=self._places.buffer(memory),
+            memory=self._buffers.buffer(memory),
             dims=tile.dims,
             inside=_inside(output, tile, [b for b in bounds if _touches(b, lanes)]),
             condition=condition,
             how=output.copied_by,
             swizzle=shared.swizzle,
-            lasting=output.lasting,
+            evict_last=output.evict_last,
             stores=stores,
             rounds=_is_rounded(output),
         )
         if output.chunks:
             self._check_chunks(copy, output, memory)
-        if self._places.rings.has_head(output):
-            return [self._in_chunks(copy, output, memory, self._places.head(start, output))]
+        if self._buffers.rings.has_head(output):
+            return [self._in_chunks(copy, output, memory, self._buffers.head(start, output))]
         return [self._feasible(copy, output, memory)]
 
     def _check_asked_once(self, output: TensorView, shared: TensorView, depth: int) -> None:
         """Refuse a copy whose loops several threads walk that are not groups of their own."""
-        along = self._places.threads.groups_along
+        along = self._buffers.threads.groups_along
         for place, axis in enumerate(output.loop[:depth]):
             if not axis.parallel.is_block or axis.parallel is along:
                 continue
-            if self._places.extent(axis) != integers.ONE:
+            if self._buffers.extent(axis) != integers.ONE:
                 outside = f", and let {shared.name} be computed outside: "
                 outside += share_less(output, shared, place)
                 raise ScheduleError(
@@ -107,7 +107,7 @@ class TileCopies:
                     "elements of all",
                     code="WS0219",
                     remedy="leave it serial"
-                    + ("" if self._places.rings.crosses(shared) else outside),
+                    + ("" if self._buffers.rings.crosses(shared) else outside),
                 )
 
     def _check_chunks(self, copy: TileCopy, output: TensorView, memory: TensorView) -> None:
@@ -117,13 +117,13 @@ class TileCopies:
             reason = "only loads by bulk into a circular buffer can"
         elif False in memory.contiguity:
             reason = f"{memory.name} is not contiguous"
-        elif any(a.parallel is not ParallelType.tma for a in self._places.layouts[output]):
-            reason = "its slots hold several tiles, of which each would begin elsewhere"
+        elif any(a.parallel is not ParallelType.tma for a in self._buffers.layouts[output]):
+            reason = "its stages hold several tiles, of which each would begin elsewhere"
         if reason:
             raise ScheduleError(
                 f"{output.name} is to be loaded in whole chunks of {CHUNK_BYTES} bytes: {reason}",
                 code="WS0298",
-                remedy="leave `chunks` out, or let one copy by bulk fill a slot from a contiguous "
+                remedy="leave `chunks` out, or let one copy by bulk fill a stage from a contiguous "
                 "input",
             )
 
@@ -139,9 +139,9 @@ class TileCopies:
         total = integers.mul(*(dim.size for dim in copy.dims))
         row = integers.mul(copy.dims[-1].size, size)
         needed = (integers.mul(total, size),)
-        self._places.made.needs[output.name] = TileNeeds(output.name, memory.name, needed, row)
+        self._buffers.made.needs[output.name] = TileNeeds(output.name, memory.name, needed, row)
         whole = integers.ceildiv(integers.add(head, copy.inside), chunk)
-        (held,) = (each.elements for each in self._places.pipeline(output).contents)
+        (held,) = (each.elements for each in self._buffers.pipeline(output).contents)
         return replace(
             copy,
             dims=(
@@ -157,7 +157,7 @@ class TileCopies:
 
     def _walking(self, output: TensorView, depth: int) -> list[Expr]:
         """Indices of the loops that walk the tile: 0 of those with one iteration, or symbols."""
-        extents: list[Expr] = [self._places.extent(axis) for axis in output.loop[depth:]]
+        extents: list[Expr] = [self._buffers.extent(axis) for axis in output.loop[depth:]]
         if len(extents) > 1:
             extents = [integers.index(constant_of(extent)) for extent in extents]
         return [
@@ -195,27 +195,27 @@ class TileCopies:
                 code="WS0298",
                 remedy="bind one loop to tma, or copy by LoadStoreOpType.tma",
             )
-        made, granule = self._places.made, self._places.rings.granule(output)
+        made, alignment = self._buffers.made, self._buffers.rings.alignment(output)
         start = TENSOR_START if copy.how is LoadStoreOpType.tma else BULK_START
         needed, row = self._needed(copy, size), integers.mul(fastest.size, size)
         if fastest.stride != integers.ONE or fastest.step > 1:
             why = f"neighbours in {memory.name}'s fastest dimension are not adjacent in memory"
-            granule = size
+            alignment = size
         elif needed is None:
             why = f"tiles of {memory.name} do not start and end at multiples of 16 bytes"
-            granule = size
-        elif not integers.divides(start // size, copy.index, self._places.facts):
+            alignment = size
+        elif not integers.divides(start // size, copy.index, self._buffers.facts):
             why = (
                 f"tiles lie in {copy.shared.name} at places that are not multiples of {start} bytes"
             )
-            granule = size
+            alignment = size
         else:
-            why = f"addresses in {memory.name} are multiples of {granule} bytes, and TMA takes 16"
+            why = f"addresses in {memory.name} are multiples of {alignment} bytes, and TMA takes 16"
             made.needs[output.name] = TileNeeds(output.name, memory.name, tuple(needed), row)
-        if granule >= 16:
+        if alignment >= 16:
             return copy
         made.left_to_threads[output.name] = why
-        return _by_threads(copy, size, granule)
+        return _by_threads(copy, size, alignment)
 
     def _needed(self, copy: TileCopy, size: int) -> list[Expr] | None:
         """Bytes that must be multiples of 16; None where no launch can make them so."""
@@ -225,13 +225,13 @@ class TileCopies:
             wanted.append(integers.mul(fastest.box, size))
             known = isinstance(copy.inside, Const)
             wanted.append(integers.mul(copy.inside if known else fastest.size, size))
-            if not integers.divides(max(1, 16 // size), fastest.first, self._places.facts):
+            if not integers.divides(max(1, 16 // size), fastest.first, self._buffers.facts):
                 return None
         elif copy.stores:  # whole chunks are written, and so what shares one with a row's end
             wanted.append(integers.mul(fastest.size, size))
         unknown: list[Expr] = []
         for amount in wanted:
-            if integers.divides(16, amount, self._places.facts):
+            if integers.divides(16, amount, self._buffers.facts):
                 continue
             if isinstance(amount, Const):
                 return None
@@ -314,10 +314,10 @@ def _span(dim: TileDim) -> int:
     return dim.length * dim.step
 
 
-def _by_threads(copy: TileCopy, size: int, granule: int) -> TileCopy:
-    """The copy as all threads of the block make it, in pieces of `granule` bytes or fewer."""
+def _by_threads(copy: TileCopy, size: int, alignment: int) -> TileCopy:
+    """The copy as all threads of the block make it, in pieces of `alignment` bytes or fewer."""
     fastest = copy.dims[-1]
-    width = max(granule, size)
+    width = max(alignment, size)
     while width > size and (
         fastest.step > 1
         or not integers.divides(width, integers.mul(fastest.box, size))

@@ -12,7 +12,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import CopyVector, Element, For, If, Statement, Store
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
-from warpsmith.lower.places import Places
+from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.vectors import Vectorizer
 
@@ -26,8 +26,8 @@ CP_ASYNC_BYTES = (4, 8, 16)
 class VectorCopies:
     """Makes the vector accesses of one kernel."""
 
-    def __init__(self, places: Places, predicates: Predicates, vectors: Vectorizer) -> None:
-        self._places = places
+    def __init__(self, buffers: Buffers, predicates: Predicates, vectors: Vectorizer) -> None:
+        self._buffers = buffers
         self._predicates = predicates
         self._vectors = vectors
 
@@ -42,7 +42,7 @@ class VectorCopies:
                 remedy="vectorize its cache_before or cache_after",
             )
         axis = output.loop[-1]
-        extent = self._places.domains.extent(self._places.domains.group(axis))
+        extent = self._buffers.domains.extent(self._buffers.domains.group(axis))
         width = integers.constant(extent)
         if width is None:
             raise ScheduleError(
@@ -59,12 +59,12 @@ class VectorCopies:
             )
         source = tensor_inputs(operation)[0]
         lane = Symbol("lane", extent=Const(width))
-        access = self._places.access(operation, [*indices, lane])
-        at_zero = self._places.access(operation, [*indices, integers.ZERO])
-        read_from = self._places.index_row_major(access, source)
+        access = self._buffers.access(operation, [*indices, lane])
+        at_zero = self._buffers.access(operation, [*indices, integers.ZERO])
+        read_from = self._buffers.index_row_major(access, source)
         sides = []
         for tensor, index in (
-            (output, self._places.own_row_major(access, output)),
+            (output, self._buffers.own_row_major(access, output)),
             (source, read_from),
         ):
             base = self._vectors.base(index, lane, width)
@@ -75,10 +75,10 @@ class VectorCopies:
                     code="WS0269",
                     remedy="vectorize the fastest contiguous dimension",
                 )
-            if self._places.buffer(tensor).memory is MemoryType.global_:
-                known = self._places.made.alignments.get(tensor.name, 1)
+            if self._buffers.buffer(tensor).memory is MemoryType.global_:
+                known = self._buffers.made.alignments.get(tensor.name, 1)
                 bytes_moved = min(width * tensor.dtype.size, 16)
-                self._places.made.alignments[tensor.name] = max(known, bytes_moved)
+                self._buffers.made.alignments[tensor.name] = max(known, bytes_moved)
             unit = HARDWARE[tensor.swizzle].unit
             if unit and width * tensor.dtype.size > unit:
                 raise ScheduleError(
@@ -87,7 +87,7 @@ class VectorCopies:
                     code="WS0295",
                     remedy=f"vectorize {unit} bytes or fewer",
                 )
-            sides.append((self._places.buffer(tensor), self._places.swizzled(tensor, base)))
+            sides.append((self._buffers.buffer(tensor), self._buffers.swizzled(tensor, base)))
         (target, target_index), (origin, origin_index) = sides
         statement = CopyVector(
             target,
@@ -96,7 +96,7 @@ class VectorCopies:
             origin_index,
             width,
             output.streaming,
-            output.lasting,
+            output.evict_last,
             asynchronous=self._is_asynchronous(output, source, width),
         )
         uneven = self._uneven_bound(operation, access, lane, width)
@@ -108,9 +108,9 @@ class VectorCopies:
     def single(self, operation: Operation, access: Access) -> list[Statement]:
         """One element by `cp.async`, or by a load and a store where it is too short for that."""
         output, source = operation.outputs[0], tensor_inputs(operation)[0]
-        value = self._places.read(access, source)
+        value = self._buffers.read(access, source)
         assert isinstance(value, Element)
-        target, index = self._places.buffer(output), self._places.own(access)
+        target, index = self._buffers.buffer(output), self._buffers.own(access)
         statement: Statement = Store(target, index, value)
         if self._is_asynchronous(output, source, 1):
             statement = CopyVector(target, index, value.buffer, value.index, 1, asynchronous=True)
@@ -120,7 +120,7 @@ class VectorCopies:
         """Whether `cp.async` carries the vector: it is asked to, and can, 4, 8 or 16 bytes."""
         return (
             output.copied_by is LoadStoreOpType.cp_async
-            and self._places.buffer(source).memory is MemoryType.global_
+            and self._buffers.buffer(source).memory is MemoryType.global_
             and width * output.dtype.size in CP_ASYNC_BYTES
         )
 
@@ -135,7 +135,7 @@ class VectorCopies:
             if isinstance(node, Apply)
             and node.op == "lt"
             and lane in node.args[0].walk()
-            and not integers.divides(width, node.args[1], self._places.facts)
+            and not integers.divides(width, node.args[1], self._buffers.facts)
         ]
         if len(bounds) > 1:  # the outer one's index would not be a multiple of the width
             raise InternalError(f"{access.output.name}: two bounds end within a vector")

@@ -7,12 +7,12 @@ fusion from, and take it by keyword.
 
 from __future__ import annotations
 
-from warpsmith.ops.draws import dropout, normal, uniform
 from warpsmith.ops.einsum import einsum
 from warpsmith.ops.factories import full, full_like, iota, ones, ones_like, zeros, zeros_like
 from warpsmith.ops.pointwise import *  # noqa: F403  # exactly the names in its __all__
 from warpsmith.ops.pointwise import __all__ as _pointwise
 from warpsmith.ops.products import addmm, baddbmm, bmm, dot, linear, matmul, mv, outer
+from warpsmith.ops.random import dropout, normal, uniform
 from warpsmith.ops.reductions import max, mean, min, prod, sum, var, var_mean, welford
 from warpsmith.ops.reshape import reshape
 from warpsmith.ops.shape import (

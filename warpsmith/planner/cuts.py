@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from warpsmith.ir.clone import Clones, Known
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Output
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ir.twins import Known, Twins
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Refusals, refusals
@@ -97,21 +97,21 @@ def joined(first: Fusion, second: Fusion) -> Fusion:
     """Two parts as one: what the second reads of the first is computed, and stored no more."""
     fusion = first.blank()
     known: Known = {first: fusion, second: fusion}
-    twins = Twins(known)
-    inputs = [twins.tensor(tensor) for tensor in first.input_tensors]
-    fusion.operations = list(map(twins.operation, first.operations))
+    clones = Clones(known)
+    inputs = [clones.tensor(tensor) for tensor in first.input_tensors]
+    fusion.operations = list(map(clones.operation, first.operations))
     here: dict[str, TensorView] = {tensor.name: tensor for tensor in (*inputs, *fusion.computed)}
     for tensor in second.input_tensors:
         if tensor.name in here:
             known[tensor] = here[tensor.name]
         else:
-            inputs.append(twins.tensor(tensor))
-    fusion.operations += map(twins.operation, second.operations)
+            inputs.append(clones.tensor(tensor))
+    fusion.operations += map(clones.operation, second.operations)
     fusion.inputs = [*inputs, *dict.fromkeys((*first.input_scalars, *second.input_scalars))]
     read = {tensor.name for tensor in second.input_tensors}
     stored = [o.value for o in first.outputs if o.value.name not in read]
     results = [*stored, *(o.value for o in second.outputs)]
-    fusion.outputs = [Output(twins.tensor(tensor)) for tensor in results]
+    fusion.outputs = [Output(clones.tensor(tensor)) for tensor in results]
     groups = (*first.together, *second.together)
-    fusion.together = tuple(dict.fromkeys(tuple(map(twins.tensor, group)) for group in groups))
+    fusion.together = tuple(dict.fromkeys(tuple(map(clones.tensor, group)) for group in groups))
     return fusion

@@ -1,4 +1,4 @@
-"""Which slots of shared memory a kernel's statements touch, and who else may touch them."""
+"""Which stages of shared memory a kernel's statements touch, and who else may touch them."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How a buffer is divided into places: `stages` slots, each of `parts` for as many groups.
+    """How a buffer is divided into places: `stages` stages, each of `parts` for as many groups.
 
     Attributes:
         base: number of its first place.
-        elements: of one slot; none where calls decide so.
+        elements: of one stage; none where calls decide so.
     """
 
     base: int
@@ -189,7 +189,7 @@ class _Names:
         self._memo: dict[Expr, tuple[frozenset[str], frozenset[Cursor]]] = {}
 
     def of(self, expr: Expr) -> tuple[frozenset[str], frozenset[Cursor]]:
-        """Names of symbols other than cursors', and cursors of more than one slot."""
+        """Names of symbols other than cursors', and cursors of more than one stage."""
         known = self._memo.get(expr)
         if known is not None:
             return known

@@ -18,8 +18,8 @@ from warpsmith.kernel.rings import (
 )
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol.accesses import Access, Way, accesses, synchronizes
-from warpsmith.protocol.leaves import Leaves
 from warpsmith.protocol.scalars import Scalar, UnknownError
+from warpsmith.protocol.steps import Steps
 from warpsmith.protocol.walks import (
     Condition,
     Loop,
@@ -35,7 +35,7 @@ _THREADS = frozenset(kind.name for kind in BLOCK_TYPES)
 _Touch = tuple[str, int, Way]
 
 
-class Body(Leaves):
+class Body(Steps):
     """Makes statements ready to be walked.
 
     Raises:

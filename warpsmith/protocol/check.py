@@ -20,7 +20,6 @@ from warpsmith.kernel.pipelines import with_contents
 from warpsmith.protocol.accesses import divisions
 from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.extract import launch_values, skeleton_of
-from warpsmith.protocol.leaves import Prepared
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.memory import check_shared
 from warpsmith.protocol.repeats import LEAST, Cycles, Repeats
@@ -29,6 +28,7 @@ from warpsmith.protocol.resources import check_resources
 from warpsmith.protocol.rules import Break, Broken
 from warpsmith.protocol.sizes import Block, blocks_of, cut, shortened, sizes_for, symbols_of
 from warpsmith.protocol.skeleton import Skeleton
+from warpsmith.protocol.steps import Prepared
 from warpsmith.protocol.walks import TooLongError
 from warpsmith.targets.family import Limits
 from warpsmith.targets.target import Target
@@ -50,8 +50,8 @@ class RingFacts:
 
     Attributes:
         full, empty: arrivals that end a phase of each barrier; `empty` is 0 where there is none.
-        bytes: that the latest fill announced; 0 where threads fill the slots.
-        fills: slots that were filled in this block.
+        bytes: that the latest fill announced; 0 where threads fill the stages.
+        fills: stages that were filled in this block.
     """
 
     name: str
@@ -246,7 +246,7 @@ def _facts(kernel: Kernel, skeleton: Skeleton, machine: Machine) -> tuple[RingFa
     for ring in with_contents(kernel.pipelines):
         empty = ring.empty.name if ring.empty is not None else ""
         full = [n for n, b in enumerate(skeleton.barriers) if b.name == ring.full.name]
-        counts = {slot.name: slot.count for slot in skeleton.barriers}
+        counts = {stage.name: stage.count for stage in skeleton.barriers}
         result.append(
             RingFacts(
                 name=ring.name,

@@ -5,9 +5,9 @@ announces the bytes. That all blocks do alike does not make them do it at once: 
 exchange ahead of another. So what the check does not run, it asks of the text:
 
   * whatever is given once, in no loop, may stay unread as long as it likes;
-  * in a loop slots are taken in turn, and before the first of them all blocks meet. So who gives
-    into a slot again has met the others since they read it: it is read between the wait and the end
-    of the turn.
+  * in a loop stages are taken in turn, and before the first of them all blocks meet. So who gives
+    into a stage again has met the others since they read it: it is read between the wait and the
+    end of the turn.
 
 Which threads give how many bytes to whom is counted, thread by thread: to all blocks the same, and
 no two of them to one element.
@@ -97,7 +97,7 @@ def _is_apart(kernel: Kernel, store: StoreAsync, stores: Sequence[StoreAsync]) -
     ]
     return (
         name == stores[0].barrier.name
-        and store.slot == stores[0].slot
+        and store.stage == stores[0].stage
         and len(others) == 2
         and sum(isinstance(s, Expect) for s in others) == 1
         and sum(isinstance(s, Await) for s in others) == 1
@@ -108,7 +108,7 @@ def _is_apart(kernel: Kernel, store: StoreAsync, stores: Sequence[StoreAsync]) -
 def _is_in_turn(kernel: Kernel, body: Body, place: int, *, looped: bool) -> bool:
     """Whether a block that is one exchange ahead touches nothing that others still read."""
     stores = _sent(body[place])
-    name, slot = stores[0].barrier.name, stores[0].slot
+    name, stage = stores[0].barrier.name, stores[0].stage
     announced = [
         (at, s)
         for at, statement in enumerate(body[:place])
@@ -123,15 +123,15 @@ def _is_in_turn(kernel: Kernel, body: Body, place: int, *, looped: bool) -> bool
     if len(announced) != 1 or len(waits) != 1:
         return False
     (_, expect), (wait, awaiting) = announced[0], waits[0]
-    if not (expect.slot == slot == awaiting.slot and expect.arrives and awaiting.of_cluster):
+    if not (expect.stage == stage == awaiting.stage and expect.arrives and awaiting.of_cluster):
         return False
     if not looped:
-        return slot == integers.ZERO == awaiting.parity
+        return stage == integers.ZERO == awaiting.parity
     moves = [s for s in walk(kernel.body) if isinstance(s, Advance | Jump)]
     ends = [
         (at, s.cursor)
         for at, s in enumerate(body)
-        if isinstance(s, Advance) and s.by == 1 and s.cursor.slot == slot and s.cursor.stages > 1
+        if isinstance(s, Advance) and s.by == 1 and s.cursor.stage == stage and s.cursor.stages > 1
     ]
     if len(ends) != 1:
         return False
@@ -140,16 +140,16 @@ def _is_in_turn(kernel: Kernel, body: Body, place: int, *, looped: bool) -> bool
         sum(s.cursor.name == cursor.name for s in moves) == 1
         and end > wait
         and awaiting.parity == cursor.phase
-        and any(_meets_around(s, slot) for s in body[:place])
+        and any(_meets_around(s, stage) for s in body[:place])
         and _is_read_inside(kernel, stores, body[wait:end])
     )
 
 
-def _meets_around(statement: Statement, slot: Expr) -> bool:
-    """Whether blocks meet where the slots come round."""
+def _meets_around(statement: Statement, stage: Expr) -> bool:
+    """Whether blocks meet where the stages come round."""
     if not isinstance(statement, If):
         return False
-    around = Apply("eq", (slot, integers.ZERO), DataType.Bool)
+    around = Apply("eq", (stage, integers.ZERO), DataType.Bool)
     meets = any(isinstance(s, SynchronizeCluster) for s in statement.body)
     return meets and statement.uniform and statement.condition == around
 
@@ -199,7 +199,7 @@ def _given(
                     return None
                 amounts[rank] += store.bytes
                 for own in range(blocks):
-                    index = evaluate(store.index, known.having(**_slot(store), **{RANK: own}))
+                    index = evaluate(store.index, known.having(**_stage(store), **{RANK: own}))
                     places.add((store.buffer.name, rank, index))
                     count += 1
         except KeyError:
@@ -208,9 +208,9 @@ def _given(
     return amounts[0] * blocks if alike else None
 
 
-def _slot(store: StoreAsync) -> dict[str, int]:
+def _stage(store: StoreAsync) -> dict[str, int]:
     """The first one, for all are alike."""
-    return {node.name: 0 for node in store.slot.walk() if isinstance(node, Symbol)}
+    return {node.name: 0 for node in store.stage.walk() if isinstance(node, Symbol)}
 
 
 def _stores(statement: Statement, known: _Values) -> Iterator[tuple[StoreAsync, _Values]]:

@@ -20,10 +20,10 @@ from warpsmith.kernel.traversal import barriers, walk
 from warpsmith.protocol.accesses import Division, divisions
 from warpsmith.protocol.bodies import Body
 from warpsmith.protocol.exchanges import gifts
-from warpsmith.protocol.leaves import LANES, Prepared, Runner, Shared
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scope
-from warpsmith.protocol.skeleton import Agent, BarrierSlot, Meeting, Place, Skeleton, Step
+from warpsmith.protocol.skeleton import Agent, BarrierStage, Meeting, Place, Skeleton, Step
+from warpsmith.protocol.steps import LANES, Prepared, Runner, Shared
 from warpsmith.protocol.walks import walked
 from warpsmith.targets.family import WARP
 
@@ -91,8 +91,8 @@ class _Extraction:
     meetings: list[Meeting] = field(default_factory=list)
 
     def skeleton(self) -> Skeleton:
-        slots, found = self._barriers()
-        shared = Shared(slots, self.prepared)
+        stages, found = self._barriers()
+        shared = Shared(stages, self.prepared)
         teams = teams_of(self.kernel, self.known)
         members: list[tuple[int, ...]] = []
         roles = {team.role.name: None for team in teams if team.role and team.role.common}
@@ -170,8 +170,8 @@ class _Extraction:
             nodes += Body(shared, scope, runner).nodes(team.body)
         return walked(nodes)
 
-    def _barriers(self) -> tuple[dict[str, tuple[int, int]], tuple[BarrierSlot, ...]]:
-        """Numbers of barriers' slots by name, and the slots with their counts."""
+    def _barriers(self) -> tuple[dict[str, tuple[int, int]], tuple[BarrierStage, ...]]:
+        """Numbers of the first stages of barriers by name, and all stages with their counts."""
         values = dict(self.known)
         warps = -(-evaluate(integers.mul(*self.kernel.launch.block), values) // WARP)
         counts: dict[str, tuple[Buffer, int]] = {}
@@ -182,12 +182,12 @@ class _Extraction:
                     counts[buffer.name] = (buffer, number)
             for buffer in barriers(statement):
                 counts.setdefault(buffer.name, (buffer, 1))
-        slots: dict[str, tuple[int, int]] = {}
-        found: list[BarrierSlot] = []
+        stages: dict[str, tuple[int, int]] = {}
+        found: list[BarrierStage] = []
         for name, (buffer, count) in counts.items():
-            stages = evaluate(buffer.size, values)
-            slots[name] = (len(found), stages)
-            found += [BarrierSlot(name, slot, count, begun=False) for slot in range(stages)]
+            length = evaluate(buffer.size, values)
+            stages[name] = (len(found), length)
+            found += [BarrierStage(name, stage, count, begun=False) for stage in range(length)]
             if not 1 <= count < 1 << 20:
                 raise Broken(
                     Break(
@@ -197,7 +197,7 @@ class _Extraction:
                         buffer=name,
                     )
                 )
-        return slots, tuple(found)
+        return stages, tuple(found)
 
     def _places(self, found: dict[str, Division]) -> tuple[Place, ...]:
         """All places, in the order of their numbers, with those that share bytes."""
@@ -207,9 +207,9 @@ class _Extraction:
         sizes = {buffer.name: buffer.dtype.size for buffer in self.kernel.shared}
         for name, division in found.items():
             step = division.elements * sizes.get(name, 1)
-            for slot in range(division.stages):
+            for stage in range(division.stages):
                 for _ in range(division.parts):
-                    start = starts.get(name, 0) + slot * step
+                    start = starts.get(name, 0) + stage * step
                     spans.append((start, start + step, name if name in given else ""))
         by_tma = [d.by_tma for d in found.values() for _ in range(d.stages * d.parts)]
         result: list[Place] = []
@@ -221,9 +221,9 @@ class _Extraction:
                     for other, (low, high, owner) in enumerate(spans)
                     if placed and owner not in ("", placed) and low < end and start < high
                 )
-                slot = number // division.parts
+                stage = number // division.parts
                 reached = division.by_tma or any(by_tma[other] for other in overlaps)
-                result.append(Place(name, slot, division.private, reached, overlaps))
+                result.append(Place(name, stage, division.private, reached, overlaps))
         return tuple(result)
 
 

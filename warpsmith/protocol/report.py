@@ -69,7 +69,7 @@ def error_of(kernel: Kernel, told: Told) -> ProtocolError:
         rule=found.rule.words,
         ring=words.name,
         roles=roles,
-        slot=words.slot,
+        stage=words.stage,
         phase=found.phase,
         run=words.run(),
         remedy=words.remedy(),
@@ -95,13 +95,13 @@ class _Words:
         self._skeleton = told.skeleton
         found = told.found
         buffer = found.buffer
-        self.slot: int | None = None
+        self.stage: int | None = None
         if self._skeleton is not None and found.place >= 0:
             place = self._skeleton.places[found.place]
-            buffer, self.slot = place.buffer, place.slot
+            buffer, self.stage = place.buffer, place.stage
         elif self._skeleton is not None and found.barrier >= 0:
-            slot = self._skeleton.barriers[found.barrier]
-            buffer, self.slot = slot.name, slot.slot
+            stage = self._skeleton.barriers[found.barrier]
+            buffer, self.stage = stage.name, stage.stage
         self._buffer = buffer
         self.ring = next((p for p in with_contents(kernel.pipelines) if buffer in _names(p)), None)
         self.name = self.ring.name if self.ring is not None else buffer
@@ -113,7 +113,7 @@ class _Words:
         name = self._barrier_name(self._buffer)
         if self.ring is not None and name == self._buffer:
             name = f"{self.ring.name}, {name}"
-        return name if self.slot is None else f"{name}[{self.slot}]"
+        return name if self.stage is None else f"{name}[{self.stage}]"
 
     def roles(self) -> tuple[str, ...]:
         """Names of the roles that take part; none in a kernel without roles."""
@@ -136,8 +136,8 @@ class _Words:
         if ring.stages % turn == 0:
             return ""
         return (
-            f"{ring.owners} groups take turns of {share} in {ring.stages} slots: use a "
-            f"multiple of {turn}, so that each slot belongs to one group"
+            f"{ring.owners} groups take turns of {share} in {ring.stages} stages: use a "
+            f"multiple of {turn}, so that each stage belongs to one group"
         )
 
     def run(self) -> tuple[str, ...]:
@@ -247,9 +247,9 @@ class _Words:
 
     def _barrier(self, number: int, *, whole: bool = False) -> str:
         assert self._skeleton is not None
-        slot = self._skeleton.barriers[number]
-        name = self._barrier_name(slot.name)
-        return name if whole else f"{name}[{slot.slot}]"
+        stage = self._skeleton.barriers[number]
+        name = self._barrier_name(stage.name)
+        return name if whole else f"{name}[{stage.stage}]"
 
     def _barrier_name(self, buffer: str) -> str:
         for each in with_contents(self._kernel.pipelines):
@@ -261,7 +261,7 @@ class _Words:
     def _place(self, number: int) -> str:
         assert self._skeleton is not None
         place = self._skeleton.places[number]
-        return f"{place.buffer}[{place.slot}]"
+        return f"{place.buffer}[{place.stage}]"
 
 
 def _prologue(step: Step) -> bool:

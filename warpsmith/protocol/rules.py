@@ -14,8 +14,8 @@ class Rule(Enum):
     AHEAD = ("WS0903", "a phase ends only when all waiters have seen the one before")
     ARRIVALS = ("WS0904", "each phase gets as many arrivals as its barrier counts")
     BYTES = ("WS0905", "each phase announces the bytes that are copied")
-    OVERWRITTEN = ("WS0906", "a slot is filled again only when its users are done")
-    UNFILLED = ("WS0907", "a slot is read only when it is filled")
+    OVERWRITTEN = ("WS0906", "a stage is filled again only when its users are done")
+    UNFILLED = ("WS0907", "a stage is read only when it is filled")
     UNAWAITED = ("WS0908", "somebody waits for each copy before the block ends")
     GROUPS = ("WS0909", "groups of copies and products are committed, and awaited before the end")
     NAMED = ("WS0910", "each named barrier belongs to one group, and id 0 to the whole block")
@@ -39,14 +39,14 @@ class Rule(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """A rule that is broken, where, and by whom; agents, slots and places by their numbers.
+    """A rule that is broken, where, and by whom; agents, stages and places by their numbers.
 
     Attributes:
         got, wanted: what is and what should be, in words; phases are counted from 0.
         actor: the agent whose step breaks the rule; -1 where nobody can take one.
         others: agents that should have come first, or that wait.
         roles: names of roles, where agents are not known.
-        buffer: name of a slot's buffer or barrier, where it has no number yet.
+        buffer: name of a stage's buffer or barrier, where it has no number yet.
         clock: by agent, the stamps of steps that must come before the actor's step; empty where
             everything that ran must.
     """

@@ -15,7 +15,7 @@ from warpsmith.kernel.rings import Cursor
 from warpsmith.protocol.ranges import ANY, RANGES, Range
 
 Values = dict[str, int]
-"""Of loop indices, by name, and of cursors: slot + stages * phase, by the cursor's name."""
+"""Of loop indices, by name, and of cursors: stage + stages * phase, by the cursor's name."""
 
 Function = Callable[[Values], int]
 
@@ -220,7 +220,7 @@ class Scope:
 
 
 def _place(cursor: Cursor, phase: bool) -> Scalar:
-    """The phase, or the slot, of a cursor."""
+    """The phase, or the stage, of a cursor."""
     name, stages = cursor.name, cursor.stages
     if phase:
         return Scalar(None, lambda values: values[name] // stages, frozenset((name,)), own=(0, 1))

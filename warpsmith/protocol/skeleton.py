@@ -1,6 +1,6 @@
 """What is left of a kernel when only its synchronization is looked at: straight lists of steps.
 
-A skeleton knows agents, which are warps; slots of barriers; places in shared memory; and meetings,
+A skeleton knows agents, which are warps; stages of barriers; places in shared memory; and meetings,
 which are barriers of the hardware that all threads of a set reach. Loops have been walked, so that
 every agent has one list of steps, in which equal steps are one object. It does not know the Kernel
 form, and can be written by hand.
@@ -19,16 +19,16 @@ from enum import IntEnum
 
 
 class Kind(IntEnum):
-    """What a step does; `place` is the number of a barrier slot, of a place or of a meeting."""
+    """What a step does; `place` is the number of a barrier stage, of a place or of a meeting."""
 
     AWAIT = 0
-    """Wait at a barrier slot for the phase of parity `amount`."""
+    """Wait at a barrier stage for the phase of parity `amount`."""
     ARRIVE = 1
-    """Arrive `amount` times a warp at a barrier slot."""
+    """Arrive `amount` times a warp at a barrier stage."""
     EXPECT = 2
-    """Announce `amount` bytes at a barrier slot, and arrive `arrivals` times."""
+    """Announce `amount` bytes at a barrier stage, and arrive `arrivals` times."""
     LOAD = 3
-    """Ask for a copy into `place`, whose `amount` bytes count at the slot `barrier`."""
+    """Ask for a copy into `place`, whose `amount` bytes count at the stage `barrier`."""
     READ = 4
     """Threads read `place`."""
     WRITE = 5
@@ -46,7 +46,7 @@ class Kind(IntEnum):
     JOIN = 11
     """Wait until at most `arrivals` groups of that sort are open."""
     BEGIN = 12
-    """Initialize all slots of barriers: `place` and the `amount - 1` following ones."""
+    """Initialize all stages of barriers: `place` and the `amount - 1` following ones."""
     END = 13
     """Invalidate them."""
     MULTIPLY = 14
@@ -96,7 +96,7 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True)
-class BarrierSlot:
+class BarrierStage:
     """One mbarrier.
 
     Attributes:
@@ -106,14 +106,14 @@ class BarrierSlot:
     """
 
     name: str
-    slot: int
+    stage: int
     count: int
     begun: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A slot of a buffer in shared memory, or a group's part of one.
+    """A stage of a buffer in shared memory, or a group's part of one.
 
     Attributes:
         private: each thread reads only what it wrote itself, so threads need not be ordered.
@@ -123,7 +123,7 @@ class Place:
     """
 
     buffer: str
-    slot: int
+    stage: int
     private: bool = False
     by_tma: bool = True
     overlaps: tuple[int, ...] = ()
@@ -142,7 +142,7 @@ class Skeleton:
     """All agents of one block, and what they synchronize by."""
 
     agents: tuple[Agent, ...]
-    barriers: tuple[BarrierSlot, ...] = ()
+    barriers: tuple[BarrierStage, ...] = ()
     places: tuple[Place, ...] = ()
     meetings: tuple[Meeting, ...] = field(default=())
 

@@ -16,7 +16,7 @@ PENDING = 1 << 40
 
 
 class Phase:
-    """One phase of one barrier slot.
+    """One phase of one barrier stage.
 
     Attributes:
         arrived: arrivals so far.
@@ -65,7 +65,7 @@ class Phase:
 
 
 class BarrierState:
-    """A barrier slot: `done` phases are over; of the others, three matter at a time.
+    """A barrier stage: `done` phases are over; of the others, three matter at a time.
 
     Attributes:
         begun: agent and stamp of the initialization.

@@ -101,13 +101,13 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A cursor moves on by some slots, or starts at one.
+    """A cursor moves on by some stages, or starts at one.
 
     Attributes:
         name: of the cursor.
-        by: slots.
-        turn: twice its slots.
-        starts: it comes into being, at slot `by` in phase 0.
+        by: stages.
+        turn: twice its stages.
+        starts: it comes into being, at stage `by` in phase 0.
     """
 
     name: str
@@ -118,7 +118,7 @@ class Move:
 
 @dataclass(slots=True)
 class Segment:
-    """Leaves and moves with no loop or condition between."""
+    """Steps and moves with no loop or condition between."""
 
     items: list[Leaf | Move] = field(default_factory=list)
     _cursors: tuple[str, ...] = ()

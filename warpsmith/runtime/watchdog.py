@@ -19,7 +19,7 @@ class _Layout(ctypes.Structure):
         ("waited", ctypes.c_uint64),
         ("written", ctypes.c_int32),
         ("site", ctypes.c_int32),
-        ("slot", ctypes.c_int32),
+        ("stage", ctypes.c_int32),
         ("parity", ctypes.c_int32),
         ("x", ctypes.c_int32),
         ("y", ctypes.c_int32),
@@ -37,7 +37,7 @@ class Record:
 
     Attributes:
         site: number of the wait in the kernel.
-        slot: of the ring.
+        stage: of the ring.
         parity: of the phase that was waited for.
         block: index (x, y, z) in the grid.
         thread: linear index in the block.
@@ -45,7 +45,7 @@ class Record:
     """
 
     site: int
-    slot: int
+    stage: int
     parity: int
     block: tuple[int, int, int]
     thread: int
@@ -59,7 +59,7 @@ class Record:
             return None
         return Record(
             site=found.site,
-            slot=found.slot,
+            stage=found.stage,
             parity=found.parity,
             block=(found.x, found.y, found.z),
             thread=found.thread,

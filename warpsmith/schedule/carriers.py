@@ -33,13 +33,13 @@ def set_load_store_op(tensor: TensorView, op_type: LoadStoreOpType) -> TensorVie
 def load_chunks(tensor: TensorView, chunks: bool = True) -> TensorView:
     """Have a load by `bulk` bring all of the 16-byte chunks that a tile lies in.
 
-    So tiles may begin and end anywhere, as rows of 4097 half-precision elements do; each slot has a
-    chunk more, and begins with what stands before the tile in its first one. Where all of the
+    So tiles may begin and end anywhere, as rows of 4097 half-precision elements do; each stage has
+    a chunk more, and begins with what stands before the tile in its first one. Where all of the
     tensor is no multiple of 16 bytes, the threads copy instead.
 
     Raises:
         ScheduleError: at lowering, WS0298 where the carrier is none, the tensor has no circular
-            buffer, its slots hold several tiles, or its source is not contiguous.
+            buffer, its stages hold several tiles, or its source is not contiguous.
     """
     tensor.chunks = chunks
     return tensor

@@ -9,7 +9,7 @@ from warpsmith.ir.tensor import TensorView
 
 
 def is_scheduled(fusion: Fusion) -> bool:
-    """Whether any tensor was given loops, places, slots or warps of its own.
+    """Whether any tensor was given loops, places, stages or warps of its own.
 
     Copies, and reductions in two steps, are no schedule by themselves: programs have them, too.
     """

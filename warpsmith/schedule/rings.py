@@ -1,4 +1,4 @@
-"""Circular buffers: slots through which a tensor is loaded ahead of its use."""
+"""Circular buffers: stages through which a tensor is loaded ahead of its use."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def circular_buffer(
 ) -> TensorView:
     """Keep several iterations of a tensor in memory, so that its copy runs ahead of its readers.
 
-    The innermost serial loop that it shares with its readers turns the slots. Calling it again
+    The innermost serial loop that it shares with its readers turns the stages. Calling it again
     replaces what was said before.
 
     Args:
-        tensor: a copy; or a value in shared memory that nothing reads but TMA stores, whose slots
+        tensor: a copy; or a value in shared memory that nothing reads but TMA stores, whose stages
             let the next value be computed while the last one is still being stored.
-        number_of_stages: slots, 2 or more; memory grows with them.
+        number_of_stages: 2 or more; memory grows with them.
         prefetch_distance: iterations that the copy is ahead of its use, at most
             `number_of_stages - 1`, which is the default. Negative values count from the number of
             stages: -1 is the default, too.
         ring: tensors that one loop turns, with equal stages and prefetch, share their barriers if
             they name the same ring.
-        role: warps of their own that fill the slots, by a name that the tensors of one role share;
-            the readers' warps then wait for slots, not for each other. They run ahead as far as
-            slots are free, whatever the prefetch.
-        stage_slice_position: with roles, how many of the tensor's loops stand outside a slot: a
-            slot is what the loops from there on walk. By default those inside the turning loop.
+        role: warps of their own that fill the stages, by a name that the tensors of one role share;
+            the readers' warps then wait for stages, not for each other. They run ahead as far as
+            stages are free, whatever the prefetch.
+        stage_slice_position: with roles, how many of the tensor's loops stand outside a stage: a
+            stage is what the loops from there on walk. By default those inside the turning loop.
         interval: nanoseconds for each load: the first ones, which run ahead, begin at once, and
             the n-th behind them not before n intervals are over since the kernel's start. Blocks
             that do not run ahead of each other read memory in its order. For loads by the TMA unit
@@ -49,7 +49,7 @@ def circular_buffer(
     Raises:
         ScheduleError: WS0280 to WS0284, and WS0238 and WS0240 to WS0244 for roles and slices.
             Lowering refuses what only the finished schedule shows: no loop that could turn the
-            slots, more shared memory than a block has, or an interval that nobody keeps.
+            stages, more shared memory than a block has, or an interval that nobody keeps.
     """
     _check_place(tensor)
     _check_stages(tensor, number_of_stages)
@@ -67,18 +67,18 @@ def circular_buffer(
 
 
 def _check_place(tensor: TensorView) -> None:
-    """Slots are made in shared memory and registers; who calls the kernel owns global memory."""
+    """Stages are made in shared memory and registers; who calls the kernel owns global memory."""
     if tensor.is_input:
         raise ScheduleError(
             f"{tensor.name} is an input of the fusion, which lies in global memory as a whole and "
-            "has no slots",
+            "has no stages",
             code="WS0280",
             remedy=f"buffer its cache: {tensor.name}.cache_after()",
         )
     if tensor.is_output:
         raise ScheduleError(
             f"{tensor.name} is an output of the fusion, which lies in global memory as a whole and "
-            "has no slots",
+            "has no stages",
             code="WS0281",
             remedy=f"buffer its cache: {tensor.name}.cache_before()",
         )
@@ -101,7 +101,7 @@ def _prefetch(tensor: TensorView, stages: int, distance: int | None) -> int:
     if not _is_integer(distance) or not -stages <= distance < stages:
         raise ScheduleError(
             f"prefetch distance {distance!r} of {tensor.name} with {stages} stages: its copy is 0 "
-            f"to {stages - 1} iterations ahead, and one slot is left to its readers",
+            f"to {stages - 1} iterations ahead, and one stage is left to its readers",
             code="WS0283",
             remedy=f"use 0 to {stages - 1}, or {-stages} to -1 to count from {stages}",
         )
@@ -126,7 +126,7 @@ def _check_copy(tensor: TensorView) -> None:
         raise ScheduleError(
             f"{tensor.name} is computed, and only a copy of a tensor can run ahead of its readers",
             code="WS0284",
-            remedy="buffer the copy that the computation reads; or, to store from slots, set its "
+            remedy="buffer the copy that the computation reads; or, to store from stages, set its "
             f"memory to shared and let nothing read {tensor.name} but outputs that TMA copies",
         )
 
@@ -150,7 +150,7 @@ def warp_specialize(
     *,
     stage_slice_position: int | None = None,
 ) -> TensorView:
-    """Have the role `load` fill the slots of a tensor; nvFuser's name for it.
+    """Have the role `load` fill the stages of a tensor; nvFuser's name for it.
 
     Args:
         tensor, number_of_stages, prefetch_distance, stage_slice_position: as in `circular_buffer`.

@@ -29,6 +29,6 @@ def through_tiles(
 
 
 def run_ahead(tiles: list[TensorView], stages: int) -> None:
-    """Give tiles their slots, once they are inlined; the loop that they share turns them."""
+    """Give tiles their stages, once they are inlined; the loop that they share turns them."""
     for tile in tiles:
         circular_buffer(tile, stages)

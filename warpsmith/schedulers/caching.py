@@ -11,7 +11,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Output
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after, cache_before
-from warpsmith.schedulers.pointwise.can import uses_agree
+from warpsmith.schedulers.pointwise.applicability import uses_agree
 from warpsmith.schedulers.problem import Problem
 
 STREAMING_SHARE = 1.5

@@ -18,8 +18,8 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.problem import Problem, widest_vector
 
 SPARE_BYTES = 32
-"""More in a slot than a tile has, where it comes in whole chunks: one of them begins before it, and
-one ends behind it."""
+"""More in a stage than a tile has, where it comes in whole chunks: one of them begins before it,
+and one ends behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def unfit_for_bulk(loads: Sequence[Cached], length: int, problem: Problem, least
 
 
 def spare_bytes(loads: Sequence[Cached], length: int, problem: Problem) -> int:
-    """Of a slot with a row of each input, beside these: 0 where rows come as they are."""
+    """Of a stage with a row of each input, beside these: 0 where rows come as they are."""
     return SPARE_BYTES * len(loads) if unfit_for_copies(loads, length, problem) else 0
 
 

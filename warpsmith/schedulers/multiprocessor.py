@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 SHARED_FIXED = 3072
-"""Bytes of shared memory of a block that goes round rows, besides their slots and what it sums."""
+"""Bytes of shared memory of a block that goes round rows, besides their stages and what it sums."""
 
 CLUSTERS = (1, 2, 4, 8, 16)
 """Blocks over which a row, or columns, may be spread, where the target runs such clusters."""

@@ -22,8 +22,8 @@ from warpsmith.schedulers import (
 )
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.counts import divides_sums, multiply_by_reciprocals
+from warpsmith.schedulers.inner_outer import applicability as rows_and_columns_can
 from warpsmith.schedulers.inner_outer import apply as rows_and_columns_apply
-from warpsmith.schedulers.inner_outer import can as rows_and_columns_can
 from warpsmith.schedulers.inner_outer import predict as rows_and_columns_predict
 from warpsmith.schedulers.inner_outer import rows as rows_and_columns
 from warpsmith.schedulers.inner_outer import specialized as rows_and_columns_specialized
@@ -35,33 +35,33 @@ from warpsmith.schedulers.inner_outer.columns import (
     rows_alone,
 )
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams
+from warpsmith.schedulers.matmul import applicability as matmul_can
 from warpsmith.schedulers.matmul import apply as matmul_apply
-from warpsmith.schedulers.matmul import can as matmul_can
 from warpsmith.schedulers.matmul import heuristic as matmul_heuristic
 from warpsmith.schedulers.matmul.heuristic import MatmulParams
+from warpsmith.schedulers.matmul_by_threads import applicability as threads_can
 from warpsmith.schedulers.matmul_by_threads import apply as threads_apply
-from warpsmith.schedulers.matmul_by_threads import can as threads_can
 from warpsmith.schedulers.matmul_by_threads import heuristic as threads_heuristic
 from warpsmith.schedulers.matmul_by_threads.heuristic import MatmulByThreadsParams
 from warpsmith.schedulers.matmul_by_threads.sides import keep_apart
+from warpsmith.schedulers.normalization import applicability as persistent_can
 from warpsmith.schedulers.normalization import apply as persistent_apply
-from warpsmith.schedulers.normalization import can as persistent_can
-from warpsmith.schedulers.normalization import rounds
+from warpsmith.schedulers.normalization import persistent
 from warpsmith.schedulers.normalization import strategy as persistent_strategy
 from warpsmith.schedulers.normalization.resident import Choice, choices
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.normalization.two_passes import in_two_passes
+from warpsmith.schedulers.outer_persistent import applicability as columns_can
 from warpsmith.schedulers.outer_persistent import apply as columns_apply
-from warpsmith.schedulers.outer_persistent import can as columns_can
 from warpsmith.schedulers.outer_persistent import heuristic as columns_heuristic
 from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParams
+from warpsmith.schedulers.pointwise import applicability as pointwise_can
 from warpsmith.schedulers.pointwise import apply as pointwise_apply
-from warpsmith.schedulers.pointwise import can as pointwise_can
 from warpsmith.schedulers.pointwise import heuristic as pointwise_heuristic
 from warpsmith.schedulers.pointwise.heuristic import PointwiseParams
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reduction import applicability as reduction_can
 from warpsmith.schedulers.reduction import apply as reduction_apply
-from warpsmith.schedulers.reduction import can as reduction_can
 from warpsmith.schedulers.reduction import heuristic as reduction_heuristic
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.recompute import recompute_after
@@ -122,16 +122,18 @@ class Candidate:
     refusals: Refusals
     residents: tuple[Choice, ...] = ()
 
-    def misfit(self, problem: Problem) -> str:
+    def unsupported_sizes(self, problem: Problem) -> str:
         """Why the scheduler cannot take a call, whose sizes it sees here; empty where it can."""
         if self.scheduler == "inner_persistent":
-            return persistent_strategy.misfit(self._asked(), problem)
+            return persistent_strategy.unsupported_sizes(self._asked(), problem)
         if self.scheduler == "outer_persistent":
-            return columns_heuristic.misfit(self._columns(), self.residents, problem)
+            return columns_heuristic.unsupported_sizes(self._columns(), self.residents, problem)
         if self.scheduler == "inner_outer":
-            return rows_and_columns_strategy.misfit(self._rows(), self.residents, problem)
+            return rows_and_columns_strategy.unsupported_sizes(
+                self._rows(), self.residents, problem
+            )
         if self.scheduler == "matmul":
-            return matmul_heuristic.misfit(self.fusion, problem)
+            return matmul_heuristic.unsupported_sizes(self.fusion, problem)
         return ""
 
     def unspecialized(self, problem: Problem) -> str:
@@ -180,14 +182,14 @@ class Candidate:
             return product, {reduction_apply.SPLITS: sharing} if product.shared else {}
         if self.scheduler == "inner_persistent":
             kept, going = persistent_strategy.choose(self._asked(), problem)
-            return kept, {rounds.BLOCKS: going} if going else {}
+            return kept, {persistent.BLOCKS: going} if going else {}
         if self.scheduler == "outer_persistent":
             return columns_heuristic.choose(self._columns(), self.residents, problem), {}
         if self.scheduler == "inner_outer":
             return rows_and_columns_strategy.choose(self._rows(), self.residents, problem), {}
         params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
-        if params.whole:
+        if params.exact:
             return params, {}
         count = reduction_heuristic.splits(shape, params, problem)
         return params, {reduction_apply.SPLITS: count}
@@ -255,7 +257,7 @@ class Candidate:
         elif isinstance(params, MatmulByThreadsParams):
             threads_apply.apply(fusion, caches, params)
         elif isinstance(params, InnerPersistentParams) and params.warp_specialize:
-            rounds.apply(fusion, caches, params)
+            persistent.apply(fusion, caches, params)
         elif isinstance(params, InnerPersistentParams):
             persistent_apply.apply(fusion, caches, params)
         elif isinstance(params, OuterPersistentParams):

@@ -1,4 +1,4 @@
-"""Choice of groups, threads and slots for kernels of rows in which a role of its own loads them."""
+"""Choice of groups, threads and stages for kernels of rows that a role of its own loads."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ NARROW_ELEMENTS = 32
 """Elements of a row that a thread keeps as they were loaded: of more, compilers keep wide ones."""
 
 RING_BYTES = 65536
-"""Bytes of rows that a multiprocessor's slots are to hold. More brings nothing: measured on an H200
-(2026-11-21) with norms backward of 1024 to 16384 columns."""
+"""Bytes of rows that a multiprocessor's stages are to hold. More brings nothing: measured on an
+H200 (2026-11-21) with norms backward of 1024 to 16384 columns."""
 
 MOST_STAGES = 64
-"""Slots of a block, however short rows are: each has two barriers, which one thread prepares."""
+"""Stages of a block, however short rows are: each has two barriers, which one thread prepares."""
 
 ENOUGH_WARPS = 16
 SUMMING_WARPS = 8
@@ -71,8 +71,8 @@ class Streamed:
         limits: of the target.
         widened: inputs of full size of which compilers keep wide values, where a thread has many.
         weights_fit: what all rows share is a row each, which one copy brings to shared memory.
-        spare: bytes of a slot beside a row's, where rows come in whole chunks of 16 bytes; no slot
-            holds two rows then.
+        spare: bytes of a stage beside a row's, where rows come in whole chunks of 16 bytes; no
+            stage holds two rows then.
     """
 
     length: int
@@ -90,14 +90,14 @@ class Streamed:
         return self.length // self.vector
 
     @property
-    def slot(self) -> int:
-        """Bytes of a slot with one row of each input."""
+    def stage(self) -> int:
+        """Bytes of a stage with one row of each input."""
         return self.length * self.loaded + self.spare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Threads and slots of a block, as the schedulers' parameters name them."""
+    """Threads and stages of a block, as the schedulers' parameters name them."""
 
     unroll: int
     block_x: int
@@ -108,9 +108,9 @@ class Shape:
     reread: bool
     weights_in_shared: bool
     joined: bool
-    kept_unroll: int = 1
+    rows_per_thread: int = 1
 
-    def whole(self, rows: Streamed) -> bool:
+    def exact(self, rows: Streamed) -> bool:
         """Whether the threads' vectors are exactly a row's, so that none needs a predicate."""
         return self.block_x * self.unroll * rows.vector == rows.length
 
@@ -121,8 +121,8 @@ def refusal(rows: Streamed) -> str:
         return "its rows are empty"
     if shape_of(rows) is not None:
         return ""
-    if 2 * rows.slot + SHARED_FIXED > rows.limits.block_shared:
-        return f"two slots of {rows.slot} bytes do not fit in shared memory"
+    if 2 * rows.stage + SHARED_FIXED > rows.limits.block_shared:
+        return f"two stages of {rows.stage} bytes do not fit in shared memory"
     return f"rows of {rows.length} elements and their sums would spill"
 
 
@@ -146,7 +146,7 @@ def fastest(
     """That which takes the least time by a model, in microseconds, of those whose registers are not
     scarce; where there is none, that with most warps at work.
 
-    `rings_bytes` are what a multiprocessor's slots may hold.
+    `rings_bytes` are what a multiprocessor's stages may hold.
     """
     most_kept = 1 if rows.spare else most_kept
     found = list(_unhurried(rows, range(1, most_kept + 1), rings_bytes))
@@ -165,8 +165,8 @@ def _unhurried(rows: Streamed, kept: Iterable[int], rings_bytes: Sequence[int]) 
         joined = rows.summed > 0 and groups > 1
         if each > 1 and joined and rows.summed > ONE_SUM:
             continue  # ptxas keeps both rows through the joining, and spills
-        slots = blocks_per_sm * each * rows.slot
-        wanted = {max(2, -(-ring_bytes // slots)) for ring_bytes in rings_bytes}
+        held = blocks_per_sm * each * rows.stage
+        wanted = {max(2, -(-ring_bytes // held)) for ring_bytes in rings_bytes}
         for form in _forms(rows, unroll, each):
             if form.registers > room or (form.reread and each > 1):
                 continue
@@ -177,7 +177,13 @@ def _unhurried(rows: Streamed, kept: Iterable[int], rings_bytes: Sequence[int]) 
             enough = sorted(stages for stages in depths if stages >= 2 * groups)
             for stages in enough:
                 yield form.shape(
-                    unroll, block_x, groups, blocks_per_sm, stages, joined=joined, kept_unroll=each
+                    unroll,
+                    block_x,
+                    groups,
+                    blocks_per_sm,
+                    stages,
+                    joined=joined,
+                    rows_per_thread=each,
                 )
             if enough:
                 break  # later forms have more instructions
@@ -186,7 +192,7 @@ def _unhurried(rows: Streamed, kept: Iterable[int], rings_bytes: Sequence[int]) 
 def _merit(rows: Streamed, shape: Shape, form: _Form) -> tuple[float, ...]:
     groups = shape.groups * shape.blocks_per_sm
     enough = SUMMING_WARPS if rows.summed else ENOUGH_WARPS
-    held = shape.stages * shape.blocks_per_sm * rows.slot
+    held = shape.stages * shape.blocks_per_sm * rows.stage
     working = rows.length / (shape.block_x * shape.unroll * rows.vector)
     return (
         min(enough, groups * shape.block_x // 32) * min(RING_BYTES, held) * working,
@@ -208,7 +214,7 @@ def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
         room = registers_left(groups * block_x, each, rows.limits)
         room -= 0 if exact else PREDICATE_REGISTERS
         for form, joined in product(_forms(rows, unroll, 1), joins):
-            wanted = 1 + -(-RING_BYTES // (each * rows.slot))
+            wanted = 1 + -(-RING_BYTES // (each * rows.stage))
             stages = _stages(rows, 1, groups, each, form, joined=joined, wanted=wanted)
             if stages > 1 and form.registers <= room:
                 yield form, form.shape(unroll, block_x, groups, each, stages, joined=joined)
@@ -262,9 +268,9 @@ class _Form:
         stages: int,
         *,
         joined: bool,
-        kept_unroll: int = 1,
+        rows_per_thread: int = 1,
     ) -> Shape:
-        """Of threads and slots that keep their rows in this form."""
+        """Of threads and stages that keep their rows in this form."""
         return Shape(
             unroll=unroll,
             block_x=block_x,
@@ -275,7 +281,7 @@ class _Form:
             reread=self.reread,
             weights_in_shared=self.weights_in_shared,
             joined=joined,
-            kept_unroll=kept_unroll,
+            rows_per_thread=rows_per_thread,
         )
 
 
@@ -283,15 +289,15 @@ def _forms(rows: Streamed, unroll: int, kept: int) -> Iterator[_Form]:
     """The ways, for threads of so many accesses of each of the rows that they keep: those of fewest
     instructions first.
     """
-    first = next(choice for choice in rows.residents if not choice.late)
+    first = next(choice for choice in rows.residents if not choice.reload_weights)
     weights = max((choice.passing for choice in rows.residents), default=0)
     stay = first.bytes_per_element(max(1, 4 // rows.vector))
     costly = first.kept_bytes(max(1, 4 // rows.vector))
     for order, (reread, shared) in enumerate(((False, False), (True, False), (True, True))):
         if shared and not (weights and rows.weights_fit):
             return
-        in_slots = kept * rows.loaded if reread else 0
-        held = stay + (kept - 1) * rows.loaded - in_slots - (weights if shared else 0)
+        in_stages = kept * rows.loaded if reread else 0
+        held = stay + (kept - 1) * rows.loaded - in_stages - (weights if shared else 0)
         held = max(held, costly if reread else 0)
         elements = unroll * rows.vector
         needed = (
@@ -307,14 +313,14 @@ def _forms(rows: Streamed, unroll: int, kept: int) -> Iterator[_Form]:
 def _stages(
     rows: Streamed, kept: int, groups: int, blocks: int, form: _Form, *, joined: bool, wanted: int
 ) -> int:
-    """Slots of a block: a multiple of the groups, as many as are wanted or fit.
+    """Stages of a block: a multiple of the groups, as many as are wanted or fit.
 
     Each holds `kept` rows. Sums are joined in shared memory.
     """
-    slot = kept * rows.slot
+    stage = kept * rows.stage
     sums = rows.summed * groups if joined else 0
     room = rows.limits.block_shared // blocks - SHARED_FIXED - rows.length * (form.kept + sums)
-    return min(-(-min(MOST_STAGES, wanted) // groups), room // slot // groups) * groups
+    return min(-(-min(MOST_STAGES, wanted) // groups), room // stage // groups) * groups
 
 
 def _threads(rows: Streamed) -> Iterator[tuple[int, int]]:

@@ -81,8 +81,8 @@ def _as_one_copy(fusion: Fusion, tile: TensorView, whole: int, cluster: int = 1)
 def fill_ahead(
     tile: TensorView, stages: int, side: int, *, specialize: bool, interval: int = 0
 ) -> None:
-    """Give a tile its slots. Specialized, a slot is what one group has in a turn; else a fill does
-    not begin before so many nanoseconds are over for each that came before it.
+    """Give a tile its stages. Specialized, a stage is what one group has in a turn; else a fill
+    does not begin before so many nanoseconds are over for each that came before it.
     """
     if specialize:
         circular_buffer(tile, stages, role=LOAD, stage_slice_position=side + 1)
@@ -96,13 +96,13 @@ def loads_first(
     full: Collection[TensorView],
     kept: Sequence[TensorView],
     *,
-    late: bool,
+    reload_weights: bool,
 ) -> None:
     """Bring the copies of inputs to the front: whole rows first, what all rows share after them.
 
     What is read from shared memory all the time comes first: the role that loads it has to.
     """
-    loads = [c for c in caches if c.load and (c.register in full or not (late or kept))]
+    loads = [c for c in caches if c.load and (c.register in full or not (reload_weights or kept))]
     ordered = sorted(loads, key=lambda c: c.register not in full)
     copies = [*(reader for tile in kept for reader in fusion.consumers(tile))]
     copies += [c.register for c in ordered]

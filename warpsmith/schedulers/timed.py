@@ -34,7 +34,7 @@ class Work:
         rows, length: of the tensors.
         loaded, stored: bytes of an element of a row.
         operations: for each element of a row, in all stages.
-        lasting: what is read is the last that leaves the L2.
+        evict_last: what is read is the last that leaves the L2.
     """
 
     rows: int
@@ -42,7 +42,7 @@ class Work:
     loaded: int
     stored: int
     operations: int
-    lasting: bool
+    evict_last: bool
 
 
 WorkT = TypeVar("WorkT", bound=Work)

@@ -1,4 +1,4 @@
-"""Draws the slots and phases of a ring over time, from a run of its kernel on the simulator.
+"""Draws the stages and phases of a ring over time, from a run of its kernel on the simulator.
 
 python -m warpsmith.tools.ring_picture docs/pictures/ring.svg
 """
@@ -23,7 +23,7 @@ STAGES, PREFETCH = 3, 2
 
 _LEFT: Final = 120
 _LANE: Final = 14
-_SLOT: Final = 68  # from one slot to the next
+_STAGE: Final = 68  # from one stage to the next
 _TOP: Final = 76
 
 
@@ -56,30 +56,30 @@ def timeline() -> list[Event]:
 
 
 def picture(ring: Ring) -> str:
-    """The ring as SVG: a band a slot, with a lane for its copies and one for each warp."""
+    """The ring as SVG: a band a stage, with a lane for its copies and one for each warp."""
     lanes = 1 + len(ring.warps)
-    bottom = _TOP + ring.slots * _SLOT
+    bottom = _TOP + ring.stages * _STAGE
     height = bottom + (len(ring.warps) + 1) * (_LANE + 4) + 56
     x = Scale(ring.end, _LEFT)
     lines = [*_head(ring)]
-    for slot in range(ring.slots):
-        lines += _slot(ring, slot, _TOP + slot * _SLOT, lanes * _LANE, x)
+    for stage in range(ring.stages):
+        lines += _stage(ring, stage, _TOP + stage * _STAGE, lanes * _LANE, x)
     lines += _elected(ring, bottom, x)
     for place, warp in enumerate(ring.warps):
         top = bottom + (place + 1) * (_LANE + 4)
         lines.append(text(_LEFT - 8, top + 11, f"warp {warp} waits", "quiet", "end"))
         lines += [bar(x, span, top, _LANE, "wait") for span in ring.waits[warp]]
     lines += axis(height - 34, x)
-    return framed(height, f"A ring of {ring.slots} slots on the simulator", lines)
+    return framed(height, f"A ring of {ring.stages} stages on the simulator", lines)
 
 
-def _slot(ring: Ring, slot: int, top: int, height: int, x: Scale) -> Iterator[str]:
+def _stage(ring: Ring, stage: int, top: int, height: int, x: Scale) -> Iterator[str]:
     """One band: grey is free, green holds data that has landed."""
-    yield text(_LEFT - 8, top + 11, f"slot {slot}  copy", "", "end")
+    yield text(_LEFT - 8, top + 11, f"stage {stage}  copy", "", "end")
     for place, warp in enumerate(ring.warps):
         yield text(_LEFT - 8, top + 11 + (place + 1) * _LANE, f"warp {warp}", "quiet", "end")
     yield bar(x, Span(0, ring.end), top, height, "free")
-    for turn in ring.of_slot(slot):
+    for turn in ring.of_stage(stage):
         released = max(span.end for span in turn.uses.values())
         yield bar(x, Span(turn.copy.end, released), top, height, "full")
         yield bar(x, turn.copy, top, _LANE, "copy")
@@ -93,17 +93,17 @@ def _slot(ring: Ring, slot: int, top: int, height: int, x: Scale) -> Iterator[st
 
 
 def _elected(ring: Ring, top: int, x: Scale) -> Iterator[str]:
-    """Where the elected thread finds slots empty, and how long it had to wait for that."""
+    """Where the elected thread finds stages empty, and how long it had to wait for that."""
     yield text(_LEFT - 8, top + 11, "elected thread", "quiet", "end")
     yield from (bar(x, span, top, _LANE, "wait") for span in ring.held)
     for turn in ring.turns:
         at = x(turn.asked)
         yield f'<path class="asked" d="M{at} {top} l4 {_LANE} h-8 z"/>'
-        yield text(at, top - 3, str(turn.slot), "quiet", "middle")
+        yield text(at, top - 3, str(turn.stage), "quiet", "middle")
 
 
 def _head(ring: Ring) -> Iterator[str]:
-    title = f"{ring.slots} slots, {len(ring.turns)} iterations, {len(ring.warps)} warps"
+    title = f"{ring.stages} stages, {len(ring.turns)} iterations, {len(ring.warps)} warps"
     yield text(20, 24, title, "", "start")
     entries = [
         ("free", "free"),
@@ -111,7 +111,7 @@ def _head(ring: Ring) -> Iterator[str]:
         ("full", "landed, not yet released"),
         ("warp0", "in use by a warp"),
         ("wait", "waits"),
-        ("asked", "elected thread finds a slot empty, and asks"),
+        ("asked", "elected thread finds a stage empty, and asks"),
     ]
     yield from legend(entries)
 

@@ -1,4 +1,4 @@
-"""What becomes of a ring's slots over time, read from a timeline of the simulator."""
+"""What becomes of a ring's stages over time, read from a timeline of the simulator."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One time that a slot is filled and used.
+    """One time that a stage is filled and used.
 
     Attributes:
-        slot: counted in the order in which slots are first filled.
-        phase: of both barriers of the slot, counted from 0.
+        stage: counted in the order in which stages are first filled.
+        phase: of both barriers of the stage, counted from 0.
         copy: from the first copy's issue to the last one's landing.
-        uses: of each warp, from the moment at which it knows that the slot is full to its arrival
+        uses: of each warp, from the moment at which it knows that the stage is full to its arrival
             at the empty barrier.
-        asked: when the elected thread knew that the slot was empty, or just used it first.
+        asked: when the elected thread knew that the stage was empty, or just used it first.
     """
 
-    slot: int
+    stage: int
     phase: int
     copy: Span
     uses: dict[int, Span]
@@ -41,12 +41,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """All turns of the slots of one ring in one block.
+    """All turns of the stages of one ring in one block.
 
     Attributes:
         turns: in the order of their copies.
-        waits: of each warp, for full slots.
-        held: waits of the elected thread for empty slots.
+        waits: of each warp, for full stages.
+        held: waits of the elected thread for empty stages.
         elected: the warp that asks for copies.
     """
 
@@ -56,8 +56,8 @@ class Ring:
     elected: int
 
     @property
-    def slots(self) -> int:
-        return 1 + max(turn.slot for turn in self.turns)
+    def stages(self) -> int:
+        return 1 + max(turn.stage for turn in self.turns)
 
     @property
     def warps(self) -> tuple[int, ...]:
@@ -67,20 +67,20 @@ class Ring:
     def end(self) -> int:
         return max(span.end for turn in self.turns for span in turn.uses.values())
 
-    def of_slot(self, slot: int) -> tuple[Turn, ...]:
-        """The turns of one slot, the first first."""
-        return tuple(turn for turn in self.turns if turn.slot == slot)
+    def of_stage(self, stage: int) -> tuple[Turn, ...]:
+        """The turns of one stage, the first first."""
+        return tuple(turn for turn in self.turns if turn.stage == stage)
 
     def check_order(self) -> None:
-        """Uses lie between the landing of their copy and the start of the slot's next one.
+        """Uses lie between the landing of their copy and the start of the stage's next one.
 
         Raises:
             ValueError: one does not; it is named.
         """
-        for slot in range(self.slots):
-            turns = self.of_slot(slot)
+        for stage in range(self.stages):
+            turns = self.of_stage(stage)
             for turn, later in zip(turns, (*turns[1:], None), strict=True):
-                what = f"slot {slot} in phase {turn.phase}"
+                what = f"stage {stage} in phase {turn.phase}"
                 for warp, use in turn.uses.items():
                     if not turn.copy.begin < turn.copy.end <= use.begin < use.end:
                         raise ValueError(f"warp {warp} uses {what} at {use}, filled at {turn.copy}")
@@ -106,16 +106,16 @@ def read_ring(events: Iterable[Event], cta: int = 0) -> Ring:
     if not copies or len(elected := {warp for _, warp in copies.values()}) != 1:
         raise ValueError("a ring's copies are asked for by one warp")
     (elected_warp,) = elected
-    slots: dict[str, int] = {}
+    stages: dict[str, int] = {}
     empties: dict[str, str] = {}
     looked: dict[tuple[str, int], Event] = {}
     for full, phase in copies:
-        slot = slots.setdefault(full, len(slots))
+        stage = stages.setdefault(full, len(stages))
         look = looked[full, phase] = _before_announcement(marks[elected_warp], full, phase)
         if look["cat"] == "over":
             known = empties.setdefault(full, look["args"]["mbarrier"])
             if (known, phase - 1) != (look["args"]["mbarrier"], look["args"]["phase"]):
-                raise ValueError(f"slot {slot} is filled in phase {phase} after {look['name']}")
+                raise ValueError(f"stage {stage} is filled in phase {phase} after {look['name']}")
     turns = []
     for (full, phase), (copy, _) in copies.items():
         uses = {
@@ -123,8 +123,8 @@ def read_ring(events: Iterable[Event], cta: int = 0) -> Ring:
             for warp, found in marks.items()
             if (span := _use(found, full, empties.get(full, ""), phase)) is not None
         }
-        turns.append(Turn(slots[full], phase, copy, uses, asked=looked[full, phase]["ts"]))
-    waits = {warp: _waits(mine, warp, slots) for warp in marks}
+        turns.append(Turn(stages[full], phase, copy, uses, asked=looked[full, phase]["ts"]))
+    waits = {warp: _waits(mine, warp, stages) for warp in marks}
     return Ring(tuple(turns), waits, _waits(mine, elected_warp, empties.values()), elected_warp)
 
 
@@ -161,7 +161,7 @@ def _copies(events: Sequence[Event]) -> dict[tuple[str, int], tuple[Span, int]]:
 def _before_announcement(marks: Sequence[Event], full: str, phase: int) -> Event:
     """What a warp looked at last before it announced the bytes of that phase.
 
-    In a slot's first phase it need not look, and the announcement itself is given.
+    In a stage's first phase it need not look, and the announcement itself is given.
     """
     for before, event in pairwise((None, *marks)):
         assert event is not None

@@ -1,4 +1,4 @@
-"""Draws what roles and slots do over time, from a run of their kernel on the simulator.
+"""Draws what roles and stages do over time, from a run of their kernel on the simulator.
 
 python -m warpsmith.tools.role_picture docs/pictures/roles.svg
 """
@@ -36,7 +36,7 @@ def drawn() -> tuple[Kernel, tuple[RoleRow, ...], Timeline]:
 
 
 def picture(kernel: Kernel, roles: Sequence[RoleRow], found: Timeline) -> str:
-    """Roles and the slots between them as SVG, from the first to fill down to the last to use."""
+    """Roles and the stages between them as SVG, from the first to fill down to the last to use."""
     x = Scale(found.end, _LEFT)
     rows = {row.name: row for row in roles}
     lines = list(_head(kernel, found))
@@ -44,9 +44,9 @@ def picture(kernel: Kernel, roles: Sequence[RoleRow], found: Timeline) -> str:
     for part in in_order(kernel):
         if isinstance(part, Pipeline):
             turns = found.turns[part.name]
-            for slot in range(part.stages):
-                own = [turn for turn in turns if turn.slot == slot]
-                lines += _slot(f"{part.name}, slot {slot}", own, top, x)
+            for stage in range(part.stages):
+                own = [turn for turn in turns if turn.stage == stage]
+                lines += _stage(f"{part.name}, stage {stage}", own, top, x)
                 top += _LANE
         else:
             row = rows[part]
@@ -75,7 +75,7 @@ def in_order(kernel: Kernel) -> Iterator[str | Pipeline]:
         yield from (ring for ring in rings if ring.producer == role)
 
 
-def _slot(name: str, turns: list[Turn], top: int, x: Scale) -> Iterator[str]:
+def _stage(name: str, turns: list[Turn], top: int, x: Scale) -> Iterator[str]:
     """One lane: grey is free, orange under way, green holds what nobody has done with yet."""
     yield text(_LEFT - 8, top + 12, name, "quiet", "end")
     yield bar(x, Span(0, x.end), top, _LANE - 2, "free")
@@ -116,7 +116,7 @@ def _head(kernel: Kernel, found: Timeline) -> Iterator[str]:
         "start",
     )
     entries = [
-        ("free", "slot is free"),
+        ("free", "stage is free"),
         ("copy", "copy under way"),
         ("full", "full, not yet given back"),
         ("warp0", "warp at work"),

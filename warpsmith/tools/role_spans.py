@@ -20,18 +20,18 @@ BARRIER_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One time that a slot is filled and used.
+    """One time that a stage is filled and used.
 
     Attributes:
         number: of the fill, among all of the ring, from 0.
-        phase: of both barriers of the slot, from 0.
-        begin: when the filling began: the first copy's issue, or a warp's look at the empty slot.
-        full, empty: when the phases of the slot's barriers ended.
-        copies: from the issue of a copy to its end, into or out of the slot.
+        phase: of both barriers of the stage, from 0.
+        begin: when the filling began: the first copy's issue, or a warp's look at the empty stage.
+        full, empty: when the phases of the stage's barriers ended.
+        copies: from the issue of a copy to its end, into or out of the stage.
     """
 
     ring: str
-    slot: int
+    stage: int
     number: int
     phase: int
     begin: int
@@ -42,7 +42,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a warp does between its waits for slots and the last of its arrivals.
+    """What a warp does between its waits for stages and the last of its arrivals.
 
     Attributes:
         number: of this work among those of the warp, from 0.
@@ -58,7 +58,7 @@ class Timeline:
 
     Attributes:
         turns: of each ring, in the order of their fills.
-        works, waits: of each warp; waits are for slots, and for stores to be read.
+        works, waits: of each warp; waits are for stages, and for stores to be read.
     """
 
     turns: Mapping[str, tuple[Turn, ...]]
@@ -71,17 +71,17 @@ class Timeline:
         return max(ends) + 1
 
     def check_order(self) -> None:
-        """Slots are filled, then used, then filled again.
+        """Stages are filled, then used, then filled again.
 
         Raises:
             ValueError: one is not; it is named.
         """
         for ring, turns in self.turns.items():
             for turn in turns:
-                what = f"{ring} slot {turn.slot} in phase {turn.phase}"
+                what = f"{ring} stage {turn.stage} in phase {turn.phase}"
                 if not turn.begin < turn.full < turn.empty:
                     raise ValueError(f"{what}: {turn.begin}, full {turn.full}, empty {turn.empty}")
-                later = [t for t in turns if (t.slot, t.phase) == (turn.slot, turn.phase + 1)]
+                later = [t for t in turns if (t.stage, t.phase) == (turn.stage, turn.phase + 1)]
                 if any(each.begin < turn.empty for each in later):
                     raise ValueError(f"{what} is empty at {turn.empty}, and filled before")
 
@@ -98,8 +98,8 @@ def read_roles(events: Iterable[Event], kernel: Kernel, cta: int = 0) -> Timelin
     for event in mine:
         if event.get("cat") == "phase" and event["name"].startswith("mbarrier"):
             _, address, _, phase = event["name"].split(" ")
-            name, slot = places[int(address, 16)]
-            over[name, slot, int(phase)] = event["ts"]
+            name, stage = places[int(address, 16)]
+            over[name, stage, int(phase)] = event["ts"]
     marks = _marks(mine, places)
     copies = _copies(mine)
     turns = {
@@ -113,11 +113,11 @@ def read_roles(events: Iterable[Event], kernel: Kernel, cta: int = 0) -> Timelin
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A warp arrives at a slot's barrier, or knows that a phase of it is over."""
+    """A warp arrives at a stage's barrier, or knows that a phase of it is over."""
 
     arrives: bool
     barrier: str
-    slot: int
+    stage: int
     phase: int
     at: int
 
@@ -132,7 +132,7 @@ class _Copy:
 
 
 def _places(events: Sequence[Event], kernel: Kernel) -> dict[int, tuple[str, int]]:
-    """Barrier and slot of each address; the lowest barrier of the kernel is the lowest there."""
+    """Barrier and stage of each address; the lowest barrier of the kernel is the lowest there."""
     barriers = [b for ring in kernel.pipelines for b in ring.barriers]
     names = {barrier.name for barrier in barriers}
     known = {
@@ -150,9 +150,9 @@ def _places(events: Sequence[Event], kernel: Kernel) -> dict[int, tuple[str, int
     start = min(seen) - min(known.values())
     stages = {b.name: ring.stages for ring in kernel.pipelines for b in ring.barriers}
     places = {
-        start + offset + BARRIER_BYTES * slot: (name, slot)
+        start + offset + BARRIER_BYTES * stage: (name, stage)
         for name, offset in known.items()
-        for slot in range(stages[name])
+        for stage in range(stages[name])
     }
     if not seen <= places.keys():
         raise ValueError("mbarriers are elsewhere than those of the kernel's rings")
@@ -167,9 +167,9 @@ def _marks(
     for event in events:
         if event.get("cat") in ("arrival", "over"):
             arguments = event["args"]
-            name, slot = places[int(arguments["mbarrier"], 16)]
+            name, stage = places[int(arguments["mbarrier"], 16)]
             arrives = event["cat"] == "arrival"
-            mark = _Mark(arrives, name, slot, arguments["phase"], event["ts"])
+            mark = _Mark(arrives, name, stage, arguments["phase"], event["ts"])
             found[event["tid"]].append(mark)
     return {warp: tuple(marks) for warp, marks in found.items()}
 
@@ -197,27 +197,27 @@ def _turns(
     assert ring.empty is not None
     everything = [(warp, mark) for warp, found in marks.items() for mark in found]
     result: list[Turn] = []
-    phases = sorted((phase, slot) for name, slot, phase in over if name == ring.full.name)
-    for phase, slot in phases:
-        full, empty = (over.get((b.name, slot, phase)) for b in (ring.full, ring.empty))
-        if full is None or (empty is None and (phase + 1, slot) in phases):
-            raise ValueError(f"{ring.name} slot {slot} is not emptied in phase {phase}")
+    phases = sorted((phase, stage) for name, stage, phase in over if name == ring.full.name)
+    for phase, stage in phases:
+        full, empty = (over.get((b.name, stage, phase)) for b in (ring.full, ring.empty))
+        if full is None or (empty is None and (phase + 1, stage) in phases):
+            raise ValueError(f"{ring.name} stage {stage} is not emptied in phase {phase}")
         looked = min(
             mark.at
             for _, mark in everything
-            if (mark.arrives, mark.barrier, mark.slot) == (False, ring.empty.name, slot)
+            if (mark.arrives, mark.barrier, mark.stage) == (False, ring.empty.name, stage)
             and mark.phase == phase - 1
         )
         users = {
             warp
             for warp, mark in everything
-            if not mark.arrives and (mark.barrier, mark.slot) == (ring.full.name, slot)
+            if not mark.arrives and (mark.barrier, mark.stage) == (ring.full.name, stage)
         }
         own = tuple(
             copy.span
             for copy in copies
             if (
-                places[copy.barrier] == (ring.full.name, slot)
+                places[copy.barrier] == (ring.full.name, stage)
                 if copy.barrier >= 0
                 else copy.warp in users
             )
@@ -228,14 +228,14 @@ def _turns(
                 else _turn_of(marks[copy.warp], ring, full)
             )
         )
-        if empty is None:  # the slot is not filled again, and nobody says that it is free
+        if empty is None:  # the stage is not filled again, and nobody says that it is free
             empty = max((span.end for span in own), default=full)
-        result.append(Turn(ring.name, slot, len(result), phase, looked, full, empty, own))
+        result.append(Turn(ring.name, stage, len(result), phase, looked, full, empty, own))
     return tuple(result)
 
 
 def _turn_of(marks: Sequence[_Mark], ring: Pipeline, full: int) -> range:
-    """Cycles from when a warp finds a slot full until it finds the next one."""
+    """Cycles from when a warp finds a stage full until it finds the next one."""
     looks = [m.at for m in marks if not m.arrives and m.barrier == ring.full.name]
     mine = bisect_left(looks, full)
     return range(looks[mine], looks[mine + 1] if mine + 1 < len(looks) else sys.maxsize)
@@ -244,7 +244,7 @@ def _turn_of(marks: Sequence[_Mark], ring: Pipeline, full: int) -> range:
 def _works(marks: Sequence[_Mark]) -> tuple[Work, ...]:
     """From the last of some looks to the last of the arrivals that follow them.
 
-    Whoever looks for the next slot of a ring without an arrival in between has asked for a copy.
+    Whoever looks for the next stage of a ring without an arrival in between has asked for a copy.
     """
     runs = [list(run) for _, run in groupby(marks, key=lambda mark: mark.arrives)]
     spans: list[Span] = []

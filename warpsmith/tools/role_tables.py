@@ -61,18 +61,18 @@ def role_table(rows: Sequence[RoleRow]) -> str:
 
 
 def ring_table(rows: Sequence[RingRow], roles: Sequence[RoleRow], verdict: Verdict) -> str:
-    """A line a ring: slots, who fills and uses them, and what ends a phase of either barrier."""
+    """A line a ring: stages, who fills and uses them, and what ends a phase of either barrier."""
     lines = [
-        "| ring | slots | bytes of a slot | from | to | a phase of `full` ends with "
+        "| ring | stages | bytes of a stage | from | to | a phase of `full` ends with "
         "| a phase of `empty` ends with | phases |",
         "|---|---|---|---|---|---|---|---|",
     ]
     known = {role.name: role for role in roles}
     for row, facts in zip(rows, verdict.rings, strict=True):
-        size = ", ".join(f"{amount} (`{name}`)" for name, amount in row.slot_bytes)
+        size = ", ".join(f"{amount} (`{name}`)" for name, amount in row.stage_bytes)
         cells = (
             f"`{row.name}`",
-            str(row.slots),
+            str(row.stages),
             size,
             f"`{row.producer}`",
             ", ".join(f"`{name}`" for name in row.consumers),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from warpsmith import DataType, FusionDefinition
-from warpsmith.schedulers.matmul import can
+from warpsmith.schedulers.matmul import applicability
 from warpsmith.schedulers.matmul.heuristic import MatmulParams, choose, product_of
 from warpsmith.schedulers.matmul.memory import staging_refusal
 from warpsmith.schedulers.problem import Problem
@@ -108,7 +108,7 @@ def test_small_products_have_small_tiles(
 
 def test_what_has_no_tiles_in_words() -> None:
     def said(body: Callable[..., Any], *shapes: list[int], **options: Any) -> str:
-        return can.refusal(program(body, *shapes, **options).fusion, H200)
+        return applicability.refusal(program(body, *shapes, **options).fusion, H200)
 
     def sums_beside(ops: Any, x: Any, w: Any) -> Any:
         return ops.linear(x, w), ops.relu(x)
@@ -129,4 +129,7 @@ def test_what_has_no_tiles_in_words() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1] * 6, [False] * 5 + [True], BFLOAT)
         fd.add_output(fd.ops.linear(x, fd.define_tensor(matrix, True, BFLOAT)))
-    assert can.refusal(fd.fusion, H200) == "T0, an operand of its product, has 6 dimensions apart"
+    assert (
+        applicability.refusal(fd.fusion, H200)
+        == "T0, an operand of its product, has 6 dimensions apart"
+    )

@@ -55,7 +55,9 @@ def padded(m: int, n: int, k: int, pitch: int, aligned: int = 16) -> str:
     sizes = {"T0_size0": m, "T0_size1": k, "T1_size0": n, "T1_size1": k}
     values = {**sizes, "T0_stride0": pitch, "T1_stride0": pitch}
     candidate = select(fd.fusion, H200, refusals(fd.fusion, H200))
-    return candidate.misfit(Problem(values=values, alignment={"T1": aligned}, target=H200))
+    return candidate.unsupported_sizes(
+        Problem(values=values, alignment={"T1": aligned}, target=H200)
+    )
 
 
 def test_what_the_tma_unit_cannot_load_in_words() -> None:

@@ -3,22 +3,22 @@
 // The kernel of nvFuser's draft on multi-role warp specialization, written anew, with its faults
 // one by one: `-DFAULTS=a|b` puts some of them in, `-DFAULTS=every_fault` all that it had.
 // Roles (block of 128 x 3 threads, so one warp group for each threadIdx.y)
-//   compute: groups 0 and 1, each thread releases a slot by itself
+//   compute: groups 0 and 1, each thread releases a stage by itself
 //   load_x, load_y: warps 0 and 1 of group 2, one elected lane each; warps 2 and 3 pad the group
 // Ring `xy` (STAGES stages, a row of x and a row of y each)
 //   full : one barrier for each producer, 1 arrival (expect_tx = row_bytes)
-//   empty: 256 arrivals; the compute threads release every slot once at the start
+//   empty: 256 arrivals; the compute threads release every stage once at the start
 #include "ptx.cuh"
 
 enum Fault : u32 {
   shared_full = 1,        // both producers arrive at one full barrier with a count of 2
   wrong_warp = 2,         // load_y issues from warp 0 of its group: that is load_x's warp
   idle_fall_through = 4,  // the padding warps compute as well: 320 arrivals on a barrier of 256
-  double_release = 8,     // every slot is released twice at the start
+  double_release = 8,     // every stage is released twice at the start
   single_warp_dec = 16,   // setmaxnreg by the producers' warps alone
   one_sided_bounds = 32,  // only load_x looks whether the row exists
   no_init_fence = 64,     // init is not released to the async proxy
-  no_release_fence = 128, // reads of a slot are not ordered with the copy that overwrites it
+  no_release_fence = 128, // reads of a stage are not ordered with the copy that overwrites it
   early_inval = 256,      // barriers are invalidated while other warps still use them
   every_fault = 511,
 };

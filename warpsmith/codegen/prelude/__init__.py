@@ -10,11 +10,11 @@ from types import MappingProxyType
 
 from warpsmith.codegen.prelude.block import BLOCK
 from warpsmith.codegen.prelude.clusters import CLUSTERS
-from warpsmith.codegen.prelude.draws import DRAWS
 from warpsmith.codegen.prelude.grid import GRID
 from warpsmith.codegen.prelude.math import MATH
 from warpsmith.codegen.prelude.piece import Piece
 from warpsmith.codegen.prelude.products import PRODUCTS, multiply_piece
+from warpsmith.codegen.prelude.random import DRAWS
 from warpsmith.codegen.prelude.reduce import REDUCE
 from warpsmith.codegen.prelude.rings import RINGS
 from warpsmith.codegen.prelude.roles import ROLES

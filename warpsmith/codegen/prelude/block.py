@@ -171,8 +171,8 @@ __device__ __forceinline__ void ws_block_reduce(
         if (leads && part + half < live) {
             #pragma unroll
             for (int n = 0; n < N; ++n) {
-                T* slot = scratch + (n * parts + part) * kept + key;
-                *slot = Op::combine(*slot, slot[half * kept]);
+                T* stage = scratch + (n * parts + part) * kept + key;
+                *stage = Op::combine(*stage, stage[half * kept]);
             }
         }
         team.meet();

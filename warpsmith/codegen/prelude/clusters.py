@@ -140,8 +140,8 @@ __device__ __forceinline__ void ws_cluster_wait(long long* barrier, int parity) 
 _CLUSTER_WATCHDOG = """
 // Ends the launch after so many nanoseconds; the last look is what acquires.
 __device__ __forceinline__ void ws_cluster_wait(
-    long long* barrier, int parity, int site, int slot, unsigned long long limit) {
-    ws_barrier_wait(barrier, parity, site, slot, limit);
+    long long* barrier, int parity, int site, int stage, unsigned long long limit) {
+    ws_barrier_wait(barrier, parity, site, stage, limit);
     ws_cluster_wait(barrier, parity);
 }
 """

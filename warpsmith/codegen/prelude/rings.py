@@ -72,7 +72,7 @@ __device__ __forceinline__ void ws_barrier_arrive(long long* barrier, bool mine 
                  " @p mbarrier.arrive.shared::cta.b64 _, [%0]; }"
                  :: "r"(ws_address(barrier)), "r"((unsigned)mine) : "memory");
 }
-// One arrival for all threads of a warp, after what they did to a slot; `thread` counts threads
+// One arrival for all threads of a warp, after what they did to a stage; `thread` counts threads
 // from the start of some warp.
 __device__ __forceinline__ void ws_barrier_release(long long* barrier, int thread) {
     __syncwarp();
@@ -100,18 +100,18 @@ _WATCHDOG = """
 // What the first wait that is given up tells the host, in memory of the host.
 struct ws_watchdog_record {
     unsigned long long waited;
-    int written, site, slot, parity, x, y, z, thread;
+    int written, site, stage, parity, x, y, z, thread;
 };
 __device__ ws_watchdog_record* ws_watchdog;
 __device__ unsigned ws_watchdog_claimed;
 // Ends the launch, with a record where the host asked for one; only the first call does anything.
 __device__ __forceinline__ void ws_hang(
-    int site, int slot, int parity, unsigned long long waited) {
+    int site, int stage, int parity, unsigned long long waited) {
     if (atomicExch(&ws_watchdog_claimed, 1u)) return;
     if (volatile ws_watchdog_record* record = ws_watchdog) {
         record->waited = waited;
         record->site = site;
-        record->slot = slot;
+        record->stage = stage;
         record->parity = parity;
         record->x = blockIdx.x;
         record->y = blockIdx.y;
@@ -133,12 +133,12 @@ __device__ __forceinline__ bool ws_barrier_over(long long* barrier, int parity) 
 }
 // A wait that ends the launch after so many nanoseconds.
 __device__ __forceinline__ void ws_barrier_wait(
-    long long* barrier, int parity, int site, int slot, unsigned long long limit) {
+    long long* barrier, int parity, int site, int stage, unsigned long long limit) {
     if (ws_barrier_over(barrier, parity)) return;
     const unsigned long long start = ws_nanoseconds();
     while (!ws_barrier_over(barrier, parity)) {
         const unsigned long long waited = ws_nanoseconds() - start;
-        if (waited > limit) ws_hang(site, slot, parity, waited);
+        if (waited > limit) ws_hang(site, stage, parity, waited);
     }
 }
 """

@@ -15,7 +15,7 @@ class LoadHint(IntEnum):
     NO_ALLOCATE = 2  # leave L1 alone: each byte is read once
     NC_NO_ALLOCATE = 3
     EVICT_FIRST = 4  # first to go from L1 and L2
-    LASTING = 5  # last to go from L2
+    EVICT_LAST = 5  # last to go from L2
     NC_LASTING = 6
 
 
@@ -32,7 +32,7 @@ _LOADS = {
     LoadHint.NO_ALLOCATE: ".L1::no_allocate",
     LoadHint.NC_NO_ALLOCATE: ".nc.L1::no_allocate",
     LoadHint.EVICT_FIRST: ".cs",
-    LoadHint.LASTING: ".L2::cache_hint",
+    LoadHint.EVICT_LAST: ".L2::cache_hint",
     LoadHint.NC_LASTING: ".nc.L2::cache_hint",
 }
 _STORES = {StoreHint.DEFAULT: "", StoreHint.STREAMING: ".cs"}

@@ -10,7 +10,7 @@ from warpsmith.kernel.nodes import Synchronize
 from warpsmith.kernel.rings import Await, InitBarriers
 from warpsmith.kernel.traversal import barriers
 from warpsmith.lower.ordering.edges import Hazard, of_cluster
-from warpsmith.lower.ordering.guards import Guard
+from warpsmith.lower.ordering.mbarrier_edges import MbarrierEdge
 from warpsmith.lower.ordering.scopes import Scope, Site
 from warpsmith.lower.ordering.tree import Node, common, inside, straight
 
@@ -18,8 +18,8 @@ _STARTED = SynchronizeCluster("all blocks have started")
 _OVER = SynchronizeCluster("no block is needed any more")
 
 
-def meet_through_rings(guards: Iterable[Guard]) -> None:
-    """Let blocks meet behind a wait for a slot, before others of them read it, and behind these
+def meet_through_rings(guards: Iterable[MbarrierEdge]) -> None:
+    """Let blocks meet behind a wait for a stage, before others of them read it, and behind these
     reads, before they say that it is free: an mbarrier knows only its own block's threads.
     """
     for guard in guards:
@@ -29,7 +29,7 @@ def meet_through_rings(guards: Iterable[Guard]) -> None:
             guard.nodes.append(_between(guard.first.node, guard.stop, guard, "free again"))
 
 
-def _between(first: Node, second: Node, guard: Guard, what: str) -> Node:
+def _between(first: Node, second: Node, guard: MbarrierEdge, what: str) -> Node:
     known = _met(straight(first, second))
     if known is not None:
         return known
@@ -62,7 +62,7 @@ def meet_around(scope: Scope, own: Sequence[Site]) -> None:
 
 
 def _ready(start: Node) -> Node | None:
-    """The meeting behind which barriers may be used, which is that of the start, too."""
+    """The barrier behind which mbarriers may be used, which is that of the start, too."""
     before, behind = start.siblings[: start.place], start.siblings[start.place + 1 :]
     begun = bool(before) and isinstance(before[-1].statement, InitBarriers)
     meets = bool(behind) and isinstance(behind[0].statement, Synchronize)
@@ -83,7 +83,7 @@ def _waiting(ready: Node) -> list[Node]:
 
 
 def _first(root: Node) -> Node:
-    """A meeting at the start, behind what initializes the barriers that other blocks reach."""
+    """A barrier at the start, behind what initializes the mbarriers that other blocks reach."""
     begun = [n for n in (root.body or ())[:1] if isinstance(n.statement, InitBarriers)]
     return begun[0].after(_STARTED)[0] if begun else root.first(_STARTED)[0]
 
@@ -93,7 +93,7 @@ def _met(way: Iterable[Node]) -> Node | None:
 
 
 def _joined(start: Node, remote: Sequence[Node]) -> bool:
-    """Let a meeting of the block before all these accesses, if any, be one of the cluster."""
+    """Let a barrier of the block before all these accesses, if any, be one of the cluster."""
     for node in start.siblings:
         if any(access in node.walk() for access in remote):
             return False
@@ -106,7 +106,7 @@ def _joined(start: Node, remote: Sequence[Node]) -> bool:
 
 def _announced(start: Node, uses: Sequence[Node], ready: Node | None = None) -> bool:
     """Let blocks go on once they have started, and wait before the first of these uses, in place
-    of the meeting where barriers are `ready`; returns whether there is something in between.
+    of the barrier where mbarriers are `ready`; returns whether there is something in between.
     """
     assert start.parent is not None
     tops = [inside(use, start.parent) for use in uses]

@@ -33,7 +33,7 @@ class Edge:
         same: the same thread does both, and needs to meet nobody.
         peeled: the first access stands in a loop's prologue, which fills ahead as the loop itself
             does, a group an iteration.
-        through: what moves the slot on in each of these iterations.
+        through: what moves the stage on in each of these iterations.
         nodes: that order it.
     """
 
@@ -96,8 +96,8 @@ class Edge:
             return list(straight(a, b, self.again))
         return list(carried(a, b, Turns(self.loop, self.turns - 1, self.through), self.again))
 
-    def meeting(self) -> Node | None:
-        """The last meeting between the two of those who take part, if there is one."""
+    def barrier(self) -> Node | None:
+        """The last barrier between the two of those who take part, if there is one."""
         here = of_cluster if self.across else meets
         return next((n for n in reversed(self.way()) if here(n.statement)), None)
 
@@ -187,7 +187,7 @@ def _plain_way(
 
 
 def _distance(first: Cursor, second: Cursor) -> int:
-    """Turns after which the second cursor is at the slot at which the first one is now."""
+    """Turns after which the second cursor is at the stage at which the first one is now."""
     return (first.ahead - second.ahead) % first.stages
 
 

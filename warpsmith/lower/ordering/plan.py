@@ -10,6 +10,7 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import Buffer, Comment, Kernel
 from warpsmith.kernel.rings import AwaitCopies
+from warpsmith.lower.ordering.barriers import place_barriers
 from warpsmith.lower.ordering.clusters import meet_around, meet_through_rings
 from warpsmith.lower.ordering.edges import Edge, edges
 from warpsmith.lower.ordering.fences import fence_edges, fence_fills, fence_refills
@@ -23,8 +24,7 @@ from warpsmith.lower.ordering.groups import (
     wait_before,
     waits,
 )
-from warpsmith.lower.ordering.guards import Guard, guards
-from warpsmith.lower.ordering.meetings import place_meetings
+from warpsmith.lower.ordering.mbarrier_edges import MbarrierEdge, mbarrier_edges
 from warpsmith.lower.ordering.products import Batch, delay_releases, place_batches
 from warpsmith.lower.ordering.scopes import Scope, Site, scopes, sites
 from warpsmith.lower.ordering.stores import delay_arrivals
@@ -44,7 +44,7 @@ class Plan:
 
     scopes: tuple[Scope, ...]
     edges: tuple[Edge, ...]
-    guards: tuple[Guard, ...]
+    guards: tuple[MbarrierEdge, ...]
     batches: tuple[Batch, ...]
     ends: tuple[tuple[Site, Node], ...]
 
@@ -60,13 +60,13 @@ def planned(kernel: Kernel) -> Plan:
     by_scope = [list(sites(kernel, scope)) for scope in bodies]
     ringed = {name for pipeline in kernel.pipelines for name in pipeline.names}
     _check_apart(by_scope, ringed)
-    through = guards(kernel.pipelines, [site for own in by_scope for site in own])
+    through = mbarrier_edges(kernel.pipelines, [site for own in by_scope for site in own])
     within: list[Edge] = []
     batches: list[Batch] = []
     ends: list[tuple[Site, Node]] = []
     for scope, own in zip(bodies, by_scope, strict=True):
         found = edges([s for s in own if s.buffer.name not in ringed], kernel.exchanged)
-        place_meetings(found)
+        place_barriers(found)
         mine = [guard for guard in through if guard.first.scope is scope]
         batches += _order_groups(scope, own, found, mine)
         meet_through_rings(mine)
@@ -94,7 +94,7 @@ def _check_apart(by_scope: Sequence[Sequence[Site]], ringed: set[str]) -> None:
 
 
 def _order_groups(
-    scope: Scope, own: Sequence[Site], found: Sequence[Edge], mine: Sequence[Guard]
+    scope: Scope, own: Sequence[Site], found: Sequence[Edge], mine: Sequence[MbarrierEdge]
 ) -> list[Batch]:
     """Groups of copies, stores and products: commits, waits, and the fences between them."""
     batches = place_batches(scope, own)
@@ -117,7 +117,7 @@ def _is_shared(buffer: Buffer) -> bool:
     return buffer.memory is MemoryType.shared
 
 
-def _holder(site: Site, found: Sequence[Edge], mine: Sequence[Guard]) -> Node:
+def _holder(site: Site, found: Sequence[Edge], mine: Sequence[MbarrierEdge]) -> Node:
     """The node in whose list the group of a copy is committed: one group a turn."""
     elected = next((n for n in site.node.up() if n.elects), None)
     if elected is not None:
@@ -131,8 +131,8 @@ def _holder(site: Site, found: Sequence[Edge], mine: Sequence[Guard]) -> Node:
     return max(near, key=lambda n: len(list(n.up()))) if near else site.scope.root
 
 
-def _await(scope: Scope, found: Sequence[Edge], mine: Sequence[Guard], done: Done) -> None:
-    """Wait for groups before the meeting, the arrival, or the access that relies on it."""
+def _await(scope: Scope, found: Sequence[Edge], mine: Sequence[MbarrierEdge], done: Done) -> None:
+    """Wait for groups before the barrier, the arrival, or the access that relies on it."""
     for guard in mine:
         if guard.awaited is done:
             way = guard.way()
@@ -146,12 +146,12 @@ def _await(scope: Scope, found: Sequence[Edge], mine: Sequence[Guard], done: Don
 
 def _awaited(scope: Scope, edge: Edge, done: Done) -> Node:
     way = edge.way()
-    meeting = None if edge.same else edge.meeting()
-    known = awaited(way, done, meeting, edge.more)
+    barrier = None if edge.same else edge.barrier()
+    known = awaited(way, done, barrier, edge.more)
     if known is None:
-        before = meeting or inside(edge.second.item, common(edge.first.item, edge.second.item))
-        until = way if meeting is not None else edge.way(before)
-        pending = still_open(until, done, meeting) + edge.more
+        before = barrier or inside(edge.second.item, common(edge.first.item, edge.second.item))
+        until = way if barrier is not None else edge.way(before)
+        pending = still_open(until, done, barrier) + edge.more
         known = wait_before(before, done, pending, scope)
     if not _is_shared(edge.first.buffer):
         keep_behind(known, edge.first.buffer)

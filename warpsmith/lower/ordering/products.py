@@ -1,4 +1,4 @@
-"""Matrix products: their fences and groups, and slots that are released an iteration later."""
+"""Matrix products: their fences and groups, and stages that are released an iteration later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import Buffer, For, If
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, Multiply
 from warpsmith.kernel.rings import Advance, ArriveByWarp, Cursor
-from warpsmith.lower.ordering.guards import Guard
+from warpsmith.lower.ordering.mbarrier_edges import MbarrierEdge
 from warpsmith.lower.ordering.scopes import Scope, Site
 from warpsmith.lower.ordering.tree import Node, arrives, meets
 
@@ -91,23 +91,25 @@ def _continues(run: list[Node], top: Node, sites: Sequence[Site]) -> bool:
 # --- one group on its way ----------------------------------------------------------------------
 
 
-def delay_releases(batch: Batch, guards: Sequence[Guard], sites: Sequence[Site]) -> list[Guard]:
+def delay_releases(
+    batch: Batch, guards: Sequence[MbarrierEdge], sites: Sequence[Site]
+) -> list[MbarrierEdge]:
     """Let one group stay on its way from one iteration of a loop to the next.
 
     Before::
 
-        for k: { await full; products; commit; release empty[slot]; advance }
+        for k: { await full; products; commit; release empty[stage]; advance }
 
     After::
 
         for k: { await full; products; commit; await all groups but one;
-                 if 0 < k: release empty[slot - 1];  advance }
-        await all groups;  if the loop ran: release empty[slot - 1]
+                 if 0 < k: release empty[stage - 1];  advance }
+        await all groups;  if the loop ran: release empty[stage - 1]
 
-    Where nothing comes behind the loop that would fill the slots anew, the last one is left as it
+    Where nothing comes behind the loop that would fill the stages anew, the last one is left as it
     is. Returns the edges that are ordered by it: none where the loop runs once, where its sums are
-    touched in it, or where the slot is filled again before it is free: one that is the ring's only
-    one, or that the same threads fill as far ahead as there are slots.
+    touched in it, or where the stage is filled again before it is free: one that is the ring's only
+    one, or that the same threads fill as far ahead as there are stages.
     """
     loop = batch.holder
     mine = [guard for guard in guards if batch.holds(guard.first)]
@@ -144,16 +146,16 @@ def _if_it_ran(extent: Expr, late: list[ArriveByWarp]) -> list[ArriveByWarp | If
 
 
 def _previous(cursor: Cursor) -> Expr:
-    """The slot before a cursor's."""
-    slot = cursor.slot
-    first = Apply("eq", (slot, integers.ZERO), DataType.Bool)
+    """The stage before a cursor's."""
+    stage = cursor.stage
+    first = Apply("eq", (stage, integers.ZERO), DataType.Bool)
     return Apply(
-        "where", (first, integers.index(cursor.stages - 1), integers.sub(slot, 1)), slot.dtype
+        "where", (first, integers.index(cursor.stages - 1), integers.sub(stage, 1)), stage.dtype
     )
 
 
-def _trailing(batch: Batch, mine: Sequence[Guard]) -> dict[Node, Cursor]:
-    """The releases of a batch's slots, with their cursors; none where they cannot be delayed."""
+def _trailing(batch: Batch, mine: Sequence[MbarrierEdge]) -> dict[Node, Cursor]:
+    """The releases of a batch's stages, with their cursors; none where they cannot be delayed."""
     loop = batch.holder
     found: dict[Node, Cursor] = {}
     for guard in mine:
@@ -164,7 +166,7 @@ def _trailing(batch: Batch, mine: Sequence[Guard]) -> dict[Node, Cursor]:
             or not isinstance(node.statement, ArriveByWarp)
         ):
             return {}
-        if node.statement.slot != cursor.slot or not _steps(loop, node, cursor):
+        if node.statement.stage != cursor.stage or not _steps(loop, node, cursor):
             return {}
         fill = guard.second
         if fill.scope is guard.first.scope and not _is_free(fill, cursor.stages):
@@ -174,12 +176,12 @@ def _trailing(batch: Batch, mine: Sequence[Guard]) -> dict[Node, Cursor]:
 
 
 def _is_free(fill: Site, stages: int) -> bool:
-    """Whether a fill takes a slot that is released two iterations before, or earlier."""
+    """Whether a fill takes a stage that is released two iterations before, or earlier."""
     return fill.cursor is not None and fill.cursor.ahead <= stages - 2
 
 
 def _steps(loop: Node, release: Node, cursor: Cursor) -> bool:
-    """Whether the loop moves a cursor by one slot an iteration, behind the release."""
+    """Whether the loop moves a cursor by one stage an iteration, behind the release."""
     moving = [
         n
         for n in loop.walk()

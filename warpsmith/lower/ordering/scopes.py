@@ -43,7 +43,7 @@ class Site:
     """One access.
 
     Attributes:
-        cursor: whose slot is touched; None for a buffer that has one slot.
+        cursor: whose stage is touched; None for a buffer that has one stage.
     """
 
     scope: Scope

@@ -1,4 +1,4 @@
-"""Stores by the TMA unit from a role of one thread: several on their way, slots released late."""
+"""Stores by the TMA unit from a role of one thread: several on their way, stages released late."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import If
 from warpsmith.kernel.rings import Advance, Arrive, AwaitCopies, Begin, Cursor, Jump
 from warpsmith.lower.ordering.groups import commits, waits
-from warpsmith.lower.ordering.guards import Guard
+from warpsmith.lower.ordering.mbarrier_edges import MbarrierEdge
 from warpsmith.lower.ordering.scopes import Scope, moving
 from warpsmith.lower.ordering.tree import Node
 
 
-def delay_arrivals(scope: Scope, guards: Sequence[Guard]) -> list[Guard]:
-    """Let stores be on their way in all slots but the one that threads fill meanwhile.
+def delay_arrivals(scope: Scope, guards: Sequence[MbarrierEdge]) -> list[MbarrierEdge]:
+    """Let stores be on their way in all stages but the one that threads fill meanwhile.
 
     Where the TMA unit fills them, half are left to loads on their way.
 
     Before::
 
-        for i: { await full; store; commit; arrive at empty[slot]; advance }
+        for i: { await full; store; commit; arrive at empty[stage]; advance }
 
-    After, with three slots::
+    After, with three stages::
 
         begin open
         for i: { await full; store; commit; await all groups but 2;
-                 if open == 2: arrive at empty[slot - 2];
+                 if open == 2: arrive at empty[stage - 2];
                  if open < 2: advance open;  advance }
 
-    The slots of the last stores are never filled again, and nobody waits for them.
+    The stages of the last stores are never filled again, and nobody waits for them.
 
-    Returns the edges that are ordered by it: none where the thread comes by slots of other rings,
-    too, for whoever fills one might wait for the other, or by slots of other groups in between.
+    Returns the edges that are ordered by it: none where the thread comes by stages of other rings,
+    too, for whoever fills one might wait for the other, or by stages of other groups in between.
     """
     mine = [guard for guard in guards if guard.first.effect.done is Done.STORES]
     rings = {guard.pipeline.name for guard in guards}
@@ -55,10 +55,10 @@ def delay_arrivals(scope: Scope, guards: Sequence[Guard]) -> list[Guard]:
     count = Cursor(f"{cursor.name}_open", cursor.stages)
     begin.after(Begin(count))
     late = Arrive(arrival.statement.barrier, _back(cursor, most))
-    full = Apply("eq", (count.slot, integers.index(most)), DataType.Bool)
+    full = Apply("eq", (count.stage, integers.index(most)), DataType.Bool)
     (wait,) = arrival.before(AwaitCopies(bulk=True, pending=most))
     (released,) = arrival.before(If(full, (late,), uniform=True))
-    arrival.before(If(integers.less(count.slot, most), (Advance(count),), uniform=True))
+    arrival.before(If(integers.less(count.stage, most), (Advance(count),), uniform=True))
     arrival.remove()
     assert released.body is not None
     for guard in mine:
@@ -73,7 +73,7 @@ def _begin(scope: Scope, cursor: Cursor) -> Node | None:
 
 
 def _in_turn(scope: Scope, arrival: Node, advance: Node, cursor: Cursor) -> bool:
-    """Whether each turn ends with this arrival, and goes on to the next slot."""
+    """Whether each turn ends with this arrival, and goes on to the next stage."""
     moves = [
         node
         for node in scope.root.walk()
@@ -83,7 +83,7 @@ def _in_turn(scope: Scope, arrival: Node, advance: Node, cursor: Cursor) -> bool
         moves == [advance]
         and advance.statement == Advance(cursor)
         and isinstance(arrival.statement, Arrive)
-        and arrival.statement.slot == cursor.slot
+        and arrival.statement.stage == cursor.stage
         and advance in arrival.siblings[arrival.place :]
     )
 
@@ -96,7 +96,7 @@ def _is_committed(arrival: Node) -> bool:
 
 
 def _back(cursor: Cursor, by: int) -> Expr:
-    """The slot so many before a cursor's."""
-    early = integers.less(cursor.slot, by)
-    wrapped = integers.add(cursor.slot, cursor.stages - by)
-    return Apply("where", (early, wrapped, integers.sub(cursor.slot, by)), DataType.Index)
+    """The stage so many before a cursor's."""
+    early = integers.less(cursor.stage, by)
+    wrapped = integers.add(cursor.stage, cursor.stages - by)
+    return Apply("where", (early, wrapped, integers.sub(cursor.stage, by)), DataType.Index)

@@ -47,7 +47,7 @@ def elect_by_warp(kernel: Kernel) -> Kernel:
         if elected_warp: { await; fence; converge; by lane: expect; by lane: copy; commit }
 
     Statements that a warp may not run together leave the condition as it is. Nothing may depend
-    on which thread is elected, so the lanes of its warp agree on conditions, extents and slots.
+    on which thread is elected, so the lanes of its warp agree on conditions, extents and stages.
     """
     body = _rewritten(kernel.body)
     changed = any(new is not old for new, old in zip(body, kernel.body, strict=True))

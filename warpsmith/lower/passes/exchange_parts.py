@@ -22,11 +22,11 @@ COUNTED = (4, 8)
 """Bytes of the elements that `st.async` stores."""
 
 MOST_STAGES = 16
-"""Slots of an exchange in a loop: a block may be ahead of another by as many exchanges. Before the
-first slot all blocks meet."""
+"""Stages of an exchange in a loop: a block may be ahead of another by as many exchanges. Before the
+first stage all blocks meet."""
 
 ROOM = 2048
-"""Bytes of an exchange's slots, where two of them take no more."""
+"""Bytes of an exchange's stages, where two of them take no more."""
 
 WARP_PARTS = 64
 """Parts that a block may get of one value. Where the warps of all blocks are no more, each warp
@@ -44,15 +44,15 @@ def exchange_parts(kernel: Kernel) -> Kernel:
 
         barriers T1_given[2]
         for i: { ..;  reduce T1 by sum over block_x
-                 if slot == 0: { all blocks meet;  fence }
-                 if elected: { expect the bytes of 2 blocks at T1_given[slot] }
-                 if block_x < 2: { T1_of_blocks[slot.., rank] of block block_x = T1, counted }
-                 await T1_given[slot];  T1 = T1_of_blocks[slot.., 0] + T1_of_blocks[slot.., 1]
+                 if stage == 0: { all blocks meet;  fence }
+                 if elected: { expect the bytes of 2 blocks at T1_given[stage] }
+                 if block_x < 2: { T1_of_blocks[stage.., rank] of block block_x = T1, counted }
+                 await T1_given[stage];  T1 = T1_of_blocks[stage.., 0] + T1_of_blocks[stage.., 1]
                  advance T1_turn }
 
-    What a block reads lies in its own memory, and nobody waits for more than these bytes; a meeting
+    What a block reads lies in its own memory, and nobody waits for more than these bytes; a barrier
     of the cluster would also wait until all that its threads stored to global memory is there. In a
-    loop blocks meet once in so many turns. What happens once needs no slots and no such meeting.
+    loop blocks meet once in so many turns. What happens once needs no stages and no such barrier.
     Where the threads of a block do not meet in the reduction, or elements have no 4 or 8 bytes,
     blocks store to each other and meet, as `order` finds.
 

@@ -12,8 +12,8 @@ from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.rings import AwaitClock, Begin, InitBarriers, StartClock
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.pipelines.between import joined, orders, placed
 from warpsmith.lower.pipelines.mechanisms import arrivals, lowered
+from warpsmith.lower.pipelines.role_pipelines import joined, orders, placed
 from warpsmith.lower.pipelines.software import Loops
 from warpsmith.lower.pipelines.stages import Statements, filled
 

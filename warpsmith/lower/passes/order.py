@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.roles import Branch
+from warpsmith.lower.ordering.explain import orders, starts
 from warpsmith.lower.ordering.plan import planned
-from warpsmith.lower.ordering.words import orders, starts
 
 
 def order(kernel: Kernel) -> Kernel:
@@ -15,25 +15,25 @@ def order(kernel: Kernel) -> Kernel:
 
     Rules:
       MEET    threads meet between an access and one by other threads that depends on it, as late as
-              may be; where slots are turned, a meeting of another iteration between the two counts.
+              may be; where stages are turned, a barrier of another iteration between them counts.
       GROUP   copies of threads, stores by the TMA unit and products run in groups: committed once a
-              turn, waited for before the meeting, the arrival or the access that relies on them.
+              turn, waited for before the barrier, the arrival or the access that relies on them.
       FENCE   what threads wrote, and the TMA unit or wgmma reads, they fence before they meet, or
-              before they say that a slot is full. What threads read, and the TMA unit overwrites,
+              before they say that a stage is full. What threads read, and the TMA unit overwrites,
               is fenced by the one thread that asks for the copy.
-      DELAY   one group of products stays on its way from iteration to iteration; the slots that it
+      DELAY   one group of products stays on its way from iteration to iteration; the stages that it
               reads are released an iteration later.
       CLUSTER where one side reaches into another block's memory, all blocks of the cluster meet;
               also before they first do, so that all have started, and before any of them ends.
 
-    Before, with two slots::
+    Before, with two stages::
 
-        for i: { T1[slot..] = f(..);  if elected: { T2[i, ..] = T1[slot..] by tma };  advance }
+        for i: { T1[stage..] = f(..);  if elected: { T2[i, ..] = T1[stage..] by tma };  advance }
 
     After::
 
-        for i: { T1[slot..] = f(..);  fence;  if elected: { await all stores };  meet
-                 if elected: { T2[i, ..] = T1[slot..] by tma;  commit };  advance }
+        for i: { T1[stage..] = f(..);  fence;  if elected: { await all stores };  meet
+                 if elected: { T2[i, ..] = T1[stage..] by tma;  commit };  advance }
         if elected: { await all stores }
 
     Each role's statements are ordered on their own, and its threads, not those of the block, meet.

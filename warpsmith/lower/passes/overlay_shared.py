@@ -42,7 +42,7 @@ def overlay_shared(kernel: Kernel) -> Kernel:
         for j: ...
 
     Scratch of reductions, and what no ring guards, keep bytes of their own: their barriers stand
-    already, and no meeting is added for them. Roles run at the same time, and so all their buffers
+    already, and no barrier is added for them. Roles run at the same time, and so all their buffers
     are alive together.
     """
     if any(isinstance(statement, Branch) for statement in kernel.body):

@@ -96,7 +96,7 @@ def _split_loop(loop: For, names: _Names) -> list[Statement]:
 def _is_apart(statement: Statement) -> bool:
     """Whether a loop around the statement is not split: it meets, or is long itself.
 
-    Warps that release a slot do so one by one, in whichever of the two loops; threads that wait,
+    Warps that release a stage do so one by one, in whichever of the two loops; threads that wait,
     arrive or move on in a ring do so for themselves.
     """
     if isinstance(statement, For):

@@ -22,11 +22,11 @@ def watch_waits(kernel: Kernel, limit: int) -> Kernel:
 
     Before, in the body of the role `compute`::
 
-        await ring0_full[slot] parity phase
+        await ring0_full[stage] parity phase
 
     After, with `site` = (0, "compute", "ring0", ("T1",), full, "model.py:12")::
 
-        await ring0_full[slot] parity phase, at most limit, else report site
+        await ring0_full[stage] parity phase, at most limit, else report site
 
     A barrier that counts what blocks of a cluster give to each other belongs to an `exchange`.
 

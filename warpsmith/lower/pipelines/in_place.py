@@ -133,7 +133,7 @@ class InPlace:
     def _at(self, cursor: Cursor, index: Expr) -> Expr:
         if self.is_numbered:
             return integers.mod(index, self.pipeline.stages)
-        return cursor.slot if self.cursors else integers.ZERO
+        return cursor.stage if self.cursors else integers.ZERO
 
     @property
     def _fill(self) -> Cursor:

@@ -12,8 +12,8 @@ from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.pipelines import By, Pipeline
 from warpsmith.kernel.rings import Cursor
 from warpsmith.kernel.traversal import replace_symbols
-from warpsmith.lower.pipelines.between import alike, as_one
 from warpsmith.lower.pipelines.in_place import InPlace
+from warpsmith.lower.pipelines.role_pipelines import alike, as_one
 from warpsmith.lower.pipelines.stages import (
     Statements,
     drained,

@@ -11,10 +11,10 @@ from types import MappingProxyType
 
 from warpsmith.ops.table.arithmetic import ARITHMETIC
 from warpsmith.ops.table.choice import CHOICE
-from warpsmith.ops.table.draws import DRAWS
 from warpsmith.ops.table.integer import INTEGER
 from warpsmith.ops.table.logic import LOGIC
 from warpsmith.ops.table.op import PointwiseOp, Rule, Spelling
+from warpsmith.ops.table.random import DRAWS
 from warpsmith.ops.table.transcendental import TRANSCENDENTAL
 
 TABLE: Mapping[str, PointwiseOp] = MappingProxyType(

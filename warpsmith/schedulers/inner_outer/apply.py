@@ -15,10 +15,10 @@ from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_outer.columns import blocks_of, of_rows, partial_sums, rows_alone
-from warpsmith.schedulers.inner_outer.draws import draws_first
+from warpsmith.schedulers.inner_outer.random import draws_first
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, row_sums, rows_of
-from warpsmith.schedulers.normalization.again import compute_again, runs_of
 from warpsmith.schedulers.normalization.apply import merge_all
+from warpsmith.schedulers.normalization.recompute import recompute, runs_of
 from warpsmith.schedulers.normalization.resident import shared_loads, weights_of
 from warpsmith.schedulers.tiles import (
     copies_of,
@@ -49,7 +49,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     there what it will read, in the loops of every tensor.
 
     Specialized, a role asks for them, and block_y are groups of warps that take turns: each has a
-    slot at a time. Their sums are joined in the end, or each leaves a row of them.
+    stage at a time. Their sums are joined in the end, or each leaves a row of them.
     """
     columns, blocks = partial_sums(fusion), blocks_of(fusion)
     row = row_start(params)
@@ -58,9 +58,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     shared = shared_loads(alone, of_rows(caches, columns))
     there = set(kept) or set(shared)
     there |= set(tiles) if params.reread else set()
-    compute_again(fusion, runs_of(alone, again=params.again, there=there))
+    recompute(fusion, runs_of(alone, again=params.again, there=there))
     full = {c.register for c in rows_of(fusion, DomainMap(fusion), caches).full}
-    loads_first(fusion, caches, full, kept, late=params.late)
+    loads_first(fusion, caches, full, kept, reload_weights=params.reload_weights)
     drawn = draws_first(fusion, full) if params.drawn_first else ()
     domains = DomainMap(fusion)  # sizes of one dimension go by the name of the first load's
     rows = rows_of(fusion, domains, caches)
@@ -109,11 +109,11 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
         register = cached.register
         if cached.load and register in full:
             register.streaming = not tiles
-            register.lasting = params.lasting and not tiles
+            register.evict_last = params.evict_last and not tiles
             if not params.reread:
                 register.compute_at = min(register.compute_at, row)
         elif cached.load and register in shared:
-            if not params.late and not kept:
+            if not params.reload_weights and not kept:
                 register.compute_at = min(register.compute_at, TURN)
         elif cached.load and register.compute_at > TURN:  # statistics of a row
             circular_buffer(register, 2)
@@ -124,7 +124,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     for tile in tiles:
         if params.by_threads and params.vector > 1:
             parallelize(tile, -1, ParallelType.vectorize)
-        tile.lasting = params.lasting and not params.by_threads
+        tile.evict_last = params.evict_last and not params.by_threads
         tile.compute_at = SIDE
         fill_ahead(
             tile,
@@ -172,7 +172,7 @@ def loops_of(params: InnerOuterParams) -> tuple[ParallelType, ...]:
 
 def _several(params: InnerOuterParams) -> int:
     """Loops over rows of a thread: one, or none."""
-    return int(params.kept_unroll > 1)
+    return int(params.rows_per_thread > 1)
 
 
 def row_start(params: InnerOuterParams) -> int:
@@ -212,8 +212,8 @@ def _divide_turns(tensor: TensorView, params: InnerOuterParams) -> None:
 
     Groups whose sums stay apart count as blocks.
     """
-    if params.kept_unroll > 1:
-        split(tensor, TURN, params.kept_unroll)
+    if params.rows_per_thread > 1:
+        split(tensor, TURN, params.rows_per_thread)
     if params.apart:
         split(tensor, GRID, params.block_y)
         reorder(tensor, {TURN: SIDE, SIDE: TURN})
@@ -264,7 +264,7 @@ def _divide_row(
     vectors = DomainMap(fusion).extent_of(tensor.loop[start])
     threads = params.unroll * params.block_x
     fusion.limits |= {(vectors, params.cluster * threads)}
-    if params.whole:
+    if params.exact:
         fusion.divisors |= {(vectors, params.cluster * threads)}
     split(tensor, start, params.cluster * threads)
     inside = start + 1

@@ -23,10 +23,10 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.transforms import merge, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.normalization import can as rows_can
-from warpsmith.schedulers.pointwise.can import cached_map
-from warpsmith.schedulers.reduction import can as reduction_can
-from warpsmith.schedulers.reduction.can import pattern, reductions
+from warpsmith.schedulers.normalization import applicability as rows_can
+from warpsmith.schedulers.pointwise.applicability import cached_map
+from warpsmith.schedulers.reduction import applicability as reduction_can
+from warpsmith.schedulers.reduction.applicability import pattern, reductions
 
 BLOCKS = "row_blocks"
 """How names of the symbols begin: blocks that go round the rows, thus rows of partial sums."""

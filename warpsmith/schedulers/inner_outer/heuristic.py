@@ -20,7 +20,7 @@ from warpsmith.schedulers.inner_outer.rows import (
     InnerOuterParams,
     Rows,
     length_of,
-    unfit_for_slots,
+    unfit_for_stages,
     unfit_for_tiles,
 )
 from warpsmith.schedulers.layout import spare_bytes
@@ -43,7 +43,7 @@ RINGS_BYTES = (65536, 98304, 131072)
 more where there are many, mostly."""
 
 SPREAD = ((65536, 2), (131072, 8))
-"""Bytes of a row from which on it may have so many blocks though fewer could keep it: slots are
+"""Bytes of a row from which on it may have so many blocks though fewer could keep it: stages are
 smaller then, and fewer sums are left. Shapes that were timed at a row's length may have more."""
 
 _SIDES = tuple(1 << power for power in range(9))
@@ -69,7 +69,7 @@ class Way(Enum):
     BY_THREADS = auto()
 
 
-def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
+def unsupported_sizes(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
     """Why the rows of a call cannot stay in registers; empty where they can."""
     length = length_of(rows, problem)
     if length == 0:
@@ -88,7 +88,7 @@ def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> Inner
     count changes the blocks alone.
     """
     found = _best(rows, residents, problem)
-    assert found is not None, "misfit was not asked"
+    assert found is not None, "sizes are supported where this is asked"
     return found
 
 
@@ -97,7 +97,7 @@ def no_ring(rows: Rows, params: InnerOuterParams, problem: Problem) -> str:
     if params.ring:
         return ""
     reason = _no_tiles(rows, problem, params.cluster)
-    return reason or "two slots do not fit in shared memory, or threads have no registers for rows"
+    return reason or "two stages do not fit in shared memory, or threads have no registers for rows"
 
 
 def _no_tiles(rows: Rows, problem: Problem, cluster: int) -> str:
@@ -127,11 +127,11 @@ def _vector_of_copies(rows: Rows, problem: Problem) -> int:
     return vector if all(vector * size in COPY_BYTES for size in sizes) else 0
 
 
-def _slots(slot: int, blocks: int, sums: int, limits: Limits) -> tuple[int, ...]:
-    """Slots of so many bytes that a block's ring may have; none if not even two."""
-    room = (limits.block_shared // blocks - SHARED_FIXED - sums) // slot
-    wanted = {max(2, round(size / (blocks * slot))) for size in RINGS_BYTES}
-    return tuple(sorted({min(slots, room) for slots in wanted})) if room >= 2 else ()
+def _stages(stage: int, blocks: int, sums: int, limits: Limits) -> tuple[int, ...]:
+    """Stages of so many bytes that a block's ring may have; none if not even two."""
+    room = (limits.block_shared // blocks - SHARED_FIXED - sums) // stage
+    wanted = {max(2, round(size / (blocks * stage))) for size in RINGS_BYTES}
+    return tuple(sorted({min(stages, room) for stages in wanted})) if room >= 2 else ()
 
 
 def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
@@ -145,7 +145,7 @@ def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerO
         found = loaded_ahead(rows, residents, problem, cluster)
         if found:
             timed = timed_shapes(rows, problem)
-            if any(shape.slots == 0 for shape in timed):
+            if any(shape.stages == 0 for shape in timed):
                 alone = spread(rows, residents, problem, cluster)
                 found += [alone] if alone is not None and shape_of(alone) in timed else []
             for wider in (blocks for blocks in clusters if blocks > cluster):
@@ -180,7 +180,7 @@ def _ways(rows: Rows, problem: Problem, cluster: int) -> tuple[Way, ...]:
         return (Way.WHOLE,)
     if problem.rings == "never":
         return ()
-    chunks = cluster == 1 and not unfit_for_slots(rows, problem, _least_bytes(problem))
+    chunks = cluster == 1 and not unfit_for_stages(rows, problem, _least_bytes(problem))
     return (Way.CHUNKS, Way.BY_THREADS) if chunks else (Way.BY_THREADS,)
 
 
@@ -195,9 +195,9 @@ def _covering(length: int, vector: int, spare: float, limits: Limits) -> Iterato
 def _in_ring(
     rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int, way: Way
 ) -> list[InnerOuterParams]:
-    """The shapes that load rows ahead so, and whose registers and slots fit. Threads that
+    """The shapes that load rows ahead so, and whose registers and stages fit. Threads that
     copy rows themselves have one at a time: with two, LayerNorm took 40 % longer. Rows in chunks
-    begin anywhere in their slot, which has one. What the TMA unit brings for each block of a
+    begin anywhere in their stage, which has one. What the TMA unit brings for each block of a
     cluster, its threads have exactly: else they would divide the row otherwise than its copies.
     """
     length, rest = divmod(length_of(rows, problem), cluster)
@@ -228,7 +228,7 @@ def _in_ring(
                 if needed > registers_of(blocks * threads, limits):
                     break
                 sums = shared_sums(rows, covered, side)
-                slot = rows.loaded * (covered if by_threads else length) + spare
+                stage = rows.loaded * (covered if by_threads else length) + spare
                 found += (
                     InnerOuterParams(
                         vector=vector,
@@ -236,18 +236,18 @@ def _in_ring(
                         block_x=block_x,
                         block_y=side,
                         blocks_per_sm=blocks,
-                        whole=covered == length,
-                        late=choice.late,
+                        exact=covered == length,
+                        reload_weights=choice.reload_weights,
                         again=choice.again,
                         vectorized=vectorized,
-                        ring=slots,
-                        kept_unroll=kept,
+                        ring=stages,
+                        rows_per_thread=kept,
                         cluster=cluster,
                         row=0 if by_threads or covered == length else length,
                         by_threads=by_threads,
                         chunks=way is Way.CHUNKS,
                     )
-                    for slots in _slots(slot * side * kept, blocks, sums, limits)
+                    for stages in _stages(stage * side * kept, blocks, sums, limits)
                 )
         if found:  # what comes later loads or computes again
             return found

@@ -17,7 +17,7 @@ START_US = 6.99
 """Both kernels' launch, the first rows' way and the last sums': what no size changes."""
 
 MEMORY_SHARE = 0.862015
-LASTING_SHARE = 0.899403
+EVICT_LAST_SHARE = 0.899403
 """Of the memory's rate, at which rows are read and written; and where what is read is the last that
 leaves the L2."""
 
@@ -94,12 +94,12 @@ class Shape:
         elements: of a row in one thread.
         side: rows that a block has side by side.
         kept: rows of a thread in one turn.
-        slots: of a block's ring, each with the rows of a turn.
+        stages: of a block's ring, each with the rows of a turn.
         blocks_per_sm: blocks that a multiprocessor holds.
         cluster: blocks that share a row.
         role: a role loads them, and rows side by side are groups that take turns.
         apart: each of these leaves sums of its own.
-        reread: rows are read from their slot again for each stage.
+        reread: rows are read from shared memory again for each reduction.
         chunks: the TMA unit brings whole chunks that rows lie in.
     """
 
@@ -107,7 +107,7 @@ class Shape:
     elements: int
     side: int
     kept: int
-    slots: int
+    stages: int
     blocks_per_sm: int
     cluster: int = 1
     role: bool = False
@@ -123,7 +123,7 @@ def predicted_us(work: Work, shape: Shape, target: Target) -> float:
     teams = min(teams, max(1, -(-work.rows // at_once)))
     turns = -(-work.rows // (teams * at_once))
     first = shape.blocks_per_sm * at_once * work.length / shape.cluster * work.loaded
-    ring = shape.slots * first / (shape.side if shape.role else 1)
+    ring = shape.stages * first / (shape.side if shape.role else 1)
     warps = teams * shape.cluster / target.sm_count * shape.side * shape.threads / 32
     sums, done = shape.kept * work.averaged, shape.kept * shape.elements * work.operations
     instructions = TURN_INSTRUCTIONS + SUM_INSTRUCTIONS * sums + INSTRUCTIONS * done
@@ -137,7 +137,7 @@ def predicted_us(work: Work, shape: Shape, target: Target) -> float:
     )
     left = teams * (shape.side if shape.apart else 1) * work.length * work.summed
     doublings = 0.0 if shape.apart else math.log2(shape.side)
-    crowd = 0.0 if work.lasting else max(0.0, ring / FEW_BYTES - 1) ** 2
+    crowd = 0.0 if work.evict_last else max(0.0, ring / FEW_BYTES - 1) ** 2
     return (
         START_US
         + (ROLE_US if shape.role else 0.0)
@@ -152,7 +152,7 @@ def predicted_us(work: Work, shape: Shape, target: Target) -> float:
 def _memory(work: Work, shape: Shape, ring: float, target: Target) -> float:
     """Microseconds that the rows take on their ways from and to memory."""
     share = (SEVERAL_SHARE if shape.kept > 1 else 0.0) + (SIDE_SHARE if shape.side > 1 else 0.0)
-    share += CROWDING * max(0.0, ring / ENOUGH_BYTES - 1) if work.lasting else 0.0
+    share += CROWDING * max(0.0, ring / ENOUGH_BYTES - 1) if work.evict_last else 0.0
     share += WIDER_SHARE * max(0.0, math.log2(shape.cluster / 2))
-    rate = (LASTING_SHARE if work.lasting else MEMORY_SHARE) * target.rates.memory
+    rate = (EVICT_LAST_SHARE if work.evict_last else MEMORY_SHARE) * target.rates.memory
     return work.rows * work.length * (work.loaded + work.stored) / rate * (1 + share)

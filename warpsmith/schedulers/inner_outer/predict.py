@@ -92,7 +92,7 @@ def work_of(rows: Rows, problem: Problem) -> Work:
         summed=rows.summed,
         averaged=rows.averaged,
         operations=rows.operations,
-        lasting=not past_l1(rows.full, problem),
+        evict_last=not past_l1(rows.full, problem),
     )
 
 
@@ -102,8 +102,8 @@ def shape_of(params: InnerOuterParams) -> Shape:
         threads=params.block_x,
         elements=params.unroll * params.vector,
         side=params.block_y,
-        kept=params.kept_unroll,
-        slots=params.ring,
+        kept=params.rows_per_thread,
+        stages=params.ring,
         blocks_per_sm=params.blocks_per_sm,
         cluster=params.cluster,
         role=params.warp_specialize,

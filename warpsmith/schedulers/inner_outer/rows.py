@@ -21,7 +21,7 @@ from warpsmith.schedulers.layout import (
     unfit_for_copies,
 )
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reduction.can import reductions
+from warpsmith.schedulers.reduction.applicability import reductions
 from warpsmith.schedulers.reduction.heuristic import memory_ordered
 
 MOST_ADDED = 1024
@@ -51,22 +51,22 @@ class InnerOuterParams:
         block_x: threads of a block that a row has.
         block_y: rows that a block has at a time.
         blocks_per_sm: blocks that a multiprocessor holds at once.
-        whole: the threads' vectors are exactly the row's, so that none needs a predicate.
-        late: inputs that all rows share are loaded for each row again, from the caches.
+        exact: the threads' vectors are exactly the row's, so that none needs a predicate.
+        reload_weights: inputs that all rows share are loaded for each row again, from the caches.
         again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
-        ring: slots through which rows are loaded ahead; 0 where threads load for themselves.
+        ring: stages through which rows are loaded ahead; 0 where threads load for themselves.
         warp_specialize: a role loads rows into the ring, and block_y are groups that take turns.
-        kept_unroll: rows of a turn in a thread, which are reduced together.
-        reread: rows are read from their slot again for each stage, not kept in registers.
+        rows_per_thread: rows of a turn in a thread, which are reduced together.
+        reread: rows are read from shared memory again for each reduction, not kept in registers.
         weights_in_shared: what all rows share stays in shared memory, not in registers.
         cluster: blocks that share a row; 1 where it is one block's.
         joined: the sums of groups that take turns are added before the block leaves them.
         row: elements of a row, of which all are copied at once, where threads have not exactly
             these; else 0.
-        lasting: what loads of rows bring into the L2 is the last to go.
+        evict_last: what loads of rows bring into the L2 is the last to go.
         interval: nanoseconds for each turn, whose loads do not begin before its time, so that no
-            block runs ahead of the others; 0 where slots alone say when.
+            block runs ahead of the others; 0 where stages alone say when.
         by_threads: threads load rows into the ring by `cp.async`, not the TMA unit.
         chunks: rows neither begin nor end at multiples of 16 bytes, and the TMA unit brings all of
             the 16-byte chunks that a row lies in.
@@ -78,19 +78,19 @@ class InnerOuterParams:
     block_x: int
     block_y: int
     blocks_per_sm: int
-    whole: bool
-    late: bool
+    exact: bool
+    reload_weights: bool
     again: bool
     vectorized: tuple[str, ...]
     ring: int = 0
     warp_specialize: bool = False
-    kept_unroll: int = 1
+    rows_per_thread: int = 1
     reread: bool = False
     weights_in_shared: bool = False
     cluster: int = 1
     joined: bool = False
     row: int = 0
-    lasting: bool = False
+    evict_last: bool = False
     interval: int = 0
     by_threads: bool = False
     chunks: bool = False
@@ -187,7 +187,7 @@ def unfit_for_tiles(rows: Rows, problem: Problem, least: int = 16, blocks: int =
     return unfit_for_copies(rows.loads, length_of(rows, problem) // blocks, problem, least)
 
 
-def unfit_for_slots(rows: Rows, problem: Problem, least: int = 16) -> str:
+def unfit_for_stages(rows: Rows, problem: Problem, least: int = 16) -> str:
     """The same of whole rows, which may come in whole chunks, too."""
     if rows.run.start:
         return IN_PIECES
@@ -211,13 +211,13 @@ def interval_of(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
     """
     row = length_of(rows, problem) * (rows.loaded + rows.stored)
     bytes_per_us = PACE * problem.target.rates.memory
-    by_slots = params.ring and not (params.warp_specialize or params.by_threads)
-    free = not by_slots or rows.averaged > MOST_PACED_SUMS
+    by_stages = params.ring and not (params.warp_specialize or params.by_threads)
+    free = not by_stages or rows.averaged > MOST_PACED_SUMS
     few = row_count(rows, problem) * row < PACED_BYTES * len(rows.full)
     if free or few or not problem.pace:
         return 0
     at_once = params.blocks_per_sm * problem.target.teams(params.cluster)
-    turn = at_once * params.block_y * params.kept_unroll * row
+    turn = at_once * params.block_y * params.rows_per_thread * row
     return round(1000 * turn / bytes_per_us)
 
 
@@ -228,6 +228,6 @@ def blocks(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
     """
     kept = row_count(rows, problem)
     wanted = params.blocks_per_sm * problem.target.teams(params.cluster)
-    count = max(1, min(wanted, -(-kept // (params.block_y * params.kept_unroll))))
+    count = max(1, min(wanted, -(-kept // (params.block_y * params.rows_per_thread))))
     count *= max(1, -(-kept // (count * params.block_y * MOST_ADDED)))
     return count * params.block_y if params.apart else count

@@ -11,7 +11,7 @@ from warpsmith.schedulers.inner_outer.rows import (
     InnerOuterParams,
     Rows,
     length_of,
-    unfit_for_slots,
+    unfit_for_stages,
 )
 from warpsmith.schedulers.layout import spare_bytes
 from warpsmith.schedulers.normalization.resident import Choice
@@ -21,7 +21,7 @@ from warpsmith.schedulers.specialized import Shape, Streamed
 
 def refusal(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
     """Why the rows of a call cannot be loaded by a role; empty where they can."""
-    return unfit_for_slots(rows, problem) or specialized.refusal(
+    return unfit_for_stages(rows, problem) or specialized.refusal(
         _streamed(rows, residents, problem)
     )
 
@@ -29,7 +29,7 @@ def refusal(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
 def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
     """The parameters predicted to take the least time; None where `refusal` says why not."""
     streamed = _streamed(rows, residents, problem)
-    if unfit_for_slots(rows, problem) or streamed.length == 0:
+    if unfit_for_stages(rows, problem) or streamed.length == 0:
         return None
     time, made = predictor(rows, problem), _maker(rows, streamed, problem)
     found = specialized.fastest(streamed, lambda shape: time(made(shape)), rings_bytes=RINGS_BYTES)
@@ -41,21 +41,21 @@ def _maker(rows: Rows, streamed: Streamed, problem: Problem) -> Callable[[Shape]
     vectorized = rows.run.vectorized(problem, streamed.vector)
 
     def made(shape: Shape) -> InnerOuterParams:
-        whole = shape.whole(streamed)
+        whole = shape.exact(streamed)
         return InnerOuterParams(
             vector=streamed.vector,
             unroll=shape.unroll,
             block_x=shape.block_x,
             block_y=shape.groups,
             blocks_per_sm=shape.blocks_per_sm,
-            whole=whole,
+            exact=whole,
             row=0 if whole else streamed.length,
-            late=False,
+            reload_weights=False,
             again=shape.again,
             vectorized=vectorized,
             ring=shape.stages,
             warp_specialize=True,
-            kept_unroll=shape.kept_unroll,
+            rows_per_thread=shape.rows_per_thread,
             reread=shape.reread,
             weights_in_shared=shape.weights_in_shared,
             joined=shape.joined,

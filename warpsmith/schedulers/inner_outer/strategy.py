@@ -9,36 +9,36 @@ from dataclasses import replace
 
 from warpsmith.schedulers.caching import past_l1
 from warpsmith.schedulers.inner_outer import heuristic, specialized
-from warpsmith.schedulers.inner_outer.draws import draws_ahead
 from warpsmith.schedulers.inner_outer.predict import predictor, shape_of, timed_shapes
+from warpsmith.schedulers.inner_outer.random import draws_ahead
 from warpsmith.schedulers.inner_outer.rows import (
     RING_ROW_BYTES,
     InnerOuterParams,
     Rows,
     interval_of,
-    unfit_for_slots,
+    unfit_for_stages,
 )
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
 
 
-def misfit(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
+def unsupported_sizes(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
     """Why a block cannot have the rows of a call; empty where it can."""
     if not rows.loads:
         return "no input has an element for each one of the rows"
-    reason = heuristic.misfit(rows, residents, problem)
+    reason = heuristic.unsupported_sizes(rows, residents, problem)
     if not reason or problem.warp_specialize is False:
         return reason
     return "" if specialized.choose(rows, residents, problem) else reason
 
 
 def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams:
-    """The parameters of a call that is no misfit."""
+    """The parameters of a call whose sizes are supported."""
     found = candidates(rows, residents, problem)
     fastest = min(found, key=predictor(rows, problem))
     return replace(
         fastest,
-        lasting=not past_l1(rows.full, problem),
+        evict_last=not past_l1(rows.full, problem),
         interval=interval_of(rows, fastest, problem),
         drawn_first=draws_ahead(rows, fastest),
     )
@@ -54,8 +54,8 @@ def candidates(
     unless they were timed: of threads that load for themselves the model knows nothing.
     """
     asked, least = problem.warp_specialize, RING_ROW_BYTES
-    short = problem.rings == "never" or bool(unfit_for_slots(rows, problem, least))
-    fit = not heuristic.misfit(rows, residents, problem)
+    short = problem.rings == "never" or bool(unfit_for_stages(rows, problem, least))
+    fit = not heuristic.unsupported_sizes(rows, residents, problem)
     roles = None
     if asked is True or (asked == "auto" and not (fit and short)):
         roles = specialized.choose(rows, residents, problem)

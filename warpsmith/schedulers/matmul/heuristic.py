@@ -1,4 +1,4 @@
-"""Choice of tiles and slots for a matrix product, by predicted time."""
+"""Choice of tiles and stages for a matrix product, by predicted time."""
 
 from __future__ import annotations
 
@@ -8,18 +8,25 @@ from math import prod
 
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.program import Program
-from warpsmith.schedulers.matmul.memory import misfit, pairs, staging_refusal
+from warpsmith.schedulers.matmul.memory import pairs, staging_refusal, unsupported_sizes
 from warpsmith.schedulers.matmul.shape import shape_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.family import Limits
 from warpsmith.targets.target import Target
 
-__all__ = ["MatmulParams", "candidates", "choose", "misfit", "predicted_us", "product_of"]
+__all__ = [
+    "MatmulParams",
+    "candidates",
+    "choose",
+    "predicted_us",
+    "product_of",
+    "unsupported_sizes",
+]
 
 ROWS = 128
 DEPTH_BYTES = 128
-"""Rows of a block's tile, 64 for each of two warp groups, and bytes of k that a slot holds of each:
-what a swizzle permutes."""
+"""Rows of a block's tile, 64 for each of two warp groups, and bytes of k that a stage holds of
+each: what a swizzle permutes."""
 
 COLUMNS = (256, 192, 128, 64)
 """Columns that a tile may have: half as many registers a thread hold its sums."""
@@ -38,7 +45,7 @@ MOST_STAGES = 8
 CHUNK = 64
 STORE_STAGES = 2
 STAGED_BYTES = 2
-"""Columns of the result that are staged at once, 128 bytes of each row, slots for them, and bytes
+"""Columns of the result that are staged at once, 128 bytes of each row, stages for them, and bytes
 of an element."""
 
 GROUP = 16
@@ -63,10 +70,10 @@ class MatmulParams:
 
     Attributes:
         tile: rows, columns and depth of a block's tile.
-        stages: slots for tiles of the operands.
+        stages: of the pipeline that brings tiles of the operands.
         chunk: columns of the result that are staged at once; 0 where threads store their fragments
             from registers.
-        store_stages: slots for them.
+        store_stages: of the pipeline that stores them.
         group: tiles along m that follow each other before the next column of tiles.
         blocks: of the grid, which go round the tiles.
         pairs: tensors of which threads that store from registers access two columns at once.
@@ -87,7 +94,7 @@ def product_of(fusion: Program) -> Matmul:
 
 
 def choose(fusion: Program, problem: Problem) -> MatmulParams:
-    """The candidate of the smallest predicted time, for a problem that is no `misfit`."""
+    """The candidate of the smallest predicted time, for a problem of sizes that are supported."""
     product = product_of(fusion)
     shape = shape_of(product)
     sizes = [problem.size(axis.extent) for axis in product.output.root]
@@ -144,7 +151,7 @@ def predicted_us(
 
 
 def stages(tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK) -> int:
-    """Slots for tiles of both operands that shared memory holds beside the staged result.
+    """Stages for tiles of both operands that shared memory holds beside the staged result.
 
     Args:
         tile: rows, columns, and more that does not count.

@@ -11,7 +11,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.memory import MemoryLayout, vector
 from warpsmith.schedule.products import FRAGMENT
-from warpsmith.schedulers.matmul.can import MAP_RANK
+from warpsmith.schedulers.matmul.applicability import MAP_RANK
 from warpsmith.schedulers.matmul.shape import concrete_order, memory_of, places_of, shape_of
 from warpsmith.schedulers.problem import Problem
 
@@ -22,7 +22,7 @@ PAIR = vector(FRAGMENT, MemoryLayout(Layout.row_major(FRAGMENT.shape), size=1))
 """Neighbouring columns of a product that a thread holds."""
 
 
-def misfit(fusion: Program, problem: Problem) -> str:
+def unsupported_sizes(fusion: Program, problem: Problem) -> str:
     """Why the TMA unit, which feeds tensor cores, cannot load the operands of a call.
 
     Empty where it can. A copy of the operand whose rows are padded would do: `padding.padded`.

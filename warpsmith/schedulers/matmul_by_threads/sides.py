@@ -10,7 +10,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.reduction.recompute import twin_of
+from warpsmith.schedulers.reduction.recompute import clone_of
 
 
 def keep_apart(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]:
@@ -23,7 +23,7 @@ def keep_apart(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]
     first = computed_for(fusion, product.a)
     of_second: dict[TensorView, TensorView] = {}
     if any(tensor in first for tensor in computed_for(fusion, product.b)):
-        second = twin_of(fusion, product.b, of_second)
+        second = clone_of(fusion, product.b, of_second)
         kept = with_values(product, (product.a, second), product.outputs)
         assert isinstance(kept, Matmul)
         fusion.replace(product, kept)
@@ -36,14 +36,14 @@ def keep_apart(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]
         reader: Operation = operation
         for source in tensor_inputs(operation):
             if source in leading:
-                twin = twin_of(fusion, source, beside)
-                reader, old = replace_tensor(reader, source, twin), reader
+                clone = clone_of(fusion, source, beside)
+                reader, old = replace_tensor(reader, source, clone), reader
                 fusion.replace(old, reader)
     memory = {cached.register: cached.memory for cached in caches if cached.load}
     made = [
-        Cached(memory[register], twin, True, f"{memory[register].name} for {whom}")
-        for twins, whom in ((of_second, "the second operand"), (beside, "the result"))
-        for register, twin in twins.items()
+        Cached(memory[register], clone, True, f"{memory[register].name} for {whom}")
+        for clones, whom in ((of_second, "the second operand"), (beside, "the result"))
+        for register, clone in clones.items()
         if register in memory
     ]
     return (*caches, *made)

@@ -14,10 +14,10 @@ from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import merge, parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.normalization.again import compute_again, runs_of
+from warpsmith.schedulers.normalization.recompute import recompute, runs_of
 from warpsmith.schedulers.normalization.resident import full_size, weights_of
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, rows_of
-from warpsmith.schedulers.reduction.can import reductions
+from warpsmith.schedulers.reduction.applicability import reductions
 from warpsmith.schedulers.tiles import copies_of, divide_weights, through_shared
 
 ROW_LOOPS = (
@@ -42,14 +42,14 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     cluster, whose every thread gets the result.
     """
     tiles = through_shared(weights_of(fusion, caches)) if params.weights_in_shared else ()
-    compute_again(fusion, runs_of(fusion, again=params.again))
+    recompute(fusion, runs_of(fusion, again=params.again))
     domains = DomainMap(fusion)
     rows = rows_of(fusion, domains, caches)
     full = full_size(fusion, domains, caches)
     order = {domains.group(axis): place for place, axis in enumerate(rows.axes)}
     fusion.divisors |= {(rows.run.extent, params.vector)}
     fusion.blocks_per_sm = params.blocks_per_sm
-    load_first(fusion, caches, full, tiles, late=params.late)
+    load_first(fusion, caches, full, tiles, reload_weights=params.reload_weights)
     first, *others = reductions(fusion)
     keeps = order_loops(first, domains, order)
     _divide(fusion, first, keeps, len(rows.run.axes) - rows.run.start, params)
@@ -62,11 +62,11 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     parallelize_like(first, selected_tensors=alike)
     for tensor in (first, *others):
         _factor(tensor, row)
-    whole = {c.register for c in caches if c.register in full or not params.late}
+    whole = {c.register for c in caches if c.register in full or not params.reload_weights}
     streaming = full if params.streaming else set()
     spread(fusion, caches, params.vectorized, first, outer, streaming, whole, tiles)
     for cached in caches:
-        cached.register.lasting = params.lasting and cached.register in full
+        cached.register.evict_last = params.evict_last and cached.register in full
 
 
 def load_first(
@@ -75,12 +75,12 @@ def load_first(
     full: set[TensorView],
     tiles: Sequence[TensorView] = (),
     *,
-    late: bool,
+    reload_weights: bool,
 ) -> None:
     """Bring the copies of inputs to the front: tiles in shared memory first, then whole rows, and
     what all rows share after them.
     """
-    loads = [c for c in caches if c.load and not (late and c.register not in full)]
+    loads = [c for c in caches if c.load and not (reload_weights and c.register not in full)]
     ordered = sorted(loads, key=lambda c: c.register not in full)
     copies = (*tiles, *(cached.register for cached in ordered))
     fusion.bring_first(copy.definition for copy in copies if copy.definition is not None)
@@ -112,7 +112,7 @@ def _divide(
     vectors = DomainMap(fusion).extent_of(tensor.loop[keeps])
     threads = params.unroll * params.block_x
     fusion.limits |= {(vectors, params.cluster * threads)}
-    if params.whole:
+    if params.exact:
         fusion.divisors |= {(vectors, params.cluster * threads)}
     split(tensor, keeps, params.cluster * threads)
     inside = keeps + 1
@@ -124,8 +124,8 @@ def _divide(
     if keeps:
         merge_all(tensor, 0, keeps)
         split(tensor, 0, params.block_y)
-        if params.kept_unroll > 1:
-            split(tensor, 0, params.kept_unroll)
+        if params.rows_per_thread > 1:
+            split(tensor, 0, params.rows_per_thread)
             reorder(tensor, {1: 2})
 
 
@@ -140,7 +140,7 @@ def _parallelize(tensor: TensorView, keeps: int, params: InnerPersistentParams) 
     what a block has of a row.
     """
     kept = (ParallelType.grid_x, ParallelType.block_y) if keeps else ()
-    several = (ParallelType.unroll,) if keeps and params.kept_unroll > 1 else ()
+    several = (ParallelType.unroll,) if keeps and params.rows_per_thread > 1 else ()
     shared = (ParallelType.cluster_x,) if params.cluster > 1 else ()
     outside = (*kept, *several, *shared)
     for position, kind in enumerate((*outside, *ROW_LOOPS)):

@@ -101,7 +101,7 @@ MOST_MASKED = 64
 24576 took 40 % longer."""
 
 
-def misfit(
+def unsupported_sizes(
     fusion: Program,
     domains: DomainMap,
     caches: tuple[Cached, ...],
@@ -131,10 +131,10 @@ def choose(
     A new row count changes how rows are cached, where it makes few bytes many.
     """
     found = candidates(fusion, domains, caches, residents, problem)
-    assert found, "misfit was not asked"
+    assert found, "sizes are supported where this is asked"
     fastest = min(found, key=predictor.waves)
     streaming = past_l1(caches, problem)
-    return replace(fastest, streaming=streaming, lasting=not streaming)
+    return replace(fastest, streaming=streaming, evict_last=not streaming)
 
 
 def candidates(
@@ -230,9 +230,9 @@ def _spread(
         exact = block_x * unroll == row.vectors
         most = accesses if vector > 1 else min(accesses, MOST_SINGLES)
         single = not lanes or (vector > 1 and row.narrow and not exact)
-        kept_unroll = 1 if single else max(1, most // unroll)
-        results = 0 if exact else kept_unroll - 1
-        blocks = row.blocks_per_sm(block_x, kept_unroll * unroll + results)
+        rows_per_thread = 1 if single else max(1, most // unroll)
+        results = 0 if exact else rows_per_thread - 1
+        blocks = row.blocks_per_sm(block_x, rows_per_thread * unroll + results)
         if cluster > 1 and vector < NARROW_VECTOR:
             blocks = min(blocks, max(2, NARROW_THREADS // block_x))
         whole = vectors == cluster * block_x * unroll
@@ -241,18 +241,18 @@ def _spread(
         params = InnerPersistentParams(
             vector=vector,
             unroll=unroll,
-            kept_unroll=kept_unroll,
+            rows_per_thread=rows_per_thread,
             cluster=cluster,
             block_x=block_x,
             block_y=_rows_of_block(block_x),
             blocks_per_sm=blocks,
-            whole=whole,
-            late=choice.late,
+            exact=whole,
+            reload_weights=choice.reload_weights,
             again=choice.again,
             vectorized=rows.run.vectorized(problem, vector),
         )
         yield params
-        if in_shared and choice.late and whole:
+        if in_shared and choice.reload_weights and whole:
             yield from _with_weights_in_shared(params, row, length // cluster * choice.passing)
 
 
@@ -265,7 +265,9 @@ def _with_weights_in_shared(
         few = kept * params.unroll * params.vector <= MOST_ELEMENTS
         blocks = min(room, row.blocks_per_sm(params.block_x, kept * params.unroll))
         if few and blocks:
-            yield replace(params, kept_unroll=kept, blocks_per_sm=blocks, weights_in_shared=True)
+            yield replace(
+                params, rows_per_thread=kept, blocks_per_sm=blocks, weights_in_shared=True
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

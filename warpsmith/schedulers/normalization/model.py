@@ -50,7 +50,7 @@ TAIL_SHARE = 0.82
 SHARPNESS = 8.94
 """Of the maximum of what limits a multiprocessor: the longest is nearly all."""
 
-LATE_LOSS = 0.03
+RELOAD_LOSS = 0.03
 AGAIN_LOSS = 0.08
 MASKED_LOSS = 0.017
 CLUSTER_LOSS = 0.018
@@ -76,7 +76,7 @@ ROLE_INSTRUCTIONS = 0.404
 ROLE_COSTLY_INSTRUCTIONS = 3.6
 REREAD_SHARE = 0.24
 ROLE_SHARPNESS = 2.1
-"""The same amounts for a group of a role's readers; rows read again from their slot take more
+"""The same amounts for a group of a role's readers; rows read again from their stage take more
 instructions."""
 
 ROLE_ACCESS_US = 0.007
@@ -108,7 +108,7 @@ class Shape:
         elements: of all its rows in one thread.
         at_once: rows, or parts of them, that a multiprocessor has.
         cluster: blocks that share a row.
-        late: what all rows share is loaded where it is used.
+        reload_weights: what all rows share is loaded where it is used.
         again: costly values are computed again.
         masked: threads have not exactly a row.
         role: a role loads rows for groups that go round them.
@@ -122,7 +122,7 @@ class Shape:
     elements: int
     at_once: int
     cluster: int = 1
-    late: bool = False
+    reload_weights: bool = False
     again: bool = False
     masked: bool = False
     role: bool = False
@@ -171,7 +171,7 @@ def _in_waves(work: Work, shape: Shape, target: Target) -> float:
 def _loss(shape: Shape) -> float:
     """Of the time of rows, what certain shapes take more."""
     return (
-        (LATE_LOSS if shape.late else 0.0)
+        (RELOAD_LOSS if shape.reload_weights else 0.0)
         + (AGAIN_LOSS if shape.again else 0.0)
         + (MASKED_LOSS if shape.masked else 0.0)
         + (ALONE_LOSS if shape.at_once == 1 else 0.0)

@@ -23,7 +23,7 @@ FEW_LOSS, MANY_LOSS = 0.5, 0.3
 ENOUGH_WARPS, WARPS_LOSS = 40, 0.1
 """Warps of a multiprocessor, and more of the time for each halving of them."""
 
-LATE_LOSS, AGAIN_LOSS, SPARE_LOSS = 0.02, 0.1, 1.0
+RELOAD_LOSS, AGAIN_LOSS, SPARE_LOSS = 0.02, 0.1, 1.0
 """More of the time where what all rows share is loaded where it is used, and where costly values
 are computed again; and of the threads' elements those that no row has. With these losses what is
 chosen takes 1.03 times as long as the fastest that was timed, 1.1 times at worst
@@ -58,12 +58,12 @@ def narrow_time(access: int, shared: int) -> float:
 def narrow_loss(params: InnerPersistentParams, sizes: Sequence[int], length: int) -> float:
     """How much longer rows take than in the best shape, if their accesses are narrow."""
     line = sum(max(LINE_BYTES, 32 * params.vector * size) for size in sizes)
-    accesses = params.blocks_per_sm * params.block_y * params.kept_unroll * params.unroll
+    accesses = params.blocks_per_sm * params.block_y * params.rows_per_thread * params.unroll
     doublings = math.log2(max(1, accesses * params.block_x * line) / 32 / ASKED_BYTES)
     warps = params.blocks_per_sm * params.block_y * params.block_x / 32
     lacking = WARPS_LOSS * max(0.0, math.log2(ENOUGH_WARPS / warps))
     held = params.cluster * params.block_x * params.unroll * params.vector
     crowd = MANY_LOSS * doublings if doublings > 0 else -FEW_LOSS * doublings
-    ways = (AGAIN_LOSS if params.again else 0.0) + (LATE_LOSS if params.late else 0.0)
+    ways = (AGAIN_LOSS if params.again else 0.0) + (RELOAD_LOSS if params.reload_weights else 0.0)
     spare = SPARE_LOSS * (held / length - 1)
     return (1 + crowd) * (1 + lacking) * (1 + ways) * (1 + spare)

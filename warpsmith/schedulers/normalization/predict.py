@@ -10,7 +10,7 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.schedulers import specialized
 from warpsmith.schedulers.caching import Cached, past_l1
-from warpsmith.schedulers.normalization.can import stages
+from warpsmith.schedulers.normalization.applicability import stages
 from warpsmith.schedulers.normalization.model import (
     Shape,
     Work,
@@ -59,9 +59,9 @@ class Predictor:
         self._narrow = not order.in_pieces and is_narrow(vector, self._sizes)
         self._target = problem.target
         self._length = length_of(fusion, problem)
-        cuts, lasting = max(stages(fusion).values(), default=0), not past_l1(caches, problem)
+        cuts, evict_last = max(stages(fusion).values(), default=0), not past_l1(caches, problem)
         work = {
-            (choice.late, choice.again): Work(
+            (choice.reload_weights, choice.again): Work(
                 rows=ROWS_PER_SM * self._target.sm_count,
                 length=self._length,
                 loaded=sum(c.memory.dtype.size for c in rows if c.load),
@@ -69,7 +69,7 @@ class Predictor:
                 stages=1 + cuts,
                 operations=choice.operations,
                 costly=choice.costly,
-                lasting=lasting,
+                evict_last=evict_last,
             )
             for choice in residents
         }
@@ -84,16 +84,16 @@ class Predictor:
         """
         shape = Shape(
             threads=params.block_x,
-            elements=params.kept_unroll * params.unroll * params.vector,
-            at_once=params.blocks_per_sm * params.block_y * params.kept_unroll,
+            elements=params.rows_per_thread * params.unroll * params.vector,
+            at_once=params.blocks_per_sm * params.block_y * params.rows_per_thread,
             cluster=params.cluster,
-            late=params.late and not params.weights_in_shared,
+            reload_weights=params.reload_weights and not params.weights_in_shared,
             again=params.again,
-            masked=not params.whole,
+            masked=not params.exact,
             shared=params.weights_in_shared,
         )
         if not self._narrow or shape in self._learned:
-            return self._us(self._work[params.late, params.again], shape)
+            return self._us(self._work[params.reload_weights, params.again], shape)
         loss = narrow_loss(params, self._sizes, self._length)
         return self._best_narrow * loss * (UNTIMED if self._learned else 1.0)
 
@@ -123,12 +123,12 @@ class Predictor:
 
     def role(self, found: specialized.Shape, streamed: specialized.Streamed) -> float:
         """Microseconds of blocks whose rows a role loads."""
-        elements = found.kept_unroll * found.unroll * streamed.vector
+        elements = found.rows_per_thread * found.unroll * streamed.vector
         shape = Shape(
             threads=found.block_x,
             elements=elements,
-            at_once=found.blocks_per_sm * found.groups * found.kept_unroll,
-            masked=not found.whole(streamed),
+            at_once=found.blocks_per_sm * found.groups * found.rows_per_thread,
+            masked=not found.exact(streamed),
             role=True,
             reread=found.reread,
             blocks=found.blocks_per_sm,

@@ -17,9 +17,9 @@ from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.normalization.again import COSTLY, NOT_REPEATED, Run, runs_of
-from warpsmith.schedulers.normalization.can import walks_rows
-from warpsmith.schedulers.reduction.can import reductions
+from warpsmith.schedulers.normalization.applicability import walks_rows
+from warpsmith.schedulers.normalization.recompute import COSTLY, NOT_REPEATED, Run, runs_of
+from warpsmith.schedulers.reduction.applicability import reductions
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Choice:
     """A way to keep a row in registers.
 
     Attributes:
-        late: inputs that all rows share are loaded where they are used, not at the start.
+        reload_weights: inputs that all rows share are loaded where they are used, not at the start.
         again: costly values are computed again, too, where that takes fewer bytes.
         lives: what is in registers for longer than one vector takes.
         passing: bytes of the late inputs' elements, of which there is a vector each.
@@ -50,7 +50,7 @@ class Choice:
         kept: how many are computed again only to save registers.
     """
 
-    late: bool
+    reload_weights: bool
     again: bool
     lives: tuple[Life, ...]
     passing: int

@@ -26,7 +26,7 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.specialized import Streamed
 
 RINGS_BYTES = (specialized.RING_BYTES, 2 * specialized.RING_BYTES)
-"""Bytes of rows that a multiprocessor's slots may hold: more groups need more of them."""
+"""Bytes of rows that a multiprocessor's stages may hold: more groups need more of them."""
 
 ROLE_ROW_BYTES = 1024
 """Rows of fewer bytes are loaded by the threads: one thread asks for each of them apart."""
@@ -42,13 +42,13 @@ class Asked:
     residents: tuple[Choice, ...]
 
 
-def misfit(asked: Asked, problem: Problem) -> str:
+def unsupported_sizes(asked: Asked, problem: Problem) -> str:
     """Why a block cannot have the rows of a call; empty where it can."""
     given = asked.fusion, asked.domains, asked.caches, asked.residents, problem
     if problem.warp_specialize is not True:
-        return heuristic.misfit(*given)
+        return heuristic.unsupported_sizes(*given)
     reason = unspecialized(asked, problem)
-    return reason and heuristic.misfit(*given) and reason
+    return reason and heuristic.unsupported_sizes(*given) and reason
 
 
 def unspecialized(asked: Asked, problem: Problem) -> str:
@@ -70,7 +70,7 @@ def _unfit(asked: Asked, problem: Problem, least: int = 16) -> str:
 
 
 def choose(asked: Asked, problem: Problem) -> tuple[InnerPersistentParams, int]:
-    """The parameters of a call that is no misfit, and how many blocks go round; 0 where none do."""
+    """Parameters of a call whose sizes are supported, and how many blocks go round; or 0."""
     found = candidates(asked, problem, hopeless=False)
     params = min(found, key=lambda each: each[1])[0]
     return params, blocks(asked, params, problem) if params.warp_specialize else 0
@@ -118,26 +118,26 @@ def _by_role(
     if found is None:
         return None
     rows = rows_of(asked.fusion, asked.domains, asked.caches)
-    whole = found.whole(streamed)
+    whole = found.exact(streamed)
     params = InnerPersistentParams(
         vector=streamed.vector,
         unroll=found.unroll,
-        kept_unroll=found.kept_unroll,
+        rows_per_thread=found.rows_per_thread,
         cluster=1,
         block_x=found.block_x,
         block_y=found.groups,
         blocks_per_sm=found.blocks_per_sm,
-        whole=whole,
+        exact=whole,
         row=0 if whole else streamed.length,
         chunks=streamed.spare > 0,
-        late=False,
+        reload_weights=False,
         again=found.again,
         vectorized=rows.run.vectorized(problem, streamed.vector),
         warp_specialize=True,
         ring=found.stages,
         reread=found.reread,
         weights_in_shared=found.weights_in_shared,
-        lasting=not past_l1(asked.caches, problem),
+        evict_last=not past_l1(asked.caches, problem),
     )
     return params, predictor.role(found, streamed)
 
@@ -147,7 +147,7 @@ def blocks(asked: Asked, params: InnerPersistentParams, problem: Problem) -> int
     axes = rows_of(asked.fusion, asked.domains, asked.caches).axes
     kept = math.prod(problem.size(axis.extent) for axis in axes if not axis.is_reduction)
     wanted = params.blocks_per_sm * problem.target.sm_count
-    return max(1, min(wanted, -(-kept // (params.block_y * params.kept_unroll))))
+    return max(1, min(wanted, -(-kept // (params.block_y * params.rows_per_thread))))
 
 
 def _row_loads(asked: Asked) -> list[Cached]:

@@ -10,12 +10,12 @@ from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.normalization.again import compute_again, runs_of
+from warpsmith.schedulers.normalization.applicability import walks_rows
 from warpsmith.schedulers.normalization.apply import load_first, merge_all, order_loops, spread
-from warpsmith.schedulers.normalization.can import walks_rows
+from warpsmith.schedulers.normalization.recompute import recompute, runs_of
 from warpsmith.schedulers.normalization.resident import full_size
 from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParams, columns_of
-from warpsmith.schedulers.reduction.can import reductions
+from warpsmith.schedulers.reduction.applicability import reductions
 
 COLUMN_LOOPS = (
     ParallelType.serial,
@@ -40,14 +40,14 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterPersistentPar
     each. Each reduction is done within a thread, then across block_y and the cluster, all columns
     of a thread together; every thread gets the results of its columns.
     """
-    compute_again(fusion, runs_of(fusion, again=params.again))
+    recompute(fusion, runs_of(fusion, again=params.again))
     domains = DomainMap(fusion)
     columns = columns_of(fusion, domains, caches)
     full = full_size(fusion, domains, caches)
     order = {domains.group(axis): place for place, axis in enumerate(columns.axes)}
     fusion.divisors |= {(columns.run.extent, params.vector)}
     fusion.blocks_per_sm = params.blocks_per_sm
-    load_first(fusion, caches, full, late=params.late)
+    load_first(fusion, caches, full, reload_weights=params.reload_weights)
     first, *others = reductions(fusion)
     keeps = order_loops(first, domains, order)
     _divide(fusion, first, keeps, len(columns.run.axes) - columns.run.start, params)
@@ -60,7 +60,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterPersistentPar
     for tensor in (first, *others):
         rfactor(tensor, [len(outside), len(outside) + 1])
     rows = walks_rows(fusion)
-    passing = {c.register for c in caches if params.late and c.register in rows - full}
+    passing = {c.register for c in caches if params.reload_weights and c.register in rows - full}
     whole = {c.register for c in caches} - passing
     spread(fusion, caches, params.vectorized, first, OUTSIDE, full, whole)
 
@@ -73,7 +73,7 @@ def _divide(
     length = DomainMap(fusion).extent_of(tensor.loop[keeps])
     rows = params.unroll * params.block_y
     fusion.limits |= {(length, params.cluster * rows)}
-    if params.whole:
+    if params.exact:
         fusion.divisors |= {(length, params.cluster * rows)}
     split(tensor, keeps, params.cluster * rows)
     inside = keeps + 1

@@ -16,7 +16,7 @@ from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.multiprocessor import CLUSTERS
-from warpsmith.schedulers.normalization.can import walks_rows
+from warpsmith.schedulers.normalization.applicability import walks_rows
 from warpsmith.schedulers.normalization.resident import Choice, full_size
 from warpsmith.schedulers.outer_persistent.shapes import (
     COPY_SHARE,
@@ -29,7 +29,7 @@ from warpsmith.schedulers.outer_persistent.shapes import (
     time_us,
 )
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reduction.can import reductions
+from warpsmith.schedulers.reduction.applicability import reductions
 from warpsmith.schedulers.reduction.heuristic import memory_ordered
 
 MOST_REGISTERS = 232
@@ -51,11 +51,11 @@ class OuterPersistentParams:
         block_x: threads side by side.
         block_y: threads one below the other.
         blocks_per_sm: blocks that a multiprocessor holds at once.
-        whole: the threads' accesses are exactly a column's elements, so that none needs a
+        exact: the threads' accesses are exactly a column's elements, so that none needs a
             predicate for them.
         even: the blocks' columns are exactly all that there are, likewise.
-        late: inputs that lack the reduced dimensions, or all kept ones, are loaded when they are
-            needed, not at the start.
+        reload_weights: inputs that lack the reduced dimensions, or all kept ones, are loaded when
+            they are needed, not at the start.
         again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
     """
@@ -66,9 +66,9 @@ class OuterPersistentParams:
     block_x: int
     block_y: int
     blocks_per_sm: int
-    whole: bool
+    exact: bool
     even: bool
-    late: bool
+    reload_weights: bool
     again: bool
     vectorized: tuple[str, ...]
 
@@ -132,7 +132,7 @@ def columns_of(fusion: Program, domains: DomainMap, caches: tuple[Cached, ...]) 
     )
 
 
-def misfit(columns: Columns, residents: tuple[Choice, ...], problem: Problem) -> str:
+def unsupported_sizes(columns: Columns, residents: tuple[Choice, ...], problem: Problem) -> str:
     """Why the columns of a call cannot stay in registers; empty where they can."""
     if not columns.run.axes:
         return "no dimension that it keeps lies fastest in memory"
@@ -154,7 +154,7 @@ def choose(
 ) -> OuterPersistentParams:
     """The shape that takes the least time, as `time_us` sees it."""
     best = _best(columns, residents, problem)
-    assert best is not None, "misfit was not asked"
+    assert best is not None, "sizes are supported where this is asked"
     shape, work = best.shape, columns.work(problem)
     return OuterPersistentParams(
         vector=shape.vector,
@@ -163,9 +163,9 @@ def choose(
         block_x=shape.block_x,
         block_y=shape.block_y,
         blocks_per_sm=best.blocks_per_sm,
-        whole=shape.whole(work),
+        exact=shape.exact(work),
         even=shape.even(work),
-        late=best.late,
+        reload_weights=best.reload_weights,
         again=best.again,
         vectorized=columns.run.vectorized(problem, shape.vector),
     )
@@ -178,7 +178,7 @@ class _Found:
     merit: tuple[float, ...]
     shape: Shape
     blocks_per_sm: int
-    late: bool
+    reload_weights: bool
     again: bool
 
 
@@ -204,7 +204,7 @@ def _fastest(
             for number, choice in enumerate(residents)
             for size in [choice.bytes_per_element(max(1, 4 // vector))]
             for late, aside in ((False, columns.aside), (True, 0))
-            if late or not choice.late
+            if late or not choice.reload_weights
         ]
         for shape in shapes(work, vector, cluster):
             for rank, late, again, size, beside, passing in ways:

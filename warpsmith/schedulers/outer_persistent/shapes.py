@@ -108,7 +108,7 @@ class Shape:
     def even(self, work: Work) -> bool:
         return work.width % self.wide == 0
 
-    def whole(self, work: Work) -> bool:
+    def exact(self, work: Work) -> bool:
         return self.cluster * self.unroll * self.block_y == work.length
 
 
@@ -187,7 +187,7 @@ def registers(
         again: costly values are computed again.
     """
     stay = -(-shape.unroll * shape.vector * size // 4)
-    guarded = not (shape.even(work) and shape.whole(work))
+    guarded = not (shape.even(work) and shape.exact(work))
     work_on = (2 + work.sums) * shape.vector + -(-shape.vector * beside // 4) + shape.unroll // 2
     special = shape.unroll * passing // 2 + (AGAIN_REGISTERS if again else 0)
     if shape.cluster > 1:

@@ -25,7 +25,7 @@ from warpsmith.schedule.transforms import (
 from warpsmith.schedulers.ahead import run_ahead, through_tiles
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun
-from warpsmith.schedulers.pointwise.can import reference
+from warpsmith.schedulers.pointwise.applicability import reference
 from warpsmith.schedulers.pointwise.heuristic import (
     TILE,
     PointwiseParams,
@@ -62,7 +62,7 @@ def _flat(
     run: InnerRun,
 ) -> None:
     """Loops `[grid_x, unroll, block_x, vector]` over the output's elements in memory order."""
-    if params.whole:
+    if params.exact:
         fusion.divisors |= {(run.extent, params.vector)}
     while len(output.loop) > run.start + 1:
         merge(output, run.start)
@@ -91,7 +91,7 @@ def _by_tiles(
     params: PointwiseParams,
     run: InnerRun,
 ) -> None:
-    """Loops `[grid_x, serial, unroll, block_x, vector]`, without the serial one for one slot.
+    """Loops `[grid_x, serial, unroll, block_x, vector]`, without the serial one for one stage.
 
     The TMA unit loads the tiles of those inputs that walk the output as it lies in memory.
     """

@@ -8,7 +8,7 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
-from warpsmith.schedulers.pointwise.can import reference
+from warpsmith.schedulers.pointwise.applicability import reference
 from warpsmith.schedulers.problem import Problem, widest_vector
 
 # Measured on one H200, 2026-11-21: docs/lessons/pointwise.md and docs/lessons/transpose.md.
@@ -21,7 +21,7 @@ TILE_THREADS = 512
 
 RING_STAGES = 4
 RING_BLOCKS_PER_SM = 4
-"""Slots of a ring and blocks a multiprocessor: the best of those that go round, yet slower than
+"""Stages of a ring and blocks a multiprocessor: the best of those that go round, yet slower than
 blocks of one tile by 3 to 5 % (docs/lessons/rings.md)."""
 
 TILE = 64
@@ -52,9 +52,9 @@ class PointwiseParams:
         unroll: accesses per thread, a block's width apart, issued before the first use.
         threads: threads per block.
         vectorized: names of the global tensors accessed in vectors.
-        whole: no vector is cut short by the end of the tensors.
+        exact: no vector is cut short by the end of the tensors.
         transposed: inputs that are read along another dimension, in square tiles; or None.
-        ring: slots through which tiles are loaded ahead, by blocks that go round; 1 is a block for
+        ring: stages through which tiles are loaded ahead, by blocks that go round; 1 is a block for
             each tile, which the TMA unit loads; 0 where threads load for themselves.
         streaming: loads of what is read once leave no copy in L1.
         last_first: the last blocks start first, where a kernel before read or wrote the same
@@ -65,7 +65,7 @@ class PointwiseParams:
     unroll: int
     threads: int
     vectorized: tuple[str, ...]
-    whole: bool = True
+    exact: bool = True
     transposed: Transposed | None = None
     ring: int = 0
     streaming: bool = False
@@ -90,7 +90,7 @@ def choose(
         unroll=1,
         threads=THREADS if transposed is None else TILE_THREADS,
         vectorized=run.vectorized(problem, vector),
-        whole=whole,
+        exact=whole,
         transposed=transposed,
         ring=0 if _ring_refusal(run, transposed, whole, problem) else RING_STAGES,
         streaming=transposed is None and past_l1(caches, problem),
@@ -122,7 +122,7 @@ def no_ring(
 
 
 def _ring_refusal(
-    run: InnerRun, transposed: Transposed | None, whole: bool, problem: Problem
+    run: InnerRun, transposed: Transposed | None, exact: bool, problem: Problem
 ) -> str:
     if problem.rings == "never":
         return "the knob `rings` says never"
@@ -130,7 +130,7 @@ def _ring_refusal(
         return "threads that load for themselves are as fast, or faster"
     if transposed is not None:
         return "inputs are transposed in shared memory"
-    if run.start or not whole:
+    if run.start or not exact:
         return "the tensors are not one run of whole vectors"
     if not loads_of_tiles(run, problem):
         return "no input can be copied in multiples of 16 bytes"

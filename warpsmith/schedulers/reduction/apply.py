@@ -17,8 +17,8 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import merge, parallelize, reorder, split
 from warpsmith.schedulers.ahead import run_ahead, through_tiles
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.aside import only_after
-from warpsmith.schedulers.reduction.can import after_reduction, reductions
 from warpsmith.schedulers.reduction.heuristic import ReductionParams, shape_of
 
 SPLITS = "splits"
@@ -32,7 +32,7 @@ class Role(Enum):
     splits = "parts of one result over blocks"
     serial = "passes of one thread"
     unroll = "accesses of one pass"
-    kept_unroll = "results of one thread"
+    rows_per_thread = "results of one thread"
     block_x = "threads along the fastest dimension"
     block_y = "threads along the other dimension"
     vector = "elements of one access"
@@ -43,7 +43,7 @@ PARALLEL = {
     Role.splits: ParallelType.grid_y,
     Role.serial: ParallelType.serial,
     Role.unroll: ParallelType.unroll,
-    Role.kept_unroll: ParallelType.unroll,
+    Role.rows_per_thread: ParallelType.unroll,
     Role.block_x: ParallelType.block_x,
     Role.block_y: ParallelType.block_y,
     Role.vector: ParallelType.serial,
@@ -68,7 +68,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
 
     inner: `[K grid_x, K block_y, R grid_y | R serial | R unroll, R block_x, R vector]`
     outer: `[K grid_x, R grid_y | R serial | R unroll, R block_y, K block_x, K vector]`
-    whole: the same without `R grid_y`, and one iteration of `R serial`
+    exact: the same without `R grid_y`, and one iteration of `R serial`
 
     A thread reduces its passes in registers that keep the vector's lanes apart; inner reductions
     join the lanes afterwards (Welford's at once, vector by vector). What is left is reduced across
@@ -80,7 +80,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
     run = len(shape.run.axes) - shape.run.start
     fusion.divisors |= {(shape.run.extent, params.vector)}
     count = Symbol(SPLITS, low=1)
-    if not params.whole:
+    if not params.exact:
         fusion.launch_symbols.append(count)
     fusion.blocks_per_sm = params.blocks_per_sm
     partials: list[TensorView] = []
@@ -92,7 +92,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
             _tiled(tensor, keeps, params, count)
             tiles = tiles or _tiles(fusion, caches, tensor)
             roles = _within_tile(tensor, params)
-        elif params.whole:
+        elif params.exact:
             roles = _whole(fusion, tensor, keeps, run, params)
         else:
             roles = (_inner if params.inner else _outer)(tensor, keeps, run, params, count)
@@ -142,9 +142,9 @@ def _inner(
         return roles
     _merge_all(tensor, 0, keeps)
     split(tensor, 0, params.block_y)
-    split(tensor, 0, params.kept_unroll)
+    split(tensor, 0, params.rows_per_thread)
     reorder(tensor, {0: 0, 1: 4, 2: 1})
-    return [Role.grid, Role.block_y, Role.splits, Role.serial, Role.kept_unroll, *roles[2:]]
+    return [Role.grid, Role.block_y, Role.splits, Role.serial, Role.rows_per_thread, *roles[2:]]
 
 
 def _outer(

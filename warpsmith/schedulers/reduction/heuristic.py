@@ -19,7 +19,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reduction.can import after_reduction, reductions
+from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.short import ShortBlock, short_block
 
 # The numbers below were measured on one H200 (docs/lessons/reductions.md, 2026-11-21).
@@ -45,7 +45,7 @@ MOST_BLOCKS_PER_SM = 16
 
 RING_STAGES = 4
 RING_BLOCK = (16, 16, 4)
-"""Slots of a ring of tiles, and (block_x, block_y, unroll) of a tile: 64 rows of 256 bytes."""
+"""Stages of a ring of tiles, and (block_x, block_y, unroll) of a tile: 64 rows of 256 bytes."""
 
 RING_REST = 27 * 1024
 """Bytes of shared memory of a block that a ring leaves for the rest."""
@@ -68,27 +68,27 @@ class ReductionParams:
         inner: the fastest dimension is reduced.
         vector: adjacent elements per thread and access.
         unroll: accesses along the reduced dimension per thread, issued before the first use.
-        kept_unroll: results per thread along the kept dimension (inner reductions only).
+        rows_per_thread: results per thread along the kept dimension (inner reductions only).
         block_x: threads along the fastest dimension.
         block_y: threads along the other one.
         blocks_per_sm: blocks that a multiprocessor holds at once.
         splits_first: blocks that share a result are neighbours in the order in which they start.
         vectorized: names of the global tensors accessed in vectors.
-        ring: slots through which tiles are loaded ahead; 0 where threads load for themselves.
-        whole: one pass takes all that is reduced, and nothing is split over blocks.
+        ring: stages through which tiles are loaded ahead; 0 where threads load for themselves.
+        exact: one pass takes all that is reduced, and nothing is split over blocks.
     """
 
     inner: bool
     vector: int
     unroll: int
-    kept_unroll: int
+    rows_per_thread: int
     block_x: int
     block_y: int
     blocks_per_sm: int
     splits_first: bool
     vectorized: tuple[str, ...]
     ring: int = 0
-    whole: bool = False
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,31 +158,31 @@ def choose(
             inner=False,
             vector=short.vector,
             unroll=short.unroll,
-            kept_unroll=1,
+            rows_per_thread=1,
             block_x=short.block_x,
             block_y=short.block_y,
             blocks_per_sm=1,
             splits_first=False,
             vectorized=shape.run.vectorized(problem, short.vector),
-            whole=True,
+            exact=True,
         )
     vector = shape.run.vector(problem)
     welford = any(isinstance(op, Welford) for op in fusion.operations)
     if shape.inner:
         vectors = -(-problem.size(shape.reduced) // vector)
-        block_x, block_y, unroll, kept_unroll = _inner_block(vectors, welford)
+        block_x, block_y, unroll, rows_per_thread = _inner_block(vectors, welford)
     else:
         vectors = -(-problem.size(shape.kept) // vector)
         rows, sms = problem.size(shape.reduced), problem.target.sm_count
         block_x, block_y, unroll = _outer_block(vectors, rows, sms)
-        kept_unroll = 1
+        rows_per_thread = 1
     # Each input of the domain has its own accesses in flight: together as many as one would have.
     inputs = sum(cached.load for cached in shape.run.walkers)
     params = ReductionParams(
         inner=shape.inner,
         vector=vector,
         unroll=max(1, unroll // max(1, inputs)),
-        kept_unroll=kept_unroll,
+        rows_per_thread=rows_per_thread,
         block_x=block_x,
         block_y=block_y,
         blocks_per_sm=1,
@@ -262,7 +262,7 @@ def _ring_is_slower(shape: Shape, width: int, problem: Problem, welford: bool) -
 
 def _groups(shape: Shape, params: ReductionParams, problem: Problem) -> int:
     """Groups of results that a block computes at a time, at least 1."""
-    inner, outer = params.block_y * params.kept_unroll, params.block_x * params.vector
+    inner, outer = params.block_y * params.rows_per_thread, params.block_x * params.vector
     return max(1, -(-problem.size(shape.kept) // (inner if params.inner else outer)))
 
 
@@ -299,7 +299,7 @@ def _splits_first(shape: Shape, params: ReductionParams, problem: Problem) -> bo
 
 
 def _inner_block(vectors: int, welford: bool) -> tuple[int, int, int, int]:
-    """(block_x, block_y, unroll, kept_unroll) for rows of so many vectors."""
+    """(block_x, block_y, unroll, rows_per_thread) for rows of so many vectors."""
     lanes = _power_of_two_above(vectors)
     if vectors <= NARROW_VECTORS:
         if welford and lanes > 1:

@@ -6,15 +6,15 @@ computed twice: after the reduction it is small, since no reduced dimension is l
 
 from __future__ import annotations
 
+from warpsmith.ir.clone import Clones, Known, walked_together
 from warpsmith.ir.exprs import Operation, Reduction, Welford, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ir.twins import Known, Twins, walked_together
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.reduction.applicability import after_reduction
 from warpsmith.schedulers.reduction.aside import only_after, walks_reduced
-from warpsmith.schedulers.reduction.can import after_reduction
 
 
 def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]:
@@ -26,7 +26,7 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
     domains, after = DomainMap(fusion), after_reduction(fusion)
     before = _needed_before(fusion, domains, after)
     aside = set(only_after(fusion, domains, after))
-    twins: dict[TensorView, TensorView] = {}
+    clones: dict[TensorView, TensorView] = {}
     memory = {cached.register: cached.memory for cached in caches if cached.load}
     beside = {cached.register: cached.register for cached in caches if cached.load}
     made: list[Cached] = []
@@ -34,17 +34,17 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
         output = operation.outputs[0]
         if isinstance(operation, Reduction | Welford) or output not in after | aside:
             continue
-        own = twins if output in after else beside
+        own = clones if output in after else beside
         reader: Operation = operation
         for source in tensor_inputs(operation):
             if source in before:
-                twin = twin_of(fusion, source, own)
-                reader, old = replace_tensor(reader, source, twin), reader
+                clone = clone_of(fusion, source, own)
+                reader, old = replace_tensor(reader, source, clone), reader
                 fusion.replace(old, reader)
-    for register, twin in twins.items():
+    for register, clone in clones.items():
         if register in memory:
             tensor = memory[register]
-            made.append(Cached(tensor, twin, True, f"{tensor.name} after the reduction"))
+            made.append(Cached(tensor, clone, True, f"{tensor.name} after the reduction"))
     return (*caches, *made)
 
 
@@ -59,19 +59,21 @@ def _needed_before(fusion: Program, domains: DomainMap, after: set[TensorView]) 
     return {out for op in needed for out in op.outputs if out not in after}
 
 
-def twin_of(fusion: Fusion, tensor: TensorView, twins: dict[TensorView, TensorView]) -> TensorView:
+def clone_of(
+    fusion: Fusion, tensor: TensorView, clones: dict[TensorView, TensorView]
+) -> TensorView:
     """A second tensor of the same value, computed from the inputs again."""
     definition = tensor.definition
     if definition is None:
         return tensor
-    found = twins.get(tensor)
+    found = clones.get(tensor)
     if found is None:
         known: Known = {fusion: fusion, **walked_together(definition)}
         for source in tensor_inputs(definition):
-            known[source] = twin_of(fusion, source, twins)
-        operation = Twins(known).operation(definition)
+            known[source] = clone_of(fusion, source, clones)
+        operation = Clones(known).operation(definition)
         found = operation.outputs[0]
         found.number = fusion.register(found)
         fusion.insert_after(definition, operation)
-        twins[tensor] = found
+        clones[tensor] = found
     return found

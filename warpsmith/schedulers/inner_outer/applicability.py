@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.inner_outer.columns import partial_sums, rows_alone, whole_sums
-from warpsmith.schedulers.normalization import can as rows_can
+from warpsmith.schedulers.normalization import applicability as rows_can
 
 
 def refusal(fusion: Program) -> str:

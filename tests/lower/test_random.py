@@ -15,7 +15,7 @@ from warpsmith import knobs, ops
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Symbol, evaluate
-from warpsmith.lower.draws import divided
+from warpsmith.lower.random import divided
 from warpsmith.testing import relative_error
 
 FLOAT = DataType.Float

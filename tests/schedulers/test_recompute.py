@@ -12,7 +12,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
-from warpsmith.schedulers.normalization.again import Run, compute_again, runs_of
+from warpsmith.schedulers.normalization.recompute import Run, recompute, runs_of
 from warpsmith.schedulers.select import Candidate, select
 from warpsmith.targets.hopper import H200
 
@@ -57,7 +57,7 @@ def test_each_stage_computes_what_was_decided(
     fusion = prepared(program(dtype)).fusion
     decided = runs_of(fusion, again=again)
     draft = fusion.draft()
-    compute_again(draft, runs_of(draft, again=again))
+    recompute(draft, runs_of(draft, again=again))
     found = runs_of(draft, again=again)
     assert all(len(run.stages) == 1 for run in found.values())
     assert copies(found.values()) == copies(decided.values())
@@ -106,6 +106,6 @@ def test_a_part_is_computed_again_for_itself_alone() -> None:
     runs = runs_of(fusion.without([outside.definition]), again=False)
     assert runs[x].stages == (0, 1)
     assert outside not in runs
-    compute_again(fusion, runs)
+    recompute(fusion, runs)
     assert fusion.producers(outside) == (x,)
     assert fusion.producers(difference)[0] is not x

@@ -25,46 +25,46 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Declare, Statement, Store
 from warpsmith.kernel.pipelines import Drain, Fill
 from warpsmith.lower.access import Access
-from warpsmith.lower.draws import counts_places, drawn
+from warpsmith.lower.buffers import Buffers, is_parallel
 from warpsmith.lower.fills import copies, is_tensorized
 from warpsmith.lower.pipelines.carriers import carrier
-from warpsmith.lower.places import Places, is_parallel
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.products import Products, is_instruction
+from warpsmith.lower.random import counts_places, drawn
 from warpsmith.lower.reductions import Reductions
 from warpsmith.lower.tiles import TileCopies, is_tile
 from warpsmith.lower.vector_copies import VectorCopies
 from warpsmith.lower.vectors import Vectorizer
 
 
-class Leaves:
+class Emitter:
     """Makes declarations and statements for the operations of one kernel."""
 
-    def __init__(self, places: Places, vectors: Vectorizer) -> None:
-        self._places = places
-        self._predicates = Predicates(self._places)
-        self._reductions = Reductions(self._places, self._predicates)
-        self._vector_copies = VectorCopies(self._places, self._predicates, vectors)
-        self._tiles = TileCopies(self._places, self._predicates)
-        self._products = Products(self._places, self._predicates)
+    def __init__(self, buffers: Buffers, vectors: Vectorizer) -> None:
+        self._buffers = buffers
+        self._predicates = Predicates(self._buffers)
+        self._reductions = Reductions(self._buffers, self._predicates)
+        self._vector_copies = VectorCopies(self._buffers, self._predicates, vectors)
+        self._tiles = TileCopies(self._buffers, self._predicates)
+        self._products = Products(self._buffers, self._predicates)
 
     def buffer(self, tensor: TensorView) -> Buffer:
-        return self._places.buffer(tensor)
+        return self._buffers.buffer(tensor)
 
     def skips(self, operation: Operation, axis: IterDomain) -> bool:
         """Whether the operation's result is the same for every iteration of an own loop."""
-        return self._places.skips(operation, axis)
+        return self._buffers.skips(operation, axis)
 
     def declare(self, operation: Operation, depth: int) -> list[Statement]:
         """Declarations (and start values) of the operation's results that live from this depth."""
         statements: list[Statement] = []
         for output in operation.outputs:
-            buffer = self._places.buffer(output)
-            if self._places.rings.home(output) != depth or buffer.memory is MemoryType.global_:
+            buffer = self._buffers.buffer(output)
+            if self._buffers.rings.home(output) != depth or buffer.memory is MemoryType.global_:
                 continue
             if buffer.memory is MemoryType.shared:
                 self._check_groups(output)
-                self._places.made.shared[buffer.name] = buffer
+                self._buffers.made.shared[buffer.name] = buffer
             else:
                 statements.append(Declare(buffer))
             if is_tensorized(output):
@@ -75,10 +75,10 @@ class Leaves:
 
     def _check_groups(self, output: TensorView) -> None:
         """Each group of warps has shared memory of its own, but for what passes between roles."""
-        along = self._places.threads.groups_along
-        if along is None or self._places.rings.crosses(output):
+        along = self._buffers.threads.groups_along
+        if along is None or self._buffers.rings.crosses(output):
             return
-        unused = self._places.unused[output]
+        unused = self._buffers.unused[output]
         if not any(a.parallel is along and a not in unused for a in output.loop):
             raise ScheduleError(
                 f"{output.name} is in shared memory, one for all groups of warps, which take turns "
@@ -88,26 +88,26 @@ class Leaves:
             )
 
     def turns(self, operation: Operation, depth: int) -> list[str]:
-        """Names of the operation's results whose slots the loop at `depth` turns."""
-        rings = self._places.rings
+        """Names of the operation's results whose stages the loop at `depth` turns."""
+        rings = self._buffers.rings
         return [output.name for output in operation.outputs if rings.axis(output) == depth]
 
     def is_staging(self, operation: Operation) -> bool:
         """Whether the operation's result is what the TMA unit stores: registers are written to it,
         and their places must be known when the kernel is compiled.
         """
-        return all(map(self._places.rings.is_drained, operation.outputs))
+        return all(map(self._buffers.rings.is_drained, operation.outputs))
 
     def indexes_registers(self, operation: Operation, depth: int) -> bool:
         """Whether the loop at `depth` says which registers, that outlive it, the operation uses."""
-        places, loops = self._places, operation.outputs[0].loop
-        groups = [places.domains.group(axis) for axis in loops]
-        derivation = Derivation(places.domains, dict.fromkeys(groups, integers.ZERO))
+        buffers, loops = self._buffers, operation.outputs[0].loop
+        groups = [buffers.domains.group(axis) for axis in loops]
+        derivation = Derivation(buffers.domains, dict.fromkeys(groups, integers.ZERO))
         for tensor in (*operation.outputs, *tensor_inputs(operation)):
-            buffer = places.buffer(tensor)
-            if buffer.memory is not MemoryType.local or places.rings.home(tensor) > depth:
+            buffer = buffers.buffer(tensor)
+            if buffer.memory is not MemoryType.local or buffers.rings.home(tensor) > depth:
                 continue
-            held = [places.domains.group(axis) for axis in places.layouts[tensor]]
+            held = [buffers.domains.group(axis) for axis in buffers.layouts[tensor]]
             told = (group for group in held if derivation.reaches(group))
             if any(groups[depth] in derivation.needs(group) for group in told):
                 return True
@@ -132,19 +132,19 @@ class Leaves:
 
     def _is_short(self, axis: IterDomain) -> bool:
         return not axis.parallel.is_thread and isinstance(
-            self._places.domains.extent(self._places.domains.group(axis)), Const
+            self._buffers.domains.extent(self._buffers.domains.group(axis)), Const
         )
 
     def emit(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
         """Statements of an operation whose outer loop indices are given."""
-        output, rings = operation.outputs[0], self._places.rings
+        output, rings = operation.outputs[0], self._buffers.rings
         self._predicates.inherit_last(operation)
         if output.copied_by.is_tma:
             body = tuple(self._tiles.emit(operation, indices))
             if not output.is_output:
                 return [self._fill(output, body)]
             (source,) = tensor_inputs(operation)
-            return [Drain(self._places.note(self._places.pipeline(source)), body)]
+            return [Drain(self._buffers.note(self._buffers.pipeline(source)), body)]
         statements = self._threads(operation, indices)
         if rings.is_filled(output):
             return [self._fill(output, tuple(statements))]
@@ -152,9 +152,9 @@ class Leaves:
 
     def _fill(self, output: TensorView, body: tuple[Statement, ...]) -> Fill:
         """Statements that fill a stage of a tensor's pipeline, which by them is known in full."""
-        pipeline = self._places.pipeline(output)
+        pipeline = self._buffers.pipeline(output)
         by = carrier(self.buffer(output), body)
-        return Fill(self._places.note(replace(pipeline, by=by)), body)
+        return Fill(self._buffers.note(replace(pipeline, by=by)), body)
 
     def _threads(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
         """Statements that every thread runs for its own elements."""
@@ -164,7 +164,7 @@ class Leaves:
         if isinstance(operation, Reduction | Welford | Matmul):
             return self._reductions.emit(operation, indices)
         statements = self._computed(operation, indices)
-        if output in self._places.filled:
+        if output in self._buffers.filled:
             return [*self._predicates.zeros(operation, indices, statements), *statements]
         return statements
 
@@ -173,22 +173,22 @@ class Leaves:
         output = operation.outputs[0]
         if len(output.loop) > len(indices):
             return self._vector_copies.emit(operation, indices)
-        access = self._places.access(operation, indices)
+        access = self._buffers.access(operation, indices)
         if output.copied_by is LoadStoreOpType.cp_async:
             return self._vector_copies.single(operation, access)
         value = self._value(operation, access)
-        statement = Store(self._places.buffer(output), self._places.own(access), value)
-        begins = output in self._places.filled and not copies(operation)
+        statement = Store(self._buffers.buffer(output), self._buffers.own(access), value)
+        begins = output in self._buffers.filled and not copies(operation)
         return self._predicates.guarded(access, operation, statement, always=begins)
 
     def _value(self, operation: Operation, access: Access) -> Expr:
         match operation:
             case Pointwise(op="set", inputs=(source,)) | Move(source=source):
-                return self._places.read(access, source)
+                return self._buffers.read(access, source)
             case Pointwise(op=op, inputs=inputs, output=output):
-                args = tuple(self._places.read(access, value) for value in inputs)
+                args = tuple(self._buffers.read(access, value) for value in inputs)
                 if counts_places(operation):
-                    return drawn(operation, access, args[1:], self._places.facts)
+                    return drawn(operation, access, args[1:], self._buffers.facts)
                 return Apply(op, args, output.dtype)
             case Full(value=value, output=output):
                 return Apply("cast", (value,), output.dtype)

@@ -24,7 +24,7 @@ from warpsmith.ops.factories import full, iota
 from warpsmith.ops.promotion import cast
 from warpsmith.ops.reshape import reshape
 from warpsmith.ops.shape import Extents, as_extent
-from warpsmith.ops.table.draws import BITS
+from warpsmith.ops.table.random import BITS
 from warpsmith.ops.values import Operand, as_tensor
 
 _HELD = {DataType.Half: 11, DataType.BFloat16: 8}

@@ -21,7 +21,7 @@ from warpsmith.kernel.traversal import children, read, written
 Extents = tuple[Expr, Expr, Expr]
 
 
-def narrow_results(kernel: Kernel) -> Kernel:
+def reduce_to_first(kernel: Kernel) -> Kernel:
     """Mark reductions whose results only threads at 0 along the reduced axes need.
 
     These combine all parts by themselves, and no other thread waits for a sum to come back: sums of

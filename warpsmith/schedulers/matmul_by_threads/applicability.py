@@ -11,7 +11,7 @@ from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Operation, Pointwise, t
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedulers.pointwise.can import cached_map, self_mapped
+from warpsmith.schedulers.pointwise.applicability import cached_map, self_mapped
 
 
 def refusal(fusion: Program) -> str:

@@ -15,7 +15,7 @@ from warpsmith.kernel.products import AwaitProducts
 from warpsmith.kernel.rings import AwaitCopies, FenceProxy, InitBarriers
 from warpsmith.lower.ordering.edges import Edge, Hazard
 from warpsmith.lower.ordering.groups import commits
-from warpsmith.lower.ordering.guards import Guard
+from warpsmith.lower.ordering.mbarrier_edges import MbarrierEdge
 from warpsmith.lower.ordering.plan import Plan
 from warpsmith.lower.ordering.products import Batch
 from warpsmith.lower.ordering.scopes import Site
@@ -67,7 +67,7 @@ class _Numbers:
         return node.statement.number
 
 
-def _commits(edge: Edge | Guard, way: Sequence[Node]) -> Iterator[Node]:
+def _commits(edge: Edge | MbarrierEdge, way: Sequence[Node]) -> Iterator[Node]:
     """The statement that commits the group that must be over."""
     done = edge.awaited
     if done is not None:
@@ -77,7 +77,7 @@ def _commits(edge: Edge | Guard, way: Sequence[Node]) -> Iterator[Node]:
 def starts(
     body: tuple[Statement, ...], known: Sequence[Order]
 ) -> tuple[tuple[Statement, ...], tuple[Order, ...]]:
-    """The meetings behind which mbarriers may be used, with numbers; and what they order."""
+    """The barriers behind which mbarriers may be used, with numbers; and what they order."""
     last = max((number for order in known for number in order.statements), default=0)
     result = list(body)
     found: list[Order] = []
@@ -112,7 +112,7 @@ def _edge(edge: Edge) -> tuple[str, ...]:
     return (*_sides(edge), _carried(edge), mechanism, why)
 
 
-def _sides(edge: Edge | Guard) -> tuple[str, str, str, str]:
+def _sides(edge: Edge | MbarrierEdge) -> tuple[str, str, str, str]:
     return edge.buffer, edge.hazard.value, _side(edge.first), _side(edge.second)
 
 
@@ -133,7 +133,7 @@ def _mechanism(edge: Edge) -> tuple[str, str]:
     parts = [_group(node) for node in edge.nodes if isinstance(node.statement, _WAITS)]
     parts += ["proxy fence"] * any(isinstance(n.statement, FenceProxy) for n in edge.nodes)
     met = any(meets(node.statement) for node in edge.nodes)
-    parts += [_meeting(edge)] * met
+    parts += [_barrier(edge)] * met
     if not parts:
         one = edge.first.alone and edge.second.alone
         return "none", "one thread does both" if one else "each thread reads what it wrote itself"
@@ -143,7 +143,7 @@ def _mechanism(edge: Edge) -> tuple[str, str]:
     return " + ".join(parts), "; ".join(reasons)
 
 
-def _meeting(edge: Edge) -> str:
+def _barrier(edge: Edge) -> str:
     scope = edge.first.scope
     if edge.across:
         return "barrier of the cluster"
@@ -202,7 +202,7 @@ def _batch(batch: Batch, sums: str) -> tuple[str, ...]:
 # --- rings -------------------------------------------------------------------------------------
 
 
-def _guard(guard: Guard) -> tuple[str, ...]:
+def _guard(guard: MbarrierEdge) -> tuple[str, ...]:
     full = guard.hazard is Hazard.RAW
     barrier = guard.pipeline.full if full else guard.pipeline.empty
     assert barrier is not None
@@ -212,12 +212,12 @@ def _guard(guard: Guard) -> tuple[str, ...]:
     met = any(meets(node.statement) for node in guard.nodes)
     parts += ["barrier of the cluster"] * met
     mechanism = " + ".join([*parts, f"mbarrier {barrier.name}"])
-    slots = guard.pipeline.stages
-    carried = f"{guard.pipeline.name}, {slots} slot{'s' if slots > 1 else ''}"
+    stages = guard.pipeline.stages
+    carried = f"{guard.pipeline.name}, {stages} stage{'s' if stages > 1 else ''}"
     return (*_sides(guard), carried, mechanism, _reason(guard))
 
 
-def _reason(guard: Guard) -> str:
+def _reason(guard: MbarrierEdge) -> str:
     first, second = guard.first.effect, guard.second.effect
     reasons = [_overdue(guard.first)] if guard.awaited is not None else []
     if guard.fenced and guard.hazard is Hazard.RAW:

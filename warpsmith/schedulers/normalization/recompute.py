@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from warpsmith.ir.clone import Clones, Known, walked_together
 from warpsmith.ir.exprs import Pointwise, Reduction, Welford, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ir.twins import Known, Twins, walked_together
 from warpsmith.ops.table.transcendental import TRANSCENDENTAL
-from warpsmith.schedulers.normalization.can import stages, walks_rows
+from warpsmith.schedulers.normalization.applicability import stages, walks_rows
 
 COSTLY = frozenset(
     {op.name for op in TRANSCENDENTAL} | {"div", "truediv", "pow", "divide_full", "philox"}
@@ -70,7 +70,7 @@ def runs_of(
     return found
 
 
-def compute_again(fusion: Fusion, runs: Mapping[TensorView, Run]) -> None:
+def recompute(fusion: Fusion, runs: Mapping[TensorView, Run]) -> None:
     """Give stages their own copies of what several of them compute.
 
     `runs` may be those of a part of the fusion; what others read stays as it is.
@@ -79,11 +79,11 @@ def compute_again(fusion: Fusion, runs: Mapping[TensorView, Run]) -> None:
     for operation in reversed(list(fusion.operations)):
         output = operation.outputs[0]
         for stage in runs[output].stages[1:] if output in runs else ():
-            twin = _twin(fusion, output)
-            stage_of[twin] = stage
+            clone = _clone(fusion, output)
+            stage_of[clone] = stage
             for use in fusion.uses(output):
                 if stage_of.get(use.outputs[0]) == stage:
-                    fusion.replace(use, replace_tensor(use, output, twin))
+                    fusion.replace(use, replace_tensor(use, output, clone))
 
 
 class _Origins:
@@ -126,14 +126,14 @@ class _Origins:
         return before if smaller else itself
 
 
-def _twin(fusion: Fusion, tensor: TensorView) -> TensorView:
+def _clone(fusion: Fusion, tensor: TensorView) -> TensorView:
     """A second tensor that the same operation computes from the same sources."""
     definition = tensor.definition
     assert definition is not None
     known: Known = {fusion: fusion, **walked_together(definition)}
     known |= {source: source for source in tensor_inputs(definition)}
-    operation = Twins(known).operation(definition)
-    twin = operation.outputs[0]
-    twin.number = fusion.register(twin)
+    operation = Clones(known).operation(definition)
+    clone = operation.outputs[0]
+    clone.number = fusion.register(clone)
     fusion.insert_after(definition, operation)
-    return twin
+    return clone

@@ -1,4 +1,4 @@
-"""Edges through pipelines: an mbarrier stands between what fills a slot and what uses it."""
+"""Edges through pipelines: an mbarrier stands between what fills a stage and what uses it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from warpsmith.lower.ordering.tree import Node, backward, common, inside, onward
 
 
 @dataclass(slots=True, eq=False)
-class Guard:
-    """A slot is filled before it is used, or used before it is filled anew.
+class MbarrierEdge:
+    """A stage is filled before it is used, or used before it is filled anew.
 
     Attributes:
         arrival: the statement that says that `first` is over: an arrival, or the copy itself.
@@ -62,13 +62,13 @@ class Guard:
         return list(straight(self.first.node, self.stop))
 
 
-def guards(pipelines: Iterable[Pipeline], sites: Sequence[Site]) -> list[Guard]:
+def mbarrier_edges(pipelines: Iterable[Pipeline], sites: Sequence[Site]) -> list[MbarrierEdge]:
     """All edges of pipelines.
 
     Raises:
-        InternalError: an access of a slot without a wait before it, or an arrival behind it.
+        InternalError: an access of a stage without a wait before it, or an arrival behind it.
     """
-    result: list[Guard] = []
+    result: list[MbarrierEdge] = []
     for pipeline in pipelines:
         own = [site for site in sites if site.buffer.name in pipeline.names]
         for fill in own:
@@ -80,17 +80,17 @@ def guards(pipelines: Iterable[Pipeline], sites: Sequence[Site]) -> list[Guard]:
     return result
 
 
-def _pair(pipeline: Pipeline, fill: Site, use: Site) -> Iterator[Guard]:
+def _pair(pipeline: Pipeline, fill: Site, use: Site) -> Iterator[MbarrierEdge]:
     full, empty = pipeline.full, pipeline.empty
     filled, waits = _arrival(pipeline, full, fill), _wait(pipeline, full, use)
-    yield Guard(pipeline, fill, use, filled, waits)
+    yield MbarrierEdge(pipeline, fill, use, filled, waits)
     if empty is not None and not _is_first(fill, use):
         freed, waits = _arrival(pipeline, empty, use), _wait(pipeline, empty, fill)
-        yield Guard(pipeline, use, fill, freed, waits)
+        yield MbarrierEdge(pipeline, use, fill, freed, waits)
 
 
 def _is_first(fill: Site, use: Site) -> bool:
-    """Whether a fill comes before all uses of the slot: no loop comes back to it."""
+    """Whether a fill comes before all uses of the stage: no loop comes back to it."""
     if fill.scope is not use.scope or fill.node.number > use.node.number:
         return False
     return not any(node.repeats for node in common(fill.node, use.node).up())

@@ -1,4 +1,4 @@
-"""Device code of numbers that look random; `ops/table/draws.py` says what they are."""
+"""Device code of numbers that look random; `ops/table/random.py` says what they are."""
 
 from __future__ import annotations
 

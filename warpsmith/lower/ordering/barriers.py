@@ -15,29 +15,29 @@ Gap = tuple[Node, int]
 """A place in a list: the node that holds it, and the position of what would stand there."""
 
 
-def place_meetings(edges: Iterable[Edge]) -> None:
-    """Put as few meetings as it takes, and as late as they may stand.
+def place_barriers(edges: Iterable[Edge]) -> None:
+    """Put as few barriers as it takes, and as late as they may stand.
 
-    Meetings of a cluster come first: they are those of each block, too. Of the places that would
+    Barriers of a cluster come first: they are those of each block, too. Of the places that would
     order an edge, the one that orders most others is taken.
     """
     wanted = sorted((e for e in edges if not e.same), key=lambda e: (not e.across, e.rank))
     while wanted:
         edge = wanted.pop(0)
-        if edge.meeting() is None:
-            others = [each for each in wanted if each.meeting() is None]
+        if edge.barrier() is None:
+            others = [each for each in wanted if each.barrier() is None]
             kind = SynchronizeCluster() if edge.across else Synchronize()
             gaps = _gaps(edge)
             _put(*max(gaps, key=lambda gap, k=kind, rest=others: _orders(gap, k, rest)), kind)  # type: ignore[misc]
     for edge in edges:
-        meeting = None if edge.same else edge.meeting()
-        if meeting is not None:
-            edge.nodes.append(meeting)
+        barrier = None if edge.same else edge.barrier()
+        if barrier is not None:
+            edge.nodes.append(barrier)
     _explain([edge for edge in edges if not edge.same])
 
 
 def _gaps(edge: Edge) -> list[Gap]:
-    """Places between the two accesses, the latest first."""
+    """Buffers between the two accesses, the latest first."""
     holder = common(edge.first.item, edge.second.item)
     if edge.loop is not None:
         for node in holder.up():
@@ -56,10 +56,10 @@ def _gaps(edge: Edge) -> list[Gap]:
 
 
 def _orders(gap: Gap, kind: Statement, edges: Sequence[Edge]) -> int:
-    """How many edges a meeting there would order."""
+    """How many edges a barrier there would order."""
     holder, place = gap
     node = _put(holder, place, kind)
-    found = sum(edge.meeting() is not None for edge in edges)
+    found = sum(edge.barrier() is not None for edge in edges)
     node.remove()
     return found
 
@@ -72,7 +72,7 @@ def _put(holder: Node, place: int, kind: Statement) -> Node:
 
 
 def _explain(edges: Sequence[Edge]) -> None:
-    """Say at each new meeting what it is for."""
+    """Say at each new barrier what it is for."""
     served: dict[int, tuple[Node, list[Edge]]] = {}
     for edge in edges:
         for node in edge.nodes:

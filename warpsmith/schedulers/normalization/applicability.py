@@ -10,8 +10,8 @@ from warpsmith.ir.exprs import Matmul, Reduction, Welford, tensor_inputs
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedulers.pointwise.can import cached_map, self_mapped
-from warpsmith.schedulers.reduction.can import (
+from warpsmith.schedulers.pointwise.applicability import cached_map, self_mapped
+from warpsmith.schedulers.reduction.applicability import (
     after_reduction,
     pattern,
     reductions,
@@ -23,7 +23,7 @@ def refusal(fusion: Program) -> str:
     """Why the scheduler cannot take the fusion; empty when it can.
 
     A row may lie in several pieces, as a channel of `[N, C, H, W]` does. Whether it fits in
-    registers depends on its length, so it is asked of a call: `heuristic.misfit`.
+    registers depends on its length, so it is asked of a call: `heuristic.unsupported_sizes`.
     """
     return unfit(fusion) or ("" if ends_in_rows(fusion, 1) else _not_rows(fusion))
 

@@ -14,11 +14,11 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.normalization.again import compute_again, runs_of
 from warpsmith.schedulers.normalization.apply import merge_all
+from warpsmith.schedulers.normalization.recompute import recompute, runs_of
 from warpsmith.schedulers.normalization.resident import full_size, weights_of
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, Rows, rows_of
-from warpsmith.schedulers.reduction.can import reductions
+from warpsmith.schedulers.reduction.applicability import reductions
 from warpsmith.schedulers.tiles import (
     copies_of,
     divide_rows,
@@ -53,8 +53,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
     kept = through_shared(weights) if params.weights_in_shared else ()
     there = set(kept) or set(shared)
     there |= set(tiles) if params.reread else set()
-    compute_again(fusion, runs_of(fusion, again=params.again, there=there))
-    loads_first(fusion, caches, full, kept, late=False)
+    recompute(fusion, runs_of(fusion, again=params.again, there=there))
+    loads_first(fusion, caches, full, kept, reload_weights=False)
     domains = DomainMap(fusion)
     rows = rows_of(fusion, domains, caches)
     fusion.divisors |= {(rows.run.extent, params.vector)}
@@ -92,7 +92,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentPar
         elif register.compute_at > TURN:  # what a row has one of
             circular_buffer(register, 2)
     for tile in tiles:
-        tile.lasting = params.lasting
+        tile.evict_last = params.evict_last
         tile.compute_at = SIDE
         fill_ahead(tile, params.ring, SIDE, specialize=True)
 
@@ -117,8 +117,8 @@ def _divide(
     keeps = sum(not axis.is_reduction for axis in first.loop)
     merge_all(first, keeps, len(first.loop))
     merge_all(first, 0, keeps)
-    if params.kept_unroll > 1:
-        split(first, 0, params.kept_unroll)
+    if params.rows_per_thread > 1:
+        split(first, 0, params.rows_per_thread)
     split(first, 0, params.block_y)
     split(first, 0, Symbol(BLOCKS, low=1))
     reorder(first, {0: 1, 1: 0})  # blocks, turns, groups, rows of a thread, a row
@@ -128,7 +128,7 @@ def _divide(
     vectors = DomainMap(fusion).extent_of(first.loop[row])
     threads = params.unroll * params.block_x
     fusion.limits |= {(vectors, threads)}
-    if params.whole:
+    if params.exact:
         fusion.divisors |= {(vectors, threads)}
     split(first, row, threads)
     split(first, row + 1, params.block_x)

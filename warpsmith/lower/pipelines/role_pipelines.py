@@ -168,7 +168,7 @@ class End:
     # --- one stage -----------------------------------------------------------------------------
 
     def _filled(self, statements: Statements) -> Statements:
-        pipeline, stage = self.pipeline, self.cursor.slot
+        pipeline, stage = self.pipeline, self.cursor.stage
         acquire = Acquire(pipeline.name, stage, integers.sub(1, self.cursor.phase))
         commit = Commit(pipeline.name, stage)
         if pipeline.by is not By.TMA:
@@ -177,7 +177,7 @@ class End:
         return acquire, *fills, commit, *without_fills(statements, pipeline.names)
 
     def _used(self, statements: Statements) -> Statements:
-        pipeline, stage = self.pipeline, self.cursor.slot
+        pipeline, stage = self.pipeline, self.cursor.stage
         wait = Wait(pipeline.name, stage, self.cursor.phase)
         release = Release(pipeline.name, stage)
         if not self.role.single:

@@ -9,16 +9,16 @@ from warpsmith.ir.exprs import Operation, tensor_inputs, with_values
 from warpsmith.ir.tensor import TensorView
 
 Known = dict[Any, Any]
-"""By the original (a fusion, an axis, a transform, a tensor, an operation) its twin."""
+"""By the original (a fusion, an axis, a transform, a tensor, an operation) its clone."""
 
 
-class Twins:
-    """Twins of axes, transforms, tensors and operations, made when they are asked for.
+class Clones:
+    """Clones of axes, transforms, tensors and operations, made when they are asked for.
 
-    Scalar expressions are their own twins: they are immutable.
+    Scalar expressions are their own clones: they are immutable.
 
     Args:
-        known: the twins that there are, that of the fusion among them; those that are made are
+        known: the clones that there are, that of the fusion among them; those that are made are
             added.
     """
 
@@ -26,40 +26,40 @@ class Twins:
         self._known = known
 
     def operation(self, operation: Operation) -> Operation:
-        """The operation on the twins of its tensors; it defines those of its outputs."""
+        """The operation on the clones of its tensors; it defines those of its outputs."""
         inputs = [self.tensor(v) if isinstance(v, TensorView) else v for v in operation.inputs]
         outputs = [self.tensor(output) for output in operation.outputs]
-        twin = self._known[operation] = with_values(operation, inputs, outputs)
+        clone = self._known[operation] = with_values(operation, inputs, outputs)
         for output in outputs:
-            output.definition = twin
-        return twin
+            output.definition = clone
+        return clone
 
     def tensor(self, tensor: TensorView) -> TensorView:
-        """A tensor of the same name, without a definition until its operation has a twin."""
+        """A tensor of the same name, without a definition until its operation has a clone."""
         found: TensorView | None = self._known.get(tensor)
         if found is not None:
             return found
-        twin = self._known[tensor] = object.__new__(type(tensor))
+        clone = self._known[tensor] = object.__new__(type(tensor))
         for name in TensorView.__slots__:
-            setattr(twin, name, getattr(tensor, name))
-        twin.fusion = self._known[tensor.fusion]
-        twin.definition = None
-        twin.root = self._axes(tensor.root)
-        twin.logical = twin.root if tensor.logical is tensor.root else self._axes(tensor.logical)
-        twin.loop = list(map(self.axis, tensor.loop))
-        twin.transforms = list(map(self._transform, tensor.transforms))
-        twin.allocation = None if tensor.allocation is None else self._axes(tensor.allocation)
-        twin.lanes = None if tensor.lanes is None else self.axis(tensor.lanes)
-        return twin
+            setattr(clone, name, getattr(tensor, name))
+        clone.fusion = self._known[tensor.fusion]
+        clone.definition = None
+        clone.root = self._axes(tensor.root)
+        clone.logical = clone.root if tensor.logical is tensor.root else self._axes(tensor.logical)
+        clone.loop = list(map(self.axis, tensor.loop))
+        clone.transforms = list(map(self._transform, tensor.transforms))
+        clone.allocation = None if tensor.allocation is None else self._axes(tensor.allocation)
+        clone.lanes = None if tensor.lanes is None else self.axis(tensor.lanes)
+        return clone
 
     def axis(self, axis: IterDomain) -> IterDomain:
         found: IterDomain | None = self._known.get(axis)
         if found is not None:
             return found
         origin = None if axis.clone_of is None else self.axis(axis.clone_of)
-        twin = IterDomain(axis.extent, axis.kind, clone_of=origin, parallel=axis.parallel)
-        self._known[axis] = twin
-        return twin
+        clone = IterDomain(axis.extent, axis.kind, clone_of=origin, parallel=axis.parallel)
+        self._known[axis] = clone
+        return clone
 
     def _axes(self, axes: tuple[IterDomain, ...]) -> tuple[IterDomain, ...]:
         return tuple(map(self.axis, axes))
@@ -69,19 +69,19 @@ class Twins:
         found: Transform | None = self._known.get(transform)
         if found is not None:
             return found
-        twin: Transform
+        clone: Transform
         axis, outer, inner = map(self.axis, (transform.axis, transform.outer, transform.inner))
         if isinstance(transform, Split):
-            twin = Split(axis, outer, inner, transform.factor, transform.inner_split)
+            clone = Split(axis, outer, inner, transform.factor, transform.inner_split)
         else:
-            twin = Merge(outer, inner, axis)
-        self._known[transform] = twin
-        return twin
+            clone = Merge(outer, inner, axis)
+        self._known[transform] = clone
+        return clone
 
 
 def walked_together(operation: Operation) -> dict[IterDomain, IterDomain]:
-    """Twins of the dimensions that an operation makes itself, as `iota` and `expand`
-    do: the same iterations as these, which nothing else tells of a twin in the same fusion.
+    """Clones of the dimensions that an operation makes itself, as `iota` and `expand`
+    do: the same iterations as these, which nothing else tells of a clone in the same fusion.
     """
     given: set[IterDomain] = set()
     for source in tensor_inputs(operation):

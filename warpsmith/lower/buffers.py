@@ -59,14 +59,14 @@ class Made:
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
 
 
-class Places:
+class Buffers:
     """The buffers of one kernel, and how its operations reach into them.
 
     Attributes:
         inputs, outputs: the fusion's input and output tensors.
         unused: per tensor, its loop axes that none of its dimensions depends on.
         layouts: axes that each local or shared buffer holds, row-major.
-        rings: which tensors have slots, and which loops turn them.
+        rings: which tensors have stages, and which loops turn them.
         filled: the tensors that are 0 past the ends of their dimensions.
         made: what lowering makes besides the tensors' own global buffers.
     """
@@ -76,7 +76,7 @@ class Places:
         fusion: Fusion,
         domains: DomainMap,
         threads: Threads,
-        granules: Mapping[str, int] | None = None,
+        tma_alignment: Mapping[str, int] | None = None,
         roles: Roles | None = None,
     ) -> None:
         self.domains = domains
@@ -86,7 +86,7 @@ class Places:
         self.outputs = {output.value for output in fusion.outputs}
         self.unused = independent_axes(fusion, domains)
         self.made = Made()
-        self.rings = Rings(fusion, domains, granules, roles)
+        self.rings = Rings(fusion, domains, tma_alignment, roles)
         self.filled = zero_past_ends(fusion)
         self.layouts: dict[TensorView, tuple[IterDomain, ...]] = {}
         self._buffers: dict[TensorView, Buffer] = {}
@@ -103,7 +103,7 @@ class Places:
             written = tensor in self.outputs
             buffer = Buffer(tensor.name, tensor.dtype, MemoryType.global_, size, written)
         else:
-            start = self.rings.slot_start(tensor)
+            start = self.rings.stage_start(tensor)
             outside = not self.rings.crosses(tensor)
             layout = layout_of(self.domains, tensor, start, self.unused[tensor], outside=outside)
             if _is_shared_count(tensor) and layout and layout[-1] is tensor.loop[-1]:
@@ -115,7 +115,7 @@ class Places:
             self.layouts[tensor] = layout
         self._buffers[tensor] = buffer
 
-    def in_role(self, threads: Threads) -> Places:
+    def in_role(self, threads: Threads) -> Buffers:
         """The same places as the threads of one role reach them."""
         view = copy(self)
         view.threads = threads
@@ -178,7 +178,7 @@ class Places:
         return integers.add(index, self.head(access, tensor))
 
     def head(self, access: Access, tensor: TensorView) -> Expr:
-        """Elements of its slot that lie before the tile of a tensor which the loops of `access`
+        """Elements of its stage that lie before the tile of a tensor which the loops of `access`
         reach: 0, unless its copy brings whole chunks.
         """
         if not self.rings.has_head(tensor):
@@ -196,7 +196,7 @@ class Places:
         return integers.mod(start.of_input(source), CHUNK_BYTES // tensor.dtype.size)
 
     def swizzled(self, tensor: TensorView, index: Expr) -> Expr:
-        """Where an index of the tensor's row-major slot lies once its chunks are permuted."""
+        """Where an index of the tensor's row-major stage lies once its chunks are permuted."""
         if not tensor.swizzle:
             return index
         line, lines, chunk = HARDWARE[tensor.swizzle].terms(tensor.dtype.size)

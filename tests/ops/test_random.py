@@ -14,7 +14,7 @@ from warpsmith.errors import DefinitionError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.evaluate import evaluate
-from warpsmith.ops.table.draws import philox_words
+from warpsmith.ops.table.random import philox_words
 
 WORD = 2**32 - 1
 

@@ -1,4 +1,4 @@
-"""Slots whose length calls decide: one bulk copy brings a whole row into each."""
+"""Stages whose length calls decide: one bulk copy brings a whole row into each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rows(
     carrier: LoadStoreOpType = LoadStoreOpType.bulk,
     centered: bool = False,
 ) -> FusionDefinition:
-    """Rows through so many slots, doubled, or less their sum before; two blocks go round them.
+    """Rows through so many stages, doubled, or less their sum before; two blocks go round them.
 
     Each thread makes the sum of a row for itself.
     """
@@ -95,7 +95,7 @@ def test_rows_of_two_bytes() -> None:
 
 
 def test_rows_that_do_not_fit() -> None:
-    """Three slots of 20,000 floats are more than a block has; the calls around it work."""
+    """Three stages of 20,000 floats are more than a block has; the calls around it work."""
     fd = rows(3)
     check_rows(fd, numbers(3, 64))
     with pytest.raises(ArgumentError, match="WS0326") as caught:
@@ -113,8 +113,8 @@ def test_rows_that_do_not_fit_when_nothing_is_proved() -> None:
 
 @pytest.mark.parametrize("role", ["", "load"])
 @pytest.mark.parametrize("kind", [Await, Expect, FenceProxy, ArriveByWarp])
-def test_what_guards_a_slot_is_needed(kind: type[Statement], role: str) -> None:
-    """The check tells slots apart whose length it is told: else a fill would be of what is read."""
+def test_what_guards_a_stage_is_needed(kind: type[Statement], role: str) -> None:
+    """The check tells stages apart whose length it is told: else a fill were of what is read."""
     kernel = lower(rows(3, role).fusion, "k", DataType.Int32, target=H200)
     sizes = {"T0_size0": 16, "T0_size1": 200, "T0_stride0": 200, "T0_stride1": 1}
     check(kernel, sizes, target=H200)

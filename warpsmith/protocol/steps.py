@@ -65,14 +65,14 @@ class Prepared:
 
     Attributes:
         divisions: of buffers that hold data.
-        sizes: names of what a launch gives, which lengths of slots may depend on.
+        sizes: names of what a launch gives, which lengths of stages may depend on.
         gifts: what blocks of a cluster give to each other, by the names of barriers.
         pool: of steps.
         synchronizing: whether statements have synchronization inside, by identity.
         accesses: of statements, by identity; of all inside, where there is no synchronization.
         lets: inside statements without synchronization, by identity.
         starts: of accesses, by the identity of their index, and names that cursors give a meaning;
-            see `Leaves`.
+            see `Steps`.
     """
 
     divisions: dict[str, Division]
@@ -90,10 +90,10 @@ class Shared:
     """What all bodies of a block have in common.
 
     Attributes:
-        slots: of barriers: number of the first one, and how many, by name.
+        stages: of barriers: number of the first one, and how many, by name.
     """
 
-    slots: dict[str, tuple[int, int]]
+    stages: dict[str, tuple[int, int]]
     prepared: Prepared
 
 
@@ -123,7 +123,7 @@ class Runner:
     common: int = 0
 
 
-class Leaves:
+class Steps:
     """Makes single statements ready to be walked.
 
     Raises:
@@ -140,32 +140,32 @@ class Leaves:
     def _leaves(self, statement: Statement) -> Iterable[Leaf | Move]:
         threads, step = self._threads, self._shared.prepared.pool.step
         match statement:
-            case Begin(cursor=cursor, slot=slot):
+            case Begin(cursor=cursor, stage=stage):
                 self._scope.begin(cursor)
-                yield Move(cursor.name, self._scalar(slot), 2 * cursor.stages, starts=True)
+                yield Move(cursor.name, self._scalar(stage), 2 * cursor.stages, starts=True)
             case Advance(cursor=cursor, by=by):
                 yield Move(cursor.name, self._scalar(integers.index(by)), 2 * cursor.stages)
             case Jump(cursor=cursor, by=by):
                 yield Move(cursor.name, self._scalar(by), 2 * cursor.stages)
-            case Await(barrier=barrier, slot=slot, parity=parity):
-                at = self._slot(barrier)
+            case Await(barrier=barrier, stage=stage, parity=parity):
+                at = self._stage(barrier)
                 yield Leaf(
-                    (self._scalar(slot), self._scalar(parity)),
+                    (self._scalar(stage), self._scalar(parity)),
                     lambda s, p: (step(Kind.AWAIT, at(s), p & 1),),
                 )
-            case ArriveByWarp(barrier=barrier, slot=slot):
+            case ArriveByWarp(barrier=barrier, stage=stage):
                 if self._elected and self._runner.threads > 1:
                     self._parted(statement)
-                yield self._arrival(barrier, slot, 1)
-            case Arrive(barrier=barrier, slot=slot):
-                yield self._arrival(barrier, slot, threads)
-            case Expect(barrier=barrier, slot=slot, bytes=amount, arrives=arrives):
-                at, times = self._slot(barrier), threads if arrives else 0
+                yield self._arrival(barrier, stage, 1)
+            case Arrive(barrier=barrier, stage=stage):
+                yield self._arrival(barrier, stage, threads)
+            case Expect(barrier=barrier, stage=stage, bytes=amount, arrives=arrives):
+                at, times = self._stage(barrier), threads if arrives else 0
                 yield Leaf(
-                    (self._scalar(slot), self._scalar(amount)),
+                    (self._scalar(stage), self._scalar(amount)),
                     lambda s, n: (step(Kind.EXPECT, at(s), n * threads, -1, times),),
                 )
-                yield from self._gift(barrier, slot)
+                yield from self._gift(barrier, stage)
             case TileCopy(stores=False):
                 yield self._load(statement)
             case TileCopy():
@@ -217,12 +217,12 @@ class Leaves:
         """The elected thread begins or ends barriers."""
         if self._runner.elected:
             step = self._shared.prepared.pool.step
-            made = tuple(step(kind, *self._shared.slots[name]) for name in names)
+            made = tuple(step(kind, *self._shared.stages[name]) for name in names)
             yield Leaf((), lambda: made)
 
-    def _arrival(self, barrier: Buffer, slot: Expr, times: int) -> Leaf:
-        at, step = self._slot(barrier), self._shared.prepared.pool.step
-        return Leaf((self._scalar(slot),), lambda s: (step(Kind.ARRIVE, at(s), times),))
+    def _arrival(self, barrier: Buffer, stage: Expr, times: int) -> Leaf:
+        at, step = self._stage(barrier), self._shared.prepared.pool.step
+        return Leaf((self._scalar(stage),), lambda s: (step(Kind.ARRIVE, at(s), times),))
 
     def _load(self, copy: TileCopy) -> Leaf:
         step, threads = self._shared.prepared.pool.step, self._threads
@@ -236,34 +236,34 @@ class Leaves:
                     buffer=copy.shared.name,
                 )
             )
-        at = self._slot(copy.barrier[0])
+        at = self._stage(copy.barrier[0])
         index, places = self._places(copy.shared, copy.index)
 
-        def make(place: int, slot: int, amount: int) -> tuple[Step, ...]:
+        def make(place: int, stage: int, amount: int) -> tuple[Step, ...]:
             return tuple(
-                step(Kind.LOAD, number, 0 if n else amount * threads, at(slot))
+                step(Kind.LOAD, number, 0 if n else amount * threads, at(stage))
                 for n, number in enumerate(places(place))
             )
 
         return Leaf((index, self._scalar(copy.barrier[1]), self._scalar(copy.bytes)), make)
 
-    def _gift(self, barrier: Buffer, slot: Expr) -> Iterable[Leaf]:
+    def _gift(self, barrier: Buffer, stage: Expr) -> Iterable[Leaf]:
         """What all blocks give to this one, as if it gave it all itself once it is expected."""
         gift = self._shared.prepared.gifts.get(barrier.name)
         if gift is None:
             return
-        step, at = self._shared.prepared.pool.step, self._slot(barrier)
+        step, at = self._shared.prepared.pool.step, self._stage(barrier)
         share = gift.bytes // len(gift.stores)
         for store in gift.stores:
             index, places = self._places(store.buffer, store.index)
 
-            def make(place: int, slot: int, found: _Places = places) -> tuple[Step, ...]:
+            def make(place: int, stage: int, found: _Places = places) -> tuple[Step, ...]:
                 return tuple(
-                    step(Kind.LOAD, each, 0 if n else share, at(slot))
+                    step(Kind.LOAD, each, 0 if n else share, at(stage))
                     for n, each in enumerate(found(place))
                 )
 
-            yield Leaf((index, self._scalar(slot)), make)
+            yield Leaf((index, self._scalar(stage)), make)
 
     def _store(self, copy: TileCopy) -> Leaf:
         step = self._shared.prepared.pool.step
@@ -320,22 +320,22 @@ class Leaves:
                 Break(
                     rule=Rule.MEETING,
                     got=f"{expr!r} depends on {error.name}, in which threads of a warp may differ",
-                    wanted="all threads of a warp agree on slots, parities and bytes",
+                    wanted="all threads of a warp agree on stages, parities and bytes",
                     roles=(self._runner.role,),
                 )
             ) from error
 
-    def _slot(self, barrier: Buffer) -> Callable[[int], int]:
-        """The number of a slot's barrier."""
-        first, stages = self._shared.slots[barrier.name]
+    def _stage(self, barrier: Buffer) -> Callable[[int], int]:
+        """The number of a stage's barrier."""
+        first, stages = self._shared.stages[barrier.name]
 
-        def number(slot: int) -> int:
-            if 0 <= slot < stages:
-                return first + slot
+        def number(stage: int) -> int:
+            if 0 <= stage < stages:
+                return first + stage
             raise Broken(
                 Break(
                     rule=Rule.LIFETIME,
-                    got=f"slot {slot} of {barrier.name} is used, which has {stages}",
+                    got=f"stage {stage} of {barrier.name} is used, which has {stages}",
                     roles=(self._runner.role,),
                     buffer=barrier.name,
                 )
@@ -344,7 +344,7 @@ class Leaves:
         return number
 
     def _places(self, buffer: Buffer, index: Expr | None) -> tuple[Scalar, _Places]:
-        """What gives the places that an access touches: those of the slot that it starts in."""
+        """What gives the places that an access touches: those of the stage that it starts in."""
         division = self._shared.prepared.divisions[buffer.name]
         parts = division.parts
         part = self._runner.group if parts > 1 else 0
@@ -353,8 +353,8 @@ class Leaves:
         def places(start: int) -> tuple[int, ...]:
             if not division.elements:
                 return ()  # nobody touches anything
-            slot = start // division.elements
-            return whole[slot : slot + 1] if 0 <= slot < division.stages else whole
+            stage = start // division.elements
+            return whole[stage : stage + 1] if 0 <= stage < division.stages else whole
 
         if division.stages == 1:
             return constant(0), places
@@ -366,10 +366,10 @@ class Leaves:
             return constant(-1), places
 
     def _start(self, index: Expr) -> Expr:
-        """An index without what walks inside a slot: all terms but constants and places in rings.
+        """An index without what walks inside a stage: all terms but constants and places in rings.
 
-        Loops over the elements of a slot may be split, and the parts of a split loop that do not
-        run would begin behind the slot.
+        Loops over the elements of a stage may be split, and the parts of a split loop that do not
+        run would begin behind the stage.
         """
         places, sizes = frozenset(self._scope.cursors), self._shared.prepared.sizes
         known = self._shared.prepared.starts

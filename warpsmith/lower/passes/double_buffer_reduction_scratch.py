@@ -1,4 +1,4 @@
-"""Let reductions across threads write their scratch without meeting before."""
+"""Let reductions across threads write their scratch without barrier before."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import map_bodies, walk
 
 
-def spare_meetings(kernel: Kernel) -> Kernel:
+def double_buffer_reduction_scratch(kernel: Kernel) -> Kernel:
     """Give reductions scratch that nobody reads any more.
 
     A reduction across warps has its threads meet between the writes of its scratch and the reads.
     So that no thread writes while a slower one still reads what the time before left there, they
-    would have to meet before, too. One that runs once needs no such meeting; one in a loop takes
+    would have to meet before, too. One that runs once needs no such barrier; one in a loop takes
     two halves of its scratch in turn, since whoever writes a half the next time has met all others
-    in the other half's meeting, which they come to after their reads.
+    in the other half's barrier, which they come to after their reads.
 
     Before::
 

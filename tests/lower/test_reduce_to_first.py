@@ -27,7 +27,7 @@ from warpsmith.kernel.nodes import (
     Store,
 )
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.passes.narrow_results import narrow_results
+from warpsmith.lower.passes.reduce_to_first import reduce_to_first
 
 FLOAT = DataType.Float
 X, Y = Symbol("block_x"), Symbol("block_y")
@@ -69,7 +69,7 @@ def firsts(*body: Statement, rows: int = 4) -> list[bool]:
         launch=launch,
         index_type=DataType.Int32,
     )
-    return [s.first for s in walk(narrow_results(kernel).body) if isinstance(s, Reduce)]
+    return [s.first for s in walk(reduce_to_first(kernel).body) if isinstance(s, Reduce)]
 
 
 FOR_ALL: dict[str, tuple[Statement, ...]] = {

@@ -8,7 +8,7 @@ from warpsmith.ir.exprs import Matmul, Operation, Reduction, Welford, tensor_inp
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedulers.pointwise.can import cached_map, self_mapped
+from warpsmith.schedulers.pointwise.applicability import cached_map, self_mapped
 from warpsmith.schedulers.reduction.aside import only_after
 
 

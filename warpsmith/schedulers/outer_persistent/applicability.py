@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from warpsmith.ir.program import Program
-from warpsmith.schedulers.normalization.can import ends_in_rows, unfit
-from warpsmith.schedulers.reduction.can import reductions
+from warpsmith.schedulers.normalization.applicability import ends_in_rows, unfit
+from warpsmith.schedulers.reduction.applicability import reductions
 
 
 def refusal(fusion: Program) -> str:
     """Why the scheduler cannot take the fusion; empty when it can.
 
     Whether columns fit in registers depends on their length, so it is asked of a call:
-    `heuristic.misfit`.
+    `heuristic.unsupported_sizes`.
     """
     reason = unfit(fusion)
     if reason:
