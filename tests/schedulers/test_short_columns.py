@@ -223,5 +223,5 @@ def test_parameters_say_all_that_was_chosen() -> None:
     params = chosen(select(summed().fusion, H200), 264, 4096)
     text = ", ".join(f"{f.name}={getattr(params, f.name)}" for f in fields(params))
     assert "block_x=8, block_y=32" in text
-    assert "whole=True" in text
+    assert "exact=True" in text
     assert np.prod((params.block_x, params.block_y)) == 256

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Final
 
 from warpsmith.engine.arena import Arena, Life, packed
@@ -63,7 +64,7 @@ class Allocation:
         if 0 in self.shape:
             return 0
         strides = self.strides
-        span = _product(self.shape) if strides is None else _reach(self.shape, strides)
+        span = prod(self.shape) if strides is None else _reach(self.shape, strides)
         return span * NUMPY_DTYPES[self.dtype].itemsize
 
 
@@ -201,7 +202,7 @@ def _unwritten(
     allocations: Sequence[Allocation],
 ) -> tuple[str, ...]:
     """Names of the tensors with elements whose kernel is not launched."""
-    elements = {each.name: _product(each.shape) for each in allocations}
+    elements = {each.name: prod(each.shape) for each in allocations}
     launched = {launch.segment for launch in launches}
     return tuple(
         output.value.name
@@ -239,33 +240,26 @@ def _largest(fusion: Fusion, allocations: Sequence[Allocation], values: Mapping[
     An axis that is reduced is never merged with one that is not (WS0207), so what a reduction or a
     product walks counts as two loops, and never as their product.
     """
-    sizes = [_product(allocation.shape) for allocation in allocations]
+    sizes = [prod(allocation.shape) for allocation in allocations]
     sizes += [_reach(a.shape, a.strides) for a in allocations if a.strides is not None]
     numbers = dict(values)
     for tensor in fusion.input_tensors:
         shape = [evaluate(a.extent, numbers) for a in tensor.shape_axes]
         steps = [values.get(f"{tensor.name}_stride{d}", 0) for d in range(len(shape))]
-        sizes += [_product(shape), _reach(shape, steps)]
+        sizes += [prod(shape), _reach(shape, steps)]
     for tensor in fusion.computed:
         made = (axis for transform in tensor.transforms for axis in transform.results)
         sizes += [evaluate(axis.extent, numbers) for axis in (*tensor.root, *made)]
         if tensor.has_reduction:
             for reduced in (False, True):
                 axes = [axis for axis in tensor.root if axis.is_reduction is reduced]
-                sizes.append(_product([evaluate(axis.extent, numbers) for axis in axes]))
+                sizes.append(prod([evaluate(axis.extent, numbers) for axis in axes]))
     return max(sizes, default=1)
 
 
 def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
     """Elements of memory from the first to the last one of an array."""
     return 1 + sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
-
-
-def _product(numbers: Sequence[int]) -> int:
-    result = 1
-    for number in numbers:
-        result *= number
-    return result
 
 
 def _launches(
@@ -349,7 +343,7 @@ def _local_launch(
     check_room(kernel, numbers, limits)
     shared_bytes = reserved = evaluate(compiled.shared, numbers)
     if kernel.early and kernel.launch.cluster_blocks == 1:
-        reserved = reserved_bytes(shared_bytes, _product(grid), problem.target)
+        reserved = reserved_bytes(shared_bytes, prod(grid), problem.target)
     return Launch(
         compiled=compiled,
         params=params,

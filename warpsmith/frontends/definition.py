@@ -11,7 +11,7 @@ from warpsmith.callers import caller
 from warpsmith.errors import ArgumentError, DefinitionError
 from warpsmith.frontends import printer, validation
 from warpsmith.frontends.inputs import SYMBOLIC, define_input, define_scalar_input
-from warpsmith.frontends.layout import layout_of
+from warpsmith.frontends.memory_format import memory_format_of
 from warpsmith.frontends.namespaces import Operations, Schedule
 from warpsmith.frontends.outputs import add_output
 from warpsmith.frontends.tensor import Tensor
@@ -118,7 +118,7 @@ class FusionDefinition:
                 code="WS0154",
                 remedy="give one stride for each size",
             )
-        layout = layout_of(sizes, strides)
+        layout = memory_format_of(sizes, strides)
         shape = [size if static_sizes or size == 1 else SYMBOLIC for size in sizes]
         tensor = define_input(self.fusion, shape, layout.contiguity, dtype, layout.stride_order)
         return _own(tensor)

@@ -19,7 +19,7 @@ import numpy as np
 
 from warpsmith.errors import ArgumentError, DefinitionError
 from warpsmith.frontends.inputs import SYMBOLIC, define_input, define_scalar_input
-from warpsmith.frontends.layout import layout_of
+from warpsmith.frontends.memory_format import memory_format_of
 from warpsmith.frontends.outputs import add_output
 from warpsmith.frontends.reuse import may_serve
 from warpsmith.frontends.tensor import Tensor
@@ -326,7 +326,7 @@ def _classified(value: Any) -> object:
         return _static(value)
     info = arrays.describe(value)
     ones = tuple(extent == 1 for extent in info.shape)
-    return (ones, layout_of(info.shape, info.strides), _kind(value))
+    return (ones, memory_format_of(info.shape, info.strides), _kind(value))
 
 
 def _kind(value: Any) -> object:
@@ -346,7 +346,7 @@ def _serves(trace: Trace, args: Sequence[Any]) -> bool:
 
 def _like(fusion: Fusion, value: object) -> TensorView:
     info = arrays.describe(value)
-    layout = layout_of(info.shape, info.strides)
+    layout = memory_format_of(info.shape, info.strides)
     shape = [1 if extent == 1 else SYMBOLIC for extent in info.shape]
     dtype = DataType(info.dtype)
     return define_input(fusion, shape, layout.contiguity, dtype, layout.stride_order)

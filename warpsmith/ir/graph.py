@@ -14,17 +14,10 @@ from types import MappingProxyType
 from warpsmith.ir.clone import Clones
 from warpsmith.ir.exprs import Operation, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How a stored tensor lies in memory, as `TensorView` says it."""
-
-    stride_order: tuple[int, ...] | None
-    contiguity: tuple[bool | None, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,13 +110,13 @@ class Graph:
         self,
         sinks: Sequence[int],
         positions: Sequence[int],
-        layouts: Mapping[int, Layout] = MappingProxyType({}),
+        formats: Mapping[int, MemoryFormat] = MappingProxyType({}),
         forms: Mapping[int, int] = MappingProxyType({}),
     ) -> Fusion:
         """A fusion of these operations, to lay a schedule on; tensors keep their numbers.
 
         Args:
-            layouts: by number, how tensors lie in memory that lie otherwise than the graph says.
+            formats: by number, how tensors lie in memory that lie otherwise than the graph says.
             forms: by number of a tensor, that of its cast to the type in which it is stored.
         """
         whole = self.fusion
@@ -143,9 +136,9 @@ class Graph:
             if number in self.maker:
                 as_input(tensor)
         here = read | {tensor.number: tensor for tensor in fusion.computed}
-        for number in layouts.keys() & here.keys():
-            here[number].stride_order = layouts[number].stride_order
-            here[number].contiguity = layouts[number].contiguity
+        for number in formats.keys() & here.keys():
+            here[number].stride_order = formats[number].stride_order
+            here[number].contiguity = formats[number].contiguity
         fusion.inputs = [*read.values(), *whole.input_scalars]
         fusion.follows = any(number in self.maker for number in read)
         aliases = {output.value.number: output.alias_of for output in whole.outputs}

@@ -35,7 +35,7 @@ from warpsmith.kernel.tiles import TensorMap, TileNeeds
 
 if TYPE_CHECKING:
     from warpsmith.kernel.pipelines import Pipeline
-    from warpsmith.kernel.shared_memory import MemoryLayout
+    from warpsmith.kernel.shared_memory import SharedLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,6 +418,6 @@ class Kernel:
     pipelines: tuple[Pipeline, ...] = ()
     budgets: Budgets | None = None
     early: bool = False
-    layout: MemoryLayout | None = None
+    layout: SharedLayout | None = None
     orders: tuple[Order, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=())

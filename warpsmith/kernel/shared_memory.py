@@ -28,7 +28,7 @@ class SharedPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryLayout:
+class SharedLayout:
     """All shared memory of a block; expressions are over the launch's scalars.
 
     Attributes:
@@ -53,7 +53,7 @@ class MemoryLayout:
         return evaluate(self.bytes, dict(known))
 
 
-def layout_of(kernel: Kernel) -> MemoryLayout:
+def layout_of(kernel: Kernel) -> SharedLayout:
     """The layout that `lay_out_shared` gave a kernel. Raises InternalError where it did not."""
     if kernel.layout is not None:
         return kernel.layout
@@ -65,7 +65,7 @@ def bytes_of(buffer: Buffer) -> Expr:
     return integers.mul(buffer.size, buffer.dtype.size)
 
 
-def laid_out(buffers: tuple[Buffer, ...], given: Mapping[str, int] | None = None) -> MemoryLayout:
+def laid_out(buffers: tuple[Buffer, ...], given: Mapping[str, int] | None = None) -> SharedLayout:
     """Buffers at the offsets that are given, then the others, the most aligned first.
 
     Args:
@@ -85,7 +85,7 @@ def laid_out(buffers: tuple[Buffer, ...], given: Mapping[str, int] | None = None
     if least is None:
         least = laid_out(tuple(b for b in buffers if _is_known(b)), given).least
     alignment = max((buffer.alignment for buffer in buffers), default=UNIT)
-    return MemoryLayout(tuple(places), total, least, max(alignment, UNIT))
+    return SharedLayout(tuple(places), total, least, max(alignment, UNIT))
 
 
 def _is_known(buffer: Buffer) -> bool:

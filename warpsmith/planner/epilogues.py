@@ -175,11 +175,12 @@ def _keeps_elements(
         return operation.kind != "expand" and (reshapes or operation.kind != "reshape")
     if not isinstance(operation, Pointwise):
         return False
-    size = _dimensions(operation.output)
-    return all(_dimensions(graph.tensors[number]) == size for number in late)
+    size = dimensions(operation.output)
+    return all(dimensions(graph.tensors[number]) == size for number in late)
 
 
-def _dimensions(tensor: TensorView) -> int:
+def dimensions(tensor: TensorView) -> int:
+    """How many dimensions have elements of their own."""
     return sum(not axis.is_broadcast for axis in tensor.shape_axes)
 
 

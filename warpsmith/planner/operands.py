@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from warpsmith.ir.atoms import atom_for, atoms_for
 from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.graph import Graph, Layout
+from warpsmith.ir.graph import Graph
+from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.planner.price import copy_us, product_us
@@ -43,15 +44,15 @@ class Packing:
 NO_PACKING = Packing()
 
 
-def operand_layouts(graph: Graph, padded: frozenset[int]) -> dict[int, Layout]:
+def operand_formats(graph: Graph, padded: frozenset[int]) -> dict[int, MemoryFormat]:
     """By number, how operands of products are stored that are computed, and what is padded."""
     orders = operand_orders(graph)
-    found: dict[int, Layout] = {}
+    found: dict[int, MemoryFormat] = {}
     for number in orders.keys() | padded:
         tensor = graph.tensors[number]
         order = orders.get(number, tensor.stride_order)
         flags = with_padding(tensor, order) if number in padded else tensor.contiguity
-        found[number] = Layout(order, flags)
+        found[number] = MemoryFormat(flags, order)
     return found
 
 

@@ -16,7 +16,14 @@ from warpsmith.ir.graph import Graph
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.crossing import Crossing
-from warpsmith.planner.epilogues import Epilogue, around, is_cast_of, last_products, offers
+from warpsmith.planner.epilogues import (
+    Epilogue,
+    around,
+    dimensions,
+    is_cast_of,
+    last_products,
+    offers,
+)
 from warpsmith.planner.forms import narrow_forms
 from warpsmith.planner.price import epilogue_us, moved_us, product_us
 from warpsmith.planner.segment import Segments
@@ -114,13 +121,9 @@ def _loaded(segments: Segments, epilogue: Epilogue, crossing: Crossing) -> int:
     product, *_ = epilogue.positions
     inside = graph.slice(epilogue.sinks, around(graph, epilogue, crossing))
     own = set(graph.sources(product))
-    size = _dimensions(graph.operations[product].outputs[0])
+    size = dimensions(graph.operations[product].outputs[0])
     read = [graph.tensors[segments.forms.get(t, t)] for t in graph.reads(inside) if t not in own]
-    return _bytes(tensor for tensor in read if _dimensions(tensor) == size)
-
-
-def _dimensions(tensor: TensorView) -> int:
-    return sum(not axis.is_broadcast for axis in tensor.shape_axes)
+    return _bytes(tensor for tensor in read if dimensions(tensor) == size)
 
 
 def _bytes(tensors: Iterable[TensorView]) -> int:

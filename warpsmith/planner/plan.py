@@ -16,7 +16,7 @@ from warpsmith.ir.graph import Graph
 from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.epilogues import Epilogue, around, epilogue_of, last_products
 from warpsmith.planner.forms import narrow_forms
-from warpsmith.planner.operands import operand_layouts
+from warpsmith.planner.operands import operand_formats
 from warpsmith.planner.regions import cut_region
 from warpsmith.planner.segment import Segment, Segments, Unfit
 from warpsmith.targets.target import Target
@@ -49,8 +49,8 @@ def cut(
     if not products:
         alone = Segments(graph, target, without, empty)
         return tuple(cut_region(alone, graph.outputs, frozenset()))
-    layouts, forms = operand_layouts(graph, padded), narrow_forms(graph)
-    segments = Segments(graph, target, without, empty, layouts, forms)
+    formats, forms = operand_formats(graph, padded), narrow_forms(graph)
+    segments = Segments(graph, target, without, empty, formats, forms)
     return tuple(_around_products(segments, products, apart))
 
 

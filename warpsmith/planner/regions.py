@@ -51,7 +51,7 @@ def _rows_then_columns(
     """
     graph = segments.graph
     sinks = tuple(dict.fromkeys(segments.forms.get(sink, sink) for sink in sinks))
-    live = graph.part(sinks, graph.slice(sinks, stored), segments.layouts, segments.forms)
+    live = graph.part(sinks, graph.slice(sinks, stored), segments.formats, segments.forms)
     columns, reason = whole_sums(live)
     unfit = any(u.scheduler == "inner_outer" and u.concerns(live) for u in segments.without)
     if reason or unfit:

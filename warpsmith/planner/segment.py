@@ -9,7 +9,8 @@ from typing import Any
 
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.graph import Graph, Layout
+from warpsmith.ir.graph import Graph
+from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.planner.alike import Key, Shape, renamed, shape_of
 from warpsmith.schedulers.select import Refusals, refusals
 from warpsmith.targets.target import Target
@@ -121,7 +122,7 @@ class Segments:
         target: that is to run them.
         without: schedulers that are not to take any, each with the reason.
         empty: numbers of tensors that have no elements in the call.
-        layouts: by number of a tensor, how it is stored where that is not as the graph says.
+        formats: by number of a tensor, how it is stored where that is not as the graph says.
         forms: by number of a tensor, that of its cast to the type in which it is stored.
         made: parts to which tensors were added, whose numbers no other part is to give.
     """
@@ -130,7 +131,7 @@ class Segments:
     target: Target
     without: tuple[Unfit, ...] = ()
     empty: frozenset[int] = frozenset()
-    layouts: Mapping[int, Layout] = field(default_factory=dict)
+    formats: Mapping[int, MemoryFormat] = field(default_factory=dict)
     forms: Mapping[int, int] = field(default_factory=dict)
     said: Said = field(default_factory=dict)
     made: list[Fusion] = field(default_factory=list)
@@ -149,7 +150,7 @@ class Segments:
         """Segments of a graph that is made of a part of this one."""
         forms = {number: form for number, form in self.forms.items() if form in graph.maker}
         return Segments(
-            graph, self.target, self.without, self.empty, self.layouts, forms, self.said, self.made
+            graph, self.target, self.without, self.empty, self.formats, forms, self.said, self.made
         )
 
     def of(self, sinks: Iterable[int], stored: Collection[int]) -> Segment:
@@ -159,7 +160,7 @@ class Segments:
         positions = self.graph.slice((*asked, *wanted), _Held(stored, self.values))
         key = (wanted, positions)
         if key not in self._known:
-            part = self.graph.part(wanted, positions, self.layouts, self.forms)
+            part = self.graph.part(wanted, positions, self.formats, self.forms)
             without = tuple((u.scheduler, u.reason) for u in self.without if u.concerns(part))
             self._known[key] = _segment(part, self.target, without, self.said)
         return self._known[key]

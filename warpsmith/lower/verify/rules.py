@@ -16,7 +16,7 @@ from warpsmith.kernel.clusters import RANK
 from warpsmith.kernel.elected import ELECTED_LANE, ELECTED_WARP
 from warpsmith.kernel.nodes import Buffer, Kernel, Statement
 from warpsmith.kernel.rings import ELECTED
-from warpsmith.kernel.shared_memory import MemoryLayout
+from warpsmith.kernel.shared_memory import SharedLayout
 from warpsmith.lower.verify.outline import Outline, Outlines
 from warpsmith.lower.verify.rule import Fault, Rule
 
@@ -143,7 +143,7 @@ def _orders(look: _Look) -> Iterator[Fault]:
             yield look.fault(Rule.ORDERS, what, "items", (number, kind))
 
 
-def _layout(kernel: Kernel, layout: MemoryLayout) -> Iterator[Fault]:
+def _layout(kernel: Kernel, layout: SharedLayout) -> Iterator[Fault]:
     """Every shared buffer has its place: aligned, inside, and apart from those alive with it."""
     if Counter(place.buffer for place in layout.places) != Counter(kernel.shared):
         yield Fault(Rule.LAYOUT, "the buffers that are laid out are not those of the kernel")

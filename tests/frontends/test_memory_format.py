@@ -9,7 +9,7 @@ import pytest
 
 from warpsmith.engine.bind import bind
 from warpsmith.frontends.definition import FusionDefinition
-from warpsmith.frontends.layout import layout_of
+from warpsmith.frontends.memory_format import memory_format_of
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_layouts(
     contiguity: tuple[bool | None, ...],
     order: tuple[int, ...] | None,
 ) -> None:
-    assert layout_of(shape, strides) == (contiguity, order)
+    assert memory_format_of(shape, strides) == (contiguity, order)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))

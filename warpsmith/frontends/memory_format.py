@@ -1,26 +1,14 @@
-"""How an array lies in memory, as a definition states it."""
+"""The memory format of arrays that exist."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from warpsmith.ir.memory_format import MemoryFormat
 
 
-class Layout(NamedTuple):
-    """Order and gaps of an array's dimensions.
-
-    Attributes:
-        contiguity: per dimension, whether its stride is the product of the faster extents; None
-            where the extent is 1.
-        stride_order: rank of each dimension in memory, 0 the fastest; None for row-major.
-    """
-
-    contiguity: tuple[bool | None, ...]
-    stride_order: tuple[int, ...] | None
-
-
-def layout_of(shape: Sequence[int], strides: Sequence[int]) -> Layout:
-    """The layout of an array; strides count elements.
+def memory_format_of(shape: Sequence[int], strides: Sequence[int]) -> MemoryFormat:
+    """The memory format of an array; strides count elements.
 
     Repeated dimensions (stride 0) come out as the slowest, where they break no one's contiguity;
     those of extent 1 keep their place before the dimension that follows them. Strides of an empty
@@ -28,7 +16,7 @@ def layout_of(shape: Sequence[int], strides: Sequence[int]) -> Layout:
     """
     rank = len(shape)
     if 0 in shape:
-        return Layout(tuple(None if extent == 1 else True for extent in shape), None)
+        return MemoryFormat(tuple(None if extent == 1 else True for extent in shape), None)
     place = list(strides)
     for d in reversed(range(rank)):
         if shape[d] == 1:
@@ -42,8 +30,8 @@ def layout_of(shape: Sequence[int], strides: Sequence[int]) -> Layout:
             contiguity[d] = strides[d] == expected
             expected = strides[d] * shape[d]
     if order == list(range(rank)):
-        return Layout(tuple(contiguity), None)
+        return MemoryFormat(tuple(contiguity), None)
     ranks = [0] * rank
     for position, d in enumerate(order):
         ranks[d] = rank - 1 - position
-    return Layout(tuple(contiguity), tuple(ranks))
+    return MemoryFormat(tuple(contiguity), tuple(ranks))
