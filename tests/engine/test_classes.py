@@ -160,12 +160,12 @@ def test_explain_lists_the_classes_of_all_calls() -> None:
         "class 1   planned once, compiled once",
         "sizes     T0_size0 5, T0_size1 7",
         "since     T0, T1 at multiples of 16 bytes, 32-bit indices",
-        "chosen    whole=False",
+        "chosen    exact=False",
         "class 2   planned 3 times, compiled once, this call's",
         "sizes     T0_size0 1 to 200, T0_size1 8 to 64",
         "since     4 divides mul(T0_size0, T0_size1), T0, T1 at multiples of 16 bytes, "
         "32-bit indices",
-        "chosen    whole=True",
+        "chosen    exact=True",
     ]
     assert "classes     1 of sizes so far" in lone, "its kernels are its own"
 
