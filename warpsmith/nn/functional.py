@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from warpsmith.nn import calls, gradients, operators
+from warpsmith.nn import calls, eager, operators
 from warpsmith.nn.refusals import (
     check_dropout,
     refuse_tangents,
@@ -170,7 +170,7 @@ def _norm(
         or (residual is not None and residual.requires_grad)
     ):
         how = dims, eps, centered, out, dropped
-        results = gradients.Norm.apply(x, residual, weight, bias, seed, how)
+        results = eager.Norm.apply(x, residual, weight, bias, seed, how)
         return (results, None) if residual is None else results
     direct = calls.norm(x, residual, weight, bias, seed, dims, eps, centered, out, dropped, False)
     return direct[0], None if residual is None else direct[1]
@@ -192,7 +192,7 @@ def _softmax(who: str, x: Tensor, dim: int | None, dtype: torch.dtype | None, lo
     if _is_traced(who, x, None, None, None):
         return operators.softmax(x, place, log, out)
     if torch.is_grad_enabled() and x.requires_grad:
-        return gradients.Softmax.apply(x, place, log, out)
+        return eager.Softmax.apply(x, place, log, out)
     return calls.softmax(x, place, log, out)
 
 

@@ -1,7 +1,7 @@
 """Gradients of norms and softmaxes, from what their forward call saved.
 
-The same for both ways that autograd comes here: through operators of torch, and in eager mode
-through `torch.autograd.Function`, which costs the host a fraction of the time.
+The same for both ways that autograd comes here: through operators of torch (`operators.py`), and in
+eager mode through `torch.autograd.Function` (`eager.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from warpsmith import knobs
-from warpsmith.nn import calls
 
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
@@ -69,49 +68,6 @@ def norm_gradients(
     )
 
 
-class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analysed
-    """`calls.norm` for autograd in eager mode."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        residual: Tensor | None,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        seed: Tensor | None,
-        how: tuple[int, float, bool, torch.dtype, float],
-    ) -> Any:
-        """The normalized tensor, and `x + residual` where there is a residual.
-
-        `how` are the arguments of `calls.norm` that are no tensors, in one: each costs the host.
-        """
-        inputs = x, residual, weight, bias, seed, *how
-        y, *rest = calls.norm(*inputs, True)
-        total = None if residual is None else rest.pop(0)
-        scale = rest.pop()
-        save_norm(ctx, inputs, x if total is None else total, rest.pop() if rest else None, scale)
-        return y if total is None else (y, total)
-
-    @staticmethod
-    def backward(ctx: Any, dy: Any, dtotal: Any = None) -> Any:
-        return *norm_gradients(_runner("norm"), ctx, dy, dtotal), None, None
-
-
-class Softmax(torch.autograd.Function):  # type: ignore[misc]  # torch is not analysed
-    """`calls.softmax` for autograd in eager mode."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, dim: int, log: bool, out: torch.dtype) -> Any:
-        y = calls.softmax(x, dim, log, out)
-        save_softmax(ctx, (x, dim, log), y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, dy: Any) -> Any:
-        return softmax_gradients(_runner("softmax"), ctx, dy), None, None, None
-
-
 def save_softmax(ctx: Any, inputs: tuple[Any, ...], y: Tensor) -> None:
     """Keep what the gradient reads. `inputs` are those of `calls.softmax`."""
     x, ctx.dim, ctx.log = inputs[:3]
@@ -135,17 +91,3 @@ def _scoped(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
         return run(*args)
     with knobs.within(ctx.knobs):
         return run(*args)
-
-
-def _runner(what: str) -> Callable[..., Any]:
-    """The gradient's operator where gradients are recorded, since it refuses to be differentiated.
-
-    Else the call itself.
-    """
-    if not torch.is_grad_enabled():
-        return calls.norm_gradient if what == "norm" else calls.softmax_gradient
-    from warpsmith.nn import operators
-
-    chosen = operators.norm_gradient if what == "norm" else operators.softmax_gradient
-    recorded: Callable[..., Any] = chosen
-    return recorded
