@@ -148,9 +148,15 @@ def limits(minutes: float) -> dict[str, int]:
 
 
 def soak(
-    *, minutes: float, threads: int, device: Device, seed: int, say: Callable[[str], None]
+    *,
+    minutes: float,
+    threads: int,
+    device: Device,
+    seed: int,
+    say: Callable[[str], None],
+    calls: int = sys.maxsize,
 ) -> Seen:
-    """Run, and watch. `say` gets a line each 10 s."""
+    """Run until `minutes` are over or so many `calls` are made. `say` gets a line each 10 s."""
     seen = Seen(calls=[0] * threads)
     pool = [drawn(random.Random(f"{seed}/{number}")) for number in range(POOL)]
     known = [(program, program.fused) for program in pool]
@@ -172,6 +178,8 @@ def soak(
                     seen.wrong.append(f"{type(failure).__name__}: {failure}; {program}")
                     over.set()
                 seen.calls[number] += 1
+                if sum(seen.calls) >= calls:
+                    over.set()
 
     workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
     for worker in workers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,20 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak, "limits", lambda minutes: few)
 
 
-def run(device: Device, minutes: float, threads: int) -> tuple[Seen, list[str]]:
+def run(
+    device: Device, minutes: float, threads: int, calls: int = sys.maxsize
+) -> tuple[Seen, list[str]]:
     lines: list[str] = []
     with knobs.scope(**soak.limits(0)):
         before = warpsmith.cache_info()
-        seen = soak.soak(minutes=minutes, threads=threads, device=device, seed=3, say=lines.append)
+        seen = soak.soak(
+            minutes=minutes,
+            threads=threads,
+            device=device,
+            seed=3,
+            say=lines.append,
+            calls=calls,
+        )
         after = warpsmith.cache_info()
     assert not seen.wrong, seen.wrong[0]
     for name in ("traces", "plans") if device == "reference" else ("traces", "plans", "kernels"):
@@ -40,9 +50,14 @@ def run(device: Device, minutes: float, threads: int) -> tuple[Seen, list[str]]:
 
 @pytest.mark.parametrize("device", ["reference", "sim"])
 def test_counts_stay_within_limits(device: Device) -> None:
-    seen, _ = run(device, 0.15, 4)
+    seen, _ = run(device, 5.0, 4, calls=12 if device == "sim" else 200)
+    assert sum(seen.calls) >= 12
+
+
+def test_memory_is_sampled() -> None:
+    seen, _ = run("reference", 0.04, 4)
     assert sum(seen.calls) > 5
-    assert len(seen.process) >= 4
+    assert len(seen.process) >= 2
 
 
 @pytest.mark.slow
@@ -93,5 +108,5 @@ def test_programs_differ_and_their_meanings_are_right() -> None:
 
 
 def test_the_command_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["soak", "--minutes", "0.05", "--device", "reference"])
+    monkeypatch.setattr("sys.argv", ["soak", "--minutes", "0.02", "--device", "reference"])
     assert soak.main() == 0

@@ -25,7 +25,9 @@ from warpsmith.targets.hopper import H200
 def staged(*, padding: int = 0, swizzle: int = 0, turned: bool = False) -> FusionDefinition:
     """64 x 64 elements that fragments hold, stored as matrices in rows, or columns."""
     with FusionDefinition() as fd:
-        out: Any = fd.ops.neg(fd.define_tensor([64, 64], True, DataType.BFloat16))
+        wide: Any = fd.ops.cast(fd.define_tensor([64, 64], True, DataType.BFloat16), DataType.Float)
+        negative: Any = fd.ops.neg(wide)
+        out: Any = fd.ops.cast(negative, DataType.BFloat16)
         fd.add_output(out)
         result: Any = out.cache_before()
         shared: Any = result.cache_after()
@@ -35,7 +37,7 @@ def staged(*, padding: int = 0, swizzle: int = 0, turned: bool = False) -> Fusio
         set_allocation_domain(shared, axes[::-1] if turned else axes)
         pad_allocation(shared, padding)
         shared.set_swizzle(swizzle)
-        for tensor in (result, shared):
+        for tensor in (wide, negative, result, shared):
             tensor.split_fragments()
             tensor.axis(0).parallelize(ParallelType.block_x)
             tensor.split(1, 2)
