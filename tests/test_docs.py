@@ -18,8 +18,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=str)
-def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WARPSMITH_CACHE_DIR", str(tmp_path))
+def test_python_runs(page: Path, tmp_path: Path) -> None:
     names: dict[str, object] = {}
     path = tmp_path / "page.py"
     path.write_text("\n".join(BLOCK.findall(page.read_text())))

@@ -1,6 +1,6 @@
 """Circular buffers of every kind, length and distance, in every place that loops allow.
 
-`make test` runs two kernels of each schedule and kind of load, `make test-all` all of them. Each
+`make test` runs one kernel of each schedule and kind of load, `make test-all` all of them. Each
 kernel meets all extents of the ring's dimension, two of them under several orders of warps and
 copies.
 """
@@ -16,7 +16,7 @@ import pytest
 from tests.support.ring_cases import CASES, Case
 from tests.support.ring_loads import Ring, rings
 
-SAMPLE = 2
+SAMPLE = 1
 """Kernels of each schedule and kind of load that are always run."""
 
 ALWAYS = ("single_dim_3-cp_async-5-4",)

@@ -41,7 +41,7 @@ def test_as_many_schedules_as_asked() -> None:
     assert report.schedules == (*fixed, "random 13", "random 14")
 
 
-def test_progress_says_what_begins(tmp_path: Path) -> None:
+def test_progress_says_what_begins(tmp_path: Path, quick: list[Path]) -> None:
     said: list[str] = []
     sim.run(ADD_ONE, add_one_spec(), schedules=2, progress=said.append)
     assert said[-2:] == ["schedule round-robin", "schedule producer-first"]
@@ -49,6 +49,7 @@ def test_progress_says_what_begins(tmp_path: Path) -> None:
     with knobs.scope(cache_dir=tmp_path):
         sim.run(ADD_ONE, add_one_spec(), schedules=1, progress=said.append)
     assert "compiling the machine, once a version" in said
+    assert len(quick) == 1
 
 
 def test_arrays_are_left_alone() -> None:

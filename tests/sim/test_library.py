@@ -15,36 +15,12 @@ from warpsmith.sim import library as module
 from warpsmith.sim.library import library
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The file that the cache holds, compiled once."""
-    folder = tmp_path_factory.mktemp("cache")
-    with knobs.scope(cache_dir=folder):
-        library()
-    (path,) = folder.iterdir()
-    return path.read_bytes()
-
-
 @pytest.fixture
 def forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """As in a process that has loaded nothing yet: the path that the machine will have."""
     monkeypatch.setattr(module, "_LOADED", {})
     with knobs.scope(cache_dir=tmp_path / "cache"):
         yield module._path(tmp_path / "cache")
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, whole: bytes) -> list[Path]:
-    """Folders that it was compiled in; the compiler's work is done already."""
-    seen: list[Path] = []
-
-    def compiled(folder: Path) -> Path:
-        seen.append(folder)
-        (folder / "machine.so").write_bytes(whole[: -module._DIGEST_BYTES])
-        return folder / "machine.so"
-
-    monkeypatch.setattr(module, "_compiled", compiled)
-    return seen
 
 
 def put(path: Path, content: bytes) -> None:

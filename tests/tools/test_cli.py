@@ -214,6 +214,7 @@ def test_cache_says_what_is_held_and_is_cleared(program: Path, tmp_path: Path) -
 
 def test_demo_verifies_its_kernels_on_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPSMITH_DEVICE", "sim")
+    monkeypatch.delenv("WARPSMITH_CACHE_DIR")  # the simulator is there already
     result = call("demo", "--rows", 32, "--columns", 64)
     assert result.exit_code == 0, result.output
     assert result.output.count(": right") == 2

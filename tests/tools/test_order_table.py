@@ -17,11 +17,8 @@ def test_the_table_of_the_page_is_that_of_its_kernel() -> None:
     assert order_table.replaced(PAGE, order_table.example_table()) == PAGE
 
 
-def test_the_listing_of_the_page_is_what_explain_prints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_listing_of_the_page_is_what_explain_prints() -> None:
     """But for the numbers of lines, which change with the prelude."""
-    monkeypatch.setenv("WARPSMITH_CACHE_DIR", str(tmp_path))
     example = PAGE.partition("```python\n")[2].partition("```")[0]
     names: dict[str, object] = {}
     exec(compile(example, "page.py", "exec"), names)

@@ -10,11 +10,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from tests.sim.support.catalog import LOOPS, NAMES, TWINS, read_ptx, read_spec
-from tests.sim.support.judge import judge
+from tests.sim.support.judge import SCHEDULES, judge
 from tests.sim.support.mutations import Mutant, mutants
 from warpsmith.sim.report import Report
 
@@ -82,13 +83,15 @@ def cases(kernel: str) -> Iterator[Case]:
 def judge_case(case: Case, *, everywhere: bool) -> Report:
     """The report of a mutant: of the first spec at which there is a finding, else of the last.
 
-    `everywhere` tries every trip count of the kernel, and not only that of its spec.
+    `everywhere` tries every trip count of the kernel, and not only that of its spec, and for what
+    must be found more schedules than the first that shows it.
     """
     loop = LOOPS.get(case.kernel)
     counts = (None, *(loop.trips if loop and everywhere else ()))
-    for trips in counts:
+    few = (1, SCHEDULES) if not case.neutral else (2,)
+    for trips, schedules in product(counts, (SCHEDULES,) if everywhere else few):
         spec = read_spec(case.kernel, trips)
-        report = judge(case.mutant.text, spec, case.kernel, budget=BUDGET)
+        report = judge(case.mutant.text, spec, case.kernel, count=schedules, budget=BUDGET)
         if report.verdict != "clean":
             break
     return report
