@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import hashlib
+import re
 import time
+from collections import Counter
 from collections.abc import Generator
 
 import pytest
@@ -29,6 +32,49 @@ def pytest_collection_finish() -> None:
     """What was imported and collected stays: no collection of garbage walks it again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks slow what `few` leaves out of a test's cases."""
+    cases: dict[tuple[pytest.Collector | None, str], list[pytest.Function]] = {}
+    for item in items:
+        if isinstance(item, pytest.Function) and not item.get_closest_marker("slow"):
+            cases.setdefault((item.parent, item.originalname), []).append(item)
+    for found in cases.values():
+        mark = found[0].get_closest_marker("few")
+        if mark and len(found) > mark.args[0]:
+            chosen = spread(found, *mark.args)
+            for item in found:
+                if item not in chosen:
+                    item.add_marker("slow")
+
+
+def spread(cases: list[pytest.Function], count: int) -> set[pytest.Function]:
+    """So many cases, in which as many values of the test's parameters take part as can.
+
+    Values are the parts of a case's name, and the words of each. Which cases are chosen follows
+    from the names alone, so that it is the same ones in every run.
+    """
+    words = {
+        case: sorted(
+            {
+                (place, word)
+                for place, value in enumerate(case.callspec.id.split("-"))
+                for word in (value, *re.split("[_ ]", value))
+            }
+        )
+        for case in cases
+    }
+    left = sorted(cases, key=lambda case: hashlib.sha256(case.name.encode()).digest())
+    met: Counter[tuple[int, str]] = Counter()
+    chosen = set()
+    for _ in range(count):
+        case = min(left, key=lambda case: sorted(met[word] for word in words[case]))
+        met.update(words[case])
+        left.remove(case)
+        chosen.add(case)
+    return chosen
 
 
 @pytest.hookimpl(wrapper=True)

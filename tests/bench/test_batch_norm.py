@@ -70,6 +70,7 @@ def test_problems_are_told_apart_by_name_shape_and_dtype() -> None:
     assert len(list(batch_norm.problems(quick=True))) < len(titles)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("problem", "scheduler"),
     [

@@ -28,6 +28,7 @@ def test_equal_seeds_draw_equal_cases_of_every_kind() -> None:
     assert max(sizes) <= sweep.MOST
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "changes",
     [

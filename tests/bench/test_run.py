@@ -124,6 +124,7 @@ def test_problems_that_no_named_peer_can_do_are_left_out(
     assert len(set(met)) == 4
 
 
+@pytest.mark.slow
 def test_compile_is_timed_in_processes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_suite, "_QUICK_TIMES", 1)
     setting = Setting(peers="none", gpu="none", versions=(), date="2026-11-21")

@@ -17,6 +17,8 @@ SETTING = Setting(peers="none", gpu="none", versions=(("torch", "2"),), date="20
 def rows() -> list[Row]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sim, "_QUICK_TIMES", 1)
+        patch.setattr(sim, "_ROWS", 8)
+        patch.setattr(sim, "_K", 128)
         return sim.measure_sim(SETTING, quick=True)
 
 
@@ -32,8 +34,8 @@ def test_the_table_compares_with_the_limits(rows: list[Row]) -> None:
     (table,) = tables(rows)
     assert table.columns == ("problem", "µs", "limit µs", "a second", "% of the limit")
     assert [line[0] for line in table.lines][2:4] == [
-        "norm_backward 64x2048",
-        "matmul_tile 128x256x512",
+        "norm_backward 8x2048",
+        "matmul_tile 128x256x128",
     ]
     assert [line[2] for line in table.lines] == ["4", "4", "5,000,000", "5,000,000", "1,000,000"]
 
@@ -42,6 +44,7 @@ def test_a_problem_that_fails_is_a_row_with_the_reason(monkeypatch: pytest.Monke
     def refuse(*_: object, **__: object) -> None:
         raise SimulationError("no compiler")
 
+    monkeypatch.setattr(sim, "ptx_of", lambda kernel: "\n" * sim.LINES)
     monkeypatch.setattr(sim, "read", refuse)
     monkeypatch.setattr(sim, "run", refuse)
     found = sim.measure_sim(SETTING, quick=True)

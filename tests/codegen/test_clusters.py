@@ -59,6 +59,7 @@ def check_sum(case: RowSum, kernel: Kernel | None = None) -> None:
 # --- sums of rows ------------------------------------------------------------------------------
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("blocks", [2, 4])
 @pytest.mark.parametrize("way", WAYS)
 def test_rows_over_blocks(way: str, blocks: int) -> None:
@@ -234,6 +235,7 @@ PASSED = [
 ]
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(("dtype", "how"), PASSED)
 def test_elements_of_every_type(dtype: DataType, how: str) -> None:
     bits = np.random.default_rng(0).integers(0, 2, 96)

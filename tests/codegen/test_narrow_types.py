@@ -31,6 +31,7 @@ def same(got: torch.Tensor, want: torch.Tensor) -> None:
     assert torch.equal(got.double().signbit()[signs], want.double().signbit()[signs])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("target", [FLOAT, DataType.Double, DataType.Half, DataType.Bool], ids=str)
 @pytest.mark.parametrize("dtype", FLOAT8S, ids=str)
 def test_every_float8_is_widened(dtype: DataType, target: DataType) -> None:

@@ -64,6 +64,7 @@ def test_halves_are_multiplied_too() -> None:
     check_product(replace(SMALL, dtype=DataType.Half), 64, 64, 128, schedules=2)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("depth", [16, 32, 64])
 @pytest.mark.parametrize("chunk", [16, 32, 64])
 def test_rows_of_every_swizzle(depth: int, chunk: int) -> None:
@@ -263,6 +264,7 @@ def test_the_compiler_keeps_reads_behind_the_wait_that_names_them() -> None:
 # --- text --------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("name", "ptx"),
     [

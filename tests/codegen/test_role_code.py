@@ -21,6 +21,7 @@ from warpsmith.targets.hopper import H200
 from warpsmith.targets.target import Target
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", ALL_CASES)
 def test_it_is_clean_and_right(name: str) -> None:
     check(ALL_CASES[name]())
@@ -100,6 +101,7 @@ def having(pattern: str, code: tuple[str, ...]) -> list[int]:
     return [place for place, line in enumerate(code) if re.search(pattern, line)]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", ALL_CASES)
 def test_one_election_and_no_loop_over_lanes(name: str) -> None:
     code = machine_code(name)

@@ -64,6 +64,7 @@ def never(source: Source) -> Binary:
 # --- derived -----------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_hungry_role_gets_what_a_loading_one_gives_away(
     shape: tuple[int, int, int], compile_: Callable[[Source], Binary]

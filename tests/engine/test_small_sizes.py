@@ -45,7 +45,7 @@ def check(case: Case, fd: FusionDefinition, given: list[torch.Tensor]) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize(
     ("device", "calls"),
-    [("reference", 25), ("sim", 2), pytest.param("sim", 5, marks=pytest.mark.slow)],
+    [("reference", 25), ("sim", 1), pytest.param("sim", 5, marks=pytest.mark.slow)],
 )
 def test_any_sizes_give_what_torch_gives(case: Case, device: str, calls: int) -> None:
     choice = random.Random(case.name)

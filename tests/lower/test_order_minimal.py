@@ -37,6 +37,7 @@ def test_the_suite_has_every_pair_that_can_meet() -> None:
             assert (writer, reader) in pairs
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("meeting", SUITE)
 def test_what_is_planned_is_clean_and_right(meeting: Meeting) -> None:
     kernel = planned_kernel(meeting)
@@ -44,6 +45,7 @@ def test_what_is_planned_is_clean_and_right(meeting: Meeting) -> None:
     assert "serialized" not in built(kernel)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("meeting", MUTATED)
 def test_nothing_planned_may_be_left_out(meeting: Meeting) -> None:
     clean = [m.name for m in mutants(planned_kernel(meeting)) if not objects(meeting, m.kernel)]

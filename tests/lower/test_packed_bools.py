@@ -37,6 +37,7 @@ def packed(fd: FusionDefinition) -> list[object]:
     return [s.buffer.size for s in walk(kernel.body) if isinstance(s, Declare) and s.buffer.packed]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("elements", [2, 31, 32, 33, 64, 65, 200])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_each_element_has_its_bit(elements: int, rows: int) -> None:

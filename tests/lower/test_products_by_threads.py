@@ -76,6 +76,7 @@ def guarded(kernel: Kernel) -> bool:
 LOCAL, SHARED = MemoryType.local, MemoryType.shared
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("dtype", [FLOAT, DataType.Half])
 @pytest.mark.parametrize(
     ("copies", "conditions"),

@@ -87,6 +87,7 @@ def stored(index: Expr) -> Store:
     return Store(OUT, index, zero())
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", ALL_CASES)
 def test_kernels_stay_clean_and_right(name: str) -> None:
     case: RoleCase = ALL_CASES[name]()

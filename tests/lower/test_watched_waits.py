@@ -74,6 +74,7 @@ def test_sites_name_their_roles(name: str) -> None:
     assert len(wait_sites(watched.body)) == len(awaits(kernel)) > 1
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_with_roles_run_as_before(name: str) -> None:
     case = CASES[name]()

@@ -25,6 +25,7 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("a", DTYPES)
 def test_two_tensors(name: str, a: DataType) -> None:

@@ -37,6 +37,7 @@ def guard(monkeypatch: pytest.MonkeyPatch) -> Guard:
     return made
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_programs_of_the_benches_stay_as_they_are(guard: Guard, suite: str) -> None:
     for problem in all_problems([suite], quick=True):
@@ -45,6 +46,7 @@ def test_the_programs_of_the_benches_stay_as_they_are(guard: Guard, suite: str) 
     assert guard.asked > 10
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("block", range(3))
 def test_random_programs_stay_as_they_are(guard: Guard, block: int) -> None:
     for seed in range(8000 + 15 * block, 8015 + 15 * block):

@@ -21,6 +21,7 @@ from warpsmith.protocol.sizes import symbols_of
 from warpsmith.targets.hopper import H200
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", ALL_CASES)
 def test_roles_by_hand(name: str) -> None:
     case = ALL_CASES[name]()
@@ -104,6 +105,7 @@ TURNS: dict[str, Callable[[], FusionDefinition]] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", TURNS)
 def test_groups_as_lowered(name: str) -> None:
     kernel = lower(TURNS[name]().fusion, "k", DataType.Int32, target=H200)
@@ -112,6 +114,7 @@ def test_groups_as_lowered(name: str) -> None:
         check(kernel, dict.fromkeys(symbols_of(kernel), size), target=H200)
 
 
+@pytest.mark.few(18)
 @pytest.mark.parametrize("name", LOWERED)
 @pytest.mark.parametrize("feed", [Feed(Kind.bulk, 2), Feed(Kind.tma, 3)], ids=str)
 def test_roles_as_lowered(name: str, feed: Feed) -> None:
@@ -130,6 +133,7 @@ def ringed() -> Iterator[object]:
                 yield pytest.param(case, ring, id=f"{case.name}-{ring}")
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize(("case", "ring"), list(ringed()))
 def test_rings_without_roles(case: Case, ring: Ring) -> None:
     kernel = lower(case.schedule(ring).fusion, "k", DataType.Int32, target=H200)

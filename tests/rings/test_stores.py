@@ -30,6 +30,7 @@ def one_more(fd: FusionDefinition, x: np.ndarray) -> None:
         check_exact(y, expected != 0 if y.dtype == np.bool_ else expected)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("stages", [rarely(0), rarely(2), 3, rarely(4)])
 @pytest.mark.parametrize("load", [None, TMA])
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Roles of every kind, in every place that loops allow.
 
-`make test` runs one kernel of each schedule, under a few orders of warps and copies; `make
-test-all` runs all of them, every extent of the dimension that roles walk under sixteen.
+`make test` runs one kernel of a schedule of each kind, under a few orders of warps and copies;
+`make test-all` runs all of them, every extent of the dimension that roles walk under sixteen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FEW_ORDERS, ALL_ORDERS = 3, 16
 
 
 def kernels() -> Iterator[object]:
-    """Parameters of the whole matrix; all are slow, and one of each schedule runs always."""
+    """Parameters of the whole matrix, which is slow, and of one kernel of each schedule."""
     for case in CASES:
         chosen, *_ = sorted(case.feeds(), key=lambda feed: digest(case, feed))
         yield pytest.param(case, chosen, FEW_ORDERS, id=f"{case.name}-{chosen}-few")
@@ -32,6 +32,7 @@ def digest(case: Case, feed: Feed) -> bytes:
     return hashlib.sha256(f"{case.name}-{feed}".encode()).digest()
 
 
+@pytest.mark.few(48)
 @pytest.mark.parametrize(("case", "feed", "orders"), list(kernels()))
 def test_results(case: Case, feed: Feed, orders: int) -> None:
     fd = case.schedule(feed)

@@ -50,6 +50,7 @@ def forms(text: str) -> tuple[str, str]:
     return binary.ptx, disassemble(binary.cubin)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("text", "asked", "found"),
     [

@@ -88,6 +88,7 @@ def lines_of(work: Callable[[], object]) -> int:
     return count
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("program", [chain, outputs, inputs])
 def test_steps_grow_with_the_program(program: Callable[[int], Fusion]) -> None:
     lay(program(STEPS))  # what is kept between programs is there

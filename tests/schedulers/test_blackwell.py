@@ -18,6 +18,7 @@ def blackwell() -> Any:
         yield
 
 
+@pytest.mark.few(2)
 @pytest.mark.usefixtures("blackwell")
 @pytest.mark.parametrize("shape", [(7, 1024), (8, 1027)])
 @pytest.mark.parametrize("roles", [True, False])

@@ -97,6 +97,7 @@ def explained(program: Any, inputs: tuple[Any, ...]) -> str:
     return str(warpsmith.fuse(program).lower(*inputs).compile().explain())
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("shape", [(1, 64), (5, 33), (19, 128), (3, 1030)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -109,6 +110,7 @@ def test_against_float64(program: Any, dtype: str, shape: tuple[int, ...]) -> No
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_rows_are_read_by_one_kernel_and_columns_summed_by_another(
@@ -120,6 +122,7 @@ def test_rows_are_read_by_one_kernel_and_columns_summed_by_another(
     assert "scheduler   reduction" in text
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("shape", [(2, 1024), (7, 2048), (600, 32)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -153,6 +156,7 @@ def test_rows_that_the_threads_load_are_told_apart_from_those_loaded_ahead() -> 
         assert "the knob `rings` says never" in why(4096)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [10004, 11000, 12096])
 def test_rows_of_floats_that_no_threads_have_exactly_spill_nothing(columns: int) -> None:
     """In waves, LayerNorm of 11000 had spilled 1000 bytes."""
@@ -160,6 +164,7 @@ def test_rows_of_floats_that_no_threads_have_exactly_spill_nothing(columns: int)
     assert warpsmith.fuse(layer_norm_backward).lower(*inputs).compile().n_spills == 0
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("columns", "dtype", "lanes", "threads"),
     [
@@ -281,6 +286,7 @@ def test_refusals_say_why(program: Any, words: str) -> None:
         np.testing.assert_allclose(result, expected, 1e-5, 1e-4)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("columns", [1024, 4096, 8192, 12288])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward])

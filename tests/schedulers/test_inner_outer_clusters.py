@@ -59,6 +59,7 @@ def test_against_float64_in_two_blocks(
     assert "2 blocks run at once" in first
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(("dtype", "columns"), [("bfloat16", 26000), ("float32", 22000)])
 def test_parts_of_a_row_that_no_number_of_threads_has_exactly_are_not_loaded_ahead(
@@ -106,6 +107,7 @@ def test_no_rows_sum_to_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not db.any()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("program", "dtype", "columns", "blocks"),
     [

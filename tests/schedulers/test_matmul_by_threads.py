@@ -39,7 +39,7 @@ FLOAT, DOUBLE = DataType.Float, DataType.Double
 MATRIX = (None, None)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.integers(0, 2**32))
 def test_random_products_are_right(seed: int) -> None:
     """Any order of dimensions, layout, alignment, type, broadcast, pointwise work and splits."""
@@ -54,6 +54,7 @@ def matrices(p: Program, dtype: DataType = FLOAT, *, sums: DataType = FLOAT) -> 
 SIZES = ((20, 30, 40), (1, 1, 1), (1, 100, 7), (100, 1, 7), (65, 70, 33), (3, 4, 700), (31, 37, 0))
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("size", [*SIZES, (0, 3, 4), (3, 0, 4)])
 @pytest.mark.parametrize("dtype", [FLOAT, DOUBLE])
 def test_products_of_every_class_are_right(size: tuple[int, int, int], dtype: DataType) -> None:
@@ -64,6 +65,7 @@ def test_products_of_every_class_are_right(size: tuple[int, int, int], dtype: Da
     check_automatic(p.fusion, inputs, terms=4 * k + 4)
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("dtype", [FLOAT, DataType.Half])
 @pytest.mark.parametrize("tile", [SHORT, FLAT, TALL, SMALL, MEDIUM, LARGE])
 @pytest.mark.parametrize("splits", [1, 3])
@@ -102,6 +104,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_are_one_kernel_and_clean_under_several_schedules(name: str) -> None:
     function, shapes = PROGRAMS[name]

@@ -64,6 +64,7 @@ def check_one_kernel(
     return candidate, kernel
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("build", PROGRAMS)
 def test_one_kernel_and_right(build: Build, shape: tuple[int, int]) -> None:
@@ -174,6 +175,7 @@ def two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "LEAST_ROWS", 1)
 
 
+@pytest.mark.few(4)
 @pytest.mark.usefixtures("two_blocks")
 @pytest.mark.parametrize(
     "shape", [pytest.param((16, 200), marks=SLOW), (33, 50), pytest.param((70, 9), marks=SLOW)]
@@ -209,6 +211,7 @@ def test_blocks_share_columns_where_one_has_too_few_threads(
 # --- registers and time ------------------------------------------------------------------------
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "size",
     [

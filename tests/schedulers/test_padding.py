@@ -100,6 +100,7 @@ class Cut:
         return plan_call(self.whole, segments, values, {}, H200, knobs.current())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(70, 60), (70, 61), (70, 57), (3, 20, 61)])
 def test_a_product_reads_rows_that_another_kernel_padded(shape: tuple[int, ...]) -> None:
     x, weight = values(shape, 1), values((*shape[:-2], 90, 72), 2)[..., : shape[-1]]

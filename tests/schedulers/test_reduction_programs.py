@@ -14,6 +14,7 @@ SHAPES = ((1, 1), (6, 40), (33, 17), (3, 520))
 DIMS = ((0,), (1,), (0, 1))
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dims", DIMS)
@@ -32,6 +33,7 @@ def test_several_reductions_of_two_inputs(
     check_automatic(p.fusion, arrays, splits=splits, seed=splits, terms=math.prod(shape))
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("splits", [1, 2])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dims", DIMS)
@@ -46,6 +48,7 @@ def test_output_of_full_size_before_the_reduction(
     check_automatic(p.fusion, arrays, splits=splits, terms=math.prod(shape))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("splits", [1, 2])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dims", [(0,), (1,)])
@@ -143,6 +146,7 @@ def test_variance_with_its_scaled_inputs() -> None:
     check_automatic(p.fusion, arrays, splits=2, terms=240)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("splits", [1, 2])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dims", [(0,), (1,)])

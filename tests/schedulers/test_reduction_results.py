@@ -20,6 +20,7 @@ def summed(dims: tuple[int, ...], dtype: DataType = DataType.BFloat16) -> Progra
     return p.output(p.cast(p.reduce("sum", p.cast(x, DataType.Float), dims), dtype))
 
 
+@pytest.mark.few(28)
 @pytest.mark.parametrize("splits", [1, 2, 3, 7])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])
@@ -38,6 +39,7 @@ def test_heuristic_splits(dims: tuple[int, ...], shape: tuple[int, int]) -> None
     check_automatic(p.fusion, arrays, index_type=DataType.Int, terms=math.prod(shape))
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("dtype", [DataType.Float, DataType.Int, DataType.Int32])
 @pytest.mark.parametrize("op", ["max", "min", "prod", "sum"])
 @pytest.mark.parametrize("dims", [(0,), (1,)])
@@ -59,6 +61,7 @@ def test_extremes_start_beyond_every_value(op: str, dtype: DataType) -> None:
     check_automatic(p.fusion, arrays, splits=2)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("shape", [(1, 2), (5, 33), (12, 256), (65, 8)])
 @pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])
@@ -78,6 +81,7 @@ def test_results_of_welford_are_outputs(dims: tuple[int, ...]) -> None:
     check_automatic(p.fusion, random_inputs(p.fusion, {"T0": (6, 40)}), splits=2, terms=240)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("dims", [(0, 2, 3), (1,), (2,), (3,), (0,), (0, 3), (1, 2), (0, 1, 2, 3)])
 @pytest.mark.parametrize("shape", [(2, 3, 4, 8), (3, 5, 2, 7), (1, 16, 1, 1)])
 def test_images(shape: tuple[int, ...], dims: tuple[int, ...]) -> None:
@@ -88,6 +92,7 @@ def test_images(shape: tuple[int, ...], dims: tuple[int, ...]) -> None:
     check_automatic(p.fusion, arrays, splits=2, terms=math.prod(shape))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("dims", [(0, 2, 3), (1,), (2, 3)])
 @pytest.mark.parametrize("shape", [(2, 8, 3, 4), (2, 5, 3, 3)])
 def test_channels_last(shape: tuple[int, ...], dims: tuple[int, ...]) -> None:
@@ -98,6 +103,7 @@ def test_channels_last(shape: tuple[int, ...], dims: tuple[int, ...]) -> None:
     check_automatic(p.fusion, arrays, splits=3, terms=math.prod(shape))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("contiguity", [(False, True), (True, False)])
 @pytest.mark.parametrize("dims", [(0,), (1,)])
 @pytest.mark.parametrize("shape", [(6, 40), (5, 13)])

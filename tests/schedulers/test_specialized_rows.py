@@ -48,6 +48,7 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("rows", [pytest.param(3, marks=pytest.mark.slow), 1001])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_against_float64(variant: str, rows: int, forced: Any) -> None:
@@ -89,6 +90,7 @@ def test_rows_of_which_threads_have_unequal_parts(program: Any, columns: int) ->
         )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("columns", [1024, 4096, 8192, 16384])
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "bfloat16"])
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ def inputs(case: str) -> tuple[Any, ...]:
     return tuple(rng.standard_normal(shape).astype(dtype) for shape in (first, second))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("target", ARCHES)
 def test_against_float64(target: str, case: str) -> None:

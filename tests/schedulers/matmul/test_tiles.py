@@ -34,6 +34,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
     monkeypatch.setattr(heuristic, "choose", choose)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("tile", TILES)
 def test_fragments_of_every_tile(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
     forced(monkeypatch, tile)
@@ -49,6 +50,7 @@ def test_fragments_of_every_tile(monkeypatch: pytest.MonkeyPatch, tile: tuple[in
     close(positive, wanted.clip(0), 72)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("n", [136, 133])
 def test_batches_of_every_tile(

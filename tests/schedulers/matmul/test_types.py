@@ -16,6 +16,7 @@ def rounded(array: np.ndarray) -> np.ndarray:
     return bits.view(np.float32).astype(np.float64)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("size", [(72, 88, 132), (64, 64, 32), (200, 37, 4), (129, 264, 100)])
 def test_floats_are_multiplied_as_tf32_where_that_was_asked_for(
     size: tuple[int, int, int],
