@@ -10,11 +10,13 @@ import pytest
 from tests.support.launching import check_scheduled, random_inputs
 from tests.support.passing import meets_partly
 from tests.support.program import Program
+from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.clusters import (
     MEETINGS,
@@ -29,7 +31,9 @@ from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
 from warpsmith.protocol.exchanges import gifts
-from warpsmith.schedule.caches import cache_after, rfactor
+from warpsmith.runtime.nvrtc import compile_source
+from warpsmith.runtime.source import Source
+from warpsmith.schedule.caches import cache_after, cache_before, rfactor
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.roles import set_role
@@ -252,3 +256,19 @@ def test_roles_and_clusters_stay_apart() -> None:
     with pytest.raises(ScheduleError, match="in a kernel whose warps have roles") as failure:
         lower(p.fusion, "rows", DataType.Int32, target=H200)
     assert failure.value.code == "WS0273"
+
+
+def test_a_block_that_is_a_cluster_alone_has_rank_0() -> None:
+    """The part of an axis of one element, by a factor that only the launch knows."""
+    p = Program()
+    p.output(p.reduce("max", p.input(DataType.Float, (1, 3)), [1]))
+    scheduled = p.fusion.draft()
+    made = cache_before(scheduled.outputs[0].value)
+    split(made, 0, Symbol("factor", low=1), inner_split=False)
+    parallelize(made, 1, CLUSTER)
+    inline_most(scheduled)
+    kernel = lower(scheduled, "alone", DataType.Int32, target=H200)
+    assert kernel.launch.cluster_blocks == 1
+    text = cuda_text(kernel, H200)
+    assert "cluster_rank == 0" in text
+    assert compile_source(Source(text=text, entry="alone", arch="sm_90a")).registers

@@ -53,8 +53,8 @@ def cluster_bound(kernel: Kernel, limits: Limits) -> str:
 
 
 def rank_lines(kernel: Kernel, value: ValueText) -> list[str]:
-    """Declares this block's rank in its cluster, where the kernel asks for it."""
-    asked = kernel.launch.cluster_blocks > 1 and any(
+    """Declares this block's rank in its cluster, where the kernel asks for it; alone it is 0."""
+    asked = any(
         isinstance(node, Symbol) and node.name == RANK
         for statement in walk(kernel.body)
         for expr in expressions(statement)
@@ -62,8 +62,11 @@ def rank_lines(kernel: Kernel, value: ValueText) -> list[str]:
     )
     if not asked:
         return []
+    declared = f"const {value.type_name(DataType.Index)} {RANK}"
+    if kernel.launch.cluster_blocks == 1:
+        return [f"{declared} = 0;"]
     value.pieces.add("cluster")
-    return [f"const {value.type_name(DataType.Index)} {RANK} = ws_cluster_rank();"]
+    return [f"{declared} = ws_cluster_rank();"]
 
 
 def cluster_lines(statement: Statement, value: ValueText, team: Team | None) -> list[str]:
