@@ -17,18 +17,28 @@ from warpsmith.ops.table import TABLE
 ARGUMENTS: dict[str, tuple[Any, ...]] = {"where": (DataType.Bool,)}
 
 
-@pytest.mark.parametrize("name", sorted(TABLE))
-def test_every_operation_of_the_table_is_a_function(name: str) -> None:
-    op = TABLE[name]
-    function = getattr(ops, name)
-    assert function.__name__ == name
-    assert function.__doc__
-    dtype = next(d for d in (DataType.Float, DataType.Int) if op.supports(d))
-    operands = [
-        random((2, 3), DataType.Bool if k < op.conditions else dtype, k) for k in range(op.arity)
-    ]
-    fd = defined(function, *operands)
-    assert fd.fusion.outputs[0].value.dtype is op.result_dtype(dtype)
+def grouped() -> dict[tuple[int, int, DataType], list[str]]:
+    """Operations of the table by arity, conditions among the operands, and type of the others."""
+    groups: dict[tuple[int, int, DataType], list[str]] = {}
+    for name, op in sorted(TABLE.items()):
+        dtype = next(d for d in (DataType.Float, DataType.Int) if op.supports(d))
+        groups.setdefault((op.arity, op.conditions, dtype), []).append(name)
+    return groups
+
+
+@pytest.mark.parametrize(("arity", "conditions", "dtype"), grouped())
+def test_every_operation_of_the_table_is_a_function(
+    arity: int, conditions: int, dtype: DataType
+) -> None:
+    names = grouped()[arity, conditions, dtype]
+    functions = [getattr(ops, name) for name in names]
+    operands = [random((2, 3), DataType.Bool if k < conditions else dtype, k) for k in range(arity)]
+    fd = defined(lambda *given: tuple(f(*given) for f in functions), *operands)
+    for name, function, output in zip(names, functions, fd.fusion.outputs, strict=True):
+        print(f"{output.value.name} is {name}")
+        assert function.__name__ == name
+        assert function.__doc__
+        assert output.value.dtype is TABLE[name].result_dtype(dtype)
     fd.validate(operands)
 
 

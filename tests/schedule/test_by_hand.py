@@ -226,7 +226,8 @@ def test_results_of_welford_are_scheduled_together() -> None:
     assert repr(mean.loop) == repr(m2.loop) == repr(count.loop)
 
 
-@pytest.mark.parametrize("columns", [70, pytest.param(77, marks=pytest.mark.slow)])
+@pytest.mark.few(3)
+@pytest.mark.parametrize("columns", [70, 77])
 @pytest.mark.parametrize(
     ("outer", "inner", "unrolled"),
     [
