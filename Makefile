@@ -1,7 +1,8 @@
 # make demo | test | test-all | check | gpu | bench | format | clean
 #
-# `make test-all` is `make test` with the tests marked slow, some minutes more: all mutants of the
-# simulator's kernels instead of a sample.
+# `make test` is the checks and what protects most for its seconds, within 6 minutes of two cores:
+# every test, with all its cases or with a few that are spread over their values. `make test-all` is
+# every case, what is marked slow too: all mutants of the simulator's kernels, all kernels of a matrix.
 #
 # Everything runs from .venv, which is built on first use. A machine that brings its own Python
 # with the packages (a GPU machine without a network, say) names it: `make gpu PYTHON=python3`.
@@ -27,10 +28,10 @@ demo: $(BASE)
 	$(PYTHON) -m warpsmith.tools.cli demo
 
 test: check
-	$(PYTHON) -m pytest -n 2 --timeout 300 --ignore=tests/gpu tests
+	$(PYTHON) -m pytest -n 2 --dist worksteal --timeout 300 --ignore=tests/gpu tests
 
 test-all: check
-	$(PYTHON) -m pytest -n 2 --timeout 300 --ignore=tests/gpu -m "slow or not slow" tests
+	$(PYTHON) -m pytest -n 2 --dist worksteal --timeout 300 --ignore=tests/gpu -m "slow or not slow" tests
 
 check: $(DEV)
 	$(PYTHON) -m ruff format --check $(SOURCES)
