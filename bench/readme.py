@@ -1,29 +1,45 @@
-"""Writes the measured rows of `docs/benchmarks` into the README and docs/benchmarks.md.
+"""Writes the measured rows of `docs/benchmarks` into the README and the pages of benchmarks.
 
 python -m bench.readme
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench import lengths
 from bench.peers import OWN
 from bench.row import Row, read_rows
 from bench.run import SUITES
-from bench.table import by_size, geomean, speedup, tables
+from bench.table import US, by_size, geomean, speedup, tables
 
 PEERS = ("warpsmith", "torch_compile", "nvfuser", "torch")
-BESIDE = "quack.json"
-"""Rows of a run of their own, beside the peer that is too large to be brought with all others."""
+
+PAGES: dict[str, tuple[str, ...]] = {
+    "pointwise": ("pointwise",),
+    "reduction": ("reduction",),
+    "norm_fwd": ("norm_fwd",),
+    "norm_bwd": ("norm_bwd",),
+    "softmax": ("softmax",),
+    "lengths": ("odd_rows", "long_rows", "short_rows"),
+    "batch_norm": ("batch_norm",),
+    "quack": ("quack",),
+    "matmul": ("matmul",),
+    "rings": ("rings",),
+    "roles": ("roles",),
+    "strategies": ("strategies",),
+    "host": ("compile", "host", "protocol", "sim"),
+}
+"""The pages beside the rows, and the files of rows that each shows. Rows of `quack` are of a run of
+their own, beside the peer that is too large to be brought with all others."""
 
 START, END = "<!-- benchmarks: written by `python -m bench.readme` -->", "<!-- end -->"
 
 
 def measured(directory: Path) -> list[Row]:
     """All rows of a directory of benchmark files, suite by suite."""
-    files = (directory / f"{suite}.json" for suite in SUITES)
-    return [row for path in files if path.exists() for row in read_rows(path)]
+    return [row for suite in SUITES for row in _rows(directory, suite)]
 
 
 def readme_table(directory: Path) -> str:
@@ -40,27 +56,36 @@ def readme_table(directory: Path) -> str:
     return "\n".join(lines)
 
 
-def _line(problem: str, rows: list[Row]) -> str:
-    groups = by_size(rows)
-    shares = []
-    for impl in PEERS:
-        share = geomean(row.pct_ceiling for row in rows if row.impl == impl and row.pct_ceiling)
-        shares.append("-" if share is None else f"{share:.0f}")
-    ratio = geomean(r for group in groups.values() if (r := speedup(group)) is not None)
-    ahead = "-" if ratio is None else f"{ratio:.2f}"
-    return f"| `{problem}` | {len(groups)} | {' | '.join(shares)} | {ahead} |"
+def index(directory: Path) -> str:
+    """Markdown: a line a suite with its page, how much it holds, what it says, and its day."""
+    lines = ["| suite | sizes | % of ceiling | x best peer | measured |", "|---|---|---|---|---|"]
+    for page, suites in PAGES.items():
+        for suite in suites:
+            if rows := _rows(directory, suite):
+                lines.append(f"| [{suite}](benchmarks/{page}.md) | {_summary(rows)} |")
+    return "\n".join(lines)
 
 
-def results(directory: Path) -> str:
-    """Markdown of every table, with the device, versions and date of the rows."""
-    rows = measured(directory)
-    newest = rows[0]
-    versions = ", ".join(f"{name} {version}" for name, version in newest.versions)
-    head = f"{newest.gpu}; {versions}; {newest.date}."
-    parts = [head, *(table.markdown() for table in tables(rows))]
-    if (beside := directory / BESIDE).exists():
-        parts += ["### Beside Quack", *(table.markdown() for table in tables(read_rows(beside)))]
+def page(directory: Path, suites: Sequence[str]) -> str:
+    """Markdown of the suites' tables, each with the device, versions and day of its rows."""
+    parts = []
+    for suite in suites:
+        if not (rows := _rows(directory, suite)):
+            continue
+        newest = rows[0]
+        versions = ", ".join(f"{name} {version}" for name, version in newest.versions)
+        parts.append(f"`{suite}`: {newest.gpu}; {versions}; {newest.date}.")
+        parts += [table.markdown().rstrip() for table in tables(rows)]
     return "\n\n".join(parts)
+
+
+def pages(root: Path) -> Iterator[tuple[Path, str]]:
+    """Every page with what stands between its marks."""
+    directory = root / "docs" / "benchmarks"
+    yield root / "README.md", readme_table(directory)
+    yield root / "docs" / "benchmarks.md", index(directory)
+    for name, suites in PAGES.items():
+        yield directory / f"{name}.md", page(directory, suites)
 
 
 def replaced(text: str, content: str) -> str:
@@ -70,14 +95,38 @@ def replaced(text: str, content: str) -> str:
     return f"{before}{START}\n\n{content}\n\n{END}{after}"
 
 
+def _rows(directory: Path, suite: str) -> list[Row]:
+    path = directory / f"{suite}.json"
+    return read_rows(path) if path.exists() else []
+
+
+def _line(problem: str, rows: list[Row]) -> str:
+    groups = by_size(rows)
+    shares = [_share(rows, impl) for impl in PEERS]
+    return f"| `{problem}` | {len(groups)} | {' | '.join(shares)} | {_ahead(rows)} |"
+
+
+def _summary(rows: list[Row]) -> str:
+    alone = rows[0].suite in OWN
+    ahead = "-" if alone else _ahead(rows)
+    return f"{len(by_size(rows))} | {_share(rows, US)} | {ahead} | {rows[0].date}"
+
+
+def _share(rows: Sequence[Row], impl: str) -> str:
+    share = geomean(row.pct_ceiling for row in rows if row.impl == impl and row.pct_ceiling)
+    return "-" if share is None else f"{share:.0f}"
+
+
+def _ahead(rows: Sequence[Row]) -> str:
+    groups = by_size(rows).values()
+    ratio = geomean(r for group in groups if (r := speedup(group)) is not None)
+    return "-" if ratio is None else f"{ratio:.2f}"
+
+
 def main(root: Path = Path()) -> None:
-    """Rewrite both pages."""
-    directory = root / "docs" / "benchmarks"
-    for page, content in (
-        (root / "README.md", readme_table(directory)),
-        (root / "docs" / "benchmarks.md", results(directory)),
-    ):
-        page.write_text(replaced(page.read_text(), content))
+    """Rewrite all pages."""
+    for path, content in pages(root):
+        path.write_text(replaced(path.read_text(), content))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class Table:
     lines: tuple[tuple[str, ...], ...]
 
     def markdown(self) -> str:
-        """The table as docs/benchmarks.md holds it."""
+        """The table as pages of benchmarks hold it."""
         rule = "|".join(["---"] * len(self.columns))
         body = [" | ".join(line) for line in self.lines]
         text = "\n".join(f"| {line} |" for line in [" | ".join(self.columns), *body])
