@@ -17,7 +17,7 @@ from warpsmith.runtime import arrays
 from warpsmith.schedulers.normalization.narrow import ASKED_BYTES, narrow_loss
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 
-DATA = Path(__file__).parents[2] / "docs" / "lessons" / "data" / "narrow-rows.json"
+DATA = Path(__file__).parent / "timings" / "narrow_rows.json"
 SIZES = {"bfloat16": 2, "float": 4}
 INPUTS = {"residual_rms_norm": 2, "softmax_bwd": 2}
 """Of a row's length; others have one."""

@@ -14,7 +14,7 @@ from warpsmith.schedulers.normalization.model import Shape, Work, predicted_us
 from warpsmith.schedulers.normalization.predict import ROWS_PER_SM
 from warpsmith.targets.hopper import H200
 
-DATA = Path(__file__).parents[2] / "docs/lessons/data/norm-forward-params.json"
+DATA = Path(__file__).parent / "timings" / "norm_forward.json"
 
 OPERATIONS = {
     ("layer_norm", "bfloat16"): ((20, 0), (20, 0)),

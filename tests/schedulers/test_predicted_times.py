@@ -100,5 +100,6 @@ def test_no_rows_take_the_start_alone() -> None:
 
 
 def test_the_picture_is_that_of_the_measured() -> None:
-    assert (DOCS / "pictures/norm-backward-predicted.svg").read_text() == picture(measured())
-    assert "pictures/norm-backward-predicted.svg" in (DOCS / "lessons/norms.md").read_text()
+    name = "pictures/norm-backward-predicted.svg"
+    assert (DOCS / name).read_text() == picture(measured())
+    assert name in (DOCS / "lessons/norms_backward.md").read_text()

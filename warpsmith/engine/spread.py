@@ -2,8 +2,8 @@
 
 They start where blocks of the kernel before them have ended. The first multiprocessors to be free
 would take as many as they hold, so that a few load what all could: 128 blocks of 64 threads and
-110 registers fit on 15 of 132 (docs/lessons/norms.md). Blocks that ask for more shared memory than
-they use leave a multiprocessor room for its share of them only.
+110 registers fit on 15 of 132 (docs/lessons/norms_backward.md). Blocks that ask for more shared
+memory than they use leave a multiprocessor room for its share of them only.
 """
 
 from __future__ import annotations

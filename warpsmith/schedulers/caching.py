@@ -18,7 +18,7 @@ STREAMING_SHARE = 1.5
 """Up to so many times the bytes of the L2, loads that leave no copy in L1 are 2 % faster where it
 holds somebody else's writes, and as fast where it does not. Beyond, they are slower either way: a
 norm that moves 537 MB takes 4 % longer with them, a softmax's gradient of 805 MB 10 % (one H200,
-2026-11-21; docs/lessons/norms.md).
+2026-11-21; docs/lessons/norms_forward.md).
 
 Beyond, norms are 2 to 4 % faster where the L2 keeps the rows that it has loaded and gives up what
 was written first; below, up to 14 % slower."""

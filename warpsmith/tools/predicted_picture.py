@@ -38,7 +38,7 @@ def picture(found: Sequence[Timing[Work, Shape]]) -> str:
         text(20, 28, words, "", "start"),
         *legend([("warp0", "waves"), ("copy", "with a role that loads")]),
         *_axes(),
-        *(_dot(timing) for timing in found),
+        *_dots(found),
     ]
     return framed(HEIGHT, words, content)
 
@@ -53,9 +53,15 @@ def _axes() -> Iterator[str]:
         yield text(_x(us), BOTTOM + 20, str(us), "quiet", "middle")
 
 
-def _dot(timing: Timing[Work, Shape]) -> str:
-    kind = "copy" if timing.shape.role else "warp0"
-    return f'<circle class="{kind}" cx="{_x(_predicted(timing))}" cy="{_y(timing.us)}" r="2.5"/>'
+def _dots(found: Sequence[Timing[Work, Shape]]) -> Iterator[str]:
+    """One path of small squares a strategy, so that thousands of kernels stay a small file."""
+    for kind, role in (("warp0", False), ("copy", True)):
+        corners = (
+            f"M{_x(_predicted(timing)) - 2:.0f} {_y(timing.us) - 2:.0f}h4v4h-4z"
+            for timing in found
+            if bool(timing.shape.role) is role
+        )
+        yield f'<path class="{kind}" d="{"".join(dict.fromkeys(corners))}"/>'
 
 
 def _predicted(timing: Timing[Work, Shape]) -> float:

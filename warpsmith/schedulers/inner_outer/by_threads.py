@@ -21,7 +21,7 @@ SHORT_BLOCKS = ((512, 2), (256, 3), (256, 2))
 """Elements of a short row in a lane, at most, and the threads of a block and blocks of a
 multiprocessor that it takes, if they have the registers: twelve programs of 64 to 196 elements take
 5 % longer than in the fastest shape that was timed, at most, but for one of 10 %; before, 66 %
-(docs/lessons/data/norm-short-rows.json)."""
+(docs/lessons/row_lengths.md)."""
 
 SHORT_REGISTERS = 8
 """Fewer of them than are counted: what is counted once for each thread is for longer rows."""

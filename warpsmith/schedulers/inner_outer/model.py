@@ -1,7 +1,7 @@
 """How long rows beside sums of columns take on an H200: a model of one multiprocessor.
 
 The constants are those of the smallest error over the norms backward in `timings.json`.
-docs/lessons/norms.md tells how.
+docs/lessons/norms_backward.md tells how.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ COPIED_LOSS, COPIED_PAIRS_LOSS = 0.03, 0.3
 """More of the time where rows come in whole chunks, by the bytes of a thread's accesses, and more
 yet if a role loads them; and where threads copy them to the ring, in general and two elements at a
 time for several sums of a row: medians of rows of 1025 to 16381 elements
-(docs/lessons/data/norm-chunks.json)."""
+(docs/lessons/row_lengths.md)."""
 
 NEAR_ROWS = 8.0
 """Timings of so many times the rows, or fewer, say something of others."""

@@ -34,7 +34,7 @@ RING_ROW_BYTES = 1024
 
 PACE = 0.9
 """Of what the memory moves by its clock: as much as the fastest kernels get. Blocks that ask for
-more drift apart, and then the memory moves less (docs/lessons/norms.md)."""
+more drift apart, and then the memory moves less (docs/lessons/norms_backward.md)."""
 
 PACED_BYTES, MOST_PACED_SUMS = 100_000_000, 1
 """Bytes of a tensor of full size, and sums of a row, from which on and up to which that counts:

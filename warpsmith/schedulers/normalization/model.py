@@ -6,7 +6,7 @@ float, rows of 1000 to 262144 elements): 1562 in waves and 554 with a role that 
 took at most 1.3 times as long as the fastest. Half of them are predicted within 2.5 %, nine of ten
 within 10 %. What they have for the fastest takes 1.2 % longer than it, in the mean of 103 sizes and
 programs, and 8.5 % at worst.
-docs/lessons/norms.md tells how, and data/norm-forward-params.json has the timings.
+docs/lessons/norms_forward.md tells how; tests/schedulers/timings/norm_forward.json has the timings.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ ROLE_ACCESS_US = 0.007
 ROLE_ACCESS_INSTRUCTIONS = 3.3
 """A thread's access to a row that comes in whole chunks, and so is narrow: in a turn, and of the
 schedulers' time. With these, half of 277 timings are predicted within 4 %
-(docs/lessons/data/norm-chunks.json)."""
+(docs/lessons/row_lengths.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ RELOAD_LOSS, AGAIN_LOSS, SPARE_LOSS = 0.02, 0.1, 1.0
 """More of the time where what all rows share is loaded where it is used, and where costly values
 are computed again; and of the threads' elements those that no row has. With these losses what is
 chosen takes 1.03 times as long as the fastest that was timed, 1.1 times at worst
-(docs/lessons/data/narrow-rows.json)."""
+(tests/schedulers/timings/narrow_rows.json)."""
 
 NARROW_TIMES = {
     2: (1.3, 1.55, 1.43),
@@ -37,7 +37,7 @@ NARROW_TIMES = {
 """What waves take of the time that the model says it takes to move so much: by the bytes of an
 access, two and fewer alike, where rows share no input, one, or two and more. With these the faster
 of waves and a role is mostly taken for rows of 1025 to 16381 elements
-(docs/lessons/data/norm-chunks.json)."""
+(docs/lessons/row_lengths.md)."""
 
 ALONE_TIMES = 1.5
 """Times as long where a multiprocessor has but one block."""
