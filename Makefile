@@ -17,7 +17,7 @@ else
 GPU_PYTHON ?= $(PYTHON)
 endif
 
-SOURCES := warpsmith tests $(wildcard bench)
+SOURCES := warpsmith tests examples $(wildcard bench)
 TYPED := warpsmith $(wildcard bench)
 BENCH ?= pointwise reduction compile host
 
