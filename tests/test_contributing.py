@@ -1,0 +1,139 @@
+"""The recipes of CONTRIBUTING.md, carried out in a copy of the package, do what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+STEP = re.compile(
+    r"[Ii]n\s+`(?P<file>[\w/]+\.py)`, (?P<how>new|at the end|(?:behind|in place of) `[^`]+`):\n\n"
+    r"```\w+\n(?P<text>.*?)```\n",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One edit: what becomes of a file."""
+
+    file: str
+    how: str
+    text: str
+
+    def carry_out(self, root: Path) -> None:
+        path = root / self.file
+        if self.how == "new":
+            assert not path.exists()
+            path.write_text(self.text)
+            return
+        before = path.read_text()
+        if self.how == "at the end":
+            path.write_text(before + self.text)
+            return
+        line = self.how[self.how.index("`") + 1 : -1] + "\n"
+        assert f"\n{line}" in before, f"{self.file} has no line {line!r}"
+        kept = line if self.how.startswith("behind") else ""
+        path.write_text(before.replace(f"\n{line}", f"\n{kept}{self.text}", 1))
+
+
+def recipes() -> dict[str, list[Step]]:
+    """The steps of each section that has any, by its heading."""
+    parts = re.split(r"^## (.+)$", PAGE, flags=re.MULTILINE)
+    found = {
+        heading: [Step(*match.group("file", "how", "text")) for match in STEP.finditer(text)]
+        for heading, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    return {heading: steps for heading, steps in found.items() if steps}
+
+
+TRIED = """
+import runpy
+import numpy as np
+import warpsmith
+from warpsmith import knobs, ops
+from warpsmith.kernel.printer import kernel_text
+from warpsmith.lower.pipeline import lower
+from warpsmith.targets.known import named
+
+random = np.random.default_rng(0)
+
+
+@warpsmith.fuse
+def lengths(a, b, bits):
+    return ops.hypot(a, b), ops.parity(bits, [1])
+
+
+a, b = random.standard_normal((2, 3, 50)).astype(np.float32)
+bits = random.integers(0, 2**31, (3, 50)).astype(np.int32)
+found, parity = lengths(a, b, bits)
+np.testing.assert_allclose(found, np.sqrt(a.astype(float) ** 2 + b.astype(float) ** 2), rtol=1e-6)
+assert (parity == [np.bitwise_xor.reduce(row) for row in bits]).all()
+assert "made for h20 (sm_90a)" in lengths.lower(a, b, bits).compile(target="h20").explain()
+assert lengths.lower(a, b, bits).compile().verify(schedules=2).verdict == "clean"
+
+roles = runpy.run_path("examples/roles_by_hand.py")["scheduled"]()
+fusion, index = roles.fusion, warpsmith.DataType.Int32
+kernel = lower(fusion, "k", index, target=named("h200"))
+assert "  prefetch T0_map0" in kernel_text(kernel).splitlines()
+x = random.standard_normal((4, 256)).astype(np.float32)
+roles.manual_execute([x])
+assert roles.verify([x], schedules=2).verdict == "clean"
+print("all of it works")
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package and the examples, with all recipes carried out."""
+    root = tmp_path_factory.mktemp("contributed")
+    for folder in ("warpsmith", "examples"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for steps in recipes().values():
+        for step in steps:
+            step.carry_out(root)
+    return root
+
+
+def test_recipes_work_together(copy: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(copy), "WARPSMITH_VERIFY": "all"}
+    done = subprocess.run(
+        [sys.executable, "-c", TRIED], cwd=copy, env=environment, capture_output=True, text=True
+    )
+    assert done.stdout.endswith("all of it works\n"), done.stderr[-3000:]
+
+
+def test_recipes_take_as_many_files_as_they_say(copy: Path) -> None:
+    counted = {heading: len({step.file for step in steps}) for heading, steps in recipes().items()}
+    assert list(counted.values()) == [2, 6, 4, 2]
+    for heading, count in counted.items():
+        said = re.findall(r"\d+", heading)
+        assert not said or str(count) == said[-1], heading
+
+
+def test_what_is_added_keeps_the_style(copy: Path) -> None:
+    files = sorted({step.file for steps in recipes().values() for step in steps})
+    checked = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "ruff",
+            "format",
+            "--check",
+            "--config",
+            str(ROOT / "pyproject.toml"),
+            *files,
+        ],
+        cwd=copy,
+        capture_output=True,
+        text=True,
+    )
+    assert checked.returncode == 0, checked.stdout
