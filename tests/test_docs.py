@@ -10,14 +10,18 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "warpsmith"
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+"""Its Python is carried out by test_contributing.py."""
+PAGES = sorted([ROOT / "README.md", CONTRIBUTING, *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"\bWS\d{4}\b")
 SPAN = re.compile(r"\b(WS\d{4}) to (WS\d{4})\b")
-LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=str)
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if p != CONTRIBUTING and BLOCK.search(p.read_text())], ids=str
+)
 def test_python_runs(page: Path, tmp_path: Path) -> None:
     names: dict[str, object] = {}
     path = tmp_path / "page.py"
@@ -27,9 +31,55 @@ def test_python_runs(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = LINK.findall(page.read_text())
-    missing = [target for target in targets if not (page.parent / target).exists()]
+    missing = []
+    for target, anchor in LINK.findall(page.read_text()):
+        path = page.parent / target if target else page
+        if not path.exists() or (anchor and anchor not in anchors(path)):
+            missing.append(f"{target}#{anchor}")
     assert missing == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The names by which a page's headings are linked."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h).strip().lower().replace(" ", "-") for h in headings}
+
+
+def test_pages_that_code_cites_are_there() -> None:
+    folders = ("warpsmith", "bench", "tests", "examples")
+    cited = {
+        name
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+        for name in re.findall(r"\bdocs/[\w/.-]*\w\.(?:md|json|svg)\b", path.read_text())
+    }
+    assert len(cited) > 15
+    assert sorted(name for name in cited if not (ROOT / name).exists()) == []
+
+
+MOST_WORDS = 1500
+MOST_WORDS_OF = {"docs/architecture.md": 2500}
+MOST_BYTES = 2_000_000
+PRINTED = re.compile(r"<!-- [\w-]+.*?-->.*?<!-- end.*?-->", re.DOTALL)
+"""What a command wrote into a page."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_pages_are_short(page: Path) -> None:
+    """Words as `wc -w` counts them, without what a command printed between two marks."""
+    words = len(PRINTED.sub("", page.read_text()).split())
+    assert words <= MOST_WORDS_OF.get(str(page.relative_to(ROOT)), MOST_WORDS)
+
+
+def test_documentation_is_small() -> None:
+    files = [path for path in (ROOT / "docs").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < MOST_BYTES
+
+
+def test_raw_rows_are_linked_by_a_page() -> None:
+    pages = "".join(page.read_text() for page in PAGES)
+    data = (ROOT / "docs" / "lessons" / "data").iterdir()
+    assert [path.name for path in data if f"data/{path.name})" not in pages] == []
 
 
 def test_the_tables_of_benchmarks_are_those_of_the_rows() -> None:
@@ -66,12 +116,26 @@ def test_every_refusal_of_roles_is_listed() -> None:
     paths = [*(PACKAGE / module for module in modules), *(PACKAGE / "protocol").glob("*.py")]
     wanted = raised_codes(paths)
     assert len(wanted) > 30
-    assert wanted - listed_codes(ROOT / "docs" / "roles.md") == set()
+    assert wanted - listed_codes(ROOT / "docs" / "refusals.md") == set()
+
+
+def test_files_that_pages_name_are_there() -> None:
+    """By the end of their paths; lessons speak of their own day."""
+    folders = ("warpsmith", "bench", "tests", "examples")
+    files = [str(path) for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    missing = [
+        f"{page.name}: {name}"
+        for page in PAGES
+        if "lessons" not in page.parts and page != CONTRIBUTING
+        for name in re.findall(r"`([\w/]+\.py)`", page.read_text())
+        if not any(path.endswith(f"/{name}") for path in files)
+    ]
+    assert missing == []
 
 
 def test_the_passes_are_those_of_the_pipeline() -> None:
     from warpsmith.lower.pipeline import PASSES
 
-    page = (ROOT / "docs" / "architecture.md").read_text()
+    page = (ROOT / "docs" / "lowering.md").read_text()
     listed = re.findall(r"^(\d+)\. `(\w+)`", page, re.MULTILINE)
     assert listed == [(str(n), each.name) for n, each in enumerate(PASSES, start=1)]

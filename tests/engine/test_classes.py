@@ -82,7 +82,7 @@ def up_to(most: int, choice: random.Random) -> int:
 
 
 SWEEPS = {
-    # What docs/architecture.md says of a new row count, in "Schedules" and "Rows that stay ...".
+    # What docs/schedulers.md says of a new row count.
     "pointwise": 2,  # the 75 MB from which loads leave no copy in L1
     "norm": 2,  # the 75 MB from which loads ask the L2 to keep rows
     "rows": 1,

@@ -124,7 +124,7 @@ def test_a_budget_that_is_spent_says_where_the_warps_stand() -> None:
 
 
 def test_every_kind_is_in_the_manual_once() -> None:
-    page = Path(__file__).parents[2] / "docs" / "simulator.md"
+    page = Path(__file__).parents[2] / "docs" / "simulator_findings.md"
     table = page.read_text().partition("| kind | what it means |")[2].partition("\n\n")[0]
     assert sorted(re.findall(r"^\| `(.+?)` \|", table, re.MULTILINE)) == sorted(
         (*KINDS, WRONG_OUTPUT)
