@@ -28,7 +28,7 @@ def test_steps_are_counted_as_often_as_they_run() -> None:
     assert found["`wgmma.fence`"] == found["`wgmma.commit_group`"] == 64
     assert found["waits at mbarriers"] == 2 * 64
     assert found["arrivals at mbarriers"] == 64 + 8 * 64
-    assert found["meetings of the threads that compute"] == found["proxy fences"] == 4
+    assert found["barriers of the threads that compute"] == found["proxy fences"] == 4
 
 
 def test_a_page_without_marks_is_refused() -> None:

@@ -42,10 +42,10 @@ EDGE: Final = 4096
 """Rows, columns and depth of the product: 64 steps over k a tile."""
 
 NVFUSER: Final[Mapping[str, str]] = {
-    "meetings of the threads that compute": "2: before the stores, and behind them",
+    "barriers of the threads that compute": "2: before the stores, and behind them",
     "waits at mbarriers": "128",
     "arrivals at mbarriers": "16448: every thread that computes arrives",
-    "proxy fences": "4: before each store, by all threads, behind the meeting",
+    "proxy fences": "4: before each store, by all threads, behind the barrier",
     "`wgmma.fence`": "256: before each product",
     "`wgmma.commit_group`": "64",
     "`wgmma.wait_group`": "65",
@@ -112,7 +112,7 @@ def _holds(statement: If, known: Mapping[str, int]) -> bool:
 def _kind(statement: Statement) -> str:
     match statement:
         case Synchronize():
-            return "meetings of the threads that compute"
+            return "barriers of the threads that compute"
         case Await():
             return "waits at mbarriers"
         case ArriveByWarp() | Arrive() | Expect():
