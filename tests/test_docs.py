@@ -71,6 +71,16 @@ def test_pages_are_short(page: Path) -> None:
     assert words <= MOST_WORDS_OF.get(str(page.relative_to(ROOT)), MOST_WORDS)
 
 
+MOST_WORDS_OF_A_FINDING = 80
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "lessons").glob("*.md")), ids=str)
+def test_lessons_are_one_finding_each(page: Path) -> None:
+    parts = PRINTED.sub("", page.read_text()).split("\n\n")
+    findings = [part for part in parts if not part.startswith(("|", "#", "!"))]
+    assert max(len(part.split()) for part in findings) <= MOST_WORDS_OF_A_FINDING
+
+
 def test_documentation_is_small() -> None:
     files = [path for path in (ROOT / "docs").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < MOST_BYTES
