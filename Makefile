@@ -1,4 +1,4 @@
-# make demo | test | test-all | check | gpu | bench | format | clean
+# make demo | test | test-all | check | gpu | bench | docs | format | clean
 #
 # `make test` is the checks and what protects most for its seconds, within 6 minutes of two cores:
 # every test, with all its cases or with a few that are spread over their values. `make test-all` is
@@ -21,7 +21,7 @@ SOURCES := warpsmith tests examples $(wildcard bench)
 TYPED := warpsmith $(wildcard bench)
 BENCH ?= pointwise reduction compile host
 
-.PHONY: demo test test-all check gpu bench format clean .venv
+.PHONY: demo test test-all check gpu bench docs format clean .venv
 .DEFAULT_GOAL := test
 
 demo: $(BASE)
@@ -44,6 +44,20 @@ gpu:
 
 bench:
 	$(GPU_PYTHON) -m warpsmith.tools.cli bench $(BENCH)
+
+# Everything in the pages that a command prints, draws or counts.
+docs: $(DEV)
+	$(PYTHON) -m bench.readme
+	$(PYTHON) -m warpsmith.tools.knob_table docs/knobs.md
+	$(PYTHON) -m warpsmith.tools.target_table docs/targets.md
+	$(PYTHON) -m warpsmith.tools.role_tables docs/roles.md
+	$(PYTHON) -m warpsmith.tools.order_table docs/ordering.md
+	$(PYTHON) -m warpsmith.tools.sync_counts docs/ordering.md
+	$(PYTHON) -m warpsmith.tools.ring_picture docs/pictures/ring.svg
+	$(PYTHON) -m warpsmith.tools.role_picture docs/pictures/roles.svg
+	$(PYTHON) -m warpsmith.tools.predicted_picture docs/pictures/norm-backward-predicted.svg
+	$(PYTHON) -m tests.support.meetings
+	$(PYTHON) -m tests.support.role_fault_table docs/lessons/roles.md
 
 format: $(DEV)
 	$(PYTHON) -m ruff format $(SOURCES)

@@ -128,9 +128,7 @@ def test_scope_stays_in_its_thread() -> None:
 
 
 def test_documentation_is_current() -> None:
-    assert (ROOT / "docs" / "knobs.md").read_text() == knobs.markdown(), (
-        "write the text of knobs.markdown() to docs/knobs.md"
-    )
+    assert (ROOT / "docs" / "knobs.md").read_text() == knobs.markdown(), "make docs writes it"
 
 
 def test_every_knob_says_one_sentence() -> None:

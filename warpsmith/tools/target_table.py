@@ -1,11 +1,23 @@
-"""The known targets as a table for docs/targets.md."""
+"""The known targets as a table for docs/targets.md.
+
+python -m warpsmith.tools.target_table [docs/targets.md]
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from dataclasses import fields
+from typing import Final
 
 from warpsmith.targets.known import KNOWN
 from warpsmith.targets.target import Rates, Target
+from warpsmith.tools.pages import between, print_or_write
+
+START: Final = (
+    "<!-- targets: written by `python -m warpsmith.tools.target_table docs/targets.md` -->"
+)
+END: Final = "<!-- end -->"
 
 
 def table() -> str:
@@ -16,7 +28,7 @@ def table() -> str:
     for name in names:
         cells = (_cell(target, name) for target in KNOWN)
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _cell(target: Target, name: str) -> str:
@@ -26,3 +38,17 @@ def _cell(target: Target, name: str) -> str:
     else:
         shown = f"{value:,.10g}"
     return f"{shown}: {dict(target.sources)[name]}"
+
+
+def replaced(page: str, content: str) -> str:
+    """The page with another table between its marks. Raises ValueError where it has none."""
+    return between(page, START, END, content)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print, or write into a page."""
+    print_or_write(arguments, table(), replaced)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
