@@ -305,7 +305,7 @@ REFUSED = {
     "in a role": (lambda: in_role(1, MEET), "for all threads, and stands in a role"),
     "in one thread": (lambda: in_role(0, MEET), "for all threads, and stands in a role"),
     "warps in one thread": (
-        lambda: in_role(0, ReleaseRemote(roles.FULL, ZERO, ZERO)),
+        lambda: in_role(0, ReleaseRemote(roles.FULL, ZERO, (ZERO,))),
         "ReleaseRemote is for warps",
     ),
     "registers": (

@@ -113,8 +113,8 @@ STATEMENTS: tuple[tuple[Statement, tuple[Buffer, ...], tuple[Buffer, ...], str],
         (D,),
         "A[n] of block peer = D[n], counted at bar[stage]",
     ),
-    (ArriveRemote(BAR, STAGE, PEER), (), (), "arrive at bar[stage] of block peer"),
-    (ReleaseRemote(BAR, STAGE, PEER), (), (), "release bar[stage] of block peer"),
+    (ArriveRemote(BAR, STAGE, (PEER,)), (), (), "arrive at bar[stage] of block peer"),
+    (ReleaseRemote(BAR, STAGE, (PEER,)), (), (), "release bar[stage] of block peer"),
 )
 
 

@@ -76,6 +76,7 @@ def test_groups_that_only_follow_each_other_own_no_stages() -> None:
 
 def test_every_carrier_has_a_mechanism_in_every_scope_that_it_can_have() -> None:
     impossible = {(By.REGISTERS, Scope.BLOCK), (By.NOTHING, Scope.AGENT)}
+    impossible |= {(by, Scope.CLUSTER) for by in By if by is not By.TMA}
     assert set(MECHANISMS) == set(product(By, Scope)) - impossible
 
 

@@ -1,4 +1,4 @@
-"""What the protocol check, which runs one block, says of blocks that work together."""
+"""What the protocol check says of blocks that work together, where it runs one of them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_a_meeting_that_the_block_itself_needs(way: str) -> None:
 @pytest.mark.parametrize(
     ("way", "what"),
     [
-        ("arrive", "arrivals at arrived of another block"),
-        ("release", "arrivals at arrived of another block"),
+        ("arrive", "what threads do to parts of another block"),
+        ("release", "what threads do to parts of another block"),
         ("async", "bytes for arrived of another block"),
     ],
 )
-def test_what_other_blocks_do_to_barriers_is_refused(way: str, what: str) -> None:
+def test_what_other_blocks_do_is_refused(way: str, what: str) -> None:
     with pytest.raises(ProtocolError, match=f"{what} cannot be judged") as failure:
         check(RowSum(way, 2).kernel(), {}, target=H200)
     assert failure.value.code == "WS0917"
@@ -56,10 +56,9 @@ def bare_roles() -> Kernel:
 
 
 def test_waits_for_other_blocks_are_refused() -> None:
-    kernel = RoleSum(2).kernel()
-    (branch,) = (s for s in bare_roles().body if isinstance(s, Branch) and s.role.single)
-    full = next(s for s in kernel.body if isinstance(s, Branch) and s.role.single)
-    waiting = without(kernel, full, replace(branch, body=(roles.FILLED,)))
+    kernel = bare_roles()
+    (branch,) = (s for s in kernel.body if isinstance(s, Branch) and s.role.single)
+    waiting = without(kernel, branch, replace(branch, body=(roles.FILLED,)))
     with pytest.raises(ProtocolError, match="a wait for other blocks at ring0_full") as failure:
         check(waiting, {}, target=H200)
     assert failure.value.code == "WS0917"

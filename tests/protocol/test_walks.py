@@ -20,8 +20,8 @@ from warpsmith.kernel.rings import Advance, Arrive, Await, Begin, Cursor, Expect
 from warpsmith.protocol import extract
 from warpsmith.protocol.bodies import Body
 from warpsmith.protocol.extract import launch_values, skeleton_of
+from warpsmith.protocol.numbers import Prepared, Runner, Shared
 from warpsmith.protocol.scalars import Scope, Values
-from warpsmith.protocol.steps import Prepared, Runner, Shared
 from warpsmith.protocol.walks import (
     MOST_ITERATIONS,
     MOST_STEPS,

@@ -204,7 +204,7 @@ def _again(case: RowSum) -> Body:
 def _arrive(case: RowSum) -> Body:
     """Like push, with an arrival at a barrier of the block that gets the sum."""
     sent = StoreRemote(case.parts, case.rank, Element(SUM, ZERO), X)
-    both = If(integers.less(X, case.blocks), (sent, ArriveRemote(ARRIVED, ZERO, X)))
+    both = If(integers.less(X, case.blocks), (sent, ArriveRemote(ARRIVED, ZERO, (X,))))
     return both, WAIT, _added(case)
 
 
@@ -212,7 +212,7 @@ def _release(case: RowSum) -> Body:
     """Like arrive, where whole warps arrive at each block."""
     peer = Symbol("peer", low=0)
     sent = StoreRemote(case.parts, case.rank, Element(SUM, ZERO), X)
-    told = _times(peer, case.blocks, ReleaseRemote(ARRIVED, ZERO, peer))
+    told = _times(peer, case.blocks, ReleaseRemote(ARRIVED, ZERO, (peer,)))
     return _to_each(case, sent), told, WAIT, _added(case)
 
 

@@ -118,7 +118,7 @@ class RoleSum:
             Store(own, ZERO, Const(0.0, FLOAT)),
             For(TURN, Const(PASSES), (Accumulate("sum", own, ZERO, Element(x, place)),), True),
             Reduce("sum", (own,), ZERO, 1, (ParallelType.block_x,), scratch),
-            If(integers.less(X, self.blocks), (FREE, sent, ArriveRemote(FULL, ZERO, X))),
+            If(integers.less(X, self.blocks), (FREE, sent, ArriveRemote(FULL, ZERO, (X,)))),
             Advance(FILL),
         )
         return Begin(FILL), For(ROW, Const(ROWS), row, unroll=False)
@@ -133,7 +133,7 @@ class RoleSum:
             FILLED,
             For(PEER, Const(self.blocks), (added,), unroll=True),
             If(first, (Store(y, self._row, Element(total, ZERO)),)),
-            For(PEER, Const(self.blocks), (ArriveRemote(EMPTY, ZERO, PEER),), unroll=True),
+            For(PEER, Const(self.blocks), (ArriveRemote(EMPTY, ZERO, (PEER,)),), unroll=True),
             Advance(USE),
         )
         return Begin(USE), For(ROW, Const(ROWS), row, unroll=False)

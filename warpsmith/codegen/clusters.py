@@ -97,17 +97,18 @@ def cluster_lines(statement: Statement, value: ValueText, team: Team | None) -> 
             place = f"{_place(buffer, index, value)}, {value(rank)}"
             barrier = _place(statement.barrier, statement.stage, value)
             return [f"ws_remote_store_async({place}, {value(stored)}, {barrier});"]
-        case ArriveRemote(barrier=barrier, stage=stage, rank=rank):
+        case ArriveRemote(barrier=barrier, stage=stage, ranks=ranks):
             value.pieces.add("remote_barrier")
-            return [f"ws_remote_arrive({_place(barrier, stage, value)}, {value(rank)});"]
-        case ReleaseRemote(barrier=barrier, stage=stage, rank=rank):
+            place = _place(barrier, stage, value)
+            return [f"ws_remote_arrive({place}, {value(rank)});" for rank in ranks]
+        case ReleaseRemote(barrier=barrier, stage=stage, ranks=ranks):
             if team is None:
                 raise InternalError(
                     "ReleaseRemote is for warps, and stands in a role of one thread"
                 )
             value.pieces.add("remote_barrier")
-            place = f"{_place(barrier, stage, value)}, {value(rank)}"
-            return [f"ws_remote_release({place}{team.release});"]
+            place = _place(barrier, stage, value)
+            return [f"ws_remote_release({place}, {value(r)}{team.release});" for r in ranks]
         case WatchedAwait(stage=stage, site=site, limit=limit):
             value.pieces.add("cluster_watchdog")
             end = f"{site.number}, {value(stage)}, {limit}ull"

@@ -156,7 +156,13 @@ class RingText:
             return f"ws_tensor_store({name}, {self._shared(copy)}, {places}{mine});"
         assert copy.barrier is not None
         barrier = self._barrier(*copy.barrier)
-        return f"ws_tensor_load({self._shared(copy)}, {name}, {barrier}, {places}{mine});"
+        if copy.multicast is not None:
+            self._value.pieces.add("multicast")
+            barrier += f", (unsigned short){self._value.operand(copy.multicast.mask)}"
+            call = "ws_tensor_multicast"
+        else:
+            call = "ws_tensor_load"
+        return f"{call}({self._shared(copy)}, {name}, {barrier}, {places}{mine});"
 
     def _bulk(self, copy: TileCopy, mine: str) -> str:
         self._value.pieces.add("bulk")

@@ -56,6 +56,7 @@ class RingRow:
         producer, consumers: names of roles; empty in a kernel without roles.
         groups: of the consumer that own stages in turn.
         full, empty: arrivals that end a phase; `empty` is 0 for a stage that is filled once.
+        shared: buffers that blocks of a cluster load for each other, with how many do.
     """
 
     name: str
@@ -66,6 +67,7 @@ class RingRow:
     groups: int
     full: int
     empty: int
+    shared: tuple[tuple[str, int], ...] = ()
 
 
 def role_rows(kernel: Kernel, values: Mapping[str, int], registers: int) -> tuple[RoleRow, ...]:
@@ -115,6 +117,7 @@ def ring_line(row: RingRow) -> str:
         words.append(f"{row.groups} groups in turn")
     words.append(f"{row.full} arrival{'s' if row.full != 1 else ''} at full")
     words.append(f"{row.empty} at empty" if row.empty else "filled once")
+    words += [f"{name} by multicast to {blocks} blocks" for name, blocks in row.shared]
     return f"{row.name}: {', '.join(words)}"
 
 
@@ -146,6 +149,7 @@ def _ring_row(
         groups=ring.owners,
         full=arrivals[ring.full.name],
         empty=arrivals[ring.empty.name] if ring.empty is not None else 0,
+        shared=tuple((c.name, len(c.sharing[0])) for c in ring.contents if c.sharing),
     )
 
 

@@ -7,10 +7,13 @@ statement here that takes a rank, and after the last one (PTX ISA, "Cluster of C
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.effects import (
     READ,
     WRITE,
@@ -24,6 +27,7 @@ from warpsmith.kernel.effects import (
     writes,
 )
 from warpsmith.kernel.nodes import Buffer, Launch, Statement
+from warpsmith.kernel.rings import ArriveByWarp
 
 RANK = "cluster_rank"
 """Name of the symbol that is a block's rank in its cluster."""
@@ -43,6 +47,21 @@ def rank_in(launch: Launch) -> Symbol:
 def rank_among(blocks: Expr) -> Symbol:
     """The rank of this block in its cluster of so many blocks."""
     return Symbol(RANK, low=0, extent=blocks)
+
+
+def by_rank(values: Sequence[int]) -> Expr:
+    """The value of this block, given those of the blocks of all ranks."""
+    blocks, first = len(values), values[0]
+    rank = rank_among(Const(blocks))
+    step = values[1] - first if blocks > 1 else 0
+    if all(value == first + step * at for at, value in enumerate(values)):
+        return integers.add(first, integers.mul(step, rank))
+    found: Expr = integers.index(values[-1])
+    for at in reversed(range(blocks - 1)):
+        if values[at] != values[at + 1]:
+            here = integers.less(rank, at + 1)
+            found = Apply("where", (here, integers.index(values[at]), found), DataType.Index)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +160,16 @@ class StoreAsync(Statement):
 
 @dataclass(frozen=True, slots=True)
 class ArriveRemote(Statement):
-    """This thread alone arrives at a barrier of the block with that rank.
+    """This thread alone arrives at a barrier of each block with one of those ranks.
 
     Who waits there for what this thread did does so by an `Await` of the whole cluster.
     """
 
-    words = "arrive at {barrier} of block {rank}"
+    words = "arrive at {barrier} of block {ranks}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
     stage: Expr = field(metadata=expression())
-    rank: Expr = field(metadata=expression())
+    ranks: tuple[Expr, ...] = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +177,12 @@ class ReleaseRemote(Statement):
     """Each warp arrives there, through one thread, once all its threads are done with a stage."""
 
     collective: ClassVar[bool] = True
-    words = "release {barrier} of block {rank}"
+    words = "release {barrier} of block {ranks}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
     stage: Expr = field(metadata=expression())
-    rank: Expr = field(metadata=expression())
+    ranks: tuple[Expr, ...] = field(metadata=expression())
+
+
+BY_WARP = (ArriveByWarp, ReleaseRemote)
+"""Arrivals of warps, each of which comes by for itself."""

@@ -35,14 +35,21 @@ class Scope(Enum):
 
     AGENT = "the same warps fill and use them"
     BLOCK = "roles of a block, or groups of one"
+    CLUSTER = "roles of all blocks of a cluster"
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A buffer, and how many of its elements one stage holds; an expression where calls decide."""
+    """A buffer, and how many of its elements one stage holds; an expression where calls decide.
+
+    Attributes:
+        sharing: ranks of the blocks of a cluster in sets that hold the same in a stage: each block
+            of a set loads a share for all of it. Empty where each block loads what it holds.
+    """
 
     buffer: Buffer
     elements: int | Expr
+    sharing: tuple[tuple[int, ...], ...] = ()
 
     @property
     def name(self) -> str:
@@ -85,6 +92,9 @@ class Pipeline:
     Where one agent does both, its loop fills `prefetch` iterations before it uses. A pipeline
     without contents is an order: a group of warps waits for its turn, and releases the next one's.
 
+    Blocks of a cluster may load for each other what they all read. Each then has such a pipeline,
+    and its producer fills a stage when it is free in every block that gets a share from it.
+
     Attributes:
         stages: how many tiles of each content there are; 1 where nothing runs ahead.
         contents: what a stage holds.
@@ -114,7 +124,22 @@ class Pipeline:
 
     @property
     def scope(self) -> Scope:
+        if any(content.sharing for content in self.contents):
+            return Scope.CLUSTER
         return Scope.BLOCK if self.producer else Scope.AGENT
+
+    @property
+    def peers(self) -> tuple[tuple[int, ...], ...]:
+        """By rank, the blocks of a cluster that load something for that one's stages, itself too.
+
+        It loads for the same ones. Empty where each block fills its own.
+        """
+        sets = [set(ranks) for content in self.contents for ranks in content.sharing]
+        blocks = range(1 + max((rank for ranks in sets for rank in ranks), default=-1))
+        return tuple(
+            tuple(sorted(set().union(*(ranks for ranks in sets if rank in ranks))))
+            for rank in blocks
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -133,7 +158,7 @@ class Pipeline:
     @property
     def is_guarded(self) -> bool:
         """Whether mbarriers tell when stages are full and free."""
-        return self.by is By.TMA or self.scope is Scope.BLOCK
+        return self.by is By.TMA or self.scope is not Scope.AGENT
 
     @property
     def full(self) -> Buffer:

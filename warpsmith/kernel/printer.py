@@ -63,6 +63,8 @@ def _pipeline(of: Pipeline) -> str:
     text = f"{of.name}: {of.stages} stages of {', '.join(of.names) or 'nothing'} by {of.by.value}"
     if of.producer:
         text += f", {of.producer} to {', '.join(of.consumers)}"
+    for each in of.contents:
+        text += f", {each.name} for blocks {each.sharing}" if each.sharing else ""
     return f"{text}, {of.prefetch} ahead" if of.prefetch else text
 
 

@@ -25,6 +25,7 @@ from warpsmith.kernel.effects import (
     plain,
     touches,
 )
+from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.tiles import TensorMap, TileDim
 
@@ -35,12 +36,31 @@ ELECTED = Symbol("elected", dtype=DataType.Bool)
 _UNIT = Effect(proxy=Proxy.ASYNC, who=Who.ONE, words="the TMA unit copies")
 _LOAD_READS = replace(_UNIT, reads=True, done=Done.BYTES, words="TMA load reads")
 _LOAD_WRITES = replace(_UNIT, writes=True, done=Done.BYTES, words="TMA load writes")
+_MULTICAST_WRITES = replace(_LOAD_WRITES, words="TMA multicast writes")
 _STORE_READS = replace(_UNIT, reads=True, done=Done.STORES, words="TMA store reads")
 _STORE_WRITES = replace(_UNIT, writes=True, done=Done.STORES, words="TMA store writes")
 _THREADS_READ = replace(READ, who=Who.TOGETHER)
 _THREADS_WRITE = replace(WRITE, who=Who.TOGETHER)
 _COPIES_READ = replace(_THREADS_READ, words="cp.async reads")
 _COPIES_WRITE = replace(_THREADS_WRITE, done=Done.COPIES, words="cp.async writes")
+
+
+@dataclass(frozen=True, slots=True)
+class Multicast(Declared):
+    """A copy that lands in several blocks of a cluster, in each at the place of the asking one's.
+
+    Attributes:
+        mask: bit r stands where the block of rank r gets the copy. In each, the barrier of the same
+            stage counts its bytes.
+        share: number of the copy among those of a tile, of which each of these blocks asks for one.
+        shares: of a tile, all of one size.
+    """
+
+    words = "mask {mask}, share {share} of {shares}"
+
+    mask: Expr = field(metadata=expression())
+    share: Expr = field(metadata=expression())
+    shares: int = field(metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +79,7 @@ class TileCopy(Statement):
         stores: from shared to global memory.
         barrier: counts the bytes of a load for one thread, with the stage whose barrier it is.
         rounds: a load by `tma` of floats, which it rounds to TF32.
+        multicast: of a load by `tma`, the blocks of the cluster that get it; None for its own.
     """
 
     shared: Buffer = field(metadata=touches("on_shared", "index", "elements"))
@@ -74,12 +95,13 @@ class TileCopy(Statement):
     stores: bool = field(default=False, metadata=plain())
     barrier: tuple[Buffer, Expr] | None = field(default=None, metadata=at_barrier(Verb.COUNT))
     rounds: bool = field(default=False, metadata=plain())
+    multicast: Multicast | None = field(default=None, metadata=nested())
 
     @property
     def words(self) -> str:
         sides = ("{memory!s}[{dims}]", "{shared}")
         target, source = sides if self.stores else sides[::-1]
-        return f"{target} = {source} by {{how}}{{barrier: at %}}"
+        return f"{target} = {source} by {{how}}{{barrier: at %}}{{multicast:, multicast to %}}"
 
     @property
     def on_shared(self) -> Effect:
@@ -87,7 +109,7 @@ class TileCopy(Statement):
         if self.stores:
             return _STORE_READS if self.how.is_tma else _THREADS_READ
         if self.how.is_tma:
-            return _LOAD_WRITES
+            return _LOAD_WRITES if self.multicast is None else _MULTICAST_WRITES
         return _COPIES_WRITE if self.how is LoadStoreOpType.cp_async else _THREADS_WRITE
 
     @property
@@ -111,7 +133,7 @@ class TileCopy(Statement):
 
     @property
     def bytes(self) -> Expr:
-        """Bytes that the TMA unit moves, and that the barrier of a load counts."""
+        """Bytes that the TMA unit moves, and that the barrier of a load counts, in each block."""
         size = self.memory.dtype.size
         if self.how is LoadStoreOpType.tma:
             return integers.mul(self.elements, size)

@@ -3,7 +3,9 @@
 Where an extent is no multiple of what it is split by, the last iterations of a loop over the grid's
 strides may be behind its end for some blocks, or for some groups of warps. No role has anything to
 do there. A role that fills a stage and one that uses it must agree, so an iteration is skipped only
-where every operation that comes by stages can tell from the same loops.
+where every operation that comes by stages can tell from the same loops. Blocks of a cluster may
+fill stages for each other, so all of them run an iteration in which one has something to do:
+indices do not fall with the rank, and so it is the one of rank 0.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.mapping import Group
-from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.ir.scalar import Const, Expr, Symbol, substitute
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.channels import Channels
+from warpsmith.lower.threads import CLUSTER
 
 
 class Skips:
@@ -31,6 +34,8 @@ class Skips:
         self, buffers: Buffers, channels: Channels, operations: Iterable[Operation]
     ) -> None:
         self._buffers = buffers
+        rank = buffers.threads.symbols.get(CLUSTER)
+        self._first: dict[Expr, Expr] = {} if rank is None else {rank: integers.ZERO}
         self._wholes = self._agreed(channels, list(operations))
 
     def condition(self, operation: Operation, indices: list[Expr]) -> Expr:
@@ -39,7 +44,8 @@ class Skips:
         known = dict(zip(map(self._buffers.domains.group, loops), indices, strict=True))
         new = self._bounds(loops) & self._wholes - self._bounds(loops[:-1])
         derivation = Derivation(self._buffers.domains, known)
-        return integers.conjunction(*(derivation.inside(whole) for whole in sorted(new)))
+        inside = (derivation.inside(whole) for whole in sorted(new))
+        return integers.conjunction(*(substitute(each, self._first) for each in inside))
 
     def _agreed(self, channels: Channels, operations: list[Operation]) -> frozenset[Group]:
         found: frozenset[Group] | None = None

@@ -11,6 +11,7 @@ from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.clusters import rank_among
 from warpsmith.kernel.nodes import Launch
 
@@ -76,19 +77,22 @@ def _check_cluster(extents: dict[ParallelType, Expr]) -> None:
         )
 
 
-def check_no_cluster(threads: Threads) -> None:
-    """Refuse clusters beside roles, inside which blocks do not meet.
+def check_no_exchange(tensors: Iterable[TensorView]) -> None:
+    """Refuse reductions over a cluster beside roles, inside which blocks do not meet.
 
     Raises:
         ScheduleError: WS0273.
     """
-    if threads.cluster > 1:
-        raise ScheduleError(
-            f"loops are bound to {CLUSTER.name} in a kernel whose warps have roles, and inside a "
-            "role the blocks of a cluster do not meet",
-            code="WS0273",
-            remedy="bind nothing to cluster_x, or name no roles",
-        )
+    for tensor in tensors:
+        for axis in tensor.loop:
+            if axis.is_reduction and axis.parallel is CLUSTER:
+                raise ScheduleError(
+                    f"{tensor.name} is reduced over {axis!r}, which is bound to {CLUSTER.name}, in "
+                    "a kernel whose warps have roles, and inside a role the blocks of a cluster do "
+                    "not meet",
+                    code="WS0273",
+                    remedy="bind what is reduced to the block, or name no roles",
+                )
 
 
 def find_role_threads(

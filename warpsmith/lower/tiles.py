@@ -17,6 +17,7 @@ from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import TileDim, TileNeeds
 from warpsmith.lower.boxes import MAX_RANK, Box, extent_of, without
 from warpsmith.lower.buffers import Buffers, constant_of
+from warpsmith.lower.pipelines.multicast import sharing
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.rings import CHUNK_BYTES
 from warpsmith.targets.atoms import WGMMA
@@ -90,7 +91,17 @@ class TileCopies:
             self._check_chunks(copy, output, memory)
         if self._buffers.rings.has_head(output):
             return [self._in_chunks(copy, output, memory, self._buffers.head(start, output))]
-        return [self._feasible(copy, output, memory)]
+        copy = self._feasible(copy, output, memory)
+        if self._buffers.rings.crosses(shared):
+            self._note_sharing(copy, shared)
+        return [copy]
+
+    def _note_sharing(self, copy: TileCopy, shared: TensorView) -> None:
+        """Let the pipeline know which blocks of a cluster load the same."""
+        pipeline = self._buffers.pipeline(shared)
+        sets = sharing(copy, self._buffers.threads.cluster)
+        contents = tuple(replace(content, sharing=sets) for content in pipeline.contents)
+        self._buffers.note(replace(pipeline, contents=contents))
 
     def _check_asked_once(self, output: TensorView, shared: TensorView, depth: int) -> None:
         """Refuse a copy whose loops several threads walk that are not groups of their own."""

@@ -11,9 +11,9 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Expr, Symbol, evaluate
 from warpsmith.kernel.accesses import Access as Touched
 from warpsmith.kernel.accesses import accesses as touched
-from warpsmith.kernel.effects import Done, Effect, Orders, Proxy, Who
+from warpsmith.kernel.effects import Done, Effect, Orders, Proxy, Verb, Who
 from warpsmith.kernel.nodes import Buffer, Kernel, Let, Statement
-from warpsmith.kernel.rings import Begin, Cursor
+from warpsmith.kernel.rings import Begin, Cursor, TileCopy
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import barrier_uses, children, effect_of, operands, walk
 
@@ -43,6 +43,7 @@ class Division:
     Attributes:
         base: number of its first place.
         elements: of one stage; none where calls decide so.
+        shares: places of each part, into which as many blocks of a cluster load their share.
     """
 
     base: int
@@ -51,6 +52,12 @@ class Division:
     parts: int
     private: bool
     by_tma: bool
+    shares: int = 1
+
+    @property
+    def places(self) -> int:
+        """How many there are."""
+        return self.stages * self.parts * self.shares
 
 
 @dataclass(slots=True)
@@ -63,6 +70,7 @@ class _Found:
     apart: bool = True
     together: bool = False
     by_tma: bool = False
+    shares: int = 1
 
 
 def synchronizes(statement: Statement, known: dict[int, bool]) -> bool:
@@ -75,13 +83,13 @@ def synchronizes(statement: Statement, known: dict[int, bool]) -> bool:
 
 
 def _has_step(statement: Statement) -> bool:
-    """Whether a statement itself orders others, uses this block's barriers, moves a cursor, or lets
-    the TMA unit copy. What it does to another block is taken as done to its own.
+    """Whether a statement itself orders others, uses barriers, moves a cursor, or lets the TMA unit
+    copy. What is sent to barriers of other blocks is taken as sent to its own (`exchanges.py`).
     """
     form = statement.form
     return (
         form.orders not in (None, Orders.NOTHING)
-        or any(not barrier.remote for barrier in barrier_uses(statement))
+        or any(not use.remote or use.verb is Verb.ARRIVE for use in barrier_uses(statement))
         or any(isinstance(getattr(statement, name), Cursor) for name in form.defines)
         or any(_by_unit(effect_of(d, by)) for _, d, by in operands(statement))
     )
@@ -158,8 +166,9 @@ def divisions(kernel: Kernel, known: Mapping[str, int]) -> dict[str, Division]:
             and name not in ringed
             and len(each.roles) == 1
         )
-        result[name] = Division(base, stages, elements, parts, private, each.by_tma)
-        base += stages * parts
+        by_tma, shares = each.by_tma, each.shares
+        result[name] = Division(base, stages, elements, parts, private, by_tma, shares)
+        base += result[name].places
     return result
 
 
@@ -175,6 +184,8 @@ def _note(found: dict[str, _Found], role: Role | None, statement: Statement, nam
         each.roles.add("" if role is None else role.name)
         each.apart = each.apart and axis in used
         each.by_tma = each.by_tma or access.effect.proxy is Proxy.ASYNC
+        if isinstance(statement, TileCopy) and statement.multicast is not None:
+            each.shares = statement.multicast.shares
         each.together = each.together or access.effect.who not in (Who.EACH, Who.ONE)
 
 

@@ -2,9 +2,10 @@
 
     verdict = check(kernel, {"T0_size0": 8192, "T0_size1": 4096}, target=H200)
 
-runs the synchronization of one block, and nothing else, and concludes about all interleavings; see
-`machine.py`. It takes milliseconds, since data is not touched and long loops are cut short where
-their state repeats (`repeats.py`). A kernel that fails must not be launched.
+runs the synchronization of one block, or of one cluster whose blocks fill each other's stages, and
+nothing else, and concludes about all interleavings; see `machine.py`. It takes milliseconds, since
+data is not touched and long loops are cut short where their state repeats (`repeats.py`). A kernel
+that fails must not be launched.
 """
 
 from __future__ import annotations
@@ -18,17 +19,18 @@ from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.pipelines import with_contents
 from warpsmith.protocol.accesses import divisions
+from warpsmith.protocol.clusters import runs_together
 from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.extract import launch_values, skeleton_of
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.memory import check_shared
+from warpsmith.protocol.numbers import Prepared
 from warpsmith.protocol.repeats import LEAST, Cycles, Repeats
 from warpsmith.protocol.report import Told, error_of, history_of
 from warpsmith.protocol.resources import check_resources
 from warpsmith.protocol.rules import Break, Broken
 from warpsmith.protocol.sizes import Block, blocks_of, cut, shortened, sizes_for, symbols_of
 from warpsmith.protocol.skeleton import Skeleton
-from warpsmith.protocol.steps import Prepared
 from warpsmith.protocol.walks import TooLongError
 from warpsmith.targets.family import Limits
 from warpsmith.targets.target import Target
@@ -92,6 +94,8 @@ def check(
 ) -> Verdict:
     """Prove that one block of a launch synchronizes rightly, whatever the order of events.
 
+    Where blocks of a cluster fill each other's stages, all of its cluster are proved together.
+
     Args:
         kernel: lowered.
         values: of sizes and whatever other scalars the launch gives; derived ones may be left out.
@@ -115,7 +119,15 @@ def check_blocks(
     known = launch_values(kernel, values, (0, 0, 0))
     prepared = Prepared(divisions(kernel, known), frozenset(known), gifts(kernel))
     common = _Common(prepared, target.family.limits)
+    if runs_together(kernel):
+        blocks = dict.fromkeys(_first_of(block, kernel.launch.cluster) for block in blocks)
     return tuple([_check(kernel, values, block, common) for block in blocks])
+
+
+def _first_of(block: Block, cluster: Block) -> Block:
+    """The first block of a block's cluster."""
+    x, y, z = (at // extent * extent for at, extent in zip(block, cluster, strict=True))
+    return x, y, z
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +257,8 @@ def _facts(kernel: Kernel, skeleton: Skeleton, machine: Machine) -> tuple[RingFa
     result = []
     for ring in with_contents(kernel.pipelines):
         empty = ring.empty.name if ring.empty is not None else ""
-        full = [n for n, b in enumerate(skeleton.barriers) if b.name == ring.full.name]
+        stages = enumerate(skeleton.barriers)
+        full = [n for n, b in stages if b.name == ring.full.name and not b.block]
         counts = {stage.name: stage.count for stage in skeleton.barriers}
         result.append(
             RingFacts(

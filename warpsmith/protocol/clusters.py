@@ -1,10 +1,13 @@
-"""What the check, which runs one block, says of blocks that work together.
+"""What the check says of blocks that work together: which it runs, and what it asks of the text.
 
-Where the blocks of a cluster meet, the threads of each one do. Blocks do alike: what one does to
-the shared memory of others is taken as done to its own. So a meeting of the cluster is missed where
-the block itself needs one, and not where only its start or its end does. Barriers at which other
-blocks arrive cannot be judged by one block, and are refused; but those that count what all blocks
-give to each other may be, as `exchanges.py` says.
+Where blocks of a cluster fill each other's stages, or arrive at each other's barriers, all of them
+are run together, and what they do to each other is steps like all others.
+
+Elsewhere one block is run. Where the blocks of a cluster meet, the threads of each one do. Blocks
+do alike: what one does to the shared memory of others is taken as done to its own. So a meeting of
+the cluster is missed where the block itself needs one, and not where only its start or its end
+does. Barriers that count what all blocks give to each other can be judged so as `exchanges.py`
+says; others are refused.
 """
 
 from __future__ import annotations
@@ -15,40 +18,93 @@ from warpsmith.kernel.clusters import MEETINGS, AnnounceStart, AwaitStart
 from warpsmith.kernel.effects import Verb
 from warpsmith.kernel.elected import ELECTED_WARP
 from warpsmith.kernel.nodes import If, Kernel, Statement
-from warpsmith.kernel.rings import ELECTED, Await, InitBarriers
+from warpsmith.kernel.rings import ELECTED, Await, InitBarriers, TileCopy
 from warpsmith.kernel.roles import Branch
-from warpsmith.kernel.traversal import barrier_uses, barriers, children, is_remote, walk
+from warpsmith.kernel.traversal import (
+    barrier_uses,
+    barriers,
+    children,
+    effect_of,
+    is_remote,
+    operands,
+    walk,
+)
 from warpsmith.protocol.accesses import accesses
 from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.rules import Break, Broken, Rule
+
+
+def runs_together(kernel: Kernel) -> bool:
+    """Whether all blocks of a cluster must be run to judge one of them."""
+    if kernel.launch.cluster_blocks == 1:
+        return False
+    return any(
+        (isinstance(each, TileCopy) and each.multicast is not None)
+        or any(use.remote and use.verb is Verb.ARRIVE for use in barrier_uses(each))
+        for each in walk(kernel.body)
+    )
 
 
 def check_clusters(kernel: Kernel) -> None:
     """Check what needs no run.
 
     Raises:
-        Broken: blocks arrive at each other's barriers, are to meet inside a role, or wait for a
-            start that they did not announce, or that not all of them come by.
+        Broken: blocks do to each other what cannot be judged, are to meet inside a role, wait for
+            each other's threads as for their own, or wait for a start that they did not announce,
+            or that not all of them come by.
     """
     _check_start(kernel)
+    if runs_together(kernel):
+        _check_together(kernel)
+        return
     known = gifts(kernel)
     for statement in kernel.body:
         role = (statement.role.name,) if isinstance(statement, Branch) else ()
         for each in walk((statement,)):
-            if role and isinstance(each, MEETINGS):
-                _broken(
-                    Rule.MEETING,
-                    "the blocks of a cluster are to meet inside a role",
-                    "all threads of all blocks meet, before the roles or after them",
-                    role,
-                )
+            _check_meeting(each, role)
             for use in barrier_uses(each):
                 name = use.barrier.name
-                if use.remote and (use.verb is not Verb.COUNT or name not in known):
-                    what = "bytes for" if use.verb is Verb.COUNT else "arrivals at"
-                    _refused(f"{what} {name} of another block", role, name)
+                if use.remote and name not in known:
+                    _refused(f"bytes for {name} of another block", role, name)
             if isinstance(each, Await) and each.of_cluster and each.barrier.name not in known:
                 _refused(f"a wait for other blocks at {each.barrier.name}", role, each.barrier.name)
+
+
+def _check_together(kernel: Kernel) -> None:
+    """Check what a run of all blocks does not show."""
+    arrived = {
+        use.barrier.name
+        for each in walk(kernel.body)
+        for use in barrier_uses(each)
+        if use.remote and use.verb is Verb.ARRIVE
+    }
+    for statement in kernel.body:
+        role = (statement.role.name,) if isinstance(statement, Branch) else ()
+        for each in walk((statement,)):
+            _check_meeting(each, role)
+            for buffer, declared, by in operands(each):
+                if effect_of(declared, by).remote:
+                    _refused(
+                        f"what threads do to {buffer.name} of another block", role, buffer.name
+                    )
+            if isinstance(each, Await) and each.barrier.name in arrived and not each.of_cluster:
+                _broken(
+                    Rule.SCOPE,
+                    "threads of other blocks arrive, and the wait is for those of its own",
+                    "it acquires what the whole cluster did",
+                    role,
+                    each.barrier.name,
+                )
+
+
+def _check_meeting(statement: Statement, role: tuple[str, ...]) -> None:
+    if role and isinstance(statement, MEETINGS):
+        _broken(
+            Rule.MEETING,
+            "the blocks of a cluster are to meet inside a role",
+            "all threads of all blocks meet, before the roles or after them",
+            role,
+        )
 
 
 def _check_start(kernel: Kernel) -> None:

@@ -1,10 +1,10 @@
-"""The skeleton of a kernel's block, for given sizes and a given block of the grid."""
+"""The skeleton of a kernel's block, or of its cluster, for given sizes and a block of the grid."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import product, takewhile
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
@@ -19,18 +19,17 @@ from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.kernel.traversal import barriers, walk
 from warpsmith.protocol.accesses import Division, divisions
 from warpsmith.protocol.bodies import Body
+from warpsmith.protocol.clusters import runs_together
 from warpsmith.protocol.exchanges import gifts
+from warpsmith.protocol.numbers import Prepared, Runner, Shared
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scope
 from warpsmith.protocol.skeleton import Agent, BarrierStage, Meeting, Place, Skeleton, Step
-from warpsmith.protocol.steps import LANES, Prepared, Runner, Shared
+from warpsmith.protocol.steps import LANES
 from warpsmith.protocol.walks import walked
 from warpsmith.targets.family import WARP
 
 Extents = tuple[int, int, int]
-
-BLOCK = 0
-"""The meeting of all threads of the block."""
 
 
 def launch_values(kernel: Kernel, values: Mapping[str, int], block: Extents) -> dict[str, int]:
@@ -50,6 +49,8 @@ def skeleton_of(
 ) -> Skeleton:
     """What is left of a kernel's block when only its synchronization is looked at.
 
+    Where blocks of a cluster fill each other's stages, it is that of all blocks of its cluster.
+
     Args:
         known: as `launch_values` gives.
         prepared: of this kernel, if more blocks of it are looked at.
@@ -57,11 +58,32 @@ def skeleton_of(
     Raises:
         Broken: synchronization that only part of a warp or group would reach.
     """
-    return _Extraction(
-        kernel,
-        known,
-        prepared or Prepared(divisions(kernel, known), frozenset(known), gifts(kernel)),
-    ).skeleton()
+    prepared = prepared or Prepared(divisions(kernel, known), frozenset(known), gifts(kernel))
+    if not runs_together(kernel):
+        return _Extraction(kernel, known, prepared).skeleton()
+    cluster = kernel.launch.cluster
+    origin = {k.name: known[k.name] // n * n for k, n in zip(GRID_TYPES, cluster, strict=True)}
+    blocks = []
+    before = 0
+    for rank, place in enumerate(product(*map(range, reversed(cluster)))):
+        along = zip(GRID_TYPES, reversed(place), strict=True)
+        here = {kind.name: origin[kind.name] + step for kind, step in along}
+        own = {**known, **here, RANK: rank}
+        blocks.append(_Extraction(kernel, own, prepared, rank, before, together=True).skeleton())
+        before += len(blocks[-1].agents)
+    return _joined(blocks)
+
+
+def _joined(blocks: Sequence[Skeleton]) -> Skeleton:
+    """The skeleton of all blocks of a cluster, with their own meeting behind the others."""
+    agents = tuple(agent for block in blocks for agent in block.agents)
+    meetings = tuple(meeting for block in blocks for meeting in block.meetings)
+    return Skeleton(
+        agents,
+        tuple(each for block in blocks for each in block.barriers),
+        tuple(place for block in blocks for place in block.places),
+        (*meetings, Meeting("the barrier of the whole cluster", tuple(range(len(agents))))),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,71 +106,94 @@ class Team:
 
 @dataclass(slots=True)
 class _Extraction:
+    """The skeleton of one block.
+
+    Attributes:
+        rank: of the block among those of a cluster that are looked at `together`; numbers of
+            barriers, places and meetings go on from those of the blocks before.
+        before: agents of these.
+    """
+
     kernel: Kernel
     known: Mapping[str, int]
     prepared: Prepared
+    rank: int = 0
+    before: int = 0
+    together: bool = False
     agents: list[Agent] = field(default_factory=list)
-    meetings: list[Meeting] = field(default_factory=list)
 
     def skeleton(self) -> Skeleton:
         stages, found = self._barriers()
-        shared = Shared(stages, self.prepared)
         teams = teams_of(self.kernel, self.known)
-        members: list[tuple[int, ...]] = []
         roles = {team.role.name: None for team in teams if team.role and team.role.common}
+        places = self._places(self.prepared.divisions)
+        meetings = 1 + len(teams) + len(roles)
+        block = self.rank * meetings
+        last = self.kernel.launch.cluster_blocks * meetings if self.together else None
+        shared = Shared(stages, self.prepared, self.rank, len(found), len(places), last)
+        members: list[tuple[int, ...]] = []
         for number, team in enumerate(teams):
             before = len(self.agents)
             common = 0
             if team.role is not None and team.role.name in roles:
-                common = 1 + len(teams) + list(roles).index(team.role.name)
-            self._team(team, number + 1, common, shared)
-            members.append(tuple(range(before, len(self.agents))))
+                common = block + 1 + len(teams) + list(roles).index(team.role.name)
+            self._team(team, (block, block + number + 1, common), shared)
+            members.append(tuple(range(self.before + before, self.before + len(self.agents))))
+        of = f" of block {self.rank}" if self.together else ""
         together = [
-            Meeting(f"the barrier of all of {name}", self._agents_of(name)) for name in roles
+            Meeting(f"the barrier of all of {name}{of}", self._agents_of(name)) for name in roles
         ]
-        everyone = Meeting("the barrier of the whole block", tuple(range(len(self.agents))))
+        numbers = range(self.before, self.before + len(self.agents))
+        everyone = Meeting(f"the barrier of the whole block{of}", tuple(numbers))
         groups = [
-            Meeting(f"the barrier of {team.name}", ids)
+            Meeting(f"the barrier of {team.name}{of}", ids)
             for team, ids in zip(teams, members, strict=True)
         ]
-        places = self._places(self.prepared.divisions)
         return Skeleton(tuple(self.agents), found, places, (everyone, *groups, *together))
 
     def _agents_of(self, role: str) -> tuple[int, ...]:
-        return tuple(n for n, agent in enumerate(self.agents) if agent.role == role)
+        return tuple(self.before + n for n, agent in enumerate(self.agents) if agent.role == role)
 
-    def _team(self, team: Team, meeting: int, common: int, shared: Shared) -> None:
-        """A team's agents: its first warp, the second, and the others."""
+    def _team(self, team: Team, meetings: tuple[int, int, int], shared: Shared) -> None:
+        """A team's agents: its first warp, the second, and the others.
+
+        Args:
+            meetings: numbers of those of the block, of the team, and of all groups of its role.
+        """
         first = len(self.agents)
         lists: dict[bool, list[Step]] = {}
         for number, (label, weight) in enumerate(_labels(team)):
             leads = number == 0
             if leads not in lists:
-                meetings = meeting, common
                 lists[leads] = self._steps(team, meetings, shared, first + number, leads)
             role = team.role.name if team.role else ""
             name = f"{team.name}, {label}" if label else team.name
-            self.agents.append(Agent(name, role, lists[leads], weight))
+            if self.together:
+                name = f"block {self.rank}: {name}"
+            self.agents.append(Agent(name, role, lists[leads], weight, self.rank))
 
     def _steps(
-        self, team: Team, meetings: tuple[int, int], shared: Shared, number: int, leads: bool
+        self, team: Team, meetings: tuple[int, int, int], shared: Shared, number: int, leads: bool
     ) -> list[Step]:
         role, block = team.role, self.kernel.launch.block
         scope = Scope({**self.known, **_elected(number == 0)})
-        before = tuple(takewhile(lambda s: not isinstance(s, Branch), self.kernel.body))
+        body = self.kernel.body
+        before = tuple(takewhile(lambda s: not isinstance(s, Branch), body))
+        behind = tuple(s for s in body[len(before) :] if not isinstance(s, Branch))
         extents = _evaluated(block, self.known)
         start = Runner(
-            number=number,
+            number=self.before + number,
             role="",
             group=0,
             threads=LANES,
             elected=number == 0,
-            meeting=BLOCK,
+            meeting=meetings[0],
             reduces=_meeting_reductions(before, extents),
         )
         if role is None:
             scope = Scope({**scope.known, **_single_axes(extents)})
-        nodes = Body(shared, scope, start).nodes(before)
+        outside = Body(shared, scope, start)
+        nodes = outside.nodes(before)
         if role is not None:
             single = role.single
             axes = _single_axes(team.extents)
@@ -157,18 +202,18 @@ class _Extraction:
             known = {**self.known, **axes, **_elected(leads or single)}
             scope = Scope(known, scope.cursors, scope.lets)
             runner = Runner(
-                number=number,
+                number=self.before + number,
                 role=role.name,
                 group=team.group,
                 threads=1 if single else LANES,
                 elected=leads,
-                meeting=meetings[0] if role.barrier and not single else None,
+                meeting=meetings[1] if role.barrier and not single else None,
                 reduces=_meeting_reductions(team.body, team.extents),
-                common=meetings[1],
+                common=meetings[2],
                 across=_across_groups(team.body, role),
             )
             nodes += Body(shared, scope, runner).nodes(team.body)
-        return walked(nodes)
+        return walked([*nodes, *outside.nodes(behind)])
 
     def _barriers(self) -> tuple[dict[str, tuple[int, int]], tuple[BarrierStage, ...]]:
         """Numbers of the first stages of barriers by name, and all stages with their counts."""
@@ -187,7 +232,10 @@ class _Extraction:
         for name, (buffer, count) in counts.items():
             length = evaluate(buffer.size, values)
             stages[name] = (len(found), length)
-            found += [BarrierStage(name, stage, count, begun=False) for stage in range(length)]
+            found += [
+                BarrierStage(name, stage, count, begun=False, block=self.rank)
+                for stage in range(length)
+            ]
             if not 1 <= count < 1 << 20:
                 raise Broken(
                     Break(
@@ -200,7 +248,7 @@ class _Extraction:
         return stages, tuple(found)
 
     def _places(self, found: dict[str, Division]) -> tuple[Place, ...]:
-        """All places, in the order of their numbers, with those that share bytes."""
+        """All places of the block, in the order of their numbers, with those that share bytes."""
         spans: list[tuple[int, int, str]] = []
         given = dict(self.kernel.offsets)
         starts = layout_of(self.kernel).starts(self.known)
@@ -208,22 +256,24 @@ class _Extraction:
         for name, division in found.items():
             step = division.elements * sizes.get(name, 1)
             for stage in range(division.stages):
-                for _ in range(division.parts):
+                for _ in range(division.parts * division.shares):
                     start = starts.get(name, 0) + stage * step
                     spans.append((start, start + step, name if name in given else ""))
-        by_tma = [d.by_tma for d in found.values() for _ in range(d.stages * d.parts)]
+        by_tma = [d.by_tma for d in found.values() for _ in range(d.places)]
+        first = self.rank * len(spans)
         result: list[Place] = []
         for name, division in found.items():
-            for number in range(division.stages * division.parts):
+            for number in range(division.places):
                 start, end, placed = spans[len(result)]
                 overlaps = tuple(
-                    other
+                    first + other
                     for other, (low, high, owner) in enumerate(spans)
                     if placed and owner not in ("", placed) and low < end and start < high
                 )
-                stage = number // division.parts
-                reached = division.by_tma or any(by_tma[other] for other in overlaps)
-                result.append(Place(name, stage, division.private, reached, overlaps))
+                stage = number // (division.parts * division.shares)
+                reached = division.by_tma or any(by_tma[other - first] for other in overlaps)
+                place = Place(name, stage, division.private, reached, overlaps, self.rank)
+                result.append(place)
         return tuple(result)
 
 

@@ -99,6 +99,39 @@ class Machine(Uses):
         for number, barrier in enumerate(self.barriers):
             if barrier.alive:
                 self._check_left(number, barrier)
+        if self.skeleton.blocks > 1:
+            self._check_leaving()
+
+    def _check_leaving(self) -> None:
+        """Each block has an agent that knows of the last arrivals from others when it ends.
+
+        Those of the latest two phases know of all before.
+        """
+        for number, (stage, barrier) in enumerate(
+            zip(self.skeleton.barriers, self.barriers, strict=True)
+        ):
+            own = [
+                state.clock
+                for agent, state in zip(self.skeleton.agents, self.agents, strict=True)
+                if agent.block == stage.block
+            ]
+            for done, phase in ((-1, barrier.previous), (0, barrier.current)):
+                late = tuple(
+                    agent
+                    for agent, stamp in phase.arrivals.items()
+                    if self.skeleton.agents[agent].block != stage.block
+                    and all(clock[agent] < stamp for clock in own)
+                )
+                if late:
+                    self._broken(
+                        -1,
+                        Rule.LEAVING,
+                        f"block {stage.block} of the cluster may end before others arrive there",
+                        "blocks meet before they end, or somebody waits for the phase",
+                        others=late,
+                        barrier=number,
+                        phase=barrier.done + done,
+                    )
 
     def _phase(self, step: Step) -> int | None:
         """The phase that a step at a barrier is about."""

@@ -96,12 +96,13 @@ class _Words:
         found = told.found
         buffer = found.buffer
         self.stage: int | None = None
+        self._block = 0
         if self._skeleton is not None and found.place >= 0:
             place = self._skeleton.places[found.place]
-            buffer, self.stage = place.buffer, place.stage
+            buffer, self.stage, self._block = place.buffer, place.stage, place.block
         elif self._skeleton is not None and found.barrier >= 0:
             stage = self._skeleton.barriers[found.barrier]
-            buffer, self.stage = stage.name, stage.stage
+            buffer, self.stage, self._block = stage.name, stage.stage, stage.block
         self._buffer = buffer
         self.ring = next((p for p in with_contents(kernel.pipelines) if buffer in _names(p)), None)
         self.name = self.ring.name if self.ring is not None else buffer
@@ -113,7 +114,12 @@ class _Words:
         name = self._barrier_name(self._buffer)
         if self.ring is not None and name == self._buffer:
             name = f"{self.ring.name}, {name}"
-        return name if self.stage is None else f"{name}[{self.stage}]"
+        return name if self.stage is None else f"{name}[{self.stage}]{self._of(self._block)}"
+
+    def _of(self, block: int) -> str:
+        """Which block of a cluster something lies in, where there are several."""
+        several = self._skeleton is not None and self._skeleton.blocks > 1
+        return f" of block {block}" if several else ""
 
     def roles(self) -> tuple[str, ...]:
         """Names of the roles that take part; none in a kernel without roles."""
@@ -152,7 +158,7 @@ class _Words:
                 if past.agent == found.actor or past.stamp <= found.clock[past.agent]
             ]
         brief = found.rule not in (Rule.LIFETIME, Rule.MEETING)
-        lines = [self._line(past) for past in history if not (brief and _prologue(past.step))]
+        lines = [self._line(p) for p in history if not (brief and self._is_prologue(p.step))]
         if found.rule is Rule.DEADLOCK or (found.actor < 0 and found.barrier >= 0):
             lines += self._waits()
         elif lines:
@@ -163,6 +169,13 @@ class _Words:
             lines = [*start, f"... {len(lines) - len(start) - len(end)} steps ...", *end]
         where = [self._told.where] if self._told.where else []
         return tuple(f"  {line}" for line in (*where, *lines))
+
+    def _is_prologue(self, step: Step) -> bool:
+        """Whether every agent does it before its role starts."""
+        assert self._skeleton is not None
+        if step.kind != Kind.MEET:
+            return step.kind in (Kind.BEGIN, Kind.END)
+        return len(self._skeleton.meetings[step.place].agents) == len(self._skeleton.agents)
 
     def _behind(self) -> list[str]:
         """Where the others may still stand."""
@@ -249,7 +262,7 @@ class _Words:
         assert self._skeleton is not None
         stage = self._skeleton.barriers[number]
         name = self._barrier_name(stage.name)
-        return name if whole else f"{name}[{stage.stage}]"
+        return f"{name if whole else f'{name}[{stage.stage}]'}{self._of(stage.block)}"
 
     def _barrier_name(self, buffer: str) -> str:
         for each in with_contents(self._kernel.pipelines):
@@ -261,12 +274,7 @@ class _Words:
     def _place(self, number: int) -> str:
         assert self._skeleton is not None
         place = self._skeleton.places[number]
-        return f"{place.buffer}[{place.stage}]"
-
-
-def _prologue(step: Step) -> bool:
-    """What every agent does before its role starts."""
-    return step.kind in (Kind.BEGIN, Kind.END) or (step.kind == Kind.MEET and not step.place)
+        return f"{place.buffer}[{place.stage}]{self._of(place.block)}"
 
 
 def _names(pipeline: Pipeline) -> set[str]:

@@ -25,8 +25,10 @@ class Rule(Enum):
     PROXY = ("WS0914", "a fence orders what threads and asynchronous units do")
     LIFETIME = ("WS0915", "a barrier is used only between its initialization and its end")
     LAUNCH = ("WS0916", "roles are disjoint warps of the block")
-    CLUSTER = ("WS0917", "one block is judged by itself")
+    CLUSTER = ("WS0917", "what blocks do to each other is known before they run")
     START = ("WS0918", "a kernel that starts early touches global memory only behind its wait")
+    LEAVING = ("WS0919", "a block ends only when no other block reaches into it any more")
+    SCOPE = ("WS0920", "who waits for threads of other blocks waits for the whole cluster")
 
     @property
     def code(self) -> str:

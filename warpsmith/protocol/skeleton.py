@@ -1,9 +1,10 @@
 """What is left of a kernel when only its synchronization is looked at: straight lists of steps.
 
-A skeleton knows agents, which are warps; stages of barriers; places in shared memory; and meetings,
-which are barriers of the hardware that all threads of a set reach. Loops have been walked, so that
-every agent has one list of steps, in which equal steps are one object. It does not know the Kernel
-form, and can be written by hand.
+It is that of one block, or of all blocks of a cluster that fill each other's stages, in the order
+of their ranks. A skeleton knows agents, which are warps; stages of barriers; places in shared
+memory; and meetings, which are barriers of the hardware that all threads of a set reach. Loops have
+been walked, so that every agent has one list of steps, in which equal steps are one object. It does
+not know the Kernel form, and can be written by hand.
 
 Warps that run the same list are represented by few: the first, which may hold the elected thread,
 a second one, and a third that stands for all others. Two warps beside the first are enough to see
@@ -87,12 +88,14 @@ class Agent:
         name: in messages, such as `compute[1], warp 0`.
         role: name of its role.
         weight: warps that it stands for.
+        block: its rank in the cluster.
     """
 
     name: str
     role: str
     steps: Sequence[Step]
     weight: int = 1
+    block: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +106,26 @@ class BarrierStage:
         name: of the barriers that it is one of, such as `ring0_full`.
         count: arrivals that complete a phase.
         begun: it is initialized before any agent starts.
+        block: whose shared memory it is in.
     """
 
     name: str
     stage: int
     count: int
     begun: bool = True
+    block: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A stage of a buffer in shared memory, or a group's part of one.
+    """A stage of a buffer in shared memory, a group's part of one, or the share that a block loads.
 
     Attributes:
         private: each thread reads only what it wrote itself, so threads need not be ordered.
         by_tma: the TMA unit writes or reads it, or what overlaps it, at some time, or tensor cores
             multiply it.
         overlaps: other places that have bytes in common with it.
+        block: whose shared memory it is in.
     """
 
     buffer: str
@@ -127,6 +133,7 @@ class Place:
     private: bool = False
     by_tma: bool = True
     overlaps: tuple[int, ...] = ()
+    block: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +146,7 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """All agents of one block, and what they synchronize by."""
+    """All agents of one block, or of those of a cluster, and what they synchronize by."""
 
     agents: tuple[Agent, ...]
     barriers: tuple[BarrierStage, ...] = ()
@@ -150,3 +157,8 @@ class Skeleton:
     def steps(self) -> int:
         """Of all agents together."""
         return sum(len(agent.steps) for agent in self.agents)
+
+    @property
+    def blocks(self) -> int:
+        """How many there are."""
+        return 1 + max((agent.block for agent in self.agents), default=0)

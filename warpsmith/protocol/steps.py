@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
-from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.clusters import AnnounceStart, SynchronizeCluster
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.clusters import (
+    AnnounceStart,
+    ArriveRemote,
+    ReleaseRemote,
+    SynchronizeCluster,
+)
 from warpsmith.kernel.nodes import (
     Buffer,
-    Let,
     Reduce,
     Statement,
     Synchronize,
@@ -34,15 +37,14 @@ from warpsmith.kernel.rings import (
     TileCopy,
 )
 from warpsmith.kernel.traversal import children, walk
-from warpsmith.protocol.accesses import Access, Division, Way, synchronizes
-from warpsmith.protocol.exchanges import Gift
+from warpsmith.protocol.accesses import Access, Way, synchronizes
+from warpsmith.protocol.numbers import Numbers, Places, Runner, Shared
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scalar, Scope, UnknownError, constant
 from warpsmith.protocol.skeleton import Async, Kind, Step
 from warpsmith.protocol.walks import (
     Leaf,
     Move,
-    Pool,
 )
 
 LANES = 32
@@ -56,73 +58,6 @@ _KINDS = {
 }
 
 
-_Places = Callable[[int], tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """What is known of a kernel's statements, whatever its sizes and its block.
-
-    Attributes:
-        divisions: of buffers that hold data.
-        sizes: names of what a launch gives, which lengths of stages may depend on.
-        gifts: what blocks of a cluster give to each other, by the names of barriers.
-        pool: of steps.
-        synchronizing: whether statements have synchronization inside, by identity.
-        accesses: of statements, by identity; of all inside, where there is no synchronization.
-        lets: inside statements without synchronization, by identity.
-        starts: of accesses, by the identity of their index, and names that cursors give a meaning;
-            see `Steps`.
-    """
-
-    divisions: dict[str, Division]
-    sizes: frozenset[str] = frozenset()
-    gifts: dict[str, Gift] = field(default_factory=dict)
-    pool: Pool = field(default_factory=Pool)
-    synchronizing: dict[int, bool] = field(default_factory=dict)
-    accesses: dict[int, tuple[Access, ...]] = field(default_factory=dict)
-    lets: dict[int, tuple[Let, ...]] = field(default_factory=dict)
-    starts: dict[tuple[int, frozenset[str]], Expr] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What all bodies of a block have in common.
-
-    Attributes:
-        stages: of barriers: number of the first one, and how many, by name.
-    """
-
-    stages: dict[str, tuple[int, int]]
-    prepared: Prepared
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runner:
-    """Who runs a body.
-
-    Attributes:
-        number: of the agent, for breaks.
-        role: its name; empty where all threads are meant.
-        group: its number among the groups of the role.
-        threads: of each warp that do what nobody is elected for; 1 in a single role.
-        elected: the warp has the elected thread.
-        meeting: number of the meeting that `Synchronize` means; None where there is none.
-        reduces: the reductions, by identity, that need a meeting.
-        across: those for which all groups of the role meet; `common` is the number of that meeting.
-    """
-
-    number: int
-    role: str
-    group: int
-    threads: int
-    elected: bool
-    meeting: int | None
-    reduces: frozenset[int] = frozenset()
-    across: frozenset[int] = frozenset()
-    common: int = 0
-
-
 class Steps:
     """Makes single statements ready to be walked.
 
@@ -134,6 +69,7 @@ class Steps:
         self._shared = shared
         self._scope = scope
         self._runner = runner
+        self._numbers = Numbers(shared, scope, runner)
         self._threads = runner.threads
         self._elected = False
 
@@ -148,7 +84,7 @@ class Steps:
             case Jump(cursor=cursor, by=by):
                 yield Move(cursor.name, self._scalar(by), 2 * cursor.stages)
             case Await(barrier=barrier, stage=stage, parity=parity):
-                at = self._stage(barrier)
+                at = self._numbers.stage(barrier)
                 yield Leaf(
                     (self._scalar(stage), self._scalar(parity)),
                     lambda s, p: (step(Kind.AWAIT, at(s), p & 1),),
@@ -159,8 +95,14 @@ class Steps:
                 yield self._arrival(barrier, stage, 1)
             case Arrive(barrier=barrier, stage=stage):
                 yield self._arrival(barrier, stage, threads)
+            case ReleaseRemote(barrier=barrier, stage=stage, ranks=ranks):
+                if self._elected and self._runner.threads > 1:
+                    self._parted(statement)
+                yield self._arrivals(barrier, stage, ranks, 1)
+            case ArriveRemote(barrier=barrier, stage=stage, ranks=ranks):
+                yield self._arrivals(barrier, stage, ranks, threads)
             case Expect(barrier=barrier, stage=stage, bytes=amount, arrives=arrives):
-                at, times = self._stage(barrier), threads if arrives else 0
+                at, times = self._numbers.stage(barrier), threads if arrives else 0
                 yield Leaf(
                     (self._scalar(stage), self._scalar(amount)),
                     lambda s, n: (step(Kind.EXPECT, at(s), n * threads, -1, times),),
@@ -200,6 +142,8 @@ class Steps:
         if self._elected:
             self._parted(statement)
         meeting = self._runner.common if across else self._runner.meeting
+        if isinstance(statement, SynchronizeCluster | AnnounceStart):
+            meeting = self._shared.cluster if self._shared.cluster is not None else meeting
         step = self._shared.prepared.pool.step
         if meeting is None:
             raise Broken(
@@ -217,12 +161,35 @@ class Steps:
         """The elected thread begins or ends barriers."""
         if self._runner.elected:
             step = self._shared.prepared.pool.step
-            made = tuple(step(kind, *self._shared.stages[name]) for name in names)
+            base = self._shared.rank * self._shared.barriers
+            stages = [self._shared.stages[name] for name in names]
+            made = tuple(step(kind, base + first, count) for first, count in stages)
             yield Leaf((), lambda: made)
 
     def _arrival(self, barrier: Buffer, stage: Expr, times: int) -> Leaf:
-        at, step = self._stage(barrier), self._shared.prepared.pool.step
+        at, step = self._numbers.stage(barrier), self._shared.prepared.pool.step
         return Leaf((self._scalar(stage),), lambda s: (step(Kind.ARRIVE, at(s), times),))
+
+    def _arrivals(self, barrier: Buffer, stage: Expr, ranks: Sequence[Expr], times: int) -> Leaf:
+        """At the barriers of the blocks with these ranks."""
+        at, step = self._numbers.stage(barrier), self._shared.prepared.pool.step
+        return Leaf(
+            (self._scalar(stage), *map(self._rank, ranks)),
+            lambda s, *there: tuple(step(Kind.ARRIVE, at(s, rank), times) for rank in there),
+        )
+
+    def _rank(self, rank: Expr) -> Scalar:
+        try:
+            return self._scope.scalar(rank)
+        except UnknownError as error:
+            raise Broken(
+                Break(
+                    rule=Rule.CLUSTER,
+                    got=f"which block is reached depends on {error.name}",
+                    wanted="sizes and ranks tell it",
+                    roles=(self._runner.role,),
+                )
+            ) from None
 
     def _load(self, copy: TileCopy) -> Leaf:
         step, threads = self._shared.prepared.pool.step, self._threads
@@ -236,28 +203,44 @@ class Steps:
                     buffer=copy.shared.name,
                 )
             )
-        at = self._stage(copy.barrier[0])
-        index, places = self._places(copy.shared, copy.index)
+        at = self._numbers.stage(copy.barrier[0])
+        index, places = self._numbers.places(copy.shared, copy.index)
+        own, several = self._shared.rank, self._shared.places
+        operands = [index, self._scalar(copy.barrier[1]), self._scalar(copy.bytes)]
+        shares = 1
+        if copy.multicast is not None:
+            shares = copy.multicast.shares
+            operands += [self._rank(copy.multicast.mask), self._rank(copy.multicast.share)]
 
-        def make(place: int, stage: int, amount: int) -> tuple[Step, ...]:
+        def make(
+            place: int, stage: int, amount: int, mask: int = 1 << own, share: int = 0
+        ) -> tuple[Step, ...]:
+            found = places(place)[share::shares]
             return tuple(
-                step(Kind.LOAD, number, 0 if n else amount * threads, at(stage))
-                for n, number in enumerate(places(place))
+                step(
+                    Kind.LOAD,
+                    number + (rank - own) * several,
+                    0 if n else amount * threads,
+                    at(stage, rank),
+                )
+                for rank in range(mask.bit_length())
+                if mask >> rank & 1
+                for n, number in enumerate(found)
             )
 
-        return Leaf((index, self._scalar(copy.barrier[1]), self._scalar(copy.bytes)), make)
+        return Leaf(tuple(operands), make)
 
     def _gift(self, barrier: Buffer, stage: Expr) -> Iterable[Leaf]:
         """What all blocks give to this one, as if it gave it all itself once it is expected."""
         gift = self._shared.prepared.gifts.get(barrier.name)
         if gift is None:
             return
-        step, at = self._shared.prepared.pool.step, self._stage(barrier)
+        step, at = self._shared.prepared.pool.step, self._numbers.stage(barrier)
         share = gift.bytes // len(gift.stores)
         for store in gift.stores:
-            index, places = self._places(store.buffer, store.index)
+            index, places = self._numbers.places(store.buffer, store.index)
 
-            def make(place: int, stage: int, found: _Places = places) -> tuple[Step, ...]:
+            def make(place: int, stage: int, found: Places = places) -> tuple[Step, ...]:
                 return tuple(
                     step(Kind.LOAD, each, 0 if n else share, at(stage))
                     for n, each in enumerate(found(place))
@@ -267,7 +250,7 @@ class Steps:
 
     def _store(self, copy: TileCopy) -> Leaf:
         step = self._shared.prepared.pool.step
-        index, places = self._places(copy.shared, copy.index)
+        index, places = self._numbers.places(copy.shared, copy.index)
         try:
             asks = self._scope.scalar(copy.condition)
         except UnknownError:
@@ -280,7 +263,7 @@ class Steps:
     def _touched(self, touched: Iterable[Access]) -> Leaf:
         """What is touched between two steps, each place once, the reads first."""
         ways = sorted(touched, key=lambda access: access.way is not Way.READ)
-        found = [(_KINDS[a.way], *self._places(a.buffer, a.index)) for a in ways]
+        found = [(_KINDS[a.way], *self._numbers.places(a.buffer, a.index)) for a in ways]
         step = self._shared.prepared.pool.step
 
         def make(*indices: int) -> tuple[Step, ...]:
@@ -324,70 +307,3 @@ class Steps:
                     roles=(self._runner.role,),
                 )
             ) from error
-
-    def _stage(self, barrier: Buffer) -> Callable[[int], int]:
-        """The number of a stage's barrier."""
-        first, stages = self._shared.stages[barrier.name]
-
-        def number(stage: int) -> int:
-            if 0 <= stage < stages:
-                return first + stage
-            raise Broken(
-                Break(
-                    rule=Rule.LIFETIME,
-                    got=f"stage {stage} of {barrier.name} is used, which has {stages}",
-                    roles=(self._runner.role,),
-                    buffer=barrier.name,
-                )
-            )
-
-        return number
-
-    def _places(self, buffer: Buffer, index: Expr | None) -> tuple[Scalar, _Places]:
-        """What gives the places that an access touches: those of the stage that it starts in."""
-        division = self._shared.prepared.divisions[buffer.name]
-        parts = division.parts
-        part = self._runner.group if parts > 1 else 0
-        whole = tuple(division.base + s * parts + part for s in range(division.stages))
-
-        def places(start: int) -> tuple[int, ...]:
-            if not division.elements:
-                return ()  # nobody touches anything
-            stage = start // division.elements
-            return whole[stage : stage + 1] if 0 <= stage < division.stages else whole
-
-        if division.stages == 1:
-            return constant(0), places
-        if index is None:
-            return constant(-1), places
-        try:
-            return self._scope.scalar(self._start(index), first=True), places
-        except UnknownError:
-            return constant(-1), places
-
-    def _start(self, index: Expr) -> Expr:
-        """An index without what walks inside a stage: all terms but constants and places in rings.
-
-        Loops over the elements of a stage may be split, and the parts of a split loop that do not
-        run would begin behind the stage.
-        """
-        places, sizes = frozenset(self._scope.cursors), self._shared.prepared.sizes
-        known = self._shared.prepared.starts
-        found = known.get((id(index), places))
-        if found is None:
-            found = known[id(index), places] = _without(index, places, sizes)
-        return found
-
-
-def _without(index: Expr, places: Set[str], sizes: Set[str]) -> Expr:
-    """An index without the terms in which other names than these occur, or sizes alone."""
-    kept = {
-        monomial: coefficient
-        for monomial, coefficient in integers.polynomial(index).items()
-        if (names := _names(monomial)) <= places | sizes and not (names and names <= sizes)
-    }
-    return integers.expression(kept) if kept else integers.ZERO
-
-
-def _names(monomial: tuple[Expr, ...]) -> set[str]:
-    return {node.name for factor in monomial for node in factor.walk() if isinstance(node, Symbol)}

@@ -146,10 +146,38 @@ __device__ __forceinline__ void ws_cluster_wait(
 }
 """
 
+
+def _multicast() -> str:
+    """Loads of boxes of one to five dimensions into several blocks, coordinates fastest first."""
+    text = """
+// The box comes to every block of the cluster whose bit is set, at the place that it has in this
+// one, and the barrier of each at that place counts its bytes.
+"""
+    for rank in range(1, 6):
+        names = [f"c{d}" for d in range(rank)]
+        parameters = ", ".join(f"int {name}" for name in names)
+        operands = ", ".join(f'"r"({name})' for name in names)
+        places = ", ".join(f"%{d + 4}" for d in range(rank))
+        text += f"""
+__device__ __forceinline__ void ws_tensor_multicast(
+    void* to, const ws_tensor_map& map, long long* barrier, unsigned short blocks, {parameters},
+    bool mine = true) {{
+    asm volatile("{{ .reg .pred p; setp.ne.u32 p, %{rank + 4}, 0;"
+                 " @p cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes.multicast::cluster"
+                 " [%0], [%1, {{{places}}}], [%2], %3; }}"
+                 :: "r"(ws_address(to)), "l"(&map), "r"(ws_address(barrier)), "h"(blocks),
+                    {operands}, "r"((unsigned)mine) : "memory");
+}}
+"""
+    return text
+
+
 CLUSTERS = (
     Piece(name="cluster", needs=("address",), text=_CLUSTER),
     Piece(name="remote", needs=("cluster",), text=_REMOTE),
     Piece(name="remote_async", needs=("remote",), text=_REMOTE_ASYNC),
     Piece(name="remote_barrier", needs=("cluster", "barrier"), text=_REMOTE_BARRIER),
+    Piece(name="multicast", needs=("tensor",), text=_multicast()),
     Piece(name="cluster_watchdog", needs=("remote_barrier", "watchdog"), text=_CLUSTER_WATCHDOG),
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from warpsmith.ir.domains import MemoryType
-from warpsmith.kernel.clusters import AnnounceStart
+from warpsmith.kernel.clusters import AnnounceStart, SynchronizeCluster
 from warpsmith.kernel.effects import Done, Proxy
 from warpsmith.kernel.nodes import For, Statement, Synchronize
 from warpsmith.kernel.orders import Order
@@ -74,6 +74,14 @@ def _commits(edge: Edge | MbarrierEdge, way: Sequence[Node]) -> Iterator[Node]:
         yield from [node for node in way if commits(node.statement, done)][:1]
 
 
+_STARTS: Mapping[type[Statement], str] = {
+    AnnounceStart: "start of the cluster's blocks",
+    SynchronizeCluster: "barrier of the cluster",
+    Synchronize: "barrier of the block",
+}
+"""What makes an initialization known to all."""
+
+
 def starts(
     body: tuple[Statement, ...], known: Sequence[Order]
 ) -> tuple[tuple[Statement, ...], tuple[Order, ...]]:
@@ -82,8 +90,8 @@ def starts(
     result = list(body)
     found: list[Order] = []
     for place, (statement, following) in enumerate(pairwise(body)):
-        started = isinstance(following, AnnounceStart)
-        if isinstance(statement, InitBarriers) and (started or isinstance(following, Synchronize)):
+        kind = next((k for k in _STARTS if isinstance(following, k)), None)
+        if isinstance(statement, InitBarriers) and kind is not None:
             result[place] = replace(statement, number=last + 1)
             result[place + 1] = replace(following, number=last + 2)
             names = ", ".join(barrier.name for barrier, _ in statement.arrivals)
@@ -94,8 +102,7 @@ def starts(
                     first="block: one thread initializes (generic)",
                     second="all: arrivals, waits, and bytes of the TMA unit",
                     carried="straight on",
-                    mechanism="fence of the initialization + "
-                    + ("start of the cluster's blocks" if started else "barrier of the block"),
+                    mechanism=f"fence of the initialization + {_STARTS[kind]}",
                     why="other threads and the TMA unit use it",
                     statements=(last + 1, last + 2),
                 )

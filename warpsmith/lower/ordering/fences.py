@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warpsmith.kernel.pipelines import Scope
 from warpsmith.kernel.rings import FenceProxy
 from warpsmith.lower.ordering.edges import Edge, Hazard
 from warpsmith.lower.ordering.groups import by_one
@@ -41,7 +42,10 @@ def fence_refills(guards: Sequence[MbarrierEdge]) -> None:
     """
     for guard in guards:
         if guard.fenced and guard.hazard is Hazard.WAR:
-            guard.nodes.append(_refilled(guard))
+            fence = _refilled(guard)
+            if guard.pipeline.scope is Scope.CLUSTER:
+                fence.statement = FenceProxy(of_cluster=True)
+            guard.nodes.append(fence)
 
 
 def _fence(way: Sequence[Node]) -> Node | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr
+from warpsmith.kernel.clusters import ReleaseRemote
 from warpsmith.kernel.effects import Done
-from warpsmith.kernel.nodes import Buffer, For, If
+from warpsmith.kernel.nodes import Buffer, For, If, Statement
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, Multiply
 from warpsmith.kernel.rings import Advance, ArriveByWarp, Cursor
 from warpsmith.lower.ordering.mbarrier_edges import MbarrierEdge
@@ -121,11 +122,11 @@ def delay_releases(
     (wait,) = batch.commit.after(AwaitProducts(1))
     runs = integers.less(0, extent) == integers.TRUE
     end = AwaitProducts(0, batch.sums, apart=runs)
-    late: list[ArriveByWarp] = []
+    late: list[ArriveByWarp | ReleaseRemote] = []
     delayed: list[Node] = []
     for node, cursor in cursors.items():
-        assert isinstance(node.statement, ArriveByWarp)
-        release = ArriveByWarp(node.statement.barrier, _previous(cursor))
+        assert isinstance(node.statement, ArriveByWarp | ReleaseRemote)
+        release = replace(node.statement, stage=_previous(cursor))
         late.append(release)
         (condition,) = node.before(If(integers.less(0, symbol), (release,), uniform=True))
         assert condition.body is not None
@@ -140,9 +141,9 @@ def delay_releases(
     return mine
 
 
-def _if_it_ran(extent: Expr, late: list[ArriveByWarp]) -> list[ArriveByWarp | If]:
+def _if_it_ran(extent: Expr, late: Sequence[Statement]) -> Sequence[Statement]:
     ran = integers.less(0, extent)
-    return [*late] if ran == integers.TRUE else [If(ran, tuple(late), uniform=True)]
+    return late if ran == integers.TRUE else [If(ran, tuple(late), uniform=True)]
 
 
 def _previous(cursor: Cursor) -> Expr:
@@ -163,7 +164,7 @@ def _trailing(batch: Batch, mine: Sequence[MbarrierEdge]) -> dict[Node, Cursor]:
         if (
             cursor is None
             or node.parent is not loop
-            or not isinstance(node.statement, ArriveByWarp)
+            or not isinstance(node.statement, ArriveByWarp | ReleaseRemote)
         ):
             return {}
         if node.statement.stage != cursor.stage or not _steps(loop, node, cursor):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr
+from warpsmith.kernel.clusters import ArriveRemote
 from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import If
 from warpsmith.kernel.rings import Advance, Arrive, AwaitCopies, Begin, Cursor, Jump
@@ -47,14 +49,14 @@ def delay_arrivals(scope: Scope, guards: Sequence[MbarrierEdge]) -> list[Mbarrie
         return []
     if not _in_turn(scope, arrival, advance, cursor) or not _is_committed(arrival):
         return []
-    assert isinstance(arrival.statement, Arrive)
+    assert isinstance(arrival.statement, Arrive | ArriveRemote)
     by_unit = any(guard.second.effect.done is Done.BYTES for guard in mine)
     most = (cursor.stages - 1) // 2 if by_unit else cursor.stages - 1
     if not most:
         return []
     count = Cursor(f"{cursor.name}_open", cursor.stages)
     begin.after(Begin(count))
-    late = Arrive(arrival.statement.barrier, _back(cursor, most))
+    late = replace(arrival.statement, stage=_back(cursor, most))
     full = Apply("eq", (count.stage, integers.index(most)), DataType.Bool)
     (wait,) = arrival.before(AwaitCopies(bulk=True, pending=most))
     (released,) = arrival.before(If(full, (late,), uniform=True))
@@ -82,7 +84,7 @@ def _in_turn(scope: Scope, arrival: Node, advance: Node, cursor: Cursor) -> bool
     return (
         moves == [advance]
         and advance.statement == Advance(cursor)
-        and isinstance(arrival.statement, Arrive)
+        and isinstance(arrival.statement, Arrive | ArriveRemote)
         and arrival.statement.stage == cursor.stage
         and advance in arrival.siblings[arrival.place :]
     )

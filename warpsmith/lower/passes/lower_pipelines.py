@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.domains import MemoryType
+from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
-from warpsmith.kernel.pipelines import Pipeline
+from warpsmith.kernel.pipelines import Pipeline, Scope
 from warpsmith.kernel.rings import AwaitClock, Begin, InitBarriers, StartClock
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
@@ -37,6 +38,9 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
         role load:      for i < n: { acquire; T1[stage..] = T0[i, ..]; commit;  advance }
         role compute:   for i < n: { wait; T2[i, ..] = f(T1[stage..]); release;  advance }
 
+    Where blocks of a cluster fill stages for each other, all of them meet before they do and before
+    any ends.
+
     After::
 
         initialize ring0_full (1), ring0_empty (4);  meet
@@ -63,7 +67,11 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
         body += _in_place(kernel.body, loops, found, None)
     counts = tuple(count for each, own in found for count in arrivals(each, roles, own))
     start: list[Statement] = []
-    if counts:
+    spread = any(pipeline.scope is Scope.CLUSTER for pipeline in between)
+    if spread:
+        start += [InitBarriers(counts), SynchronizeCluster("barriers of all blocks are ready")]
+        body.append(SynchronizeCluster("no block is reached any more"))
+    elif counts:
         start += [InitBarriers(counts), Synchronize("barriers are ready")]
     if any(isinstance(s, AwaitClock) for s in walk(tuple(body))):
         start.append(StartClock())

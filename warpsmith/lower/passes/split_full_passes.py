@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
+from warpsmith.kernel.clusters import BY_WARP
 from warpsmith.kernel.nodes import (
     For,
     If,
@@ -14,7 +15,6 @@ from warpsmith.kernel.nodes import (
     Let,
     Statement,
 )
-from warpsmith.kernel.rings import ArriveByWarp
 from warpsmith.kernel.traversal import defined, replace_symbols, rewritten, walk
 
 
@@ -62,7 +62,7 @@ def _split_loop(loop: For, names: _Names) -> list[Statement]:
     )
     bound = {symbol.name for s in inside for symbol in defined(s)}
     rooms = {c: room for c in conditions if (room := _room(c, loop, bound)) is not None}
-    if any(isinstance(s, ArriveByWarp) for s in inside):  # all threads of a warp, or none
+    if any(isinstance(s, BY_WARP) for s in inside):  # all threads of a warp, or none
         rooms = {c: room for c, room in rooms.items() if not any(map(_differs, room))}
     if not rooms:
         return [loop]
@@ -101,7 +101,7 @@ def _is_apart(statement: Statement) -> bool:
     """
     if isinstance(statement, For):
         return not statement.unroll
-    return statement.collective and not isinstance(statement, ArriveByWarp)
+    return statement.collective and not isinstance(statement, BY_WARP)
 
 
 def _room(condition: Expr, loop: For, bound: set[str]) -> tuple[Expr, Expr] | None:

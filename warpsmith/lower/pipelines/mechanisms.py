@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.clusters import ArriveRemote, ReleaseRemote, by_rank
 from warpsmith.kernel.nodes import Buffer, For, If, Statement
 from warpsmith.kernel.pipelines import Acquire, By, Commit, Pipeline, Release, Scope, Wait
 from warpsmith.kernel.rings import (
@@ -20,6 +21,7 @@ from warpsmith.kernel.rings import (
 )
 from warpsmith.kernel.roles import Role
 from warpsmith.kernel.traversal import map_bodies
+from warpsmith.lower.pipelines.multicast import shared_out
 from warpsmith.lower.pipelines.stages import Statements
 
 
@@ -42,7 +44,8 @@ class Mechanism:
 def _await_free(pipeline: Pipeline, verb: Acquire) -> Statements:
     if pipeline.empty is None or verb.parity is None:
         return ()
-    return (Await(pipeline.empty, verb.stage, verb.parity),)
+    of_cluster = pipeline.scope is Scope.CLUSTER
+    return (Await(pipeline.empty, verb.stage, verb.parity, of_cluster=of_cluster),)
 
 
 def _await_full(pipeline: Pipeline, verb: Wait) -> Statements:
@@ -57,6 +60,15 @@ def _arrive_free(pipeline: Pipeline, verb: Release, role: Role | None) -> Statem
     return (_arrival(pipeline.empty, verb.stage, role),) if pipeline.empty is not None else ()
 
 
+def _arrive_free_everywhere(pipeline: Pipeline, verb: Release, role: Role | None) -> Statements:
+    """At the barriers of all blocks that load something for this one's stage."""
+    if pipeline.empty is None:
+        return ()
+    ranks = tuple(map(by_rank, zip(*pipeline.peers, strict=True)))
+    kind = ArriveRemote if role is not None and role.single else ReleaseRemote
+    return (kind(pipeline.empty, verb.stage, ranks),)
+
+
 def _nothing(*_: object) -> Statements:
     return ()
 
@@ -68,6 +80,7 @@ def _arrival(barrier: Buffer, stage: Expr, role: Role | None) -> Statement:
 
 
 _BYTES = Mechanism(_await_free, _nothing, _await_full, _arrive_free, counted=True)
+_MULTICAST = Mechanism(_await_free, _nothing, _await_full, _arrive_free_everywhere, counted=True)
 _ARRIVALS = Mechanism(_await_free, _arrive_full, _await_full, _arrive_free)
 _IN_PLACE = Mechanism(_nothing, _nothing, _nothing, _nothing)
 _TURNS = Mechanism(_nothing, _nothing, _await_full, _arrive_full)
@@ -75,6 +88,7 @@ _TURNS = Mechanism(_nothing, _nothing, _await_full, _arrive_full)
 MECHANISMS: Mapping[tuple[By, Scope], Mechanism] = {
     (By.TMA, Scope.AGENT): _BYTES,
     (By.TMA, Scope.BLOCK): _BYTES,
+    (By.TMA, Scope.CLUSTER): _MULTICAST,
     (By.COPIES, Scope.AGENT): _IN_PLACE,
     (By.COPIES, Scope.BLOCK): _ARRIVALS,
     (By.THREADS, Scope.AGENT): _IN_PLACE,
@@ -104,7 +118,7 @@ def lowered(
             case Acquire() if mechanism.counted:
                 end = statements.index(Commit(pipeline.name, statement.stage), position)
                 free = (*mechanism.acquire(pipeline, statement), *_on_time(pipeline, statement))
-                copies = statements[position:end]
+                copies = shared_out(statements[position:end], pipeline)
                 asked = (*free, *_armed(copies, pipeline.full, statement.stage))
                 alone = role is not None and role.single
                 result += asked if alone else (If(ELECTED, asked),)
@@ -136,6 +150,7 @@ def arrivals(
         used = None if own is None else _warps(pipeline, own)
     else:
         used = integers.add(*(_warps(pipeline, roles[name]) for name in pipeline.consumers))
+        used = integers.mul(used, len(pipeline.peers[0]) if pipeline.peers else 1)
     filled: Expr | None = used
     if MECHANISMS[pipeline.by, pipeline.scope].counted:
         filled = integers.ONE
@@ -182,7 +197,8 @@ def _total(statements: Statements) -> Expr | None:
             amount = integers.mul(amount, statement.extent)
         else:
             assert isinstance(statement, TileCopy)
-            amount = statement.bytes
+            parts = 1 if statement.multicast is None else statement.multicast.shares
+            amount = integers.mul(statement.bytes, parts)
         total = integers.add(total, amount)
     return total
 
@@ -197,4 +213,6 @@ def _counted(statement: Statement, barrier: Buffer, stage: Expr, announce: bool)
         return (replace(statement, body=body),)
     assert isinstance(statement, TileCopy)
     copy = replace(statement, barrier=(barrier, stage))
-    return (Expect(barrier, stage, copy.bytes, arrives=False), copy) if announce else (copy,)
+    amount = _total((copy,))
+    assert amount is not None
+    return (Expect(barrier, stage, amount, arrives=False), copy) if announce else (copy,)

@@ -1,0 +1,169 @@
+"""Blocks of a cluster that load for each other, with one thing wrong: refused, and found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.protocol.edits import counting, edited, instead
+from tests.support.cluster_products import cluster_product
+from tests.support.simulating import Contents, reported
+from warpsmith import DataType
+from warpsmith.engine.proofs import prove
+from warpsmith.errors import ProtocolError
+from warpsmith.ir import integers
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.clusters import RANK, ReleaseRemote, SynchronizeCluster, rank_in
+from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
+from warpsmith.kernel.rings import ArriveByWarp, Await, Expect, TileCopy
+from warpsmith.kernel.traversal import replace_symbols
+from warpsmith.lower.pipeline import lower
+from warpsmith.sim.report import Report
+from warpsmith.targets.hopper import H200
+
+M, N, K = 128, 64, 320
+"""One cluster of two blocks: a tile each, and five stages in turn through two."""
+
+WARPS = 4
+
+
+@cache
+def right() -> Kernel:
+    """A product whose second operand comes by multicast."""
+    fusion = cluster_product((2, 1), stages=2, grid=1).fusion
+    return lower(fusion, "product", DataType.Int32, target=H200)
+
+
+VALUES = {"T0_size0": M, "T0_size1": K, "T1_size0": N, "T1_size1": K}
+
+
+def report_of(kernel: Kernel, schedules: int = 4) -> Report:
+    random = np.random.default_rng(0)
+    a, b = (random.uniform(-1, 1, (r, K)).astype(ml_dtypes.bfloat16) for r in (M, N))
+    out = np.zeros((M, N), ml_dtypes.bfloat16)
+    memory = {
+        name: Contents(each.reshape(-1), np.full(each.size, name != "T3"))
+        for name, each in (("T0", a), ("T1", b), ("T3", out))
+    }
+    report = reported(kernel, VALUES, memory, schedules=schedules)
+    assert report is not None
+    return report
+
+
+def test_the_right_kernel_is_right() -> None:
+    prove(right(), VALUES, H200)
+    assert report_of(right()).verdict == "clean"
+
+
+def of_multicast(change: Callable[[TileCopy], TileCopy]) -> Kernel:
+    """The kernel with other multicast copies."""
+
+    def changed(copy: TileCopy) -> Statement:
+        return copy if copy.multicast is None else change(copy)
+
+    return edited(right(), instead(TileCopy, changed))
+
+
+def masked(mask: Expr) -> Kernel:
+    def change(copy: TileCopy) -> TileCopy:
+        assert copy.multicast is not None
+        return replace(copy, multicast=replace(copy.multicast, mask=mask))
+
+    return of_multicast(change)
+
+
+def released_here(kernel: Kernel) -> Kernel:
+    """Stages are released to the block's own producer only."""
+    return edited(kernel, instead(ReleaseRemote, lambda s: ArriveByWarp(s.barrier, s.stage)))
+
+
+def awaited_in_the_block(kernel: Kernel) -> Kernel:
+    return edited(kernel, instead(Await, lambda s: replace(s, of_cluster=False), of_cluster=True))
+
+
+def one_share_expected() -> Kernel:
+    def change(expect: Expect) -> Statement:
+        return replace(expect, bytes=integers.index(64 * 64 * 2 + 32 * 64 * 2))
+
+    return edited(right(), instead(Expect, change))
+
+
+def of_rank_0(copy: TileCopy) -> TileCopy:
+    """All blocks load the first share."""
+    return replace_symbols(copy, {rank_in(right().launch): integers.ZERO})
+
+
+def met(why: str, kind: type[Statement] | None) -> Kernel:
+    """The kernel with something else in place of a meeting of the cluster."""
+    made = () if kind is None else (kind(),)
+    return edited(right(), instead(SynchronizeCluster, lambda s: made if why in s.why else s))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A wrong kernel, the code of its refusal, and findings of which the simulator has one."""
+
+    wrong: Callable[[], Kernel]
+    code: str
+    finds: frozenset[str]
+
+
+FAULTS = {
+    "a count forgets the consumers of the other block": Fault(
+        lambda: counting(right(), "ring0_empty", WARPS), "WS0904", frozenset({"arrival-overflow"})
+    ),
+    "a bit of the mask is missing": Fault(
+        lambda: masked(integers.ONE), "WS0905", frozenset({"tx-mismatch"})
+    ),
+    "no bit but the own one": Fault(
+        lambda: masked(integers.add(1, Symbol(RANK, low=0, extent=integers.index(2)))),
+        "WS0905",
+        frozenset({"tx-mismatch"}),
+    ),
+    "stages are released in the own block only": Fault(
+        lambda: released_here(right()), "WS0901", frozenset({"deadlock"})
+    ),
+    "stages are released, and counted, in the own block only": Fault(
+        lambda: counting(released_here(right()), "ring0_empty", WARPS),
+        "WS0905",
+        frozenset({"race"}),
+    ),
+    "a block leaves early": Fault(
+        lambda: met("reached", None), "WS0919", frozenset({"exit-outstanding"})
+    ),
+    "barriers are ready in the own block only": Fault(
+        lambda: met("ready", Synchronize), "WS0915", frozenset({"missing-init-fence"})
+    ),
+    "barriers are not ready at all": Fault(
+        lambda: met("ready", None), "WS0915", frozenset({"missing-init-fence"})
+    ),
+    "the wait is for the own block's threads": Fault(
+        lambda: awaited_in_the_block(right()), "WS0920", frozenset({"race"})
+    ),
+    "one share's bytes are expected": Fault(
+        one_share_expected, "WS0905", frozenset({"tx-mismatch"})
+    ),
+    "all blocks load the same share": Fault(
+        lambda: of_multicast(of_rank_0), "WS0906", frozenset({"race"})
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_is_refused(name: str) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        prove(FAULTS[name].wrong(), VALUES, H200)
+    print(caught.value)
+    assert caught.value.code == FAULTS[name].code
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_is_found(name: str) -> None:
+    report = report_of(FAULTS[name].wrong())
+    print(report)
+    assert FAULTS[name].finds & {finding.kind for finding in report.findings}

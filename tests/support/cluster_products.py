@@ -1,0 +1,111 @@
+"""Kernels by hand in which blocks of a cluster load for each other: products, rows plus a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
+
+GRID_X, CLUSTER_X, BLOCK_X, BLOCK_Y, TMA = (
+    getattr(ParallelType, name) for name in ("grid_x", "cluster_x", "block_x", "block_y", "tma")
+)
+
+
+def cluster_product(
+    cluster: tuple[int, int] = (2, 1),
+    *,
+    tile: tuple[int, int, int] = (64, 64, 64),
+    stages: int = 3,
+    grid: int = 2,
+) -> FusionDefinition:
+    """`linear`; clusters go round tiles of the output, a tile a block.
+
+    Args:
+        cluster: blocks along the rows and the columns of the output. Those of one column read the
+            same tiles of the second operand, those of one row the same of the first.
+        tile: rows, columns, and elements of k at a time.
+        grid: clusters at once.
+    """
+    rows, columns, depth = tile
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(2))
+        out: Any = fd.ops.linear(a, b)
+        fd.add_output(out)
+        result: Any = out.cache_before()
+        product: Any = result.definition.inputs[0]
+        operands: list[Any] = [t.cache_after(op_type=LoadStoreOpType.tma) for t in (a, b)]
+        out.split(1, columns)
+        out.split(0, rows)
+        out.reorder({2: 1, 1: 2})  # tiles of rows, tiles of columns, rows, columns
+        out.split(1, cluster[1])
+        out.split(0, cluster[0])
+        out.reorder({2: 1, 1: 2})  # clusters along rows and columns, blocks along both
+        out.merge(2)
+        out.merge(0)
+        out.split(0, grid)  # turn, cluster, block, rows, columns
+        out.axis(1).parallelize(GRID_X)
+        out.axis(2).parallelize(CLUSTER_X)
+        fd.sched.transform_like(out)
+        fd.sched.parallelize_like(out)
+        for operand, own in zip(operands, (3, 4), strict=True):
+            operand.set_memory_type(MemoryType.shared)
+            operand.set_swizzle(128)
+            operand.split(5, depth)
+            operand.reorder({5: 3})  # turn, cluster, block, k tile, rows, columns, k
+            if own == 3:
+                operand.reorder({5: 4})  # the loop that the operand lacks stands outside
+            for axis in (4, 5, 6):
+                operand.axis(axis).parallelize(TMA)
+            operand.circular_buffer(stages, role="load", stage_slice_position=4)
+        product.split(5, depth)
+        product.split(6, 16)
+        product.split(3, 64)
+        product.reorder({6: 4, 7: 5})  # .., group, k tile, k step, 64, columns, 16
+        product.axis(3).parallelize(BLOCK_Y)
+        product.tensorize()
+        for tensor in (result, out):
+            tensor.split(3, 64)
+            tensor.split_fragments()
+            tensor.axis(3).parallelize(BLOCK_Y)
+            tensor.axis(4).parallelize(BLOCK_X)
+        fd.sched.inline_most([result])
+        fd.sched.inline_at(result, 3, selected_tensors=[product])
+    return fd
+
+
+def rows_plus_row(
+    blocks: int = 2, *, rows: int = 4, columns: int = 128, stored_by_role: bool = False
+) -> FusionDefinition:
+    """`x + w[None]`: blocks of a cluster have other rows of `x`, and the same part of `w`.
+
+    Args:
+        stored_by_role: tiles of the sum leave by the TMA unit, from a role of its own.
+    """
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True, DataType.Float)
+        w = fd.define_tensor([-1], True, DataType.Float)
+        y: Any = fd.ops.add(x, fd.ops.broadcast(w, [True, False]))
+        fd.add_output(y)
+        tiles: list[Any] = [t.cache_after(op_type=LoadStoreOpType.tma) for t in (x, w)]
+        staged: Any = y.cache_before(op_type=LoadStoreOpType.tma) if stored_by_role else y
+        y.split(1, columns)
+        y.split(0, rows)
+        y.reorder({1: 2, 2: 1})
+        y.split(0, blocks)  # clusters, blocks, parts of a row, rows, columns
+        y.axis(0).parallelize(GRID_X)
+        y.axis(1).parallelize(CLUSTER_X)
+        fd.sched.transform_like(y)
+        fd.sched.parallelize_like(y)
+        fd.sched.inline_at(y, 3)
+        for tile in (*tiles, *([y] if stored_by_role else [])):
+            tile.set_memory_type(MemoryType.shared) if tile is not y else None
+            for axis in (-2, -1):
+                tile.axis(axis).parallelize(TMA)
+        staged.axis(-1).parallelize(BLOCK_X)
+        if stored_by_role:
+            staged.set_memory_type(MemoryType.shared)
+            staged.circular_buffer(2)
+            y.set_role("store")
+        for tile in tiles:
+            tile.circular_buffer(2, role="load")
+    return fd
