@@ -55,6 +55,15 @@ def test_two_warp_groups_a_block() -> None:
     check(clean(fd, x, weight), x, weight)
 
 
+@pytest.mark.parametrize("band", [2, 3])
+def test_tiles_of_a_cluster_that_are_not_a_box(band: int) -> None:
+    """The block of rank 0 may have nothing to do where that of rank 1 has: four rows of tiles in
+    bands of three."""
+    fd = cluster_product((2, 1), band=band, grid=1)
+    x, weight = operands(4 * 64, 3 * 64, 72, seed=1)
+    check(clean(fd, x, weight), x, weight)
+
+
 def test_more_blocks_of_a_cluster_than_tiles_to_go_round() -> None:
     fd = cluster_product((1, 2), grid=3)
     x, weight = operands(0, 64, 64, seed=1)

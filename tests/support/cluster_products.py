@@ -17,6 +17,7 @@ def cluster_product(
     tile: tuple[int, int, int] = (64, 64, 64),
     stages: int = 3,
     grid: int = 2,
+    band: int = 0,
 ) -> FusionDefinition:
     """`linear`; clusters go round tiles of the output, a tile a block.
 
@@ -25,6 +26,8 @@ def cluster_product(
             same tiles of the second operand, those of one row the same of the first.
         tile: rows, columns, and elements of k at a time.
         grid: clusters at once.
+        band: blocks of a cluster take tiles that follow each other, in bands of so many rows of
+            tiles, column by column; 0 where they are a box of tiles.
     """
     rows, columns, depth = tile
     with FusionDefinition() as fd:
@@ -37,11 +40,18 @@ def cluster_product(
         out.split(1, columns)
         out.split(0, rows)
         out.reorder({2: 1, 1: 2})  # tiles of rows, tiles of columns, rows, columns
-        out.split(1, cluster[1])
-        out.split(0, cluster[0])
-        out.reorder({2: 1, 1: 2})  # clusters along rows and columns, blocks along both
-        out.merge(2)
-        out.merge(0)
+        if band:
+            out.split(0, band)
+            out.reorder({2: 1, 1: 2})  # bands, columns, tiles of a band
+            out.merge(0)
+            out.merge(0)
+            out.split(0, cluster[0] * cluster[1])
+        else:
+            out.split(1, cluster[1])
+            out.split(0, cluster[0])
+            out.reorder({2: 1, 1: 2})  # clusters along rows and columns, blocks along both
+            out.merge(2)
+            out.merge(0)
         out.split(0, grid)  # turn, cluster, block, rows, columns
         out.axis(1).parallelize(GRID_X)
         out.axis(2).parallelize(CLUSTER_X)

@@ -4,8 +4,8 @@ Where an extent is no multiple of what it is split by, the last iterations of a 
 strides may be behind its end for some blocks, or for some groups of warps. No role has anything to
 do there. A role that fills a stage and one that uses it must agree, so an iteration is skipped only
 where every operation that comes by stages can tell from the same loops. Blocks of a cluster may
-fill stages for each other, so all of them run an iteration in which one has something to do:
-indices do not fall with the rank, and so it is the one of rank 0.
+fill stages for each other, so all of them run an iteration in which one has something to do. That
+is the one of rank 0, where its index is the least.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.mapping import Group
-from warpsmith.ir.scalar import Const, Expr, Symbol, substitute
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, substitute
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.channels import Channels
 from warpsmith.lower.threads import CLUSTER
@@ -57,9 +57,21 @@ class Skips:
         agreed = found or frozenset()
         for operation in operations:
             agreed -= self._turned_inside(operation)
+            if self._first:
+                agreed = frozenset(w for w in agreed if self._is_least(operation, w))
             if channels.takes_turns(operation):
                 agreed = frozenset(w for w in agreed if self._ends(operation, w))
         return agreed
+
+    def _is_least(self, operation: Operation, whole: Group) -> bool:
+        """Whether no block of a cluster has a smaller index than the one of rank 0."""
+        loops, domains = operation.outputs[0].loop, self._buffers.domains
+        known = {domains.group(axis): self._symbol(axis, p) for p, axis in enumerate(loops)}
+        derivation = Derivation(domains, known)
+        if not derivation.reaches(whole):
+            return True
+        ranks = (self._symbol(a, p) for p, a in enumerate(loops) if a.parallel is CLUSTER)
+        return all(_least_at_zero(derivation.index(whole), rank) for rank in ranks)
 
     def _turned_inside(self, operation: Operation) -> frozenset[Group]:
         """Bounds that are known only inside a loop that turns a ring of the role's own."""
@@ -117,3 +129,20 @@ class Skips:
         if extent == integers.ONE:
             return integers.ZERO
         return Symbol(f"u{position}", low=0, extent=extent)
+
+
+def _least_at_zero(index: Expr, symbol: Expr) -> bool:
+    """Whether an index, none of whose parts is negative, is the least where a symbol is 0."""
+    if index == symbol or symbol not in index.walk():
+        return True
+    if not isinstance(index, Apply):
+        return False
+    first, *others = index.args
+    if index.op in ("add", "mul"):
+        known = all(integers.lower_bound(arg) >= 0 for arg in index.args)
+        return known and all(_least_at_zero(arg, symbol) for arg in index.args)
+    if any(symbol in other.walk() for other in others):
+        return False
+    if index.op == "floordiv":
+        return _least_at_zero(first, symbol)
+    return index.op == "mod" and substitute(first, {symbol: integers.ZERO}) == integers.ZERO
