@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.protocol.edits import counting, edited, instead
-from tests.support.cluster_products import cluster_product
+from tests.protocol.edits import counting, edited, instead, without
+from tests.support.cluster_products import cluster_product, rows_plus_row
 from tests.support.simulating import Contents, reported
 from warpsmith import DataType
 from warpsmith.engine.proofs import prove
@@ -20,14 +20,18 @@ from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.clusters import RANK, ReleaseRemote, SynchronizeCluster, rank_in
 from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
-from warpsmith.kernel.rings import ArriveByWarp, Await, Expect, TileCopy
+from warpsmith.kernel.rings import ArriveByWarp, Await, Expect, FenceProxy, TileCopy
 from warpsmith.kernel.traversal import replace_symbols
 from warpsmith.lower.pipeline import lower
+from warpsmith.protocol import check_any_sizes
 from warpsmith.sim.report import Report
 from warpsmith.targets.hopper import H200
 
 M, N, K = 128, 64, 320
-"""One cluster of two blocks: a tile each, and five stages in turn through two."""
+"""One cluster of two blocks: a tile each, and five fills of two stages."""
+
+ROWS, COLUMNS = 8, 640
+"""The same, of rows to which one row is added."""
 
 WARPS = 4
 
@@ -39,25 +43,42 @@ def right() -> Kernel:
     return lower(fusion, "product", DataType.Int32, target=H200)
 
 
-VALUES = {"T0_size0": M, "T0_size1": K, "T1_size0": N, "T1_size1": K}
+@cache
+def rows() -> Kernel:
+    """A row that comes by multicast, and that threads read."""
+    return lower(rows_plus_row(2).fusion, "rows", DataType.Int32, target=H200)
+
+
+def values_of(kernel: Kernel) -> dict[str, int]:
+    if kernel.name == "rows":
+        return {"T0_size0": ROWS, "T0_size1": COLUMNS, "T1_size0": COLUMNS}
+    return {"T0_size0": M, "T0_size1": K, "T1_size0": N, "T1_size1": K}
 
 
 def report_of(kernel: Kernel, schedules: int = 4) -> Report:
     random = np.random.default_rng(0)
-    a, b = (random.uniform(-1, 1, (r, K)).astype(ml_dtypes.bfloat16) for r in (M, N))
-    out = np.zeros((M, N), ml_dtypes.bfloat16)
+    shapes, dtype = ((M, K), (N, K), (M, N)), np.dtype(ml_dtypes.bfloat16)
+    if kernel.name == "rows":
+        shapes, dtype = ((ROWS, COLUMNS), (1, COLUMNS), (ROWS, COLUMNS)), np.dtype(np.float32)
+    arrays = [random.uniform(-1, 1, shape).astype(dtype).reshape(-1) for shape in shapes]
     memory = {
-        name: Contents(each.reshape(-1), np.full(each.size, name != "T3"))
-        for name, each in (("T0", a), ("T1", b), ("T3", out))
+        name: Contents(each, np.full(each.size, name != "T3"))
+        for name, each in zip(("T0", "T1", "T3"), arrays, strict=True)
     }
-    report = reported(kernel, VALUES, memory, schedules=schedules)
+    report = reported(kernel, values_of(kernel), memory, schedules=schedules)
     assert report is not None
     return report
 
 
-def test_the_right_kernel_is_right() -> None:
-    prove(right(), VALUES, H200)
-    assert report_of(right()).verdict == "clean"
+@pytest.mark.parametrize("make", [right, rows])
+def test_the_right_kernels_are_right(make: Callable[[], Kernel]) -> None:
+    prove(make(), values_of(make()), H200)
+    assert report_of(make()).verdict == "clean"
+
+
+@pytest.mark.parametrize("make", [right, rows])
+def test_any_sizes(make: Callable[[], Kernel]) -> None:
+    assert all(verdict.steps for verdict in check_any_sizes(make(), target=H200))
 
 
 def of_multicast(change: Callable[[TileCopy], TileCopy]) -> Kernel:
@@ -148,6 +169,9 @@ FAULTS = {
     "one share's bytes are expected": Fault(
         one_share_expected, "WS0905", frozenset({"tx-mismatch"})
     ),
+    "readers in other blocks are not fenced": Fault(
+        lambda: edited(rows(), without(FenceProxy)), "WS0914", frozenset({"missing-proxy-fence"})
+    ),
     "all blocks load the same share": Fault(
         lambda: of_multicast(of_rank_0), "WS0906", frozenset({"race"})
     ),
@@ -157,7 +181,8 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_is_refused(name: str) -> None:
     with pytest.raises(ProtocolError) as caught:
-        prove(FAULTS[name].wrong(), VALUES, H200)
+        kernel = FAULTS[name].wrong()
+        prove(kernel, values_of(kernel), H200)
     print(caught.value)
     assert caught.value.code == FAULTS[name].code
 
