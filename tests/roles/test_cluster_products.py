@@ -55,6 +55,13 @@ def test_two_warp_groups_a_block() -> None:
     check(clean(fd, x, weight), x, weight)
 
 
+@pytest.mark.parametrize("cluster", [(2, 1), (2, 2)])
+def test_groups_that_take_turns(cluster: tuple[int, int]) -> None:
+    fd = cluster_product(cluster, ping_pong=True)
+    x, weight = operands(300, 200, 136, seed=1)
+    check(clean(fd, x, weight), x, weight)
+
+
 @pytest.mark.parametrize("band", [2, 3])
 def test_tiles_of_a_cluster_that_are_not_a_box(band: int) -> None:
     """The block of rank 0 may have nothing to do where that of rank 1 has: four rows of tiles in

@@ -18,6 +18,7 @@ def cluster_product(
     stages: int = 3,
     grid: int = 2,
     band: int = 0,
+    ping_pong: bool = False,
 ) -> FusionDefinition:
     """`linear`; clusters go round tiles of the output, a tile a block.
 
@@ -28,6 +29,7 @@ def cluster_product(
         grid: clusters at once.
         band: blocks of a cluster take tiles that follow each other, in bands of so many rows of
             tiles, column by column; 0 where they are a box of tiles.
+        ping_pong: two warp groups take turns, a tile of 64 rows each, and follow each other.
     """
     rows, columns, depth = tile
     with FusionDefinition() as fd:
@@ -52,34 +54,43 @@ def cluster_product(
             out.reorder({2: 1, 1: 2})  # clusters along rows and columns, blocks along both
             out.merge(2)
             out.merge(0)
-        out.split(0, grid)  # turn, cluster, block, rows, columns
+        if ping_pong:
+            out.split(0, 2)
+        out.split(0, grid)  # turn, cluster, group that takes turns, block, rows, columns
+        at = 4 if ping_pong else 3
         out.axis(1).parallelize(GRID_X)
-        out.axis(2).parallelize(CLUSTER_X)
+        out.axis(at - 1).parallelize(CLUSTER_X)
         fd.sched.transform_like(out)
         fd.sched.parallelize_like(out)
-        for operand, own in zip(operands, (3, 4), strict=True):
+        for operand in operands:
             operand.set_memory_type(MemoryType.shared)
             operand.set_swizzle(128)
-            operand.split(5, depth)
-            operand.reorder({5: 3})  # turn, cluster, block, k tile, rows, columns, k
-            if own == 3:
-                operand.reorder({5: 4})  # the loop that the operand lacks stands outside
-            for axis in (4, 5, 6):
+            operand.split(at + 2, depth)
+            operand.reorder({at + 2: at})  # .., block, k tile, rows, columns, k
+            if operand is operands[0]:
+                operand.reorder({at + 2: at + 1})  # the loop that it lacks stands outside
+            for axis in range(at + 1, at + 4):
                 operand.axis(axis).parallelize(TMA)
-            operand.circular_buffer(stages, role="load", stage_slice_position=4)
-        product.split(5, depth)
-        product.split(6, 16)
-        product.split(3, 64)
-        product.reorder({6: 4, 7: 5})  # .., group, k tile, k step, 64, columns, 16
-        product.axis(3).parallelize(BLOCK_Y)
-        product.tensorize()
+            operand.circular_buffer(stages, role="load", stage_slice_position=at + 1)
+        product.split(at + 2, depth)
+        product.split(at + 3, 16)
+        if not ping_pong:
+            product.split(at, 64)
+        product.reorder({-3: at + 1 - ping_pong, -2: at + 2 - ping_pong})
+        product.axis(2 if ping_pong else 3).parallelize(BLOCK_Y)
+        product.tensorize()  # .., k tile, k step, 64, columns, 16
         for tensor in (result, out):
-            tensor.split(3, 64)
+            if not ping_pong:
+                tensor.split(at, 64)
             tensor.split_fragments()
-            tensor.axis(3).parallelize(BLOCK_Y)
+            tensor.axis(2 if ping_pong else 3).parallelize(BLOCK_Y)
             tensor.axis(4).parallelize(BLOCK_X)
         fd.sched.inline_most([result])
-        fd.sched.inline_at(result, 3, selected_tensors=[product])
+        fd.sched.inline_at(result, at, selected_tensors=[product])
+        if ping_pong:
+            product.order_groups("main")
+            for tensor in (result, out):
+                tensor.order_groups("epilogue")
     return fd
 
 
