@@ -180,8 +180,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_is_refused(name: str) -> None:
+    kernel = FAULTS[name].wrong()
     with pytest.raises(ProtocolError) as caught:
-        kernel = FAULTS[name].wrong()
         prove(kernel, values_of(kernel), H200)
     print(caught.value)
     assert caught.value.code == FAULTS[name].code

@@ -89,6 +89,37 @@ def test_tiles_of_every_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> 
     check(result, x, weight)
 
 
+@pytest.mark.parametrize(
+    ("cluster", "columns"), [((2, 1), 136), ((1, 2), 136), ((2, 2), 136), ((2, 2), 129)]
+)  # stored by TMA, but for the last, which the threads store
+def test_blocks_that_load_for_each_other(
+    monkeypatch: pytest.MonkeyPatch, cluster: tuple[int, int], columns: int
+) -> None:
+    tile = (128, 64, 64)
+    with_params(monkeypatch, tile=tile, stages=4, blocks=4, group=1, cluster=cluster)
+    x, weight = operands(300, columns, 136, seed=7)
+    fd = linear()
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([x, weight])
+    check(result, x, weight)
+    assert f"cluster={cluster}" in fd.explain()
+    assert fd.explain().count("by multicast to 2 blocks") == sum(b > 1 for b in cluster)
+
+
+def test_batches_whose_blocks_load_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_params(monkeypatch, tile=(64, 64, 64), stages=3, blocks=2, cluster=(2, 1))
+    with FusionDefinition() as fd:
+        x, y = (fd.define_tensor([-1, -1, -1], True, DataType.BFloat16) for _ in range(2))
+        fd.add_output(fd.ops.matmul(x, fd.ops.permute(y, [0, 2, 1])))
+    pairs = [operands(200, 72, 136, seed=seed) for seed in range(3)]
+    a, b = (np.stack(each) for each in zip(*pairs, strict=True))
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([a, b])
+    for each, (left, right) in zip(result, pairs, strict=True):
+        check(each, left, right)
+    assert "by multicast to 2 blocks" in fd.explain()
+
+
 def with_params(monkeypatch: pytest.MonkeyPatch, **params: object) -> None:
     chosen = heuristic.choose
     monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **params))  # type: ignore[arg-type]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
@@ -50,6 +52,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     output     `[turn, grid_x, chunk | rows, columns]`, boxes of the TMA unit
     ========== ========================================================================
 
+    Where blocks work in clusters, cluster_x stands behind grid_x, and the numbers of loops below
+    count one more (`MatmulParams.outer`): blocks of a cluster have a box of tiles.
+
     A group is a warp group, along block_y; its threads lie along block_x. Where results are not
     staged, outputs have the loops of the epilogue, without the chunk. Batches are a part of `turn`.
     """
@@ -69,7 +74,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     special = {product.output, *operands}
     beside = [t for t in fusion.computed if t not in special]
     for operand in operands:
-        _load(operand, params, rows=3 if operand is product.a else 4)
+        _load(operand, params, rows=params.outer + (1 if operand is product.a else 2))
     _multiply(product, params)
     if staged is None:
         _from_registers(fusion, product, beside, caches, params)
@@ -101,37 +106,53 @@ def _in_order(output: TensorView, product: Matmul) -> None:
 
 
 def _tiles(output: TensorView, params: MatmulParams) -> None:
-    """Loops `[turn, grid_x, rows, columns]`: a block goes round the tiles of the output."""
+    """Loops `[turn, grid_x, rows, columns]`: a block goes round the tiles of the output.
+
+    With clusters `[turn, grid_x, cluster_x, rows, columns]`: a cluster goes round boxes of tiles.
+    """
     rows, columns, _ = params.tile
     split(output, -1, columns)
     split(output, -3, rows)
-    split(output, -4, params.group)  # of groups, tiles of one, rows, tiles, columns
-    reorder(output, {-2: -4})
-    while len(output.loop) > 3:
+    inside = params.outer
+    if inside > 2:
+        split(output, -2, params.cluster[1])
+        split(output, -5, params.cluster[0])  # tiles, of a cluster, rows, tiles, of one, columns
+        reorder(output, {-3: -5, -2: -3})
+        merge(output, -4)  # tiles, tiles, of a cluster, rows, columns
+        split(output, -5, params.group)
+        reorder(output, {-4: -5})
+    else:
+        split(output, -4, params.group)  # of groups, tiles of one, rows, tiles, columns
+        reorder(output, {-2: -4})
+    while len(output.loop) > inside + 1:
         merge(output, 0)
-    split(output, 0, params.blocks)
+    split(output, 0, params.blocks // prod(params.cluster))
     parallelize(output, 1, ParallelType.grid_x)
+    if inside > 2:
+        parallelize(output, 2, ParallelType.cluster_x)
 
 
 def _load(operand: TensorView, params: MatmulParams, rows: int) -> None:
     """The ring of an operand's tiles; `rows` is the place of their loop behind that over k."""
-    split(operand, 4, params.tile[2])
-    reorder(operand, {4: 2})  # turn, grid, k tile, rows of a, rows of b, k
-    if rows == 3:
-        reorder(operand, {4: 3})  # the loop that the operand lacks stands outside
-    for axis in (3, 4, 5):
+    at = params.outer
+    split(operand, at + 2, params.tile[2])
+    reorder(operand, {at + 2: at})  # turn, grid, k tile, rows of a, rows of b, k
+    if rows == at + 1:
+        reorder(operand, {at + 2: at + 1})  # the loop that the operand lacks stands outside
+    for axis in range(at + 1, at + 4):
         parallelize(operand, axis, ParallelType.tma)
-    circular_buffer(operand, params.stages, role=LOAD, stage_slice_position=3)
+    circular_buffer(operand, params.stages, role=LOAD, stage_slice_position=at + 1)
 
 
 def _multiply(product: Matmul, params: MatmulParams) -> None:
     atom, sums = atom_for(product, WGMMA), product.output
     assert atom is not None, f"`can` admitted {sums.name}, which no atom computes"
-    split(sums, 4, params.tile[2])
-    split(sums, 5, atom.depth)
-    split(sums, 2, atom.rows)  # turn, grid, group, 64, columns, k tile, k step, k
-    reorder(sums, {5: 3, 6: 4})
-    parallelize(sums, 2, ParallelType.block_y)
+    at = params.outer
+    split(sums, at + 2, params.tile[2])
+    split(sums, at + 3, atom.depth)
+    split(sums, at, atom.rows)  # turn, grid, group, 64, columns, k tile, k step, k
+    reorder(sums, {at + 3: at + 1, at + 4: at + 2})
+    parallelize(sums, at, ParallelType.block_y)
     tensorize(sums)
 
 
@@ -145,25 +166,26 @@ def _through_shared(
     """Results pass through shared memory, a chunk of columns at a time, and leave by TMA."""
     output, result = stored.memory, stored.register
     set_swizzle(staged, _swizzle_of(params.chunk, staged.dtype.size))
+    at = params.outer
     for tensor in (*computed, staged):
-        split(tensor, 3, params.chunk)  # turn, grid, rows, chunk, columns
+        split(tensor, at + 1, params.chunk)  # turn, grid, rows, chunk, columns
         if tensor is staged:
-            set_allocation_domain(tensor, (tensor.loop[2], tensor.loop[4]))
-        split(tensor, 2, ROWS)
-        reorder(tensor, {4: 2})
-        _fragments(tensor, 4)
-    split(staged, 5, 2)
+            set_allocation_domain(tensor, (tensor.loop[at], tensor.loop[at + 2]))
+        split(tensor, at, ROWS)
+        reorder(tensor, {at + 2: at})
+        _fragments(tensor, at + 2)
+    split(staged, at + 3, 2)
     tensorize(staged)
-    split(output, 3, params.chunk)  # turn, grid, rows, chunk, columns
-    reorder(output, {3: 2})
-    for axis in (3, 4):
+    split(output, at + 1, params.chunk)  # turn, grid, rows, chunk, columns
+    reorder(output, {at + 1: at})
+    for axis in (at + 1, at + 2):
         parallelize(output, axis, ParallelType.tma)
-    inline_at(output, 3, selected_tensors=[staged])
-    inline_at(staged, 5, selected_tensors=[result])
+    inline_at(output, at + 1, selected_tensors=[staged])
+    inline_at(staged, at + 3, selected_tensors=[result])
     others = [tensor for tensor in computed if tensor is not result]
     if others:
         inline_at(result, len(result.loop), selected_tensors=others)
-    inline_at(result, 2, selected_tensors=[product.output])
+    inline_at(result, at, selected_tensors=[product.output])
     circular_buffer(staged, params.store_stages)
 
 
@@ -184,14 +206,15 @@ def _from_registers(
     columns = product.output.root[-2].extent
     if params.pairs:
         fusion.divisors |= {(columns, PAIR)}
+    at = params.outer
     for tensor in beside:
-        split(tensor, 2, ROWS)  # turn, grid, group, 64, columns
-        _fragments(tensor, 3)
+        split(tensor, at, ROWS)  # turn, grid, group, 64, columns
+        _fragments(tensor, at + 1)
     for cached in caches:
         if cached.memory.name in params.pairs and cached.copy in beside:
             parallelize(cached.copy, -1, ParallelType.vectorize)
     inline_most(fusion, [t for t in beside if not t.is_output])
-    inline_at(beside[-1], 2, selected_tensors=[product.output])
+    inline_at(beside[-1], at, selected_tensors=[product.output])
 
 
 def _fragments(tensor: TensorView, axis: int) -> None:

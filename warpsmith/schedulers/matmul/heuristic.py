@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from warpsmith.ir.exprs import Matmul
@@ -76,6 +76,8 @@ class MatmulParams:
         store_stages: of the pipeline that stores them.
         group: tiles along m that follow each other before the next column of tiles.
         blocks: of the grid, which go round the tiles.
+        cluster: blocks of a cluster along m and n, which have tiles beside each other and load for
+            each other what they share.
         pairs: tensors of which threads that store from registers access two columns at once.
     """
 
@@ -86,6 +88,12 @@ class MatmulParams:
     group: int
     blocks: int
     pairs: tuple[str, ...] = ()
+    cluster: tuple[int, int] = field(default=(1, 1), repr=False)
+
+    @property
+    def outer(self) -> int:
+        """Loops outside a tile: over turns, the grid and, where there is one, the cluster."""
+        return 2 if self.cluster == (1, 1) else 3
 
 
 def product_of(fusion: Program) -> Matmul:
