@@ -44,6 +44,11 @@ def broken(
         (Place("x", 0, private=private),),
         (Meeting("all", tuple(range(len(lists)))),),
     )
+    return broken_by(skeleton)
+
+
+def broken_by(skeleton: Skeleton) -> Rule | None:
+    """The rule that a skeleton breaks."""
     try:
         run(skeleton)
     except Broken as found:
@@ -144,3 +149,29 @@ def test_places_that_share_bytes() -> None:
 
     assert verdict(meets=True) == ""
     assert verdict(meets=False) == "OVERWRITTEN"
+
+
+@pytest.mark.parametrize(
+    ("rule", "own", "other"),
+    [
+        (Rule.LEAVING, [], [ARRIVE]),
+        (Rule.LEAVING, [MEET], [MEET, ARRIVE]),
+        (None, [MEET], [ARRIVE, MEET]),
+        (None, [WAIT], [ARRIVE]),
+        (Rule.UNAWAITED, [expect(BYTES)], [load(BYTES)]),
+        (None, [expect(BYTES), WAIT], [load(BYTES)]),
+    ],
+)
+def test_a_block_that_others_reach_into(
+    rule: Rule | None, own: list[Step], other: list[Step]
+) -> None:
+    """The barrier and the place are those of block 0, where one of two agents does nothing."""
+    agents = (
+        Agent("a", "", own),
+        Agent("b", "", [step for step in own if step == MEET]),
+        Agent("c", "", other, block=1),
+    )
+    skeleton = Skeleton(
+        agents, (BarrierStage("b", 0, 1),), (Place("x", 0),), (Meeting("all", (0, 1, 2)),)
+    )
+    assert broken_by(skeleton) is rule

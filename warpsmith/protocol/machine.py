@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from warpsmith.protocol.ends import Ends
 from warpsmith.protocol.rules import Rule
 from warpsmith.protocol.skeleton import Async, Kind, Skeleton, Step
 from warpsmith.protocol.states import PENDING, AgentState, BarrierState, Clock, Phase
-from warpsmith.protocol.uses import Uses
 
 _AWAIT, _ARRIVE, _EXPECT, _LOAD = Kind.AWAIT, Kind.ARRIVE, Kind.EXPECT, Kind.LOAD
 _READ, _WRITE, _MEET, _JOIN = Kind.READ, Kind.WRITE, Kind.MEET, Kind.JOIN
@@ -50,7 +50,7 @@ class Past:
     phase: int | None = None
 
 
-class Machine(Uses):
+class Machine(Ends):
     """One run of a skeleton.
 
     Args:
@@ -79,59 +79,6 @@ class Machine(Uses):
             self._run(number, agent)
             moved = moved or agent.at != before
         return moved
-
-    def finish(self) -> None:
-        """Check what must hold when nobody can take another step.
-
-        Raises:
-            Broken: somebody waits forever, or leaves something behind.
-        """
-        waiting = [n for n, agent in enumerate(self.agents) if agent.at < agent.end]
-        if waiting:
-            self._stuck(waiting)
-        for number, agent in enumerate(self.agents):
-            for sort in reversed(Async):
-                left = [*agent.open[sort], *(p for g in agent.groups[sort] for p in g)]
-                if left:
-                    verb = "committed" if agent.open[sort] else "awaited"
-                    got = f"{sort.words} are not {verb} at the end"
-                    self._broken(number, Rule.GROUPS, got, place=left[0])
-        for number, barrier in enumerate(self.barriers):
-            if barrier.alive:
-                self._check_left(number, barrier)
-        if self.skeleton.blocks > 1:
-            self._check_leaving()
-
-    def _check_leaving(self) -> None:
-        """Each block has an agent that knows of the last arrivals from others when it ends.
-
-        Those of the latest two phases know of all before.
-        """
-        for number, (stage, barrier) in enumerate(
-            zip(self.skeleton.barriers, self.barriers, strict=True)
-        ):
-            own = [
-                state.clock
-                for agent, state in zip(self.skeleton.agents, self.agents, strict=True)
-                if agent.block == stage.block
-            ]
-            for done, phase in ((-1, barrier.previous), (0, barrier.current)):
-                late = tuple(
-                    agent
-                    for agent, stamp in phase.arrivals.items()
-                    if self.skeleton.agents[agent].block != stage.block
-                    and all(clock[agent] < stamp for clock in own)
-                )
-                if late:
-                    self._broken(
-                        -1,
-                        Rule.LEAVING,
-                        f"block {stage.block} of the cluster may end before others arrive there",
-                        "blocks meet before they end, or somebody waits for the phase",
-                        others=late,
-                        barrier=number,
-                        phase=barrier.done + done,
-                    )
 
     def _phase(self, step: Step) -> int | None:
         """The phase that a step at a barrier is about."""
@@ -349,48 +296,3 @@ class Machine(Uses):
             case Kind.END:
                 for at in range(step.place, step.place + step.amount):
                     self._end(number, clock, at)
-
-    def _end(self, number: int, clock: Clock, at: int) -> None:
-        barrier = self.barriers[at]
-        if not barrier.alive:
-            self._not_alive(number, at)
-        phase = barrier.previous
-        late = [a for a, s in phase.waits.items() if clock[a] < s]
-        late += [a for a, s in barrier.current.arrivals.items() if clock[a] < s]
-        if late or not phase.known(clock):
-            self._broken(
-                number,
-                Rule.LIFETIME,
-                "it is invalidated while it may be in use",
-                "all agents are done with it before",
-                barrier=at,
-                phase=barrier.done,
-                others=tuple(late),
-            )
-        self._check_left(at, barrier)
-        barrier.alive = False
-
-    def _check_left(self, number: int, barrier: BarrierState) -> None:
-        """Nothing may be left of a barrier's last phases when it ends."""
-        phase, last = barrier.current, barrier.previous
-        if phase.copied != phase.expected:
-            self._bytes(-1, number)
-        if phase.arrived:
-            self._broken(
-                -1,
-                Rule.ARRIVALS,
-                f"its last phase, {barrier.done}, gets {phase.arrived} arrivals",
-                f"its barrier counts {barrier.count}",
-                barrier=number,
-                phase=barrier.done,
-            )
-        if last.copied and not last.seen:
-            self._broken(
-                -1,
-                Rule.UNAWAITED,
-                f"nobody waits for the {last.copied} bytes of phase {barrier.done - 1}",
-                "a copy may land after the block has ended",
-                barrier=number,
-                phase=barrier.done - 1,
-                others=tuple(last.arrivals),
-            )
