@@ -14,7 +14,7 @@ from tests.support.memory import Fault, Memory
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.ir.scalar import Const, Expr, Symbol, evaluate
 from warpsmith.kernel.clusters import (
     RANK,
     AnnounceStart,
@@ -25,6 +25,8 @@ from warpsmith.kernel.clusters import (
     StoreAsync,
     StoreRemote,
     SynchronizeCluster,
+    by_rank,
+    rank_among,
 )
 from warpsmith.kernel.nodes import Buffer, Element, Kernel, Launch, Statement, Synchronize
 from warpsmith.kernel.printer import kernel_text
@@ -159,3 +161,17 @@ def test_launches_and_waits_as_text() -> None:
             index_type=DataType.Int32,
         )
     )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [(5,), (3, 3), (0, 1, 2, 3), (6, 4, 2, 0), (3, 3, 12, 12), (5, 10, 5, 10), (7, 1, 1, 4, 0)],
+)
+def test_a_value_for_each_rank(values: tuple[int, ...]) -> None:
+    found = by_rank(values)
+    assert tuple(evaluate(found, {RANK: rank}) for rank in range(len(values))) == values
+
+
+def test_what_is_the_same_for_all_ranks_is_no_choice() -> None:
+    assert by_rank((3, 3)) == integers.index(3)
+    assert by_rank((0, 1)) == rank_among(Const(2))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.cluster_kernels import RowSum
+from tests.support.cluster_products import cluster_product
 from tests.support.cluster_roles import ROWS, RoleSum
+from tests.support.matmuls import check_on_gpu, poison
 from warpsmith import knobs
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.launches import formats_of
@@ -52,3 +55,28 @@ def launch_often(case: RowSum | RoleSum, launches: int) -> int:
         )
         wrong += (y != expected).sum()
     return int(wrong)
+
+
+def product_launches(
+    cluster: tuple[int, int],
+    ping_pong: bool,
+    sizes: Sequence[tuple[int, int, int]],
+    launches: int,
+) -> int:
+    """Products by hand at these sizes, each launched so often with equal bits, held against
+    float64; how many there were.
+    """
+    import torch
+
+    fd = cluster_product(cluster, ping_pong=ping_pong, grid=8)
+    for number, (m, n, k) in enumerate(sizes):
+        torch.manual_seed(number)
+        x, weight = (torch.rand(r, k, device="cuda").mul_(4).sub_(2).bfloat16() for r in (m, n))
+        poison(m, n)
+        (first,) = fd.manual_execute([x, weight])
+        check_on_gpu(first, x, weight)
+        differences = torch.zeros((), dtype=torch.int64, device="cuda")
+        for _ in range(launches - 1):
+            differences += (fd.manual_execute([x, weight])[0] != first).sum()
+        assert int(differences) == 0, f"{int(differences)} elements differ"
+    return len(sizes)

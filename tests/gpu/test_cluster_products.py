@@ -1,0 +1,21 @@
+"""Products whose operands come by multicast, on the GPU: right, and the same over many launches."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("needs a GPU", allow_module_level=True)
+
+from tests.support.apart import apart  # noqa: E402
+from tests.support.cluster_launches import product_launches  # noqa: E402
+
+SIZES = ((128, 64, 256), (300, 200, 136), (1000, 1032, 520))
+LAUNCHES = 1000
+
+
+@pytest.mark.parametrize("ping_pong", [False, True])
+@pytest.mark.parametrize("cluster", [(2, 1), (1, 2), (2, 2), (4, 1)])
+def test_results(cluster, ping_pong):
+    assert apart(product_launches, cluster, ping_pong, SIZES, LAUNCHES, timeout=240) == len(SIZES)
