@@ -13,7 +13,8 @@ from tests.support.ping_pong_products import ping_pong_product
 from tests.support.tiling import kernel_of
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Const
+from warpsmith.ir.scalar import Const, evaluate
+from warpsmith.kernel.clusters import RANK, ArriveRemote, ReleaseRemote
 from warpsmith.kernel.nodes import Buffer, For, If, Statement
 from warpsmith.kernel.pipelines import (
     Acquire,
@@ -29,7 +30,7 @@ from warpsmith.kernel.pipelines import (
 )
 from warpsmith.kernel.printer import kernel_text, text_of
 from warpsmith.kernel.rings import Advance
-from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.lower_pipelines import lower_pipelines
 from warpsmith.lower.pipelines.mechanisms import MECHANISMS
@@ -94,6 +95,24 @@ def test_what_waits_has_somebody_who_arrives(pipeline: Pipeline) -> None:
     filled = mechanism.commit(pipeline, Commit("ring0", stage), None)
     assert [text_of(s) for s in freed] == ["arrive at ring0_empty[1], once a warp"]
     assert mechanism.counted == (not filled)  # bytes end the phase, or arrivals do
+
+
+def test_a_stage_of_a_cluster_is_released_where_it_is_filled_from() -> None:
+    """In a cluster of four, two by two: blocks of a row share one tile, of a column another."""
+    rows, columns = ((0, 1), (2, 3)), ((0, 2), (1, 3))
+    contents = (Content(TILE, 32, rows), Content(replace(TILE, name="T2"), 32, columns))
+    ring = replace(BETWEEN, contents=contents)
+    assert ring.scope is Scope.CLUSTER
+    assert ring.peers == ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3))
+    mechanism = MECHANISMS[ring.by, ring.scope]
+    (free,) = mechanism.acquire(ring, Acquire("ring0", Const(1), Const(1)))
+    assert text_of(free) == "await ring0_empty[1] parity 1 of the cluster"
+    thread = Role("store", 0, (Const(1),) * 3, single=True)
+    for role, kind in ((None, ReleaseRemote), (thread, ArriveRemote)):
+        (freed,) = mechanism.release(ring, Release("ring0", Const(1)), role)
+        assert isinstance(freed, kind)
+        for own, peers in enumerate(ring.peers):
+            assert tuple(evaluate(rank, {RANK: own}) for rank in freed.ranks) == peers
 
 
 # --- places ------------------------------------------------------------------------------------
