@@ -58,7 +58,7 @@ def test_two_warp_groups_a_block() -> None:
 @pytest.mark.parametrize("cluster", [(2, 1), (2, 2)])
 def test_groups_that_take_turns(cluster: tuple[int, int]) -> None:
     fd = cluster_product(cluster, ping_pong=True)
-    x, weight = operands(300, 200, 136, seed=1)
+    x, weight = operands(200, 136, 136, seed=1)
     check(clean(fd, x, weight), x, weight)
 
 
@@ -108,6 +108,7 @@ def test_a_tile_that_cannot_be_cut_is_loaded_by_each_block() -> None:
     assert sharing(cluster_product((16, 1)))["T6"] == ()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("stored_by_role", [False, True])
 @pytest.mark.parametrize(("blocks", "rows"), [(2, 20), (4, 36)])
 def test_a_row_for_all_blocks_that_threads_read(

@@ -89,6 +89,7 @@ def test_tiles_of_every_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> 
     check(result, x, weight)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("cluster", "columns"), [((2, 1), 136), ((1, 2), 136), ((2, 2), 136), ((2, 2), 129)]
 )  # stored by TMA, but for the last, which the threads store
