@@ -56,6 +56,14 @@ def test_two_warp_groups_a_block() -> None:
 
 
 @pytest.mark.parametrize("cluster", [(2, 1), (2, 2)])
+def test_warps_that_load_for_themselves_and_for_others(cluster: tuple[int, int]) -> None:
+    fd = cluster_product(cluster, role=None)
+    x, weight = operands(200, 136, 264, seed=1)
+    check(clean(fd, x, weight), x, weight)
+    assert "by multicast to 2 blocks" in fd.explain()
+
+
+@pytest.mark.parametrize("cluster", [(2, 1), (2, 2)])
 def test_groups_that_take_turns(cluster: tuple[int, int]) -> None:
     fd = cluster_product(cluster, ping_pong=True)
     x, weight = operands(200, 136, 136, seed=1)
@@ -119,6 +127,15 @@ def test_a_row_for_all_blocks_that_threads_read(
     x, w = (random.standard_normal(s).astype(np.float32) for s in ((rows, 300), (300,)))
     np.testing.assert_allclose(clean(fd, x, w), x + w)
     assert f"T5 by multicast to {blocks} blocks" in fd.explain()
+
+
+@pytest.mark.parametrize(("stages", "once"), [(1, True), (1, False), (3, False)])
+def test_a_row_for_all_blocks_in_one_role(stages: int, once: bool) -> None:
+    fd = rows_plus_row(2, role=None, stages=stages, once=once)
+    random = np.random.default_rng(0)
+    x, w = (random.standard_normal(s).astype(np.float32) for s in ((20, 700), (700,)))
+    np.testing.assert_allclose(clean(fd, x, w), x + w)
+    assert "T5 by multicast to 2 blocks" in fd.explain()
 
 
 def test_what_the_tma_unit_cannot_copy_each_block_copies_for_itself() -> None:

@@ -49,6 +49,12 @@ def rows() -> Kernel:
     return lower(rows_plus_row(2).fusion, "rows", DataType.Int32, target=H200)
 
 
+@cache
+def in_place() -> Kernel:
+    """The same, loaded by the threads that read it."""
+    return lower(rows_plus_row(2, role=None).fusion, "rows", DataType.Int32, target=H200)
+
+
 def values_of(kernel: Kernel) -> dict[str, int]:
     if kernel.name == "rows":
         return {"T0_size0": ROWS, "T0_size1": COLUMNS, "T1_size0": COLUMNS}
@@ -70,13 +76,13 @@ def report_of(kernel: Kernel, schedules: int = 4) -> Report:
     return report
 
 
-@pytest.mark.parametrize("make", [right, rows])
+@pytest.mark.parametrize("make", [right, rows, in_place])
 def test_the_right_kernels_are_right(make: Callable[[], Kernel]) -> None:
     prove(make(), values_of(make()), H200)
     assert report_of(make()).verdict == "clean"
 
 
-@pytest.mark.parametrize("make", [right, rows])
+@pytest.mark.parametrize("make", [right, rows, in_place])
 def test_any_sizes(make: Callable[[], Kernel]) -> None:
     assert all(verdict.steps for verdict in check_any_sizes(make(), target=H200))
 
@@ -119,10 +125,12 @@ def of_rank_0(copy: TileCopy) -> TileCopy:
     return replace_symbols(copy, {rank_in(right().launch): integers.ZERO})
 
 
-def met(why: str, kind: type[Statement] | None) -> Kernel:
+def met(why: str, kind: type[Statement] | None, kernel: Kernel | None = None) -> Kernel:
     """The kernel with something else in place of a meeting of the cluster."""
     made = () if kind is None else (kind(),)
-    return edited(right(), instead(SynchronizeCluster, lambda s: made if why in s.why else s))
+    return edited(
+        kernel or right(), instead(SynchronizeCluster, lambda s: made if why in s.why else s)
+    )
 
 
 @dataclass(frozen=True)
@@ -156,6 +164,19 @@ FAULTS = {
     ),
     "a block leaves early": Fault(
         lambda: met("reached", None), "WS0919", frozenset({"exit-outstanding"})
+    ),
+    "a block that loads for itself leaves early": Fault(
+        lambda: met("reached", None, in_place()), "WS0919", frozenset({"exit-outstanding"})
+    ),
+    "barriers of one role are ready in the own block only": Fault(
+        lambda: met("ready", Synchronize, in_place()),
+        "WS0915",
+        frozenset({"missing-init-fence"}),
+    ),
+    "stages of one role are released, and counted, in the own block only": Fault(
+        lambda: counting(released_here(in_place()), "ring0_empty", WARPS),
+        "WS0905",
+        frozenset({"race"}),
     ),
     "barriers are ready in the own block only": Fault(
         lambda: met("ready", Synchronize), "WS0915", frozenset({"missing-init-fence"})

@@ -19,6 +19,7 @@ def cluster_product(
     grid: int = 2,
     band: int = 0,
     ping_pong: bool = False,
+    role: str | None = "load",
 ) -> FusionDefinition:
     """`linear`; clusters go round tiles of the output, a tile a block.
 
@@ -29,6 +30,7 @@ def cluster_product(
         grid: clusters at once.
         band: blocks of a cluster take tiles that follow each other, in bands of so many rows of
             tiles, column by column; 0 where they are a box of tiles.
+        role: that loads; None for the warps that multiply, which run ahead of themselves.
         ping_pong: two warp groups take turns, a tile of 64 rows each, and follow each other.
     """
     rows, columns, depth = tile
@@ -71,13 +73,18 @@ def cluster_product(
                 operand.reorder({at + 2: at + 1})  # the loop that it lacks stands outside
             for axis in range(at + 1, at + 4):
                 operand.axis(axis).parallelize(TMA)
-            operand.circular_buffer(stages, role="load", stage_slice_position=at + 1)
+            if role is None:
+                operand.circular_buffer(stages)
+            else:
+                operand.circular_buffer(stages, role=role, stage_slice_position=at + 1)
         product.split(at + 2, depth)
         product.split(at + 3, 16)
         if not ping_pong:
             product.split(at, 64)
         product.reorder({-3: at + 1 - ping_pong, -2: at + 2 - ping_pong})
         product.axis(2 if ping_pong else 3).parallelize(BLOCK_Y)
+        if role is None:
+            product.reorder({at + 1: at})  # warp groups use a stage together
         product.tensorize()  # .., k tile, k step, 64, columns, 16
         for tensor in (result, out):
             if not ping_pong:
@@ -87,6 +94,8 @@ def cluster_product(
             tensor.axis(4).parallelize(BLOCK_X)
         fd.sched.inline_most([result])
         fd.sched.inline_at(result, at, selected_tensors=[product])
+        if role is None:
+            fd.sched.inline_at(product, at + 1, selected_tensors=operands)
         if ping_pong:
             product.order_groups("main")
             for tensor in (result, out):
@@ -95,11 +104,20 @@ def cluster_product(
 
 
 def rows_plus_row(
-    blocks: int = 2, *, rows: int = 4, columns: int = 128, stored_by_role: bool = False
+    blocks: int = 2,
+    *,
+    rows: int = 4,
+    columns: int = 128,
+    stored_by_role: bool = False,
+    role: str | None = "load",
+    stages: int = 2,
+    once: bool = False,
 ) -> FusionDefinition:
     """`x + w[None]`: blocks of a cluster have other rows of `x`, and the same part of `w`.
 
     Args:
+        role: that loads; None for the threads that add, which run ahead of themselves.
+        once: a cluster has one part of its rows, and no loop over them.
         stored_by_role: tiles of the sum leave by the TMA unit, from a role of its own.
     """
     with FusionDefinition() as fd:
@@ -115,6 +133,8 @@ def rows_plus_row(
         y.split(0, blocks)  # clusters, blocks, parts of a row, rows, columns
         y.axis(0).parallelize(GRID_X)
         y.axis(1).parallelize(CLUSTER_X)
+        if once:
+            y.axis(2).parallelize(ParallelType.grid_y)
         fd.sched.transform_like(y)
         fd.sched.parallelize_like(y)
         fd.sched.inline_at(y, 3)
@@ -128,5 +148,8 @@ def rows_plus_row(
             staged.circular_buffer(2)
             y.set_role("store")
         for tile in tiles:
-            tile.circular_buffer(2, role="load")
+            if role is not None:
+                tile.circular_buffer(stages, role=role)
+            elif stages > 1:
+                tile.circular_buffer(stages)
     return fd

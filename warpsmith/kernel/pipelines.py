@@ -35,7 +35,7 @@ class Scope(Enum):
 
     AGENT = "the same warps fill and use them"
     BLOCK = "roles of a block, or groups of one"
-    CLUSTER = "roles of all blocks of a cluster"
+    CLUSTER = "all blocks of a cluster, for each other"
 
 
 @dataclass(frozen=True, slots=True)

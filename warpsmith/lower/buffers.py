@@ -35,7 +35,7 @@ from warpsmith.lower.independence import independent_axes
 from warpsmith.lower.layouts import layout_of, size_of
 from warpsmith.lower.rings import CHUNK_BYTES, Rings
 from warpsmith.lower.roles import Roles
-from warpsmith.lower.threads import Threads
+from warpsmith.lower.threads import Threads, exchanged_axes
 
 
 @dataclass(slots=True)
@@ -68,6 +68,7 @@ class Buffers:
         layouts: axes that each local or shared buffer holds, row-major.
         rings: which tensors have stages, and which loops turn them.
         filled: the tensors that are 0 past the ends of their dimensions.
+        exchanges: whether blocks of a cluster exchange what they have reduced.
         made: what lowering makes besides the tensors' own global buffers.
     """
 
@@ -88,6 +89,7 @@ class Buffers:
         self.made = Made()
         self.rings = Rings(fusion, domains, tma_alignment, roles)
         self.filled = zero_past_ends(fusion)
+        self.exchanges = any(exchanged_axes(tensor) for tensor in fusion.computed)
         self.layouts: dict[TensorView, tuple[IterDomain, ...]] = {}
         self._buffers: dict[TensorView, Buffer] = {}
         # Operations that share their loops, as most of a kernel do, share what follows from them.

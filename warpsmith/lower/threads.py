@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, IterDomain, ParallelType
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr, Symbol
@@ -77,6 +77,11 @@ def _check_cluster(extents: dict[ParallelType, Expr]) -> None:
         )
 
 
+def exchanged_axes(tensor: TensorView) -> list[IterDomain]:
+    """Loops of a reduction that blocks of a cluster share out."""
+    return [axis for axis in tensor.loop if axis.is_reduction and axis.parallel is CLUSTER]
+
+
 def check_no_exchange(tensors: Iterable[TensorView]) -> None:
     """Refuse reductions over a cluster beside roles, inside which blocks do not meet.
 
@@ -84,15 +89,14 @@ def check_no_exchange(tensors: Iterable[TensorView]) -> None:
         ScheduleError: WS0273.
     """
     for tensor in tensors:
-        for axis in tensor.loop:
-            if axis.is_reduction and axis.parallel is CLUSTER:
-                raise ScheduleError(
-                    f"{tensor.name} is reduced over {axis!r}, which is bound to {CLUSTER.name}, in "
-                    "a kernel whose warps have roles, and inside a role the blocks of a cluster do "
-                    "not meet",
-                    code="WS0273",
-                    remedy="bind what is reduced to the block, or name no roles",
-                )
+        for axis in exchanged_axes(tensor):
+            raise ScheduleError(
+                f"{tensor.name} is reduced over {axis!r}, which is bound to {CLUSTER.name}, in a "
+                "kernel whose warps have roles, and inside a role the blocks of a cluster do not "
+                "meet",
+                code="WS0273",
+                remedy="bind what is reduced to the block, or name no roles",
+            )
 
 
 def find_role_threads(

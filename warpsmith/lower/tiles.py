@@ -92,12 +92,18 @@ class TileCopies:
         if self._buffers.rings.has_head(output):
             return [self._in_chunks(copy, output, memory, self._buffers.head(start, output))]
         copy = self._feasible(copy, output, memory)
-        if self._buffers.rings.crosses(shared):
+        if not stores:
             self._note_sharing(copy, shared)
         return [copy]
 
     def _note_sharing(self, copy: TileCopy, shared: TensorView) -> None:
-        """Let the pipeline know which blocks of a cluster load the same."""
+        """Let the pipeline know which blocks of a cluster load the same.
+
+        Where they exchange what they have reduced, each loads for itself: the protocol check runs
+        such blocks one by one (`protocol/clusters.py`).
+        """
+        if self._buffers.exchanges:
+            return
         pipeline = self._buffers.pipeline(shared)
         sets = sharing(copy, self._buffers.threads.cluster)
         contents = tuple(replace(content, sharing=sets) for content in pipeline.contents)

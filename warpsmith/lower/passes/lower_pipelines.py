@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
@@ -65,10 +66,10 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
         body.append(statement)
     if not branches:
         body += _in_place(kernel.body, loops, found, None)
-    counts = tuple(count for each, own in found for count in arrivals(each, roles, own))
+    threads = integers.mul(*kernel.launch.block)
+    counts = tuple(n for each, own in found for n in arrivals(each, roles, own, threads))
     start: list[Statement] = []
-    spread = any(pipeline.scope is Scope.CLUSTER for pipeline in between)
-    if spread:
+    if any(pipeline.scope is Scope.CLUSTER for pipeline, _ in found):
         start += [InitBarriers(counts), SynchronizeCluster("barriers of all blocks are ready")]
         body.append(SynchronizeCluster("no block is reached any more"))
     elif counts:

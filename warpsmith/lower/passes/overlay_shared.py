@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Buffer, If, Kernel, Statement, Synchronize
+from warpsmith.kernel.pipelines import Scope
 from warpsmith.kernel.rings import (
     ELECTED,
     AwaitCopies,
@@ -43,9 +44,11 @@ def overlay_shared(kernel: Kernel) -> Kernel:
 
     Scratch of reductions, and what no ring guards, keep bytes of their own: their barriers stand
     already, and no barrier is added for them. Roles run at the same time, and so all their buffers
-    are alive together.
+    are alive together; so are those of a cluster's blocks, some of which are ahead of others.
     """
     if any(isinstance(statement, Branch) for statement in kernel.body):
+        return kernel
+    if any(pipeline.scope is Scope.CLUSTER for pipeline in kernel.pipelines):
         return kernel
     lives = _lifetimes(kernel)
     if any(integers.constant(life.buffer.size) is None for life in lives):

@@ -23,6 +23,7 @@ from warpsmith.kernel.roles import Role
 from warpsmith.kernel.traversal import map_bodies
 from warpsmith.lower.pipelines.multicast import shared_out
 from warpsmith.lower.pipelines.stages import Statements
+from warpsmith.targets.family import WARP
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,22 +136,26 @@ def lowered(
 
 
 def arrivals(
-    pipeline: Pipeline, roles: Mapping[str, Role], own: Role | None
+    pipeline: Pipeline, roles: Mapping[str, Role], own: Role | None, threads: Expr
 ) -> tuple[tuple[Buffer, Expr | None], ...]:
     """How often a phase of each barrier is arrived at; None is once for each warp of the block.
 
     Args:
         roles: all, by name.
         own: the role that has the pipeline in place; None without roles.
+        threads: of the block.
     """
     if not pipeline.is_guarded:
         return ()
     used: Expr | None
-    if pipeline.scope is Scope.AGENT:
-        used = None if own is None else _warps(pipeline, own)
-    else:
+    if pipeline.producer:
         used = integers.add(*(_warps(pipeline, roles[name]) for name in pipeline.consumers))
-        used = integers.mul(used, len(pipeline.peers[0]) if pipeline.peers else 1)
+    elif own is not None:
+        used = _warps(pipeline, own)
+    else:
+        used = integers.ceildiv(threads, WARP) if pipeline.peers else None
+    if used is not None and pipeline.peers:
+        used = integers.mul(used, len(pipeline.peers[0]))
     filled: Expr | None = used
     if MECHANISMS[pipeline.by, pipeline.scope].counted:
         filled = integers.ONE
