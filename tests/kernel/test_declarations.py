@@ -11,6 +11,7 @@ from tests.lower.test_exchanges import summed, values
 from tests.protocol.kernels import fed_by, norm
 from tests.support.meeting_kernels import Meeting, planned_kernel
 from tests.support.role_kernels import RoleCase
+from tests.support.summing import FLOAT_SUM
 from warpsmith.errors import InternalError, ProtocolError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
@@ -231,7 +232,7 @@ def test_what_a_loop_defines_is_not_hoisted_out_of_it(monkeypatch: pytest.Monkey
 
 def test_what_a_reduction_needs_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     axes = (ParallelType.block_x,)
-    reduce = Reduce("sum", (LOCAL,), integers.ZERO, 1, axes, LOCAL, workspace=MEMORY)
+    reduce = Reduce(FLOAT_SUM, (LOCAL,), integers.ZERO, 1, axes, LOCAL, workspace=MEMORY)
     assert touched_globally(reduce) == ("T0",)
     change("needs", Reduce, workspace=plain()).put(monkeypatch)
     assert touched_globally(reduce) == ()

@@ -15,6 +15,7 @@ from tests.protocol.edits import edited, instead
 from tests.protocol.kernels import fed_by
 from warpsmith.errors import InternalError, ProtocolError
 from warpsmith.ir import integers
+from warpsmith.ir.carry import moments
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
@@ -35,6 +36,7 @@ from warpsmith.kernel.effects import (
 )
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import (
+    Accumulate,
     Buffer,
     Element,
     For,
@@ -43,7 +45,6 @@ from warpsmith.kernel.nodes import (
     Statement,
     Store,
     Synchronize,
-    WelfordMerge,
 )
 from warpsmith.kernel.printer import kernel_text, text_of
 from warpsmith.kernel.rings import Await
@@ -202,9 +203,9 @@ def test_it_is_rewritten() -> None:
 
 def test_an_index_of_several_buffers_moves_with_all_of_them() -> None:
     other = Buffer("T", DataType.Float, MemoryType.shared, Const(256))
-    merge = WelfordMerge(S, S, other, X, (X, X, X))
+    merge = Accumulate(moments(DataType.Float), (S, S, other), X, (X, X, X))
     assert map_places(merge, lambda _, at: integers.add(at, 8)).index == integers.add(X, 8)
-    with pytest.raises(InternalError, match="WelfordMerge cannot move T alone"):
+    with pytest.raises(InternalError, match="Accumulate cannot move T alone"):
         map_places(merge, lambda b, at: integers.add(at, 8) if b == S else at)
 
 

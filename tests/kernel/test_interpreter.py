@@ -9,7 +9,9 @@ import pytest
 
 from tests.support.interpreter import run_kernel
 from tests.support.memory import Fault, Memory
+from tests.support.summing import FLOAT_SUM, added
 from warpsmith.ir import integers
+from warpsmith.ir.carry import moments
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
@@ -27,7 +29,6 @@ from warpsmith.kernel.nodes import (
     Statement,
     Store,
     Synchronize,
-    WelfordMerge,
     WelfordStep,
 )
 
@@ -106,7 +107,7 @@ def faults() -> dict[str, tuple[Statement, ...]]:
         "S is updated by two threads at once": (
             Store(S, ZERO, value(0.0)),
             Synchronize(),
-            Accumulate("sum", S, ZERO, value(1.0)),
+            added(S, ZERO, value(1.0)),
         ),
         "is not aligned to 4 elements": (
             declared,
@@ -150,7 +151,7 @@ def reduction(grid: bool, scratch: int = 8, workspace: int = 16) -> tuple[Statem
     """Sums over a block, or over both; thread 0 stores the result."""
     last = Symbol("last", DataType.Bool)
     reduce = Reduce(
-        "sum", (R,), ZERO, 1, (ParallelType.block_x,), buffer("C", MemoryType.shared, scratch)
+        FLOAT_SUM, (R,), ZERO, 1, (ParallelType.block_x,), buffer("C", MemoryType.shared, scratch)
     )
     store = (Store(Y, PLACE, Element(R, ZERO)),)
     first = Apply("eq", (THREAD, ZERO), DataType.Bool)
@@ -205,7 +206,7 @@ def test_welford_by_steps_and_merges() -> None:
     steps = [WelfordStep(mean, m2, count, ZERO, ZERO, (value(float(x)),)) for x in (1, 2, 6)]
     joined = WelfordStep(mean, m2, count, ONE, ONE, (value(3.0), value(8.0)), joined=True)
     part = tuple(Element(b, ONE) for b in (mean, m2, count))
-    merge = WelfordMerge(mean, m2, count, ZERO, part)
+    merge = Accumulate(moments(DataType.Float), (mean, m2, count), ZERO, part)
     variance = Apply("div", (Element(m2, ZERO), Element(count, ZERO)), DataType.Float)
     body = [*map(Declare, (mean, m2, count)), *start, *steps, joined, merge]
     found = run(*body, Store(Y, PLACE, variance))

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.summing import FLOAT_SUM, added
 from warpsmith.ir import integers
+from warpsmith.ir.carry import moments
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
@@ -25,7 +27,6 @@ from warpsmith.kernel.nodes import (
     Statement,
     Store,
     Synchronize,
-    WelfordMerge,
     WelfordStep,
 )
 from warpsmith.kernel.traversal import expressions, map_expressions, read, walk, written
@@ -41,11 +42,15 @@ STATEMENTS: tuple[tuple[Statement, tuple[Buffer, ...], tuple[Buffer, ...]], ...]
     (Synchronize("words"), (), ()),
     (Let(Symbol("x"), N), (), ()),
     (Store(A, N, OF_D), (A,), (D,)),
-    (Accumulate("sum", A, N, OF_D), (A,), (D, A)),
+    (added(A, N, OF_D), (A,), (D, A)),
     (CopyVector(A, N, B, N, 4), (A,), (B,)),
     (WelfordStep(A, B, C, N, N, (OF_D,)), (A, B, C), (D, A, B, C)),
-    (WelfordMerge(A, B, C, N, (OF_D, OF_D, OF_D)), (A, B, C), (D, D, D, A, B, C)),
-    (Reduce("sum", (A,), N, 1, (ParallelType.block_x,), B), (A,), (A,)),
+    (
+        Accumulate(moments(DataType.Float), (A, B, C), N, (OF_D, OF_D, OF_D)),
+        (A, B, C),
+        (D, D, D, A, B, C),
+    ),
+    (Reduce(FLOAT_SUM, (A,), N, 1, (ParallelType.block_x,), B), (A,), (A,)),
     (For(LOOP, integers.add(N, 1), (Store(A, LOOP, OF_D),), unroll=True), (), ()),
     (If(integers.less(N, 3), (Store(A, N, OF_D),)), (), ()),
 )

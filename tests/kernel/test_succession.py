@@ -11,6 +11,7 @@ from tests.kernel.test_interpreter import BLOCK, ONE, PLACE, THREAD, THREADS, X,
 from tests.support.memory import Fault
 from tests.support.role_kernels import chained, streaming
 from tests.support.role_kernels import check as simulate
+from tests.support.summing import FLOAT_SUM
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -42,7 +43,7 @@ I = Symbol("i", low=0)  # noqa: E741
 
 MOVE = Store(Y, PLACE, Element(X, PLACE))
 ACROSS = Reduce(
-    op="sum",
+    carry=FLOAT_SUM,
     buffers=(LANES,),
     index=integers.ZERO,
     elements=1,

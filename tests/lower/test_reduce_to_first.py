@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import warpsmith
+from tests.support.summing import FLOAT_SUM
 from warpsmith import knobs, ops
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
@@ -41,9 +42,9 @@ def local(name: str) -> Buffer:
 SUM, COPY, OTHER = local("sum"), local("copy"), local("other")
 OUT = Buffer("out", FLOAT, MemoryType.global_, integers.index(64))
 SCRATCH = Buffer("scratch", FLOAT, MemoryType.shared, integers.index(256))
-OVER_Y = Reduce("sum", (SUM,), ZERO, 1, (ParallelType.block_y,), SCRATCH)
+OVER_Y = Reduce(FLOAT_SUM, (SUM,), ZERO, 1, (ParallelType.block_y,), SCRATCH)
 STORED = CopyVector(OUT, X, SUM, ZERO, 1)
-AGAIN = Reduce("sum", (COPY,), ZERO, 1, (ParallelType.block_y,), SCRATCH)
+AGAIN = Reduce(FLOAT_SUM, (COPY,), ZERO, 1, (ParallelType.block_y,), SCRATCH)
 
 
 def at_zero(symbol: Symbol) -> Expr:

@@ -21,6 +21,7 @@ from tests.support.role_parts import (
     thread,
     tile_copy,
 )
+from tests.support.summing import FLOAT_SUM, added
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
@@ -79,7 +80,7 @@ def norm(rows: int = 60, columns: int = 4096) -> RoleCase:
     scratch = Buffer("scratch", DataType.Float, MemoryType.shared, Const(8))
 
     def add(index: Expr, place: Expr) -> Accumulate:
-        return Accumulate("sum", total, integers.ZERO, element(raw, index))
+        return added(total, integers.ZERO, element(raw, index))
 
     def scale(index: Expr, place: Expr) -> Store:
         sum_ = Element(total, integers.ZERO)
@@ -88,7 +89,7 @@ def norm(rows: int = 60, columns: int = 4096) -> RoleCase:
 
     body = raw.used(
         each_element(computing, columns, add),
-        Reduce("sum", (total,), integers.ZERO, 1, (ParallelType.block_x,), scratch),
+        Reduce(FLOAT_SUM, (total,), integers.ZERO, 1, (ParallelType.block_x,), scratch),
         made.free(),
         each_element(computing, columns, scale),
         FenceProxy(),
@@ -171,7 +172,7 @@ def matmul(tiles: int = 16, depth: int = 128) -> RoleCase:
     for role, source, target in zip(groups, fed, made, strict=True):
         total = local("total")
         item = element(source, thread("x", role))
-        work = source.used(Accumulate("sum", total, integers.ZERO, item))
+        work = source.used(added(total, integers.ZERO, item))
         value = times(Element(total, integers.ZERO), 2)
         index = target.at(target.fill, thread("x", role))
         finish = (

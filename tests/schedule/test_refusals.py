@@ -143,8 +143,7 @@ REFUSED: tuple[tuple[str, str, Action], ...] = (
     ),
     (
         "WS0223",
-        "T4 is one of three results of a Welford reduction; "
-        "copy it with ops.set and cache the copy",
+        "T4 is one of 3 results of a reduction; copy it with ops.set and cache the copy",
         lambda c: caches.cache_before(c.mean),
     ),
     (

@@ -12,6 +12,7 @@ import numpy as np
 
 from tests.support.plain_products import replaced
 from tests.support.simulating import Contents, reported
+from tests.support.summing import FLOAT_SUM, added
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -26,7 +27,6 @@ from warpsmith.kernel.clusters import (
     rank_in,
 )
 from warpsmith.kernel.nodes import (
-    Accumulate,
     Buffer,
     Declare,
     Element,
@@ -124,8 +124,8 @@ class RowSum:
         of_row = (
             Declare(SUM),
             Store(SUM, ZERO, Const(0.0, FLOAT)),
-            _times(turn, PASSES, Accumulate("sum", SUM, ZERO, Element(x, place))),
-            Reduce("sum", (SUM,), ZERO, 1, (ParallelType.block_x,), SCRATCH),
+            _times(turn, PASSES, added(SUM, ZERO, Element(x, place))),
+            Reduce(FLOAT_SUM, (SUM,), ZERO, 1, (ParallelType.block_x,), SCRATCH),
             Declare(TOTAL),
             Store(TOTAL, ZERO, Const(0.0, FLOAT)),
             *WAYS[self.way](self),
@@ -166,13 +166,13 @@ def _to_each(case: RowSum, statement: Statement) -> If:
 def _added(case: RowSum) -> For:
     """All parts in this block's own shared memory."""
     peer = Symbol("peer", low=0)
-    return _times(peer, case.blocks, Accumulate("sum", TOTAL, ZERO, Element(case.parts, peer)))
+    return _times(peer, case.blocks, added(TOTAL, ZERO, Element(case.parts, peer)))
 
 
 def _fetched(case: RowSum, index: Expr, rank: Expr, peer: Symbol) -> Body:
     """Parts that lie in other blocks."""
     load = LoadRemote(PART, ZERO, case.parts, index, rank)
-    add = Accumulate("sum", TOTAL, ZERO, Element(PART, ZERO))
+    add = added(TOTAL, ZERO, Element(PART, ZERO))
     return Declare(PART), _times(peer, case.blocks, load, add)
 
 

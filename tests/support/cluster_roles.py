@@ -18,13 +18,13 @@ import numpy as np
 
 from tests.support.cluster_kernels import PASSES, THREADS, ZERO, without
 from tests.support.simulating import Contents, reported
+from tests.support.summing import FLOAT_SUM, added
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.kernel.clusters import ArriveRemote, StoreRemote, SynchronizeCluster, rank_in
 from warpsmith.kernel.nodes import (
-    Accumulate,
     Buffer,
     Declare,
     Element,
@@ -116,8 +116,8 @@ class RoleSum:
         row = (
             Declare(own),
             Store(own, ZERO, Const(0.0, FLOAT)),
-            For(TURN, Const(PASSES), (Accumulate("sum", own, ZERO, Element(x, place)),), True),
-            Reduce("sum", (own,), ZERO, 1, (ParallelType.block_x,), scratch),
+            For(TURN, Const(PASSES), (added(own, ZERO, Element(x, place)),), True),
+            Reduce(FLOAT_SUM, (own,), ZERO, 1, (ParallelType.block_x,), scratch),
             If(integers.less(X, self.blocks), (FREE, sent, ArriveRemote(FULL, ZERO, (X,)))),
             Advance(FILL),
         )
@@ -125,13 +125,13 @@ class RoleSum:
 
     def _collect(self, y: Buffer) -> tuple[Statement, ...]:
         total = _register("total")
-        added = Accumulate("sum", total, ZERO, Element(self.parts, PEER))
+        joined = added(total, ZERO, Element(self.parts, PEER))
         first = integers.less(rank_in(self.launch), 1)
         row = (
             Declare(total),
             Store(total, ZERO, Const(0.0, FLOAT)),
             FILLED,
-            For(PEER, Const(self.blocks), (added,), unroll=True),
+            For(PEER, Const(self.blocks), (joined,), unroll=True),
             If(first, (Store(y, self._row, Element(total, ZERO)),)),
             For(PEER, Const(self.blocks), (ArriveRemote(EMPTY, ZERO, (PEER,)),), unroll=True),
             Advance(USE),

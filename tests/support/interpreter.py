@@ -55,7 +55,6 @@ from warpsmith.kernel.nodes import (
     Store,
     Synchronize,
     WelfordBatch,
-    WelfordMerge,
     WelfordStep,
 )
 from warpsmith.kernel.products import (
@@ -205,20 +204,16 @@ class _Machine:
                     self._all(body, inner)
             case Store(buffer=buffer, index=index, value=value):
                 self._store(buffer, index, self._typed(value, buffer, mask), mask)
-            case Accumulate(op=op, buffer=buffer, index=index, value=value):
-                old = self._load(Element(buffer, index), mask)
-                new = combine(op, (old,), (self._typed(value, buffer, mask),))
-                self._store(buffer, index, new[0], mask, update=True)
+            case Accumulate(carry=carry, buffers=buffers, index=index, part=part):
+                old = tuple(self._load(Element(b, index), mask) for b in buffers)
+                pairs = zip(part, buffers, strict=True)
+                new = combine(carry, old, tuple(self._typed(p, b, mask) for p, b in pairs))
+                for buffer, cell in zip(buffers, new, strict=True):
+                    self._store(buffer, index, cell, mask, update=True)
             case CopyVector():
                 self._copy(statement, mask)
             case WelfordStep():
                 self._welford_step(statement, mask)
-            case WelfordMerge(index=index, part=part):
-                buffers = (statement.mean, statement.m2, statement.count)
-                old = tuple(self._load(Element(b, index), mask) for b in buffers)
-                new = combine("welford", old, tuple(self._value(p, mask) for p in part))
-                for buffer, cell in zip(buffers, new, strict=True):
-                    self._store(buffer, index, cell, mask, update=True)
             case Reduce():
                 self._reduce(statement)
             case Synchronize():

@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.ir import domains, integers
+from warpsmith.ir.carry import moments
 from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType, promote
-from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, Value, Welford
+from warpsmith.ir.exprs import (
+    Full,
+    Iota,
+    Matmul,
+    Move,
+    Pointwise,
+    Reduction,
+    Value,
+    reduction,
+)
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Const, Expr, Symbol
@@ -108,7 +118,7 @@ class Program:
 
     def reduce(self, op: str, tensor: TensorView, dims: Sequence[int]) -> TensorView:
         output = self.fusion.tensor(tensor.dtype, _reduced(tensor, dims))
-        self.fusion.append(Reduction(op, tensor, output))
+        self.fusion.append(reduction(op, tensor, output))
         return output
 
     def welford(self, tensor: TensorView, dims: Sequence[int]) -> tuple[TensorView, ...]:
@@ -116,7 +126,9 @@ class Program:
         mean, m2, count = (
             self.fusion.tensor(tensor.dtype, _reduced(tensor, dims)) for _ in range(3)
         )
-        self.fusion.append(Welford((tensor,), mean, m2, count))
+        dtype = tensor.dtype
+        lifted = (tensor, Const(0, dtype), Const(1, dtype))
+        self.fusion.append(Reduction(moments(dtype), lifted, (mean, m2, count)))
         return mean, m2, count
 
     def matmul(self, a: TensorView, b: TensorView, *, transposed: bool = False) -> TensorView:

@@ -8,32 +8,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tests.support.memory import Cell
+from warpsmith.ir.carry import Carry
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.kernel.nodes import Reduce
+from warpsmith.ops.joining import join
 
 if TYPE_CHECKING:
     from tests.support.interpreter import Lanes
 
 Cells = tuple[Cell, ...]
 
-_BINARY = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
-
-def combine(op: str, a: Cells, b: Cells) -> Cells:
-    """Two values, or two (mean, m2, count), as one."""
+def combine(carry: Carry, a: Cells, b: Cells) -> Cells:
+    """Two states as one."""
     defined = np.asarray(True)
     for cell in (*a, *b):
         defined = defined & cell.defined
-    with np.errstate(all="ignore"):
-        if op != "welford":
-            return (Cell(_BINARY[op](a[0].data, b[0].data), defined),)
-        (mean_a, m2_a, n_a), (mean_b, m2_b, n_b) = ([c.data for c in side] for side in (a, b))
-        count = n_a + n_b
-        share = np.where(count == 0, 0, n_b / np.where(count == 0, 1, count)).astype(count.dtype)
-        delta = mean_b - mean_a
-        mean = mean_a + delta * share
-        m2 = m2_a + m2_b + delta * delta * n_a * share
-    return Cell(mean, defined), Cell(m2, defined), Cell(count, defined)
+    values = join(carry, tuple(c.data for c in a), tuple(c.data for c in b))
+    return tuple(Cell(value, defined) for value in values)
 
 
 def welford_step(mean: Cell, m2: Cell, count: Cell, value: Cell) -> tuple[Cell, Cell]:
@@ -93,7 +85,7 @@ def reduce_across(
     """
     kept = [axis for axis in BLOCK_TYPES if axis not in reduce.block_axes]
     keys = [lanes.block_of, *(lanes.places[axis.name] for axis in kept)]
-    cells = _within(reduce.op, cells, _groups(keys)) if reduce.block_axes else cells
+    cells = _within(reduce.carry, cells, _groups(keys)) if reduce.block_axes else cells
     if reduce.first:
         at_zero = [lanes.places[axis.name] == 0 for axis in reduce.block_axes]
         first = np.logical_and.reduce(at_zero)
@@ -103,7 +95,7 @@ def reduce_across(
     others = [axis for axis in GRID_TYPES if axis not in reduce.grid_axes]
     segment = _groups([lanes.places[axis.name] for axis in others] or [lanes.block_of * 0])
     own = [lanes.places[axis.name] for axis in BLOCK_TYPES]
-    cells = _within(reduce.op, cells, _groups([segment, *own]))
+    cells = _within(reduce.carry, cells, _groups([segment, *own]))
     rank = arrival[lanes.block_of]
     latest = np.zeros(int(segment.max()) + 1, rank.dtype)
     np.maximum.at(latest, segment, rank)
@@ -120,7 +112,7 @@ def _groups(keys: list[np.ndarray]) -> np.ndarray:
     return np.unique(stacked, axis=1, return_inverse=True)[1].reshape(-1)
 
 
-def _within(op: str, cells: Cells, group: np.ndarray) -> Cells:
+def _within(carry: Carry, cells: Cells, group: np.ndarray) -> Cells:
     """Each thread gets the combination of its group, as a tree over the group's threads."""
     order = np.argsort(group, kind="stable")
     counts = np.bincount(group)
@@ -135,7 +127,7 @@ def _within(op: str, cells: Cells, group: np.ndarray) -> Cells:
         low = tuple(Cell(c.data[:, : width - half], c.defined[:, : width - half]) for c in total)
         high = tuple(Cell(c.data[:, half:width], c.defined[:, half:width]) for c in total)
         exists = there[:, half:width]
-        for whole, merged in zip(total, combine(op, low, high), strict=True):
+        for whole, merged in zip(total, combine(carry, low, high), strict=True):
             np.copyto(whole.data[:, : width - half], merged.data, where=exists)
             np.copyto(whole.defined[:, : width - half], merged.defined, where=exists)
         width = half

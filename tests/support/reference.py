@@ -16,7 +16,6 @@ from warpsmith.ir.exprs import (
     Pointwise,
     Reduction,
     Value,
-    Welford,
 )
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr, Symbol, evaluate
@@ -72,9 +71,9 @@ def _results(
             if operation.kind == "reshape":
                 return (array.reshape(shape),)
             return (np.broadcast_to(array, shape),)
-        case Reduction(op=op, source=source, output=output):
+        case Reduction(op=op, source=source, output=output) if op in _REDUCERS:
             return (np.asarray(_REDUCERS[op](get(source), axis=_gone(output))),)
-        case Welford(sources=(source,), mean=output):
+        case Reduction(op="welford", source=source, output=output):
             array, gone = get(source), _gone(output)
             count = np.prod([array.shape[d] for d in gone])
             mean, spread = array.mean(axis=gone), array.var(axis=gone) * count

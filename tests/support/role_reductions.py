@@ -23,12 +23,13 @@ from tests.support.role_parts import (
     steps,
     thread,
 )
+from tests.support.summing import FLOAT_SUM, added
 from warpsmith.ir import integers
+from warpsmith.ir.carry import moments
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.nodes import (
-    Accumulate,
     Buffer,
     Declare,
     Element,
@@ -76,12 +77,19 @@ def reducing(
     step: Statement = (
         WelfordStep(*values, integers.ZERO, integers.ZERO, (item,))
         if welford
-        else Accumulate("sum", values[0], integers.ZERO, item)
+        else added(values[0], integers.ZERO, item)
     )
 
     def row(number: Expr) -> Body:
         start = (s for v in values for s in (Declare(v), Store(v, integers.ZERO, zero())))
-        reduce = Reduce("welford" if welford else "sum", values, integers.ZERO, 1, axes, scratch)
+        reduce = Reduce(
+            moments(DataType.Float) if welford else FLOAT_SUM,
+            values,
+            integers.ZERO,
+            1,
+            axes,
+            scratch,
+        )
         index = integers.add(integers.mul(number, BLOCKS), GRID_X)
         return (
             *start,
@@ -114,7 +122,7 @@ def across_blocks(*, groups: int = 1) -> RoleCase:
     axes = (ParallelType.block_x,)
     scratch = _scratch(block, axes, groups, 1)
     total, last = local("total"), Symbol("T1_last", DataType.Bool)
-    add = Accumulate("sum", total, integers.ZERO, element(ring, thread("x", role)))
+    add = added(total, integers.ZERO, element(ring, thread("x", role)))
 
     def row(number: Expr) -> Body:
         return ring.used(add)
@@ -129,7 +137,7 @@ def across_blocks(*, groups: int = 1) -> RoleCase:
         Store(total, integers.ZERO, zero()),
         *loop,
         Reduce(
-            *("sum", (total,), integers.ZERO, 1, axes, scratch, grid, last),
+            *(FLOAT_SUM, (total,), integers.ZERO, 1, axes, scratch, grid, last),
             workspace=workspace,
             semaphore=semaphore,
         ),

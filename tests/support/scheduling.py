@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from warpsmith.ir.domains import MemoryType, ParallelType
-from warpsmith.ir.exprs import Pointwise, Reduction, Welford
+from warpsmith.ir.exprs import Pointwise, Reduction
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
@@ -29,7 +29,7 @@ FACTOR = "factor"
 
 
 def _is_reduction(tensor: TensorView) -> bool:
-    return isinstance(tensor.definition, Reduction | Welford)
+    return isinstance(tensor.definition, Reduction)
 
 
 class Chooser:

@@ -43,7 +43,6 @@ from warpsmith.kernel.nodes import (
     Statement,
     Store,
     Synchronize,
-    WelfordMerge,
     WelfordStep,
 )
 from warpsmith.kernel.products import BY_WARPS
@@ -108,7 +107,8 @@ class _Printer:
             self._statement(statement, team)
         start, parameters = self._signature()
         body = "\n".join(self._lines)
-        prelude = prelude_text(self._value.pieces)
+        carries = self._reductions.carries.text()  # may need more pieces
+        prelude = prelude_text(self._value.pieces) + carries
         notes = "".join(f"// {note}\n" for note in self._kernel.notes)
         before, after = f"{prelude}\n{notes}{start}", f"{parameters} {{\n"
         first = (before + after).count("\n") + 1
@@ -268,7 +268,7 @@ class _Printer:
                 self._line(f"{value.place(buffer, index)} = {value(expr)};")
             case CopyVector():
                 self._copy(statement)
-            case Accumulate() | WelfordStep() | WelfordMerge() | Reduce():
+            case Accumulate() | WelfordStep() | Reduce():
                 self._all(self._reductions.lines(statement, team))
             case Synchronize(why=why):
                 value.pieces |= together(team, statement).pieces

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpsmith.codegen.carries import CarryTexts
 from warpsmith.codegen.lines import block, each_lane
 from warpsmith.codegen.teams import Team, together
 from warpsmith.codegen.values import ValueText
@@ -14,18 +15,9 @@ from warpsmith.kernel.nodes import (
     Reduce,
     Statement,
     WelfordBatch,
-    WelfordMerge,
     WelfordStep,
 )
-from warpsmith.kernel.scratch import block_reduce_scratch
-
-REDUCERS = {
-    "sum": "ws_sum",
-    "prod": "ws_prod",
-    "max": "ws_max",
-    "min": "ws_min",
-    "welford": "ws_welford_combine",
-}
+from warpsmith.kernel.scratch import block_reduce_scratch, state_room
 
 
 class ReductionText:
@@ -34,26 +26,35 @@ class ReductionText:
     def __init__(self, kernel: Kernel, value: ValueText) -> None:
         self._kernel = kernel
         self._value = value
+        self.carries = CarryTexts(value)
         self._temporaries = 0
 
     def lines(self, statement: Statement, team: Team | None) -> list[str]:
-        value = self._value
         match statement:
-            case Accumulate(op=op, buffer=buffer, index=index, value=expr):
-                value.pieces.add("reduce_ops")
-                place = value.place(buffer, index)
-                kind = value.type_name(buffer.dtype)
-                term = value(expr)
-                return [f"{place} = {REDUCERS[op]}::combine<{kind}>({place}, {term});"]
+            case Accumulate():
+                return self._accumulate(statement)
             case WelfordStep():
                 return self._welford_step(statement)
-            case WelfordMerge():
-                return self._welford_merge(statement)
             case Reduce():
                 return self._reduce(statement, together(team, statement))
         raise InternalError(f"{type(statement).__name__} reduces nothing")
 
     # --- one thread ----------------------------------------------------------------------------
+
+    def _accumulate(self, statement: Accumulate) -> list[str]:
+        """Join the running state with one more."""
+        value, state = self._value, self.carries(statement.carry)
+        value.pieces.add("reduce_ops")
+        running = [value.place(buffer, statement.index) for buffer in statement.buffers]
+        part = ", ".join(map(value, statement.part))
+        if state.members == ("",):
+            return [f"{running[0]} = {state.join}::combine<{state.kind}>({running[0]}, {part});"]
+        stores = (f"{place} = {w};" for place, w in zip(running, state.of("w"), strict=True))
+        combined = (
+            f"const {state.kind} w = {state.join}::combine("
+            f"{state.kind}{{{', '.join(running)}}}, {state.kind}{{{part}}});"
+        )
+        return block([combined, " ".join(stores)])
 
     def _welford_step(self, step: WelfordStep) -> list[str]:
         """All values of a step meet one count, so one reciprocal serves them."""
@@ -111,20 +112,6 @@ class ReductionText:
             "}",
         ]
 
-    def _welford_merge(self, merge: WelfordMerge) -> list[str]:
-        value = self._value
-        value.pieces.add("reduce_ops")
-        kind = f"ws_welford<{value.type_name(merge.mean.dtype)}>"
-        running = [value.place(b, merge.index) for b in (merge.mean, merge.m2, merge.count)]
-        part = ", ".join(map(value, merge.part))
-        members = ("mean", "m2", "count")
-        stores = (f"{name} = w.{m};" for name, m in zip(running, members, strict=True))
-        combined = (
-            f"const {kind} w = {REDUCERS['welford']}::combine("
-            f"{kind}{{{', '.join(running)}}}, {kind}{{{part}}});"
-        )
-        return block([combined, " ".join(stores)])
-
     # --- many threads --------------------------------------------------------------------------
 
     def _reduce(self, reduce: Reduce, team: Team) -> list[str]:
@@ -137,22 +124,17 @@ class ReductionText:
             if team.whole is None:
                 raise InternalError(f"{reduce.buffers[0].name} is reduced across groups of a role")
             team = team.whole
-        welford = reduce.op == "welford"
-        element = value.type_name(reduce.buffers[0].dtype)
-        kind = f"ws_welford<{element}>" if welford else element
+        state = self.carries(reduce.carry)
+        kind = state.kind
         name = f"r{self._temporaries}"
         self._temporaries += 1
-        members = ("mean", "m2", "count") if welford else ("",)
         places = [
-            (
-                f"{name}[k].{member}" if member else f"{name}[k]",
-                value.place(buffer, reduce.index, "k"),
-            )
-            for member, buffer in zip(members, reduce.buffers, strict=True)
+            (held, value.place(buffer, reduce.index, "k"))
+            for held, buffer in zip(state.of(f"{name}[k]"), reduce.buffers, strict=True)
         ]
         packed = "{ " + " ".join(f"{v} = {b};" for v, b in places) + " }"
         unpacked = "{ " + " ".join(f"{b} = {v};" for v, b in places) + " }"
-        template = f"{REDUCERS[reduce.op]}, {reduce.elements}, " + ", ".join(
+        template = f"{state.join}, {reduce.elements}, " + ", ".join(
             "true" if axis in reduce.block_axes else "false" for axis in BLOCK_TYPES
         )
         scratch = f"({kind}*){self._scratch(reduce, team)}"
@@ -162,8 +144,7 @@ class ReductionText:
             if team.place or reduce.grid_axes:
                 raise InternalError(f"{name} is reduced by lanes inside a role, or over the grid")
             lane = f"{ParallelType.block_x.name} & 31"
-            operation = REDUCERS[reduce.op]
-            lines.append(f"ws_warp_reduce<{operation}>({name}, 31, 0xffffffffu, {lane});")
+            lines.append(f"ws_warp_reduce<{state.join}>({name}, 31, 0xffffffffu, {lane});")
         elif reduce.block_axes:
             flags = (reduce.fresh is not None, reduce.first)
             said = "".join(f", {str(flag).lower()}" for flag in flags) if any(flags) else ""
@@ -186,10 +167,11 @@ class ReductionText:
         if not (room is None or x is None or y is None or z is None):
             rx, ry, rz = (axis in reduce.block_axes for axis in BLOCK_TYPES)
             needed = block_reduce_scratch(reduce.elements, (rx, ry, rz), (x, y, z))
-            if room < needed * len(reduce.buffers):
+            needed *= state_room(reduce.carry)[1]
+            if room < needed:
                 raise InternalError(
                     f"{name} has {room} elements for each of {team.groups} groups, and "
-                    f"{needed * len(reduce.buffers)} are needed"
+                    f"{needed} are needed"
                 )
         return f"({name} + {team.group} * {self._value.operand(part)}{after})"
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Reduction, Welford, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
@@ -129,7 +129,7 @@ def _longest_reduction(fusion: Fusion, inputs: Sequence[Any]) -> int:
     scalars = ScalarEvaluator(values)
     longest = 1
     for operation in fusion.operations:
-        if isinstance(operation, Reduction | Welford):
+        if isinstance(operation, Reduction):
             source, dims = reduction_origin(operation)
             extents = (scalars.integer(source.shape_axes[d].extent) for d in dims)
             longest = max(longest, math.prod(extents))

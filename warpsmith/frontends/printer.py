@@ -18,7 +18,7 @@ from warpsmith.ir.exprs import (
     Pointwise,
     Reduction,
     Value,
-    Welford,
+    takes_moments,
 )
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, literal
@@ -173,7 +173,7 @@ class _Writer:
             text = self._pointwise(operation)
         elif isinstance(operation, Move):
             text = self._move(operation)
-        elif isinstance(operation, Reduction | Welford):
+        elif isinstance(operation, Reduction):
             text = self._reduction(operation)
         elif isinstance(operation, Matmul):
             text = _product(operation)
@@ -185,7 +185,7 @@ class _Writer:
         else:
             text = self._iota(operation)
         results = [_name(output) for output in operation.outputs]
-        if isinstance(operation, Welford):
+        if takes_moments(operation):
             results[2] = "_"  # the operation's own count; users get a tensor that is full of it
         return f"{', '.join(results)} = {text}"
 
@@ -211,9 +211,9 @@ class _Writer:
             f"fd.ops.{operation.kind}({_name(operation.source)}, {keyword}={self._extents(values)})"
         )
 
-    def _reduction(self, operation: Reduction | Welford) -> str:
+    def _reduction(self, operation: Reduction) -> str:
         source, dims = reduction_origin(operation)
-        if isinstance(operation, Welford):
+        if takes_moments(operation):
             return f"fd.ops.welford({_name(source)}, dims={list(dims)})"
         dtype = (
             f", dtype={_dtype(operation.output.dtype)}" if operation.op in ("sum", "prod") else ""

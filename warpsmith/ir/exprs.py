@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from warpsmith.ir.carry import Carry, moments, simple
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
@@ -83,47 +84,58 @@ class Move:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
-    """`output = op(source)` over the output's reduction axes; op is sum, prod, max or min."""
+    """States of all elements along the outputs' reduction axes, joined by a rule.
 
-    op: str
-    source: TensorView
-    output: TensorView
-
-    @property
-    def inputs(self) -> tuple[Value, ...]:
-        return (self.source,)
-
-    @property
-    def outputs(self) -> tuple[TensorView, ...]:
-        return (self.output,)
-
-    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
-        return _positional(source, self.output)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Welford:
-    """Mean, sum of squared deviations (`m2`) and count over the outputs' reduction axes.
-
-    `sources` is one tensor, or (mean, m2, count) of a part when it combines an rfactored half.
-    Outputs share their axes position by position.
+    `sources` are the values of an element's state, one for each of the outputs, or of a part's
+    state where a reduction was cut in two; constants are the same for all elements. Outputs share
+    their axes position by position.
     """
 
-    sources: tuple[TensorView, ...]
-    mean: TensorView
-    m2: TensorView
-    count: TensorView
+    carry: Carry
+    sources: tuple[Value, ...]
+    outputs: tuple[TensorView, ...]
 
     @property
     def inputs(self) -> tuple[Value, ...]:
         return self.sources
 
     @property
-    def outputs(self) -> tuple[TensorView, ...]:
-        return (self.mean, self.m2, self.count)
+    def op(self) -> str:
+        """The rule's name."""
+        return self.carry.name
+
+    @property
+    def source(self) -> TensorView:
+        """The first tensor of the sources, whose axes all of them have."""
+        return next(value for value in self.sources if isinstance(value, TensorView))
+
+    @property
+    def output(self) -> TensorView:
+        """The first result."""
+        return self.outputs[0]
+
+    @property
+    def is_moments(self) -> bool:
+        """Whether it gives mean, sum of squared distances to it, and count."""
+        return self.carry == moments(self.output.dtype)
+
+    @property
+    def counts_elements(self) -> bool:
+        """Whether it takes moments of single elements, which may share a count."""
+        return self.is_moments and not isinstance(self.sources[-1], TensorView)
 
     def pairs(self, source: TensorView) -> tuple[Pair, ...]:
-        return _positional(source, self.mean)
+        return _positional(source, self.output)
+
+
+def takes_moments(operation: Operation | None) -> bool:
+    """Whether an operation is a reduction that gives moments."""
+    return isinstance(operation, Reduction) and operation.is_moments
+
+
+def reduction(op: str, source: TensorView, output: TensorView) -> Reduction:
+    """The sum, prod, max or min of a tensor over the output's reduction axes."""
+    return Reduction(simple(op, output.dtype), (source,), (output,))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,7 +210,7 @@ class Iota:
         return ()
 
 
-Operation = Pointwise | Move | Reduction | Welford | Matmul | Full | Iota
+Operation = Pointwise | Move | Reduction | Matmul | Full | Iota
 
 
 def tensor_inputs(operation: Operation) -> tuple[TensorView, ...]:
@@ -218,10 +230,8 @@ def with_values(
             return Pointwise(op, given, output)
         case Move(kind=kind, origin=origin, arguments=arguments):
             return Move(kind, given[0], output, origin, arguments)
-        case Reduction(op=op):
-            return Reduction(op, given[0], output)
-        case Welford():
-            return Welford(given, *outputs)
+        case Reduction(carry=carry):
+            return Reduction(carry, given, tuple(outputs))
         case Matmul():
             return replace(operation, a=given[0], b=given[1], output=output)
         case Full():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from warpsmith.ir.carry import Carry
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
@@ -184,14 +185,14 @@ class CopyVector(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Accumulate(Statement):
-    """`buffer[index] = op(buffer[index], value);` with op sum, prod, max or min."""
+    """Join a state with the one in `buffers`, a buffer for each of its values, at `index`."""
 
-    words = "{buffer} {op}= {value}"
+    words = "{buffers} {carry.name}= {part}"
 
-    op: str = field(metadata=plain())
-    buffer: Buffer = field(metadata=updates("index"))
+    carry: Carry = field(metadata=plain())
+    buffers: tuple[Buffer, ...] = field(metadata=updates("index"))
     index: Expr = field(metadata=expression())
-    value: Expr = field(metadata=expression())
+    part: tuple[Expr, ...] = field(metadata=expression())
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,23 +242,10 @@ class WelfordStep(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class WelfordMerge(Statement):
-    """Combine a part, given as (mean, m2, count) values, into a running triple."""
-
-    words = "welford {mean} merge {part}"
-
-    mean: Buffer = field(metadata=updates("index"))
-    m2: Buffer = field(metadata=updates("index"))
-    count: Buffer = field(metadata=updates("index"))
-    index: Expr = field(metadata=expression())
-    part: tuple[Expr, Expr, Expr] = field(metadata=expression())
-
-
-@dataclass(frozen=True, slots=True)
 class Reduce(Statement, orders=Orders.PART):
-    """Combine `count` values of every thread across the block, and across the grid if asked.
+    """Join states of every thread across the block, and across the grid if asked.
 
-    `buffers` is one buffer, or mean, m2 and count for Welford (op `welford`). Elements
+    `buffers` are those of a state's values. Elements
     `index .. index + elements - 1` of all threads that agree on the axes not reduced are combined;
     every thread of the block gets the result. With `grid_axes`, only the block that arrives last
     among those of one segment does; `last` is then true in it alone.
@@ -272,9 +260,9 @@ class Reduce(Statement, orders=Orders.PART):
     """
 
     collective: ClassVar[bool] = True
-    words = "reduce {op} {buffers!s} x{elements} over {over}{first:, for the first}"
+    words = "reduce {carry.name} {buffers!s} x{elements} over {over}{first:, for the first}"
 
-    op: str = field(metadata=plain())
+    carry: Carry = field(metadata=plain())
     buffers: tuple[Buffer, ...] = field(metadata=updates("index", "elements"))
     index: Expr = field(metadata=expression())
     elements: int = field(metadata=plain())

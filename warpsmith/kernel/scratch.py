@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from math import prod
 
+from warpsmith.ir.carry import Carry
+from warpsmith.ir.dtypes import DataType
+
 Axes = tuple[bool, bool, bool]
 Block = tuple[int, int, int]
+
+
+def state_room(carry: Carry) -> tuple[DataType, int]:
+    """The type that a state is aligned as, and how many of them it takes, as a struct of C++."""
+    unit = max(carry.dtypes, key=lambda dtype: dtype.size)
+    end = 0
+    for dtype in carry.dtypes:
+        end = -(-end // dtype.size) * dtype.size + dtype.size
+    return unit, -(-end // unit.size)
 
 
 def block_reduce_scratch(count: int, reduced: Axes, block: Block) -> int:

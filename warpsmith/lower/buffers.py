@@ -17,7 +17,6 @@ from warpsmith.ir.exprs import (
     Pointwise,
     Reduction,
     Value,
-    Welford,
     tensor_inputs,
 )
 from warpsmith.ir.fusion import Fusion
@@ -219,17 +218,17 @@ class Buffers:
         return pipeline.name
 
 
-def is_parallel(operation: Reduction | Welford | Matmul) -> bool:
+def is_parallel(operation: Reduction | Matmul) -> bool:
     loops = operation.outputs[0].loop
     return any(axis.is_reduction and axis.parallel.is_thread for axis in loops)
 
 
 def _check_reduced_in_registers(tensor: TensorView) -> None:
     """Refuse results of reductions elsewhere: threads that share one would all update it."""
-    if not isinstance(tensor.definition, Reduction | Welford | Matmul):
+    if not isinstance(tensor.definition, Reduction | Matmul):
         return
     if tensor.is_output:
-        copied = isinstance(tensor.definition, Welford)
+        copied = len(tensor.definition.outputs) > 1
         remedy = "make a copy by ops.set the output" if copied else "call its cache_before"
         raise ScheduleError(
             f"{tensor.name} is reduced in place, and as an output lives in global memory",
@@ -259,13 +258,13 @@ def _is_shared_count(tensor: TensorView) -> bool:
     """Whether the tensor counts for a Welford step whose last loop walks results, not values."""
     definition = tensor.definition
     return (
-        isinstance(definition, Welford)
-        and len(definition.sources) == 1
-        and tensor is definition.count
+        isinstance(definition, Reduction)
+        and definition.counts_elements
+        and tensor is definition.outputs[2]
         and not is_parallel(definition)
         and bool(tensor.loop)
         and not tensor.loop[-1].is_reduction
-        and all(source.compute_at < len(tensor.loop) for source in definition.sources)
+        and definition.source.compute_at < len(tensor.loop)
     )
 
 

@@ -17,7 +17,6 @@ from warpsmith.ir.exprs import (
     Operation,
     Pointwise,
     Reduction,
-    Welford,
     tensor_inputs,
 )
 from warpsmith.ir.scalar import Apply, Const, Expr
@@ -69,8 +68,8 @@ class Emitter:
                 statements.append(Declare(buffer))
             if is_tensorized(output):
                 statements += self._products.start(operation, buffer)
-            elif isinstance(operation, Reduction | Welford | Matmul):
-                statements += self._reductions.start(operation, buffer)
+            elif isinstance(operation, Reduction | Matmul):
+                statements += self._reductions.start(operation, output)
         return statements
 
     def _check_groups(self, output: TensorView) -> None:
@@ -119,14 +118,14 @@ class Emitter:
         output = operation.outputs[0]
         if not rest or is_tile(output, depth) or is_instruction(output, depth):
             return True
-        if isinstance(operation, Reduction | Welford) and is_parallel(operation):
+        if isinstance(operation, Reduction) and is_parallel(operation):
             return all(
                 axis.parallel.is_thread or (not axis.is_reduction and self._is_short(axis))
                 for axis in rest
             )
         if len(rest) > 1:
             return False
-        if isinstance(operation, Welford) and len(operation.sources) == 1:
+        if isinstance(operation, Reduction) and operation.counts_elements:
             return self._is_short(rest[0])
         return rest[0].parallel is ParallelType.vectorize
 
@@ -161,7 +160,7 @@ class Emitter:
         output = operation.outputs[0]
         if is_instruction(output, len(indices)):
             return self._products.emit(operation, indices)
-        if isinstance(operation, Reduction | Welford | Matmul):
+        if isinstance(operation, Reduction | Matmul):
             return self._reductions.emit(operation, indices)
         statements = self._computed(operation, indices)
         if output in self._buffers.filled:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.carry import Carry
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
@@ -25,10 +26,8 @@ from warpsmith.kernel.nodes import (
     Reduce,
     Statement,
     Store,
-    WelfordMerge,
 )
 from warpsmith.kernel.rings import ELECTED, Advance, Await, Cursor, Expect, FenceProxy
-from warpsmith.lower.reductions import identity
 from warpsmith.lower.threads import CLUSTER, Threads
 from warpsmith.targets.family import WARP
 
@@ -41,8 +40,8 @@ class Exchange:
     the same already.
 
     Attributes:
-        op: of the reduction, or `welford`.
-        buffers: one, or mean, m2 and count for Welford, in registers.
+        carry: how two parts are joined.
+        buffers: one for each value of a state, in registers.
         reduced: axes of the block along which all threads have the same values.
         threads: of the kernel.
         lanes: combines the values of a warp's lanes, where each warp gives its own part; None where
@@ -52,7 +51,7 @@ class Exchange:
             met before the first of them; None where it happens once.
     """
 
-    op: str
+    carry: Carry
     buffers: tuple[Buffer, ...]
     index: Expr
     elements: int
@@ -165,10 +164,8 @@ class Exchange:
     def _shared_out(self, element: Expr) -> tuple[Statement, ...]:
         """Each lane combines every 32nd part."""
         at, lane = self._at(element), self._number()
-        start = Const(0, self.buffers[0].dtype)
-        if self.op != "welford":
-            start = identity(self.op, self.buffers[0].dtype)
-        result: list[Statement] = [Store(buffer, at, start) for buffer in self.buffers]
+        starts = zip(self.buffers, self.carry.identity, strict=True)
+        result: list[Statement] = [Store(buffer, at, start) for buffer, start in starts]
         for first in range(0, self._sources, WARP):
             more = self._more(element, self._read(element, integers.add(lane, first)))
             left = self._sources - first
@@ -177,11 +174,7 @@ class Exchange:
 
     def _more(self, element: Expr, part: tuple[Expr, ...]) -> Statement:
         """Combine one more part with what there is."""
-        at = self._at(element)
-        if self.op == "welford":
-            mean, m2, count = self.buffers
-            return WelfordMerge(mean, m2, count, at, (part[0], part[1], part[2]))
-        return Accumulate(self.op, self.buffers[0], at, part[0])
+        return Accumulate(self.carry, self.buffers, self._at(element), part)
 
     def _each(self, made: Callable[[Expr], tuple[Statement, ...]]) -> tuple[Statement, ...]:
         """What is done to each element."""

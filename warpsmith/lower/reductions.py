@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.carry import Carry, simple
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Reduction, Value, Welford
+from warpsmith.ir.exprs import Matmul, Reduction, Value
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import (
@@ -17,17 +18,13 @@ from warpsmith.kernel.nodes import (
     Reduce,
     Statement,
     Store,
-    WelfordMerge,
     WelfordStep,
 )
-from warpsmith.kernel.scratch import groups_reduce_scratch
+from warpsmith.kernel.scratch import groups_reduce_scratch, state_room
 from warpsmith.lower.access import Access
 from warpsmith.lower.buffers import Buffers, constant_of, is_parallel
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.threads import CLUSTER
-
-IDENTITY = {"sum": 0, "prod": 1}
-"""Start values of reductions; max and min start from the type's own limits."""
 
 
 class Reductions:
@@ -37,7 +34,7 @@ class Reductions:
         self._buffers = buffers
         self._predicates = predicates
 
-    def emit(self, operation: Reduction | Welford | Matmul, indices: list[Expr]) -> list[Statement]:
+    def emit(self, operation: Reduction | Matmul, indices: list[Expr]) -> list[Statement]:
         """Statements of a reduction whose outer loop indices are given."""
         if is_parallel(operation):
             if isinstance(operation, Matmul):
@@ -49,38 +46,38 @@ class Reductions:
                     "what each thread summed is left",
                 )
             return self.across_threads(operation, indices)
-        if isinstance(operation, Reduction | Matmul):
-            return self._accumulate(operation, indices)
-        if len(operation.sources) == 3:
-            return self.welford_merge(operation, indices)
-        return self.welford_step(operation, indices)
+        if isinstance(operation, Reduction) and operation.counts_elements:
+            return self._welford_step(operation, indices)
+        return self._accumulate(operation, indices)
 
-    def start(self, operation: Reduction | Welford | Matmul, buffer: Buffer) -> list[Statement]:
+    def start(self, operation: Reduction | Matmul, output: TensorView) -> list[Statement]:
         """Start values of a result that is reduced in a loop of its own."""
         if is_parallel(operation):
             return []
-        value: Expr = Const(0, buffer.dtype)
-        if isinstance(operation, Reduction):
-            value = identity(operation.op, buffer.dtype)
+        buffer = self._buffers.buffer(output)
+        value = _carry(operation).identity[operation.outputs.index(output)]
         if buffer.size == integers.ONE:
             return [Store(buffer, integers.ZERO, value)]
         symbol = Symbol("e", extent=buffer.size)
         return [For(symbol, buffer.size, (Store(buffer, symbol, value),), unroll=True)]
 
     def _accumulate(self, operation: Reduction | Matmul, indices: list[Expr]) -> list[Statement]:
-        """One more value into the running result.
+        """One more state into the running one.
 
         A product whose operands are 0 past their ends may go past its own: what it adds to the
         elements that it has is 0, and nobody reads the others.
         """
         access = self._buffers.access(operation, indices)
-        buffer = self._buffers.buffer(operation.output)
+        buffers = tuple(map(self._buffers.buffer, operation.outputs))
+        part: tuple[Expr, ...]
         if isinstance(operation, Reduction):
-            op, always, value = operation.op, True, self._buffers.read(access, operation.source)
+            always = True
+            part = tuple(self._buffers.read(access, source) for source in operation.sources)
         else:
-            op, always = "sum", any(t not in self._buffers.filled for t in operation.inputs)
-            value = Apply("mul", self._factors(operation, access), buffer.dtype)
-        statement = Accumulate(op, buffer, self._buffers.own(access), value)
+            always = any(t not in self._buffers.filled for t in operation.inputs)
+            part = (Apply("mul", self._factors(operation, access), operation.output.dtype),)
+        own = self._buffers.own(access)
+        statement = Accumulate(_carry(operation), buffers, own, part)
         return self._predicates.guarded(access, operation, statement, always=always)
 
     def _factors(self, operation: Matmul, access: Access) -> tuple[Expr, ...]:
@@ -93,9 +90,7 @@ class Reductions:
             for operand in (operation.a, operation.b)
         )
 
-    def across_threads(
-        self, operation: Reduction | Welford, indices: list[Expr]
-    ) -> list[Statement]:
+    def across_threads(self, operation: Reduction, indices: list[Expr]) -> list[Statement]:
         """Copy the parts into the result's buffers, then combine them across threads."""
         output = operation.outputs[0]
         kinds = [axis.parallel for axis in output.loop if axis.is_reduction]
@@ -135,9 +130,7 @@ class Reductions:
         single = self._buffers.domains.extent(self._buffers.domains.group(axis)) == integers.ONE
         return integers.ZERO if single else self._buffers.threads.symbols[axis.parallel]
 
-    def _parts(
-        self, operation: Reduction | Welford, indices: list[Expr]
-    ) -> tuple[list[Statement], int]:
+    def _parts(self, operation: Reduction, indices: list[Expr]) -> tuple[list[Statement], int]:
         """This thread's share of each value, or the identity where it has none."""
         output = operation.outputs[0]
         depth = len(indices)
@@ -167,34 +160,21 @@ class Reductions:
             statements = (For(symbol, symbol.extent, statements, unroll=True),)
         return list(statements), depth
 
-    def _shares(self, operation: Reduction | Welford) -> list[tuple[TensorView, Value, Const]]:
-        """(result, its part, identity) for each result of a parallel reduction."""
-        if isinstance(operation, Reduction):
-            start = identity(operation.op, operation.output.dtype)
-            return [(operation.output, operation.source, start)]
-        zero = Const(0, operation.mean.dtype)
-        if len(operation.sources) == 3:
-            return [
-                (target, source, zero)
-                for target, source in zip(operation.outputs, operation.sources, strict=True)
-            ]
-        one = Const(1, operation.mean.dtype)
-        return [
-            (operation.mean, operation.sources[0], zero),
-            (operation.m2, zero, zero),
-            (operation.count, one, zero),
-        ]
+    def _shares(self, operation: Reduction) -> list[tuple[TensorView, Value, Const]]:
+        """(result, its part, identity) for each value of a state."""
+        start = operation.carry.identity
+        return list(zip(operation.outputs, operation.sources, start, strict=True))
 
     def _reduce(
         self,
-        operation: Reduction | Welford,
+        operation: Reduction,
         kinds: list[ParallelType],
         index: Expr,
         elements: int,
     ) -> Reduce:
         output = operation.outputs[0]
-        op = operation.op if isinstance(operation, Reduction) else "welford"
-        parts = 1 if isinstance(operation, Reduction) else 3
+        carry = operation.carry
+        unit, parts = state_room(carry)
         block = tuple(kind for kind in BLOCK_TYPES if kind in kinds)
         grid = tuple(kind for kind in GRID_TYPES if kind in kinds)
         if grid and self._buffers.threads.cluster > 1:
@@ -208,7 +188,7 @@ class Reductions:
         )
         scratch = Buffer(
             f"{output.name}_scratch",
-            output.dtype,
+            unit,
             MemoryType.shared,
             self._scratch_size(block, elements, parts),
         )
@@ -216,7 +196,7 @@ class Reductions:
         buffers = tuple(self._buffers.buffer(out) for out in operation.outputs)
         if not grid:
             blocks = self._buffers.threads.cluster if CLUSTER in kinds else 1
-            return Reduce(op, buffers, index, elements, block, scratch, blocks=blocks)
+            return Reduce(carry, buffers, index, elements, block, scratch, blocks=blocks)
         splits = integers.mul(*(self._buffers.threads.extents[t] for t in grid))
         segments = integers.mul(
             *(
@@ -227,7 +207,7 @@ class Reductions:
         )
         workspace = Buffer(
             f"{output.name}_parts",
-            output.dtype,
+            unit,
             MemoryType.global_,
             integers.mul(threads, elements * parts, splits, segments),
         )
@@ -241,7 +221,7 @@ class Reductions:
         for out in operation.outputs:
             self._predicates.last[out] = (*self._predicates.last.get(out, ()), (last, grid))
         return Reduce(
-            op, buffers, index, elements, block, scratch, grid, last, workspace, semaphore
+            carry, buffers, index, elements, block, scratch, grid, last, workspace, semaphore
         )
 
     def _check_apart(self, output: TensorView, kinds: list[ParallelType]) -> None:
@@ -269,22 +249,10 @@ class Reductions:
         count = groups_reduce_scratch(elements, axes, (x, y, z), apart)
         return Const(max(1, count * parts))
 
-    def welford_merge(self, operation: Welford, indices: list[Expr]) -> list[Statement]:
-        """Combine one rfactored part into the running triple."""
-        access = self._buffers.access(operation, indices)
-        mean, m2, count = (self._buffers.read(access, source) for source in operation.sources)
-        merge = WelfordMerge(
-            self._buffers.buffer(operation.mean),
-            self._buffers.buffer(operation.m2),
-            self._buffers.buffer(operation.count),
-            self._buffers.own(access),
-            (mean, m2, count),
-        )
-        return self._predicates.guarded(access, operation, merge, always=True)
-
-    def welford_step(self, operation: Welford, indices: list[Expr]) -> list[Statement]:
+    def _welford_step(self, operation: Reduction, indices: list[Expr]) -> list[Statement]:
         """Add the values of the last loop: to a result each, under one count, or to one result."""
-        output = operation.mean
+        mean, m2, count = operation.outputs
+        output = mean
         width = 1
         if len(output.loop) > len(indices):
             group = self._buffers.domains.group(output.loop[-1])
@@ -303,25 +271,20 @@ class Reductions:
                 remedy="make the innermost loop divide the extent",
             )
         step = WelfordStep(
-            self._buffers.buffer(operation.mean),
-            self._buffers.buffer(operation.m2),
-            self._buffers.buffer(operation.count),
-            self._buffers.own(accesses[0], operation.mean),
-            self._buffers.own(accesses[0], operation.count),
-            tuple(self._buffers.read(access, operation.sources[0]) for access in accesses),
+            self._buffers.buffer(mean),
+            self._buffers.buffer(m2),
+            self._buffers.buffer(count),
+            self._buffers.own(accesses[0], mean),
+            self._buffers.own(accesses[0], count),
+            tuple(self._buffers.read(access, operation.source) for access in accesses),
             joined=width > 1 and output.loop[-1].is_reduction,
         )
         steps += [step] if predicates[0] == integers.TRUE else [If(predicates[0], (step,))]
         return steps
 
 
-def identity(op: str, dtype: DataType) -> Const:
-    """The value that changes nothing in a reduction."""
-    if op in IDENTITY:
-        return Const(IDENTITY[op], dtype)
-    if dtype.is_float:
-        return Const(float("-inf") if op == "max" else float("inf"), dtype)
-    if dtype is DataType.Bool:
-        return Const(op == "min", dtype)
-    bits = dtype.size * 8 - 1
-    return Const(-(2**bits) if op == "max" else 2**bits - 1, dtype)
+def _carry(operation: Reduction | Matmul) -> Carry:
+    """How an operation joins what was summed before with what comes."""
+    if isinstance(operation, Reduction):
+        return operation.carry
+    return simple("sum", operation.output.dtype)

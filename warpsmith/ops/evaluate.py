@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from warpsmith.errors import InternalError
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import (
@@ -24,15 +23,13 @@ from warpsmith.ir.exprs import (
     Pointwise,
     Reduction,
     Value,
-    Welford,
 )
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.joining import reduced
 from warpsmith.ops.scalars import ScalarEvaluator, in_type, numpy_dtype
 from warpsmith.ops.table import TABLE
-
-_REDUCE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 def evaluate(
@@ -51,23 +48,27 @@ def evaluate(
     return _Evaluator(fusion, inputs, precise).outputs()
 
 
-def reduction_origin(operation: Reduction | Welford) -> tuple[TensorView, tuple[int, ...]]:
+def reduction_origin(operation: Reduction) -> tuple[TensorView, tuple[int, ...]]:
     """The tensor that a reduction reads and the dimensions it reduces, as before any rfactor."""
-    return _origin(operation, frozenset())
+    sources, dims = _parts(operation)
+    return next(value for value in sources if isinstance(value, TensorView)), dims
 
 
-def _origin(
-    operation: Reduction | Welford, later: frozenset[IterDomain]
-) -> tuple[TensorView, tuple[int, ...]]:
-    """The same, where further steps reduce axes of the operation's result, too."""
-    source, output = operation.inputs[0], operation.outputs[0]
-    assert isinstance(source, TensorView)
+def _parts(
+    operation: Reduction, later: frozenset[IterDomain] = frozenset()
+) -> tuple[tuple[Value, ...], tuple[int, ...]]:
+    """All that it reads, and those dimensions.
+
+    Args:
+        later: axes of the operation's result that further steps reduce.
+    """
+    source, output = operation.source, operation.output
     reduced = [axis.is_reduction or axis in later for axis in output.root]
     definition = source.definition
-    if is_rfactored(source) and isinstance(definition, Reduction | Welford):
+    if is_rfactored(source) and isinstance(definition, Reduction):
         pairs = zip(source.shape_axes, reduced, strict=True)
-        return _origin(definition, frozenset(axis for axis, goes in pairs if goes))
-    return source, tuple(d for d, goes in enumerate(reduced) if goes)
+        return _parts(definition, frozenset(axis for axis, goes in pairs if goes))
+    return operation.sources, tuple(d for d, goes in enumerate(reduced) if goes)
 
 
 def is_rfactored(tensor: TensorView) -> bool:
@@ -75,7 +76,7 @@ def is_rfactored(tensor: TensorView) -> bool:
 
     Such a half has a root of its own, even where that has the axes of its shape.
     """
-    sums = isinstance(tensor.definition, Reduction | Welford | Matmul)
+    sums = isinstance(tensor.definition, Reduction | Matmul)
     return sums and tensor.root is not tensor.logical
 
 
@@ -116,21 +117,18 @@ class _Evaluator:
         return self._arrays[value]
 
     def _run(self, operation: Operation) -> None:
-        if isinstance(operation, Welford):
-            self._welford(operation)
+        if is_rfactored(operation.outputs[0]):
             return
-        if is_rfactored(operation.output):
-            return
-        part = operation.source.definition if isinstance(operation, Reduction) else None
-        if isinstance(part, Matmul) and is_rfactored(part.output):
+        if isinstance(operation, Reduction):
+            part = operation.source.definition
+            if not (isinstance(part, Matmul) and is_rfactored(part.output)):
+                self._reduce(operation)
+                return
             operation = Matmul(part.a, part.b, operation.outputs[0], part.axes)
         if isinstance(operation, Pointwise):
             result = self._pointwise(operation)
         elif isinstance(operation, Move):
             result = self._move(operation)
-        elif isinstance(operation, Reduction):
-            source, dims = reduction_origin(operation)
-            result = _reduce(operation.op, self._arrays[source], dims)
         elif isinstance(operation, Matmul):
             result = self._matmul(operation)
         elif isinstance(operation, Full):
@@ -172,28 +170,12 @@ class _Evaluator:
         start, step = self._scalars(operation.start), self._scalars(operation.step)
         return np.asarray(start + step * np.arange(extent).astype(dtype))
 
-    def _welford(self, operation: Welford) -> None:
-        if is_rfactored(operation.mean):
-            return
-        source, dims = reduction_origin(operation)
-        array = self._arrays[source]
-        count = math.prod(array.shape[d] for d in dims)
-        mean = np.sum(array, axis=dims, keepdims=True) / array.dtype.type(count)
-        deviation = np.sum(np.square(array - mean), axis=dims)
-        squeezed = np.squeeze(mean, axis=dims)
-        counts = np.full(squeezed.shape, count)
-        for output, result in zip(operation.outputs, (squeezed, deviation, counts), strict=True):
+    def _reduce(self, operation: Reduction) -> None:
+        sources, dims = _parts(operation)
+        arrays = [self._value(source) for source in sources]
+        states = reduced(operation.carry, arrays, dims, precise=self._precise)
+        for output, result in zip(operation.outputs, states, strict=True):
             self._arrays[output] = self._store(result, output.dtype)
-
-
-def _reduce(op: str, array: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
-    """A reduction in the array's own type; over nothing it gives the operation's identity."""
-    if op in ("sum", "prod"):
-        return np.asarray(_REDUCE[op].reduce(array, axis=dims, dtype=array.dtype))
-    if math.prod(array.shape[d] for d in dims) == 0:
-        shape = [extent for d, extent in enumerate(array.shape) if d not in dims]
-        return np.full(shape, _identity(op, array.dtype))
-    return np.asarray(_REDUCE[op].reduce(array, axis=dims))
 
 
 def _matmul(
@@ -217,13 +199,3 @@ def _matmul(
     )
     order = np.argsort([*batches, *rows, *columns])
     return np.transpose(product.reshape(*product.shape[:start], *m, *n), order)
-
-
-def _identity(op: str, dtype: np.dtype[Any]) -> float:
-    lowest = op == "max"
-    if dtype.kind == "f":
-        return -math.inf if lowest else math.inf
-    if dtype.kind == "i":
-        limits = np.iinfo(dtype)
-        return int(limits.min if lowest else limits.max)
-    raise InternalError(f"{op} of {dtype} is not defined")

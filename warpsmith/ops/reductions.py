@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from warpsmith.errors import DefinitionError
 from warpsmith.ir import arithmetic, integers
+from warpsmith.ir.carry import moments
 from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Reduction, Welford
+from warpsmith.ir.exprs import Reduction, reduction
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.broadcasting import add_axes
@@ -150,7 +151,7 @@ def _reduced(op: str, source: TensorView, reduced: Sequence[int], keepdim: bool)
     narrow, left = _without_ones(source, reduced)
     if left:
         output = source.fusion.tensor(source.dtype, _axes(narrow, left))
-        source.fusion.append(Reduction(op, narrow, output))
+        source.fusion.append(reduction(op, narrow, output))
         narrow = output
     elif narrow is source and not any(flags):
         return copy(source)
@@ -164,9 +165,10 @@ def _moments(tensor: TensorView, reduced: Sequence[int]) -> tuple[TensorView, Te
     if not left:
         return copy(narrow), _tensor(apply("sub", narrow, narrow))  # NaN where it is not finite
     fusion, dtype = narrow.fusion, narrow.dtype
-    outputs = [fusion.tensor(dtype, _axes(narrow, left)) for _ in range(3)]
-    fusion.append(Welford((narrow,), *outputs))
-    return outputs[0], outputs[1]
+    mean, m2, count = (fusion.tensor(dtype, _axes(narrow, left)) for _ in range(3))
+    lifted = (narrow, Const(0, dtype), Const(1, dtype))
+    fusion.append(Reduction(moments(dtype), lifted, (mean, m2, count)))
+    return mean, m2
 
 
 def _without_ones(source: TensorView, reduced: Sequence[int]) -> tuple[TensorView, tuple[int, ...]]:

@@ -58,11 +58,11 @@ class ScalarEvaluator:
     """Values of expressions as 0-dimensional arrays.
 
     Args:
-        values: every symbol's value by name.
+        values: every symbol's value by name, a number or an array.
         precise: compute floats in float64.
     """
 
-    def __init__(self, values: Mapping[str, float], *, precise: bool = False) -> None:
+    def __init__(self, values: Mapping[str, float | np.ndarray], *, precise: bool = False) -> None:
         self._values = values
         self._precise = precise
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from warpsmith.ir.exprs import Move, Operation, Reduction, Welford
+from warpsmith.ir.exprs import Move, Operation, Reduction
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.scalar import Symbol
@@ -131,7 +131,7 @@ def _enough_cuts(
 
 
 def _reduced(graph: Graph, positions: Iterable[int]) -> frozenset[int]:
-    chosen = [p for p in positions if isinstance(graph.operations[p], Reduction | Welford)]
+    chosen = [p for p in positions if isinstance(graph.operations[p], Reduction)]
     return frozenset(number for p in chosen for number in graph.made(p))
 
 
@@ -153,7 +153,7 @@ def _between(graph: Graph, region: Sequence[int], stored: Collection[int]) -> fr
     for position in region:
         operation = graph.operations[position]
         reduced = [t for t in graph.sources(position) if t in depends and t not in stored]
-        sums = isinstance(operation, Reduction | Welford)
+        sums = isinstance(operation, Reduction)
         if reduced and (sums or widens(operation)):
             between.update(reduced)
             reduced = []

@@ -12,7 +12,7 @@ from warpsmith.ir.exprs import (
     Operation,
     Pointwise,
     Reduction,
-    Welford,
+    reduction,
     replace_output,
     replace_tensor,
 )
@@ -114,9 +114,9 @@ def cache_before(
             code="WS0222",
             remedy="use cache_after",
         )
-    if isinstance(definition, Welford):
+    if len(definition.outputs) > 1:
         raise ScheduleError(
-            f"{tensor.name} is one of three results of a Welford reduction",
+            f"{tensor.name} is one of {len(definition.outputs)} results of a reduction",
             code="WS0223",
             remedy="copy it with ops.set and cache the copy",
         )
@@ -151,11 +151,11 @@ def cache_before(
 def rfactor(tensor: TensorView, axes: Sequence[int]) -> tuple[TensorView, ...]:
     """Reduce the loop axes `axes` in a new producer; `tensor` reduces what is left.
 
-    Returns the new producers: one for a reduction or a matrix product, whose parts are reduced by
-    a sum then, and (mean, m2, count) for Welford.
+    Returns the new producers: one for each result of a reduction, and one for a matrix
+    product, whose parts are summed then.
     """
     definition = tensor.definition
-    if not isinstance(definition, Reduction | Welford | Matmul):
+    if not isinstance(definition, Reduction | Matmul):
         raise ScheduleError(
             f"{tensor.name} is neither a reduction nor a matrix product",
             code="WS0231",
@@ -182,15 +182,12 @@ def rfactor(tensor: TensorView, axes: Sequence[int]) -> tuple[TensorView, ...]:
     final: Operation
     for output, part in zip(outputs, parts, strict=True):
         part.dtype = output.dtype
-    if isinstance(definition, Welford):
-        partial = Welford(definition.sources, *parts)
-        final = Welford(tuple(parts), *outputs)
-    elif isinstance(definition, Matmul):
+    if isinstance(definition, Matmul):
         partial = Matmul(definition.a, definition.b, parts[0], definition.axes)
-        final = Reduction("sum", parts[0], tensor)
+        final = reduction("sum", parts[0], tensor)
     else:
-        partial = Reduction(definition.op, definition.source, parts[0])
-        final = Reduction(definition.op, parts[0], tensor)
+        partial = Reduction(definition.carry, definition.sources, tuple(parts))
+        final = Reduction(definition.carry, tuple(parts), outputs)
     for output, part in zip(outputs, parts, strict=True):
         _leave(output, part)
     fusion = tensor.fusion

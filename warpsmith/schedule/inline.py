@@ -83,7 +83,7 @@ def _inline(
 def _legal_position(domains: DomainMap, readers: Readers, tensor: TensorView) -> int:
     """The deepest position that the loops themselves allow; 0 for a tensor without consumers.
 
-    For one result of a Welford reduction without consumers its siblings decide.
+    For one of several results of a reduction, without consumers, its siblings decide.
     """
     reading = readers.get(tensor)
     if not reading:

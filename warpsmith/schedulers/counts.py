@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpsmith.ir import arithmetic
-from warpsmith.ir.exprs import Move, Operation, Pointwise, Reduction, Welford
+from warpsmith.ir.exprs import Move, Operation, Pointwise, Reduction, takes_moments
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
@@ -45,7 +45,7 @@ def _reciprocal(operation: Operation) -> Expr | None:
     while isinstance(total, TensorView) and isinstance(total.definition, Move):
         total = total.definition.source
     definition = total.definition if isinstance(total, TensorView) else None
-    sums = isinstance(definition, Welford) or (
+    sums = takes_moments(definition) or (
         isinstance(definition, Reduction) and definition.op == "sum"
     )
     if not (sums and operation.output.dtype.is_float) or isinstance(count, TensorView):

@@ -108,7 +108,7 @@ class _Made:
         lanes = replace(reduce, blocks=1, lanes=True)
         barrier = Buffer(f"{name}_given", DataType.Int, MemoryType.shared, integers.ONE)
         exchange = Exchange(
-            op=reduce.op,
+            carry=reduce.carry,
             buffers=reduce.buffers,
             index=reduce.index,
             elements=reduce.elements,
@@ -139,13 +139,14 @@ class _Made:
             and x % WARP == 0
             and (y, z) == (1, 1)
             and x // WARP * self.threads.cluster <= WARP_PARTS
-            and reduce.buffers[0].dtype.size in COUNTED
+            and all(buffer.dtype.size in COUNTED for buffer in reduce.buffers)
         )
 
     def _is_counted(self, reduce: Reduce) -> bool:
         """Whether a barrier counts what is given: the block meets, and `st.async` can store it."""
         x, y, z = (integers.constant(self.threads.extents[kind]) for kind in BLOCK_TYPES)
-        if x is None or y is None or z is None or reduce.buffers[0].dtype.size not in COUNTED:
+        stored = all(buffer.dtype.size in COUNTED for buffer in reduce.buffers)
+        if x is None or y is None or z is None or not stored:
             return False
         rx, ry, rz = (kind in reduce.block_axes for kind in BLOCK_TYPES)
         return block_reduce_scratch(reduce.elements, (rx, ry, rz), (x, y, z)) > 0

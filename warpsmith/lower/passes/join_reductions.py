@@ -20,7 +20,6 @@ from warpsmith.kernel.nodes import (
     Reduce,
     Statement,
     Store,
-    WelfordMerge,
     WelfordStep,
 )
 from warpsmith.kernel.traversal import map_bodies, read, walk, written
@@ -33,7 +32,6 @@ _CROSSED = (
     If,
     Let,
     Store,
-    WelfordMerge,
     WelfordStep,
 )
 """Statements past which a reduction may move, if they do not touch what it reduces."""
@@ -79,7 +77,7 @@ def _statements(statements: tuple[Statement, ...], joined: _Joined) -> tuple[Sta
         if isinstance(statement, Reduce) and not _crosses(statement, waiting):
             result += _together(waiting, joined)
             waiting = []
-        if isinstance(statement, Reduce) and not statement.grid_axes and statement.op != "welford":
+        if isinstance(statement, Reduce) and _is_joined(statement):
             if waiting and not _alike(waiting[0], statement):
                 result += _together(waiting, joined)
                 waiting = []
@@ -90,6 +88,10 @@ def _statements(statements: tuple[Statement, ...], joined: _Joined) -> tuple[Sta
             waiting = []
         result.append(statement)
     return (*result, *_together(waiting, joined))
+
+
+def _is_joined(reduce: Reduce) -> bool:
+    return not reduce.grid_axes and len(reduce.buffers) == 1
 
 
 def _crosses(statement: Statement, waiting: Sequence[Reduce]) -> bool:
@@ -105,8 +107,8 @@ def _crosses(statement: Statement, waiting: Sequence[Reduce]) -> bool:
 
 def _alike(first: Reduce, other: Reduce) -> bool:
     a, b = first.buffers[0], other.buffers[0]
-    return (first.op, first.block_axes, first.blocks, a.dtype) == (
-        other.op,
+    return (first.carry, first.block_axes, first.blocks, a.dtype) == (
+        other.carry,
         other.block_axes,
         other.blocks,
         b.dtype,

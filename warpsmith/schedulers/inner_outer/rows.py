@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Pointwise, Reduction, Welford
+from warpsmith.ir.exprs import Pointwise, Reduction
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
@@ -164,7 +164,7 @@ def rows_of(fusion: Program, domains: DomainMap, caches: tuple[Cached, ...]) -> 
         summed=sum(tensor.dtype.size for tensor in partial_sums(fusion)),
         averaged=len(row_sums(fusion)),
         operations=sum(
-            isinstance(operation, Pointwise | Reduction | Welford)
+            isinstance(operation, Pointwise | Reduction)
             and _groups(domains, operation.outputs[0].root) == whole
             for operation in fusion.operations
         ),

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.exprs import Matmul, Reduction, Welford, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Reduction, tensor_inputs
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
@@ -79,7 +79,7 @@ def _torn(fusion: Program, domains: DomainMap, first: TensorView) -> str:
     _, gone = pattern(domains, first)
     after = after_reduction(fusion)
     for operation in fusion.operations:
-        if isinstance(operation, Reduction | Welford):
+        if isinstance(operation, Reduction):
             continue
         for output in operation.outputs:
             own = _walked(domains, output) & gone
@@ -122,7 +122,7 @@ def stages(fusion: Program) -> dict[TensorView, int]:
     found: dict[TensorView, int] = {}
     for operation in fusion.operations:
         before = max((found.get(t, 0) for t in tensor_inputs(operation)), default=0)
-        reduces = isinstance(operation, Reduction | Welford)
+        reduces = isinstance(operation, Reduction)
         for output in operation.outputs:
             found[output] = before + reduces
     return found

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from warpsmith.ir.clone import Clones, Known, walked_together
-from warpsmith.ir.exprs import Pointwise, Reduction, Welford, replace_tensor, tensor_inputs
+from warpsmith.ir.exprs import Pointwise, Reduction, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
@@ -58,7 +58,7 @@ def runs_of(
     for operation in reversed(program.operations):
         output = operation.outputs[0]
         used = uses.get(output, set())
-        if isinstance(operation, Reduction | Welford):
+        if isinstance(operation, Reduction):
             first = depths[output] - 1
         else:
             first = min(used, default=depths[output])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Pointwise, Reduction, Welford
+from warpsmith.ir.exprs import Pointwise, Reduction
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
@@ -124,7 +124,7 @@ def _counts(
     total = costly = kept = 0
     for operation in program.operations:
         output = operation.outputs[0]
-        if isinstance(operation, Reduction | Welford) or output in rows:
+        if isinstance(operation, Reduction) or output in rows:
             times = len(runs[output].stages)
             total += times
             if isinstance(operation, Pointwise):

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from warpsmith.ir import arithmetic, integers
 from warpsmith.ir.domains import IterDomain, IterType
-from warpsmith.ir.exprs import Full, Move, Operation, Pointwise, Reduction, Welford
+from warpsmith.ir.exprs import Full, Move, Operation, Pointwise, Reduction, reduction
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 
 
 def in_two_passes(fusion: Fusion) -> None:
-    """Replace each Welford reduction: `sum(x) / n`, then `sum((x - mean)^2)`."""
+    """Replace each reduction to moments: `sum(x) / n`, then `sum((x - mean)^2)`."""
     for operation in list(fusion.operations):
-        if not isinstance(operation, Welford):
+        if not (isinstance(operation, Reduction) and operation.counts_elements):
             continue
         position = fusion.operations.index(operation)
         made = _two_passes(fusion, operation)
@@ -27,10 +26,10 @@ def in_two_passes(fusion: Fusion) -> None:
                 output.definition = step
 
 
-def _two_passes(fusion: Fusion, welford: Welford) -> list[Operation]:
-    (source,) = welford.sources
+def _two_passes(fusion: Fusion, moments: Reduction) -> list[Operation]:
+    source, (mean, m2, number) = moments.source, moments.outputs
     dtype = source.dtype
-    axes = welford.mean.logical
+    axes = mean.logical
     reduced = [axis.is_reduction for axis in axes]
     count = integers.mul(*(axis.extent for axis in axes if axis.is_reduction))
 
@@ -50,19 +49,18 @@ def _two_passes(fusion: Fusion, welford: Welford) -> list[Operation]:
     places = iter(range(len(flat)))
     origin = tuple(None if gone else next(places) for gone in reduced)
     distance, square = like(source), like(source)
-    _without_reductions(welford.mean, flat)
+    _without_reductions(mean, flat)
     made: list[Operation] = [
-        Reduction("sum", source, total),
-        Pointwise("div", (total, arithmetic.convert(count, dtype)), welford.mean),
-        Move("broadcast", welford.mean, wide, origin),
+        reduction("sum", source, total),
+        Pointwise("div", (total, arithmetic.convert(count, dtype)), mean),
+        Move("broadcast", mean, wide, origin),
         Pointwise("sub", (source, wide), distance),
         Pointwise("mul", (distance, distance), square),
-        Reduction("sum", square, welford.m2),
+        reduction("sum", square, m2),
     ]
-    if fusion.uses(welford.count) or welford.count.is_output:
-        number: Expr = arithmetic.convert(count, dtype)
-        _without_reductions(welford.count, [_again(axis) for axis in flat])
-        made.append(Full(number, welford.count))
+    if fusion.uses(number) or number.is_output:
+        _without_reductions(number, [_again(axis) for axis in flat])
+        made.append(Full(arithmetic.convert(count, dtype), number))
     return made
 
 

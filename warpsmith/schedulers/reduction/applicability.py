@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.exprs import Matmul, Operation, Reduction, Welford, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Operation, Reduction, tensor_inputs
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
@@ -14,7 +14,7 @@ from warpsmith.schedulers.reduction.aside import only_after
 
 def reductions(fusion: Program) -> tuple[TensorView, ...]:
     """The first result of every reduction, in order."""
-    return tuple(op.outputs[0] for op in fusion.operations if isinstance(op, Reduction | Welford))
+    return tuple(op.outputs[0] for op in fusion.operations if isinstance(op, Reduction))
 
 
 def refusal(fusion: Program) -> str:
@@ -48,7 +48,7 @@ def after_reduction(fusion: Program) -> set[TensorView]:
     found: set[TensorView] = set()
     for operation in fusion.operations:
         depends = any(t in found for t in tensor_inputs(operation))
-        if depends or isinstance(operation, Reduction | Welford):
+        if depends or isinstance(operation, Reduction):
             found.update(operation.outputs)
     return found
 
@@ -80,7 +80,7 @@ def _needs_result_again(fusion: Program, domains: DomainMap, first: TensorView) 
 
 
 def _is_reduction(operation: Operation) -> bool:
-    return isinstance(operation, Reduction | Welford)
+    return isinstance(operation, Reduction)
 
 
 def uncovered(fusion: Program, domains: DomainMap, first: TensorView) -> str:

@@ -6,7 +6,7 @@ from enum import Enum
 
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import Reduction, Welford
+from warpsmith.ir.exprs import Reduction, takes_moments
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Symbol
@@ -222,7 +222,7 @@ def _factor(tensor: TensorView, roles: list[Role], params: ReductionParams) -> T
     for position, role in enumerate(roles):
         parallelize(tensor, position, (SPLITS_FIRST if params.splits_first else PARALLEL)[role])
     own = [Role.serial, Role.unroll]
-    if params.inner and isinstance(tensor.definition, Welford):
+    if params.inner and takes_moments(tensor.definition):
         own.append(Role.vector)
     first = rfactor(tensor, [roles.index(role) for role in own])
     if params.inner and Role.vector not in own:
@@ -243,9 +243,7 @@ def _spread(
     Tiles have their own already.
     """
     reference = partials[0]
-    results = {
-        out for op in fusion.operations if isinstance(op, Reduction | Welford) for out in op.outputs
-    }
+    results = {out for op in fusion.operations if isinstance(op, Reduction) for out in op.outputs}
     apart = {*results, *tiles}
     others = [t for t in fusion.computed if t not in apart]
     after = after_reduction(fusion)
@@ -265,7 +263,7 @@ def _spread(
     serial = next(p for p, axis in enumerate(reference.loop) if axis.is_reduction)
     loads = [c.register for c in caches if c.load and c.register not in after]
     inline_most(fusion, fusion.computed)
-    if any(isinstance(t.definition, Welford) for t in partials):
+    if any(takes_moments(t.definition) for t in partials):
         _keep_vectors_apart(reference, [t for t in others if t not in after])
     if tiles or not loads:
         return
@@ -277,7 +275,7 @@ def _spread(
 def _keep_reductions_whole(fusion: Fusion) -> None:
     """Reduce across threads outside every loop: once, with all of a thread's results together."""
     for operation in fusion.operations:
-        if not isinstance(operation, Reduction | Welford):
+        if not isinstance(operation, Reduction):
             continue
         loop = operation.outputs[0].loop
         if not any(axis.is_reduction and axis.parallel.is_thread for axis in loop):

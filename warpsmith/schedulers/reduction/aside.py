@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.exprs import Operation, Reduction, Welford
+from warpsmith.ir.exprs import Operation, Reduction
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
@@ -17,7 +17,7 @@ def only_after(fusion: Program, domains: DomainMap, after: set[TensorView]) -> l
     walks = walks_reduced(fusion, domains)
     found: dict[TensorView, None] = {}
     for operation in reversed(fusion.operations):
-        if isinstance(operation, Reduction | Welford):
+        if isinstance(operation, Reduction):
             continue
         for tensor in operation.outputs:
             alone = tensor not in after and tensor not in walks
@@ -40,6 +40,6 @@ def walks_reduced(fusion: Program, domains: DomainMap) -> set[TensorView]:
 
 
 def _follows(use: Operation, after: set[TensorView], found: Collection[TensorView]) -> bool:
-    if isinstance(use, Reduction | Welford):
+    if isinstance(use, Reduction):
         return False
     return all(output in after or output in found for output in use.outputs)

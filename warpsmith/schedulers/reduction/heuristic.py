@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Welford
+from warpsmith.ir.exprs import takes_moments
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
@@ -167,7 +167,7 @@ def choose(
             exact=True,
         )
     vector = shape.run.vector(problem)
-    welford = any(isinstance(op, Welford) for op in fusion.operations)
+    welford = any(map(takes_moments, fusion.operations))
     if shape.inner:
         vectors = -(-problem.size(shape.reduced) // vector)
         block_x, block_y, unroll, rows_per_thread = _inner_block(vectors, welford)
@@ -201,7 +201,7 @@ def choose(
 
 def _short(fusion: Program, shape: Shape, problem: Problem) -> ShortBlock | None:
     """How a block takes short columns whole; None where they are rows, variances or too much."""
-    if shape.inner or any(isinstance(op, Welford) for op in fusion.operations):
+    if shape.inner or any(map(takes_moments, fusion.operations)):
         return None
     rows, columns = problem.size(shape.reduced), problem.size(shape.kept)
     loads = [cached.memory.dtype.size for cached in shape.run.walkers if cached.load]
@@ -242,7 +242,7 @@ def ring_refusal(
         return "tiles of all inputs do not fit in shared memory"
     if problem.rings == "prefer":
         return ""
-    welford = any(isinstance(op, Welford) for op in fusion.operations)
+    welford = any(map(takes_moments, fusion.operations))
     return _ring_is_slower(shape, width, problem, welford)
 
 
@@ -283,7 +283,7 @@ def _blocks_per_sm(fusion: Program, shape: Shape, params: ReductionParams, probl
     threads = params.block_x * params.block_y
     if not shape.inner and problem.size(shape.reduced) > FEW_ROWS:
         return 2 if threads <= 256 and len(reduced) == 1 else 1
-    joins = shape.inner and isinstance(reduced[0].definition, Welford) and threads > 256
+    joins = shape.inner and takes_moments(reduced[0].definition) and threads > 256
     blocks = (512 if joins else 1024) // threads // len(reduced)
     return max(1, min(blocks, MOST_BLOCKS_PER_SM))
 

@@ -7,7 +7,7 @@ computed twice: after the reduction it is small, since no reduced dimension is l
 from __future__ import annotations
 
 from warpsmith.ir.clone import Clones, Known, walked_together
-from warpsmith.ir.exprs import Operation, Reduction, Welford, replace_tensor, tensor_inputs
+from warpsmith.ir.exprs import Operation, Reduction, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
@@ -32,7 +32,7 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
     made: list[Cached] = []
     for operation in list(fusion.operations):
         output = operation.outputs[0]
-        if isinstance(operation, Reduction | Welford) or output not in after | aside:
+        if isinstance(operation, Reduction) or output not in after | aside:
             continue
         own = clones if output in after else beside
         reader: Operation = operation
@@ -53,7 +53,7 @@ def _needed_before(fusion: Program, domains: DomainMap, after: set[TensorView]) 
     walks = walks_reduced(fusion, domains) - after
     wanted = [output.value for output in fusion.outputs if output.value in walks]
     for operation in fusion.operations:
-        if isinstance(operation, Reduction | Welford):
+        if isinstance(operation, Reduction):
             wanted += operation.outputs
     needed = fusion.depends_on(wanted)
     return {out for op in needed for out in op.outputs if out not in after}

@@ -1,0 +1,15 @@
+"""Sums of Float, for kernels written by hand."""
+
+from __future__ import annotations
+
+from warpsmith.ir.carry import simple
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.nodes import Accumulate, Buffer
+
+FLOAT_SUM = simple("sum", DataType.Float)
+
+
+def added(buffer: Buffer, index: Expr, value: Expr) -> Accumulate:
+    """`buffer[index] += value`."""
+    return Accumulate(FLOAT_SUM, (buffer,), index, (value,))

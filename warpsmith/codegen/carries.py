@@ -1,0 +1,86 @@
+"""Rules that join states, as C++: a struct of a state's values, and one that joins two of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsmith.codegen.values import ValueText
+from warpsmith.ir.carry import Carry, moments, simple
+
+_OF_PRELUDE = {"sum": "ws_sum", "prod": "ws_prod", "max": "ws_max", "min": "ws_min"}
+"""Rules whose state is a value: the prelude joins them for every type."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateText:
+    """What a rule is called in C++.
+
+    Attributes:
+        join: struct with `identity` and `combine`.
+        kind: type of a state.
+        members: of a state's values; "" for a state that is its one value.
+    """
+
+    join: str
+    kind: str
+    members: tuple[str, ...]
+
+    def of(self, state: str) -> tuple[str, ...]:
+        """The values of a state."""
+        return tuple(f"{state}.{member}" if member else state for member in self.members)
+
+
+class CarryTexts:
+    """The rules of one kernel; those that the prelude lacks get numbers."""
+
+    def __init__(self, value: ValueText) -> None:
+        self._value = value
+        self._made: dict[Carry, int] = {}
+
+    def __call__(self, carry: Carry) -> StateText:
+        kind = self._value.type_name(carry.dtypes[0])
+        if carry.name in _OF_PRELUDE and carry == simple(carry.name, carry.dtypes[0]):
+            return StateText(_OF_PRELUDE[carry.name], kind, ("",))
+        if carry == moments(carry.dtypes[0]):
+            return StateText("ws_welford_combine", f"ws_welford<{kind}>", carry.states)
+        number = self._made.setdefault(carry, len(self._made))
+        return StateText(f"ws_join{number}", f"ws_state{number}", carry.states)
+
+    def text(self) -> str:
+        """Definitions of the rules that were asked for and that the prelude lacks."""
+        return "".join(map(self._defined, self._made))
+
+    def _defined(self, carry: Carry) -> str:
+        """A struct of values, the rule, and how lanes exchange states.
+
+        Of two lanes that exchange, the lower one's state comes first in both, so that both find
+        the same bits.
+        """
+        value, names = self._value, self(carry)
+        state, inline = names.kind, "__device__ __forceinline__"
+        fields = " ".join(
+            f"{value.type_name(dtype)} {name};"
+            for name, dtype in zip(carry.states, carry.dtypes, strict=True)
+        )
+        identity = ", ".join(map(value, carry.identity))
+        joined = ",\n                ".join(map(value, carry.join))
+        moved = ",\n            ".join(
+            f"__shfl_xor_sync(participants, {place}, offset)" for place in names.of("value")
+        )
+        return f"""
+// {carry.name}
+struct {state} {{ {fields} }};
+struct {names.join} {{
+    template <class T> static {inline} T identity() {{ return {{{identity}}}; }}
+    static {inline} {state} combine({state} a, {state} b) {{
+        return {{{joined}}};
+    }}
+}};
+{inline} {state} ws_shuffle_xor({state} value, int offset, unsigned participants) {{
+    return {{{moved}}};
+}}
+template <class Op>
+{inline} {state} ws_exchange({state} mine, {state} other, bool second) {{
+    return Op::combine(second ? other : mine, second ? mine : other);
+}}
+"""
