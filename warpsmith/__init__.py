@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from warpsmith.ir.copies import CacheOp, LoadStoreOpType
     from warpsmith.ir.domains import MemoryType, ParallelType
     from warpsmith.ir.dtypes import DataType
+    from warpsmith.ops.rules import CarryRule
     from warpsmith.runtime.kept import cache_info
 
 __version__ = "0.1.0"
@@ -36,6 +37,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ArgumentError",
     "CacheOp",
+    "CarryRule",
     "CompileError",
     "DataType",
     "DefinitionError",
@@ -62,6 +64,7 @@ _MODULES = ("knobs", "nn", "ops", "testing")
 """`nn` needs torch, so that a star import leaves it out."""
 _HOMES = {
     "CacheOp": "warpsmith.ir.copies",
+    "CarryRule": "warpsmith.ops.rules",
     "DataType": "warpsmith.ir.dtypes",
     "FusionDefinition": "warpsmith.frontends.definition",
     "LoadStoreOpType": "warpsmith.ir.copies",

@@ -123,7 +123,7 @@ def test_a_schedule_does_not_change_what_is_defined() -> None:
         fd.add_output(variance)
     before = repr(fd)
     y.split(1, 8).rfactor([-1])
-    mean = variance.definition.inputs[0].definition.mean
+    mean = variance.definition.inputs[0].definition.output
     mean.split(1, 8).rfactor([-1])
     assert repr(fd) == before
 

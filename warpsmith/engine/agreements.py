@@ -131,7 +131,7 @@ def _demands(operation: Operation) -> Iterator[Demand]:
                 yield axis.extent, extent, "expand keeps it", False
     elif isinstance(operation, Move) and operation.kind == "reshape":
         yield from _reshape(operation)
-    elif isinstance(operation, Reduction) and operation.op in ("max", "min"):
+    elif isinstance(operation, Reduction) and operation.carry.needs_elements:
         for axis in operation.output.logical:
             if axis.is_reduction:  # only a number that is not 0 divides 0
                 yield integers.ZERO, axis.extent, f"{operation.op} of nothing has no value", True

@@ -31,6 +31,7 @@ class Carry:
             `b.<name>` of those behind.
         commutative: the order of two stretches changes rounding at most. Reductions need it, since
             their threads take elements in turn; scans do not.
+        needs_elements: the state of nothing is no result.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Carry:
     identity: tuple[Const, ...]
     join: tuple[Expr, ...]
     commutative: bool = True
+    needs_elements: bool = False
 
     def symbols(self, side: str) -> tuple[Symbol, ...]:
         """The values of a state in `join`; side is `a` or `b`."""
@@ -75,7 +77,8 @@ def simple(name: str, dtype: DataType) -> Carry:
     states, dtypes = ("value",), (dtype,)
     pair = (*sides(states, dtypes, "a"), *sides(states, dtypes, "b"))
     join = Apply(_OPERATIONS[name], pair, dtype)
-    return Carry(name, states, dtypes, (_neutral(name, dtype),), (join,))
+    neutral = (_neutral(name, dtype),)
+    return Carry(name, states, dtypes, neutral, (join,), needs_elements=name in ("max", "min"))
 
 
 def _neutral(name: str, dtype: DataType) -> Const:

@@ -7,6 +7,7 @@ fusion from, and take it by keyword.
 
 from __future__ import annotations
 
+from warpsmith.ops.carries import all, any, argmax, argmin, logsumexp, reduce
 from warpsmith.ops.einsum import einsum
 from warpsmith.ops.factories import full, full_like, iota, ones, ones_like, zeros, zeros_like
 from warpsmith.ops.pointwise import *  # noqa: F403  # exactly the names in its __all__
@@ -30,6 +31,10 @@ from warpsmith.ops.shape import (
 __all__ = [
     *_pointwise,
     "addmm",
+    "all",
+    "any",
+    "argmax",
+    "argmin",
     "baddbmm",
     "bmm",
     "broadcast",
@@ -42,6 +47,7 @@ __all__ = [
     "full_like",
     "iota",
     "linear",
+    "logsumexp",
     "matmul",
     "max",
     "mean",
@@ -53,6 +59,7 @@ __all__ = [
     "outer",
     "permute",
     "prod",
+    "reduce",
     "reshape",
     "shape",
     "size",

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 
 from warpsmith.errors import DefinitionError
 from warpsmith.ir import arithmetic, integers
-from warpsmith.ir.carry import moments
+from warpsmith.ir.carry import Carry, moments, simple
 from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Reduction, reduction
+from warpsmith.ir.exprs import Reduction, Value
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.broadcasting import add_axes
 from warpsmith.ops.elementwise import apply
-from warpsmith.ops.factories import full
+from warpsmith.ops.factories import full, full_like
 from warpsmith.ops.pointwise import set as copy
 from warpsmith.ops.promotion import cast_tensor, check_tensor_type, converted_tensor, rounded
 from warpsmith.ops.shape import squeeze
@@ -127,13 +127,7 @@ def _extreme(
 ) -> TensorView:
     tensor = as_tensor(arg, op)
     reduced = dimensions(tensor, dims, op)
-    for d in reduced:
-        if tensor.shape_axes[d].extent == integers.ZERO:
-            raise DefinitionError(
-                f"{op} of {tensor.name} over dimension {d}, which has extent 0",
-                code="WS0141",
-                remedy="there is no extreme of nothing; reduce other dimensions",
-            )
+    check_extents(op, tensor, reduced)
     if tensor.dtype is DataType.Bool:  # compared as integers, which registers hold anyway
         found = _reduced(op, cast_tensor(tensor, DataType.Int32), reduced, keepdim)
         found = cast_tensor(found, DataType.Bool)
@@ -145,17 +139,49 @@ def _extreme(
     return cast_tensor(found, dtype)
 
 
+def check_extents(op: str, tensor: TensorView, reduced: Sequence[int]) -> None:
+    """DefinitionError where there is nothing to reduce, and nothing has no value."""
+    for d in reduced:
+        if tensor.shape_axes[d].extent == integers.ZERO:
+            raise DefinitionError(
+                f"{op} of {tensor.name} over dimension {d}, which has extent 0",
+                code="WS0141",
+                remedy="there is no extreme of nothing; reduce other dimensions",
+            )
+
+
 def _reduced(op: str, source: TensorView, reduced: Sequence[int], keepdim: bool) -> TensorView:
     """The reduction of a tensor in its own type; a copy where there is nothing to reduce."""
-    flags = _flags(source, reduced, keepdim)
-    narrow, left = _without_ones(source, reduced)
+    (found,) = reduced_states(simple(op, source.dtype), (source,), reduced, keepdim)
+    return found
+
+
+def reduced_states(
+    carry: Carry, sources: Sequence[Value], reduced: Sequence[int], keepdim: bool
+) -> tuple[TensorView, ...]:
+    """The values of the states of all elements over some dimensions; copies where there are none.
+
+    Args:
+        sources: the values of an element's state, in the rule's types; tensors have one shape.
+    """
+    shape = next(value for value in sources if isinstance(value, TensorView))
+    flags = _flags(shape, reduced, keepdim)
+    narrow, left = _without_ones(shape, reduced)
+    values = [
+        _without_ones(value, reduced)[0] if isinstance(value, TensorView) else value
+        for value in sources
+    ]
     if left:
-        output = source.fusion.tensor(source.dtype, _axes(narrow, left))
-        source.fusion.append(reduction(op, narrow, output))
-        narrow = output
-    elif narrow is source and not any(flags):
-        return copy(source)
-    return add_axes(narrow, flags)
+        axes = _axes(narrow, left)
+        outputs = [
+            shape.fusion.tensor(dtype, tuple(IterDomain(a.extent, a.kind) for a in axes))
+            for dtype in carry.dtypes
+        ]
+        shape.fusion.append(Reduction(carry, tuple(values), tuple(outputs)))
+    else:
+        made = (v if isinstance(v, TensorView) else full_like(narrow, v, v.dtype) for v in values)
+        outputs = [copy(v) if v in sources and not any(flags) else v for v in made]
+    return tuple(add_axes(output, flags) for output in outputs)
 
 
 def _moments(tensor: TensorView, reduced: Sequence[int]) -> tuple[TensorView, TensorView]:
