@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from tests.support.against_torch import random
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ops.rules import CarryRule
 from warpsmith.runtime import arrays
 
 Body = Callable[[FusionDefinition], Any]
@@ -42,6 +44,27 @@ def reductions(fd: FusionDefinition) -> Any:
     return variance, mean, *sums, *fd.ops.welford(y, [0])
 
 
+def rules(fd: FusionDefinition) -> Any:
+    """Reductions by rules: of one value, of several, of numbers beside tensors, with constants."""
+    y = fd.define_tensor([-1, 5], dtype=HALF)
+    rule = CarryRule(
+        name="spread",
+        identity={"low": math.inf, "high": -math.inf, "count": 0},
+        lift=lambda x: (x, x, 1),
+        join=lambda a, b: (
+            fd.ops.minimum(a.low, b.low),
+            fd.ops.where(a.high < b.high, b.high, a.high * 2.0 - a.high),
+            a.count + b.count,
+        ),
+    )
+    return (
+        fd.ops.logsumexp(y, [0]),
+        fd.ops.argmin(y),
+        fd.ops.any(y > 9, [1]),
+        *fd.ops.reduce(y, rule),
+    )
+
+
 def scalars(fd: FusionDefinition) -> Any:
     x = fd.define_tensor([-1, 1, 4], dtype=HALF)
     y = fd.define_tensor([-1, 5], dtype=HALF)
@@ -58,12 +81,14 @@ PROGRAMS: dict[str, tuple[Body, list[Any]]] = {
     "pointwise": (pointwise, [random((5, 1, 4), HALF), random((4, 6), HALF).T[:5], 2.5]),
     "moves": (moves, [random((3, 1, 4), HALF), random((3, 5), HALF)]),
     "reductions": (reductions, [random((3, 1, 4), HALF), random((3, 5), HALF)]),
+    "rules": (rules, [random((3, 5), HALF)]),
     "scalars": (scalars, [random((3, 1, 4), HALF), random((6, 5), HALF), 3, True]),
 }
 
 
 def rebuilt(text: str) -> FusionDefinition:
     names: dict[str, Any] = {"FusionDefinition": FusionDefinition, "DataType": DataType}
+    names["CarryRule"] = CarryRule
     exec(text, names)
     with FusionDefinition() as fd:
         names["nvfuser_fusion"](fd)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warpsmith.codegen.values import ValueText
-from warpsmith.ir.carry import Carry, moments, simple
+from warpsmith.ir.carry import Carry, moments
 
 _OF_PRELUDE = {"sum": "ws_sum", "prod": "ws_prod", "max": "ws_max", "min": "ws_min"}
 """Rules whose state is a value: the prelude joins them for every type."""
@@ -39,7 +39,7 @@ class CarryTexts:
 
     def __call__(self, carry: Carry) -> StateText:
         kind = self._value.type_name(carry.dtypes[0])
-        if carry.name in _OF_PRELUDE and carry == simple(carry.name, carry.dtypes[0]):
+        if carry.is_simple:
             return StateText(_OF_PRELUDE[carry.name], kind, ("",))
         if carry == moments(carry.dtypes[0]):
             return StateText("ws_welford_combine", f"ws_welford<{kind}>", carry.states)

@@ -66,9 +66,11 @@ def script_text(fusion: Fusion, inputs: Sequence[str]) -> str:
         if any(f"{name}." in text for text in inputs)
     ]
     imports = "".join(f"import {name}\n" for name in modules)
+    text = python_text(fusion)
+    rules = "CarryRule, " if "CarryRule(" in text else ""
     return (
-        f"{imports}from warpsmith import DataType, FusionDefinition\n\n\n"
-        f"{python_text(fusion)}\n\n"
+        f"{imports}from warpsmith import {rules}DataType, FusionDefinition\n\n\n"
+        f"{text}\n\n"
         "with FusionDefinition() as fd:\n"
         f"{_INDENT}nvfuser_fusion(fd)\n\n"
         f"inputs = [\n{given}]\n"
@@ -215,10 +217,34 @@ class _Writer:
         source, dims = reduction_origin(operation)
         if takes_moments(operation):
             return f"fd.ops.welford({_name(source)}, dims={list(dims)})"
+        if not operation.carry.is_simple:
+            return self._by_rule(operation, dims)
         dtype = (
             f", dtype={_dtype(operation.output.dtype)}" if operation.op in ("sum", "prod") else ""
         )
         return f"fd.ops.{operation.op}({_name(source)}, dims={list(dims)}, keepdim=False{dtype})"
+
+    def _by_rule(self, operation: Reduction, dims: Sequence[int]) -> str:
+        """A reduction by a rule that has no name of its own; elements are states already."""
+        carry = operation.carry
+        sources = ", ".join(map(self._operand, operation.sources))
+        identity = ", ".join(
+            f'"{name}": {_literal(start.value)}'
+            for name, start in zip(carry.states, carry.identity, strict=True)
+        )
+        join = ", ".join(map(self.scalar, carry.join))
+        said = "".join(
+            f", {name}={value}"
+            for name, value, usual in (
+                ("commutative", carry.commutative, True),
+                ("needs_elements", carry.needs_elements, False),
+            )
+            if value is not usual
+        )
+        return (
+            f'fd.ops.reduce([{sources}], CarryRule(name="{carry.name}", identity={{{identity}}}, '
+            f"join=lambda a, b: ({join},){said}), dims={list(dims)})"
+        )
 
     def _iota(self, operation: Iota) -> str:
         (length,) = operation.output.shape_axes

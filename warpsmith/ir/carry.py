@@ -55,6 +55,11 @@ class Carry:
         return tuple(substitute(value, known) for value in self.join)
 
     @property
+    def is_simple(self) -> bool:
+        """Whether it is a sum, prod, max or min."""
+        return self.name in _OPERATIONS and self == simple(self.name, self.dtypes[0])
+
+    @property
     def operation(self) -> str:
         """The operation that joins states of one value, `add` for a sum; empty for other rules."""
         (value, *more) = self.join

@@ -138,6 +138,12 @@ def _lifted(elements: Sequence[Any], rule: CarryRule) -> tuple[tuple[Value, ...]
         as_tensor(elements[0] if elements else None, rule.name)
     fusion_of(tensors, rule.name)
     made = [as_value(value, rule.name) for value in rule.lifted(given)]
+    if not [value for value in made if isinstance(value, TensorView)]:
+        raise DefinitionError(
+            f"lift of the rule {rule.name} gives numbers alone",
+            code="WS0149",
+            remedy="lift the element to a state of which some value depends on it",
+        )
     floats = [v.dtype.compute for v in (*made, *given) if _is_tensor(v) and v.dtype.is_float]
     dtypes = [
         _computed(value.dtype)
@@ -148,13 +154,6 @@ def _lifted(elements: Sequence[Any], rule: CarryRule) -> tuple[tuple[Value, ...]
         for value in made
     ]
     values = aligned([converted(v, dtype) for v, dtype in zip(made, dtypes, strict=True)])
-    first = next((k for k, value in enumerate(values) if _is_tensor(value)), None)
-    if first is None:
-        raise DefinitionError(
-            f"lift of the rule {rule.name} gives numbers alone",
-            code="WS0149",
-            remedy="lift the element to a state of which some value depends on it",
-        )
     carry = rule.typed([_computed(value.dtype) for value in given], dtypes)
     return _widened(rule.name, values), carry
 

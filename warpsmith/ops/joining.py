@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from warpsmith.ir.carry import Carry
+from warpsmith.ir.carry import Carry, moments
 from warpsmith.ops.scalars import ScalarEvaluator, numpy_dtype
 from warpsmith.ops.table import TABLE
 
@@ -28,6 +28,7 @@ def reduced(
     """States joined over some dimensions; over nothing they are the identity.
 
     Neighbours are joined first, then pairs of them, and so on, so that rounding grows slowly.
+    Moments of elements are those of their definition, which joins are held against.
 
     Args:
         states: an array for each value of a state; those of one element are the same everywhere.
@@ -37,6 +38,8 @@ def reduced(
         np.asarray(state, numpy_dtype(dtype, precise=precise))
         for state, dtype in zip(states, carry.dtypes, strict=True)
     )
+    if carry == moments(carry.dtypes[0]) and not any(map(np.ndim, states[1:])):
+        return _moments(next(typed), dims)
     arrays = np.broadcast_arrays(*typed)
     ufunc = _ufunc(carry)
     if ufunc is not None and all(arrays[0].shape[d] for d in dims):
@@ -68,3 +71,11 @@ def _ufunc(carry: Carry) -> np.ufunc | None:
     op = TABLE.get(carry.operation)
     meaning = getattr(op.numpy, "__wrapped__", None) if op is not None else None
     return meaning if isinstance(meaning, np.ufunc) else None
+
+
+def _moments(array: np.ndarray, dims: Sequence[int]) -> State:
+    axes = tuple(dims)
+    count = array.dtype.type(math.prod(array.shape[d] for d in dims))
+    mean = np.sum(array, axis=axes, keepdims=True) / count
+    m2 = np.sum(np.square(array - mean), axis=axes)
+    return np.squeeze(mean, axis=axes), m2, np.full(m2.shape, count)
