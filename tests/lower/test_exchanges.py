@@ -198,7 +198,8 @@ def read_late(kernel: Kernel) -> Kernel:
 
 def _reads(statement: Statement, name: str) -> bool:
     assert isinstance(statement, Accumulate)
-    return isinstance(statement.value, Element) and statement.value.buffer.name == name
+    (value,) = statement.part
+    return isinstance(value, Element) and value.buffer.name == name
 
 
 def without_meeting(kernel: Kernel) -> Kernel:

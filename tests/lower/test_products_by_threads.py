@@ -145,7 +145,7 @@ def test_indices_count_arrays_and_no_products_of_three_sizes() -> None:
     call = Executable(fusion).plan_for([zeros, zeros])
     assert call.launches[0].compiled.kernel.index_type is DataType.Int32
     assert {
-        s.buffer.dtype
+        s.buffers[0].dtype
         for s in walk(call.launches[0].compiled.kernel.body)
         if isinstance(s, Accumulate)
     } == {FLOAT}

@@ -243,7 +243,7 @@ def test_what_is_refused_in_words() -> None:
 def test_sums_are_multiply_adds_in_their_own_type() -> None:
     kernel = kernel_for(64, 64, 64, DOUBLE)
     sums = [s for s in walk(kernel.body) if isinstance(s, Accumulate)]
-    assert {(s.op, s.buffer.dtype) for s in sums} == {("sum", DOUBLE)}
+    assert {(s.carry.name, s.carry.dtypes) for s in sums} == {("sum", (DOUBLE,))}
 
 
 def rows(kind: str) -> np.ndarray:

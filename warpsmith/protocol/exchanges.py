@@ -38,12 +38,17 @@ class Gift:
     """What the blocks of a cluster give to each of them at a time.
 
     Attributes:
-        stores: one for each buffer that gets a part, all of elements of one size.
-        bytes: that come to a block, as many for each of them.
+        stores: one for each buffer that gets a part.
+        shares: bytes that come to each of these buffers, in every block.
     """
 
     stores: tuple[StoreAsync, ...]
-    bytes: int
+    shares: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """That come to a block."""
+        return sum(self.shares)
 
 
 def gifts(kernel: Kernel) -> dict[str, Gift]:
@@ -60,10 +65,10 @@ def gifts(kernel: Kernel) -> dict[str, Gift]:
             kernel, body, place, looped=looped
         ):
             lets = {s.symbol.name: s.value for s in walk(kernel.body) if isinstance(s, Let)}
-            amount = _given(body[place], blocks, (x, y, z), lets)
+            amounts = _given(body[place], blocks, (x, y, z), lets)
             first = {store.buffer.name: store for store in reversed(stores)}
-            if amount is not None and len({store.bytes for store in stores}) == 1:
-                found[name] = Gift(tuple(first.values()), amount)
+            if amounts is not None:
+                found[name] = Gift(tuple(first.values()), tuple(amounts[b] for b in first))
     return found
 
 
@@ -184,9 +189,11 @@ class _Values(dict[str, int]):
 
 def _given(
     statement: Statement, blocks: int, block: Extents, lets: Mapping[str, Expr]
-) -> int | None:
-    """Bytes that come to each block; None where blocks get different ones, or one element twice."""
-    amounts = [0] * blocks
+) -> dict[str, int] | None:
+    """Bytes that come to each buffer, in each block; None where blocks get different ones, or one
+    element twice.
+    """
+    amounts: list[dict[str, int]] = [{} for _ in range(blocks)]
     places: set[tuple[str, int, int]] = set()
     count = 0
     kinds = [kind.name for kind in BLOCK_TYPES]
@@ -197,15 +204,16 @@ def _given(
                 rank = evaluate(store.rank, known)
                 if not 0 <= rank < blocks:
                     return None
-                amounts[rank] += store.bytes
+                name = store.buffer.name
+                amounts[rank][name] = amounts[rank].get(name, 0) + store.bytes * blocks
                 for own in range(blocks):
                     index = evaluate(store.index, known.having(**_stage(store), **{RANK: own}))
                     places.add((store.buffer.name, rank, index))
                     count += 1
         except KeyError:
             return None
-    alike = len(set(amounts)) == 1 and len(places) == count
-    return amounts[0] * blocks if alike else None
+    alike = all(amount == amounts[0] for amount in amounts) and len(places) == count
+    return amounts[0] if alike else None
 
 
 def _stage(store: StoreAsync) -> dict[str, int]:

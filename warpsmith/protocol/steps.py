@@ -236,11 +236,12 @@ class Steps:
         if gift is None:
             return
         step, at = self._shared.prepared.pool.step, self._numbers.stage(barrier)
-        share = gift.bytes // len(gift.stores)
-        for store in gift.stores:
+        for store, share in zip(gift.stores, gift.shares, strict=True):
             index, places = self._numbers.places(store.buffer, store.index)
 
-            def make(place: int, stage: int, found: Places = places) -> tuple[Step, ...]:
+            def make(
+                place: int, stage: int, found: Places = places, share: int = share
+            ) -> tuple[Step, ...]:
                 return tuple(
                     step(Kind.LOAD, each, 0 if n else share, at(stage))
                     for n, each in enumerate(found(place))
