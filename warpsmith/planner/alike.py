@@ -118,7 +118,7 @@ class _Walk:
         return ("merge", axes)
 
 
-_OPERANDS = {"inputs", "output", "source", "sources", "mean", "m2", "count", "a", "b"}
+_OPERANDS = {"inputs", "output", "outputs", "source", "sources", "a", "b"}
 _SCALARS = {"value", "start", "step"}
 _WRITTEN = {"arguments"}  # by the user, for printing
 
