@@ -274,7 +274,7 @@ def columns_alone(x: Any) -> Any:
     [
         (unrelated, "no row is needed again after it was reduced"),
         (fed_back, "combines the sum of a column with its elements"),
-        (varied, "is a variance of columns, which is not summed in parts"),
+        (varied, "is part of a state of columns, which is not summed in parts"),
         (columns_alone, "does not reduce the rows and the columns of the same values"),
     ],
 )

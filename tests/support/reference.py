@@ -73,7 +73,7 @@ def _results(
             return (np.broadcast_to(array, shape),)
         case Reduction(op=op, source=source, output=output) if op in _REDUCERS:
             return (np.asarray(_REDUCERS[op](get(source), axis=_gone(output))),)
-        case Reduction(op="welford", source=source, output=output):
+        case Reduction(source=source, output=output) if operation.is_moments:
             array, gone = get(source), _gone(output)
             count = np.prod([array.shape[d] for d in gone])
             mean, spread = array.mean(axis=gone), array.var(axis=gone) * count

@@ -101,8 +101,8 @@ class Reduction:
 
     @property
     def op(self) -> str:
-        """The rule's name."""
-        return self.carry.name
+        """sum, prod, max or min; empty for other rules."""
+        return self.carry.name if self.carry.is_simple else ""
 
     @property
     def source(self) -> TensorView:

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Sequence
 from warpsmith.ir.exprs import (
     Operation,
     Reduction,
-    takes_moments,
     tensor_inputs,
 )
 from warpsmith.ir.fusion import Fusion
@@ -76,8 +75,8 @@ def _refusal(fusion: Program, domains: DomainMap, columns: Sequence[TensorView])
     """Why the reductions are no sums of columns that can be cut; empty when they are."""
     _, gone = pattern(domains, columns[0])
     for tensor in columns:
-        if takes_moments(tensor.definition):
-            return f"{tensor.name} is a variance of columns, which is not summed in parts"
+        if tensor.definition is not None and len(tensor.definition.outputs) > 1:
+            return f"{tensor.name} is part of a state of columns, which is not summed in parts"
         if _order(domains, tensor) != _order(domains, columns[0]):
             return f"{tensor.name} and {columns[0].name} reduce the same dimensions in two orders"
     own = set(columns)
