@@ -222,6 +222,51 @@ def summed(x: Bounded, axes: tuple[int, ...], dtype: DataType) -> Bounded:
     return settled(dtype, value, np.where(far, np.inf, error + SMALLEST[dtype]))
 
 
+def accumulated(x: Bounded, axis: int, dtype: DataType, *, exclusive: bool) -> Bounded:
+    """Sums of all elements up to each along an axis, in any grouping, in a float type."""
+    count = np.arange(x.value.shape[axis]).reshape(
+        [-1 if d == axis else 1 for d in range(x.value.ndim)]
+    )
+
+    def before(array: np.ndarray) -> np.ndarray:
+        found = np.cumsum(array, axis)
+        if not exclusive:
+            return found
+        head = np.zeros_like(np.take(found, [0], axis)) if found.shape[axis] else found
+        return np.concatenate([head, np.take(found, range(found.shape[axis] - 1), axis)], axis)
+
+    with np.errstate(all="ignore"):
+        value = before(x.value)
+        size = before(np.where(np.isfinite(x.value), np.abs(x.value), 0.0))
+        error = before(x.error) + (8 + 4 * np.sqrt(count)) * UNIT[dtype] * size
+    far = np.isfinite(value) & (size > LARGEST[dtype] / 8)
+    return settled(dtype, value, np.where(far, np.inf, error + SMALLEST[dtype]))
+
+
+def log_of_exponentials(x: Bounded, axes: tuple[int, ...], dtype: DataType) -> Bounded:
+    """log(sum(exp(x))) over axes, in a float type: errors of exponents are those of the result."""
+    count = int(np.prod([x.value.shape[d] for d in axes], dtype=np.int64))
+    with np.errstate(all="ignore"):
+        top = x.value.max(axes, initial=-np.inf, keepdims=True)
+        safe = np.where(np.isfinite(top), top, 0.0)
+        value = np.log(np.exp(x.value - safe).sum(axes)) + safe.reshape(x.value.sum(axes).shape)
+        spread = np.where(np.isfinite(x.value), np.abs(x.value - safe), 0.0).max(axes, initial=0.0)
+        error = x.error.max(axes, initial=0.0)
+        error = error + UNIT[dtype] * (16 + 4 * np.sqrt(count) + 4 * spread + 4 * np.abs(value))
+    return settled(dtype, value, np.where(np.isfinite(value), error, 0.0))
+
+
+def place_of_extreme(x: Bounded, axis: int, *, largest: bool) -> Bounded:
+    """Where the extreme is first along an axis; unknown where errors could move it."""
+    sure = (x.error == 0).all(axis)
+    value = x.value.astype(np.int64) if x.value.dtype.kind == "b" else x.value
+    value = value if largest else -value
+    if value.dtype.kind == "f":
+        sure |= np.isnan(value).any(axis) & (x.error < np.inf).all(axis)
+        value = np.where(np.isnan(value), np.inf, value)
+    return Bounded(DataType.Int, np.argmax(value, axis), np.where(sure, 0.0, np.inf))
+
+
 def multiplied(x: Bounded, axes: tuple[int, ...], dtype: DataType) -> Bounded:
     """The product over axes in any order, in a float type."""
     count = int(np.prod([x.value.shape[d] for d in axes], dtype=np.int64))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from tests.programs.growth import MIDDLE, SMALL, Budget, Growth
 from tests.programs.program import Input, InvalidProgramError, Program, Ref
 from tests.programs.steps import cast, choose, dropout, from_scalars, pointwise
-from tests.programs.steps_of_shapes import move, norm, product, reduce
+from tests.programs.steps_of_shapes import carried, move, norm, product, reduce
 
 SIMULATED = Budget(operations=(2, 12), elements=1024, products=2**15, extents=(*SMALL, *MIDDLE))
 """What the simulator runs in about a second."""
@@ -29,6 +29,7 @@ _STEPS: tuple[tuple[int, Step], ...] = (
     (16, reduce),
     (14, product),
     (8, norm),
+    (8, carried),
     (4, from_scalars),
     (3, dropout),
     (4, choose),

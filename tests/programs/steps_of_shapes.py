@@ -125,6 +125,21 @@ def reduce(g: Growth) -> None:
         g.add("sub", Ref(name), Ref(reduced))
 
 
+def carried(g: Growth) -> None:
+    """A scan, the log of a sum of exponentials, or where an extreme is."""
+    op = g.choice.choice(("cumsum", "cumsum", "cumsum", "logsumexp", "argmax", "argmin"))
+    name = g.pick(lambda v: bool(v.dims) and (v.dtype.is_float or op != "logsumexp"))
+    dim = g.choice.choice((-1, g.choice.randrange(len(g.value(name).dims))))
+    if op == "logsumexp":
+        g.add(op, Ref(name), _gone(g, g.value(name).dims), keepdim=g.chance(0.5))
+        return
+    options = {key: True for key in ("exclusive", "reverse") if g.chance(0.3)}
+    if op == "cumsum":
+        g.add(op, Ref(name), dim, **options)
+    else:
+        g.add(op, Ref(name), dim, keepdim=g.chance(0.5))
+
+
 def norm(g: Growth) -> None:
     """A softmax or a norm over one or more dimensions, written out."""
     name = g.pick(lambda value: bool(value.dims) and value.dtype.is_float)

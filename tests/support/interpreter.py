@@ -23,6 +23,7 @@ from tests.support.reducing import (
     combine,
     open_batch,
     reduce_across,
+    scan_across,
     welford_step,
 )
 from tests.support.values import Evaluator, Mask, narrowed
@@ -51,6 +52,7 @@ from warpsmith.kernel.nodes import (
     Let,
     Reciprocal,
     Reduce,
+    ScanElements,
     Statement,
     Store,
     Synchronize,
@@ -216,6 +218,8 @@ class _Machine:
                 self._welford_step(statement, mask)
             case Reduce():
                 self._reduce(statement)
+            case ScanElements():
+                self._scan(statement)
             case Synchronize():
                 for memory in self._shared:
                     memory.barrier()
@@ -412,17 +416,34 @@ class _Machine:
         if reduce.last is not None:
             self._names[reduce.last.name] = last
 
+    def _scan(self, scan: ScanElements) -> None:
+        for buffer in (*scan.buffers, *scan.states):
+            if buffer.memory is not MemoryType.local:
+                raise Fault(f"{buffer.name} is scanned, and is not in registers")
+        values = [
+            tuple(self._load(Element(b, scan.index), None, lane) for b in scan.buffers)
+            for lane in range(scan.elements)
+        ]
+        running = tuple(self._load(Element(b, integers.ZERO), None) for b in scan.states)
+        found, running = scan_across(scan, self._lanes, values, running)
+        for lane, cells in enumerate(found):
+            for buffer, cell in zip(scan.buffers, cells, strict=True):
+                self._store(buffer, scan.index, cell, None, lane=lane)
+        for buffer, cell in zip(scan.states, running, strict=True):
+            self._store(buffer, integers.ZERO, cell, None)
+
     def _check_room(self, reduce: Reduce) -> None:
         """Scratch and workspace are as large as the prelude's functions need."""
         from warpsmith.kernel.scratch import (
             block_reduce_scratch,
             grid_workspace_elements,
             kept_threads,
+            state_room,
         )
 
         block, grid = self._lanes.block, self._lanes.grid
         reduced = tuple(axis in reduce.block_axes for axis in BLOCK_TYPES)
-        parts = len(reduce.buffers)
+        parts = state_room(reduce.carry)[1]
         needed = [(reduce.scratch, parts * block_reduce_scratch(reduce.elements, reduced, block))]
         if reduce.workspace is not None and reduce.semaphore is not None:
             split = [axis in reduce.grid_axes for axis in GRID_TYPES]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from tests.support.memory import Cell
 from warpsmith.ir.carry import Carry
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
-from warpsmith.kernel.nodes import Reduce
+from warpsmith.kernel.nodes import Reduce, ScanElements
 from warpsmith.ops.joining import join
 
 if TYPE_CHECKING:
@@ -104,6 +104,52 @@ def reduce_across(
         tuple(Cell(cell.data, cell.defined & last) for cell in cells),
         Cell(last, np.ones(lanes.count, np.bool_)),
     )
+
+
+def scan_across(
+    scan: ScanElements, lanes: Lanes, values: Sequence[Cells], running: Cells
+) -> tuple[list[Cells], Cells]:
+    """Values of all threads after a scan, element by element, and the state behind them.
+
+    Threads along the scanned axis take turns, the first one first, or the last if from the end.
+    """
+    kept = [axis for axis in BLOCK_TYPES if axis not in scan.block_axes]
+    group = _groups([lanes.block_of, *(lanes.places[axis.name] for axis in kept)])
+    place = np.zeros(lanes.count, np.int64)
+    for axis in scan.block_axes:
+        place = lanes.places[axis.name]
+    found = [tuple(Cell(c.data.copy(), c.defined.copy()) for c in cells) for cells in values]
+    state = tuple(_spread(cell, lanes.count) for cell in running)
+    turns = range(int(place.max()) + 1)
+    for turn in reversed(turns) if scan.reverse else turns:
+        mine = place == turn
+        order = range(scan.elements)
+        for element in reversed(order) if scan.reverse else order:
+            cells = tuple(_spread(cell, lanes.count) for cell in values[element])
+            sides = (cells, state) if scan.reverse else (state, cells)
+            joined = combine(scan.carry, *sides)
+            given = state if scan.exclusive else joined
+            found[element] = tuple(
+                Cell(np.where(mine, new.data, old.data), np.where(mine, new.defined, old.defined))
+                for new, old in zip(given, map(_wide(lanes.count), found[element]), strict=True)
+            )
+            state = tuple(_of_group(cell, mine, group) for cell in joined)
+    return found, state
+
+
+def _spread(cell: Cell, count: int) -> Cell:
+    return Cell(np.broadcast_to(cell.data, (count,)), np.broadcast_to(cell.defined, (count,)))
+
+
+def _wide(count: int) -> Callable[[Cell], Cell]:
+    return lambda cell: _spread(cell, count)
+
+
+def _of_group(cell: Cell, mine: np.ndarray, group: np.ndarray) -> Cell:
+    """To all threads of a group the value of the one among them whose turn it is."""
+    leader = np.zeros(int(group.max()) + 1, np.int64)
+    leader[group[mine]] = np.flatnonzero(mine)
+    return Cell(cell.data[leader][group], cell.defined[leader][group])
 
 
 def _groups(keys: list[np.ndarray]) -> np.ndarray:

@@ -15,11 +15,13 @@ from warpsmith.ir.exprs import (
     Operation,
     Pointwise,
     Reduction,
+    Scan,
     Value,
 )
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr, Symbol, evaluate
 from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.joining import reduced, scanned
 from warpsmith.ops.table import TABLE
 
 _REDUCERS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
@@ -78,6 +80,11 @@ def _results(
             count = np.prod([array.shape[d] for d in gone])
             mean, spread = array.mean(axis=gone), array.var(axis=gone) * count
             return mean, spread, np.full(mean.shape, count)
+        case Reduction(carry=carry, sources=sources, output=output):
+            return reduced(carry, list(map(get, sources)), _gone(output), precise=True)
+        case Scan(carry=carry, sources=sources, dim=dim):
+            how = {"exclusive": operation.exclusive, "reverse": operation.reverse}
+            return scanned(carry, list(map(get, sources)), dim, **how, precise=True)
         case Matmul(a=a, b=b, output=output, axes=axes):
             return (np.einsum(get(a), axes[0], get(b), axes[1], range(len(output.root) - 1)),)
         case Full(value=value, output=output):

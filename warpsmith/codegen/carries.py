@@ -67,6 +67,9 @@ class CarryTexts:
         moved = ",\n            ".join(
             f"__shfl_xor_sync(participants, {place}, offset)" for place in names.of("value")
         )
+        taken = ",\n            ".join(
+            f"__shfl_sync(0xffffffffu, {place}, lane)" for place in names.of("value")
+        )
         return f"""
 // {carry.name}
 struct {state} {{ {fields} }};
@@ -78,6 +81,9 @@ struct {names.join} {{
 }};
 {inline} {state} ws_shuffle_xor({state} value, int offset, unsigned participants) {{
     return {{{moved}}};
+}}
+{inline} {state} ws_shuffle({state} value, int lane) {{
+    return {{{taken}}};
 }}
 template <class Op>
 {inline} {state} ws_exchange({state} mine, {state} other, bool second) {{

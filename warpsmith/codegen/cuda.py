@@ -40,6 +40,7 @@ from warpsmith.kernel.nodes import (
     Kernel,
     Let,
     Reduce,
+    ScanElements,
     Statement,
     Store,
     Synchronize,
@@ -268,7 +269,7 @@ class _Printer:
                 self._line(f"{value.place(buffer, index)} = {value(expr)};")
             case CopyVector():
                 self._copy(statement)
-            case Accumulate() | WelfordStep() | Reduce():
+            case Accumulate() | WelfordStep() | Reduce() | ScanElements():
                 self._all(self._reductions.lines(statement, team))
             case Synchronize(why=why):
                 value.pieces |= together(team, statement).pieces

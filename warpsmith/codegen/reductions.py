@@ -13,6 +13,7 @@ from warpsmith.kernel.nodes import (
     Accumulate,
     Kernel,
     Reduce,
+    ScanElements,
     Statement,
     WelfordBatch,
     WelfordStep,
@@ -35,6 +36,8 @@ class ReductionText:
                 return self._accumulate(statement)
             case WelfordStep():
                 return self._welford_step(statement)
+            case ScanElements():
+                return self._scan(statement, together(team, statement))
             case Reduce():
                 return self._reduce(statement, together(team, statement))
         raise InternalError(f"{type(statement).__name__} reduces nothing")
@@ -154,6 +157,40 @@ class ReductionText:
         lines += each_lane(reduce.elements, unpacked)
         flag = [f"bool {reduce.last.name};"] if reduce.last is not None else []
         return [*flag, *block(lines)]
+
+    def _scan(self, scan: ScanElements, team: Team) -> list[str]:
+        """Pack the values and the state, scan them, unpack them."""
+        value, state = self._value, self.carries(scan.carry)
+        value.pieces |= {"scan"} | (team.pieces if team.place else set())
+        name = f"r{self._temporaries}"
+        self._temporaries += 1
+        pairs = [
+            (held, value.place(buffer, scan.index, "k"))
+            for held, buffer in zip(state.of(f"{name}[k]"), scan.buffers, strict=True)
+        ]
+        running = [value.place(buffer, integers.ZERO) for buffer in scan.states]
+        carried = list(zip(state.of("running"), running, strict=True))
+        start = f"{{{', '.join(running)}}}" if state.members != ("",) else running[0]
+        flags = [str(flag).lower() for flag in (scan.exclusive, scan.reverse)]
+        if scan.scratch is None:
+            call = f"ws_thread_scan<{state.join}, {', '.join(flags)}>({name}, running);"
+        else:
+            axes = [str(axis in scan.block_axes).lower() for axis in BLOCK_TYPES]
+            who = ", ".join((*team.dims, *((team.place,) if team.place else ())))
+            call = (
+                f"ws_block_scan<{', '.join((state.join, *axes, *flags))}>"
+                f"({name}, running, ({state.kind}*){scan.scratch.name}, {who});"
+            )
+        return block(
+            [
+                f"{state.kind} {name}[{scan.elements}];",
+                *each_lane(scan.elements, "{ " + " ".join(f"{v} = {b};" for v, b in pairs) + " }"),
+                f"{state.kind} running = {start};",
+                call,
+                *each_lane(scan.elements, "{ " + " ".join(f"{b} = {v};" for v, b in pairs) + " }"),
+                " ".join(f"{place} = {held};" for held, place in carried),
+            ]
+        )
 
     def _scratch(self, reduce: Reduce, team: Team) -> str:
         """Where the group's part of the scratch starts, and in it what is fresh."""

@@ -8,6 +8,7 @@ from string import ascii_letters
 from typing import Any
 
 from warpsmith.errors import InternalError
+from warpsmith.ir.carry import Carry
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import (
     Full,
@@ -17,6 +18,7 @@ from warpsmith.ir.exprs import (
     Operation,
     Pointwise,
     Reduction,
+    Scan,
     Value,
     takes_moments,
 )
@@ -179,6 +181,8 @@ class _Writer:
             text = self._reduction(operation)
         elif isinstance(operation, Matmul):
             text = _product(operation)
+        elif isinstance(operation, Scan):
+            text = self._scan(operation)
         elif isinstance(operation, Full):
             shape = self._extents([axis.extent for axis in operation.output.shape_axes])
             value = self.scalar(operation.value)
@@ -226,8 +230,18 @@ class _Writer:
 
     def _by_rule(self, operation: Reduction, dims: Sequence[int]) -> str:
         """A reduction by a rule that has no name of its own; elements are states already."""
-        carry = operation.carry
         sources = ", ".join(map(self._operand, operation.sources))
+        return f"fd.ops.reduce([{sources}], {self._rule(operation.carry)}, dims={list(dims)})"
+
+    def _scan(self, operation: Scan) -> str:
+        sources = ", ".join(map(self._operand, operation.sources))
+        said = f", dim={operation.dim}"
+        said += ", exclusive=True" if operation.exclusive else ""
+        said += ", reverse=True" if operation.reverse else ""
+        return f"fd.ops.scan([{sources}], {self._rule(operation.carry)}{said})"
+
+    def _rule(self, carry: Carry) -> str:
+        """Python that makes the rule."""
         identity = ", ".join(
             f'"{name}": {_literal(start.value)}'
             for name, start in zip(carry.states, carry.identity, strict=True)
@@ -242,8 +256,8 @@ class _Writer:
             if value is not usual
         )
         return (
-            f'fd.ops.reduce([{sources}], CarryRule(name="{carry.name}", identity={{{identity}}}, '
-            f"join=lambda a, b: ({join},){said}), dims={list(dims)})"
+            f'CarryRule(name="{carry.name}", identity={{{identity}}}, '
+            f"join=lambda a, b: ({join},){said})"
         )
 
     def _iota(self, operation: Iota) -> str:

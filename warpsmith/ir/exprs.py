@@ -128,6 +128,38 @@ class Reduction:
         return _positional(source, self.output)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """Along one dimension, the state of all elements up to each, joined by a rule.
+
+    Sources and outputs are as a reduction's, and all have one shape.
+
+    Attributes:
+        dim: of the outputs' root.
+        exclusive: the element itself is left out; the first result is the state of nothing.
+        reverse: elements behind each are joined instead of those before it.
+    """
+
+    carry: Carry
+    sources: tuple[Value, ...]
+    outputs: tuple[TensorView, ...]
+    dim: int
+    exclusive: bool = False
+    reverse: bool = False
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self.sources
+
+    @property
+    def output(self) -> TensorView:
+        """The first result."""
+        return self.outputs[0]
+
+    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
+        return _positional(source, self.output)
+
+
 def takes_moments(operation: Operation | None) -> bool:
     """Whether an operation is a reduction that gives moments."""
     return isinstance(operation, Reduction) and operation.is_moments
@@ -210,7 +242,7 @@ class Iota:
         return ()
 
 
-Operation = Pointwise | Move | Reduction | Matmul | Full | Iota
+Operation = Pointwise | Move | Reduction | Scan | Matmul | Full | Iota
 
 
 def tensor_inputs(operation: Operation) -> tuple[TensorView, ...]:
@@ -232,6 +264,8 @@ def with_values(
             return Move(kind, given[0], output, origin, arguments)
         case Reduction(carry=carry):
             return Reduction(carry, given, tuple(outputs))
+        case Scan():
+            return replace(operation, sources=given, outputs=tuple(outputs))
         case Matmul():
             return replace(operation, a=given[0], b=given[1], output=output)
         case Full():

@@ -286,6 +286,40 @@ class Reduce(Statement, orders=Orders.PART):
 
 
 @dataclass(frozen=True, slots=True)
+class ScanElements(Statement, orders=Orders.PART):
+    """Replace each element by the state of all before it, by the rule, and carry on the state.
+
+    Elements `index .. index + elements - 1` of a thread follow each other, and the threads along
+    the axis in `block_axes`, if there is one, side by side. `states` hold what came before all of
+    them, the same in threads that differ along that axis alone, and then what comes behind.
+
+    Attributes:
+        exclusive: the element itself is left out.
+        reverse: elements are taken from the last to the first.
+    """
+
+    collective: ClassVar[bool] = True
+    words = "scan {carry.name} {buffers!s} x{elements} over {over}{exclusive:, exclusive}" + (
+        "{reverse:, from the end}"
+    )
+
+    carry: Carry = field(metadata=plain())
+    buffers: tuple[Buffer, ...] = field(metadata=updates("index", "elements"))
+    index: Expr = field(metadata=expression())
+    elements: int = field(metadata=plain())
+    states: tuple[Buffer, ...] = field(metadata=updates(count=""))
+    block_axes: tuple[ParallelType, ...] = field(metadata=plain())
+    scratch: Buffer | None = field(metadata=needs())
+    exclusive: bool = field(default=False, metadata=plain())
+    reverse: bool = field(default=False, metadata=plain())
+
+    @property
+    def over(self) -> str:
+        """What shares the elements, in words."""
+        return ", ".join(axis.name for axis in self.block_axes) or "the thread's own"
+
+
+@dataclass(frozen=True, slots=True)
 class Synchronize(Statement, orders=Orders.MEETING):
     """All threads of the block meet; within the body of a role, those of its group."""
 

@@ -36,6 +36,18 @@ def block_reduce_scratch(count: int, reduced: Axes, block: Block) -> int:
     return 0 if parts == 1 else count * parts * kept_threads(reduced, block)
 
 
+def block_scan_scratch(axis: int, block: Block) -> int:
+    """Elements of shared memory that `ws_block_scan` needs: of each warp, or of each thread.
+
+    Args:
+        axis: 0, 1 or 2 for threads along x, y or z.
+    """
+    extent, threads = block[axis], prod(block)
+    if axis == 0 and extent % 32 == 0:
+        extent, threads = extent // 32, threads // 32
+    return 0 if extent == 1 else threads
+
+
 def groups_reduce_scratch(count: int, reduced: Axes, block: Block, apart: int | None) -> int:
     """Elements of shared memory for all groups of a role, which reduce apart, each in its own.
 

@@ -16,6 +16,7 @@ from warpsmith.ir.exprs import (
     Operation,
     Pointwise,
     Reduction,
+    Scan,
     Value,
     tensor_inputs,
 )
@@ -225,20 +226,21 @@ def is_parallel(operation: Reduction | Matmul) -> bool:
 
 def _check_reduced_in_registers(tensor: TensorView) -> None:
     """Refuse results of reductions elsewhere: threads that share one would all update it."""
-    if not isinstance(tensor.definition, Reduction | Matmul):
+    if not isinstance(tensor.definition, Reduction | Matmul | Scan):
         return
+    made = "scanned" if isinstance(tensor.definition, Scan) else "reduced"
     if tensor.is_output:
         copied = len(tensor.definition.outputs) > 1
         remedy = "make a copy by ops.set the output" if copied else "call its cache_before"
         raise ScheduleError(
-            f"{tensor.name} is reduced in place, and as an output lives in global memory",
+            f"{tensor.name} is {made} in place, and as an output lives in global memory",
             code="WS0275",
             remedy=remedy,
         )
     if tensor.memory is not MemoryType.local:
         raise ScheduleError(
-            f"{tensor.name} is reduced in {tensor.memory.value} memory, and only registers can be "
-            "reduced into",
+            f"{tensor.name} is {made} in {tensor.memory.value} memory, and only registers can be "
+            f"{made} into",
             code="WS0276",
             remedy="set the memory type of its cache_after",
         )

@@ -17,9 +17,11 @@ from warpsmith.ir.exprs import (
     Operation,
     Pointwise,
     Reduction,
+    Scan,
     tensor_inputs,
 )
 from warpsmith.ir.scalar import Apply, Const, Expr
+from warpsmith.ir.scans import opened_loops
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, Declare, Statement, Store
 from warpsmith.kernel.pipelines import Drain, Fill
@@ -31,6 +33,7 @@ from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.products import Products, is_instruction
 from warpsmith.lower.random import counts_places, drawn
 from warpsmith.lower.reductions import Reductions
+from warpsmith.lower.scans import Scans
 from warpsmith.lower.tiles import TileCopies, is_tile
 from warpsmith.lower.vector_copies import VectorCopies
 from warpsmith.lower.vectors import Vectorizer
@@ -43,6 +46,7 @@ class Emitter:
         self._buffers = buffers
         self._predicates = Predicates(self._buffers)
         self._reductions = Reductions(self._buffers, self._predicates)
+        self._scans = Scans(self._buffers, self._reductions)
         self._vector_copies = VectorCopies(self._buffers, self._predicates, vectors)
         self._tiles = TileCopies(self._buffers, self._predicates)
         self._products = Products(self._buffers, self._predicates)
@@ -57,6 +61,8 @@ class Emitter:
     def declare(self, operation: Operation, depth: int) -> list[Statement]:
         """Declarations (and start values) of the operation's results that live from this depth."""
         statements: list[Statement] = []
+        if isinstance(operation, Scan) and self._scans.loops(operation).start == depth:
+            statements += self._scans.start(operation)
         for output in operation.outputs:
             buffer = self._buffers.buffer(output)
             if self._buffers.rings.home(output) != depth or buffer.memory is MemoryType.global_:
@@ -66,6 +72,8 @@ class Emitter:
                 self._buffers.made.shared[buffer.name] = buffer
             else:
                 statements.append(Declare(buffer))
+            if isinstance(operation, Scan):
+                continue
             if is_tensorized(output):
                 statements += self._products.start(operation, buffer)
             elif isinstance(operation, Reduction | Matmul):
@@ -112,12 +120,22 @@ class Emitter:
                 return True
         return False
 
+    def carries(self, operation: Operation, depth: int) -> bool:
+        """Whether the loop at `depth` carries a state from each iteration to the next."""
+        return isinstance(operation, Scan) and depth in self._scans.loops(operation).carried
+
+    def runs_backwards(self, operation: Operation, depth: int) -> bool:
+        """Whether the loop at `depth` carries a state from its last iteration to its first."""
+        return isinstance(operation, Scan) and operation.reverse and self.carries(operation, depth)
+
     def is_leaf(self, operation: Operation, depth: int) -> bool:
         """Whether the operation's remaining loops belong inside one statement."""
         rest = operation.outputs[0].loop[depth:]
         output = operation.outputs[0]
         if not rest or is_tile(output, depth) or is_instruction(output, depth):
             return True
+        if isinstance(operation, Scan):
+            return depth >= opened_loops(operation)
         if isinstance(operation, Reduction) and is_parallel(operation):
             return all(
                 axis.parallel.is_thread or (not axis.is_reduction and self._is_short(axis))
@@ -162,6 +180,8 @@ class Emitter:
             return self._products.emit(operation, indices)
         if isinstance(operation, Reduction | Matmul):
             return self._reductions.emit(operation, indices)
+        if isinstance(operation, Scan):
+            return self._scans.emit(operation, indices)
         statements = self._computed(operation, indices)
         if output in self._buffers.filled:
             return [*self._predicates.zeros(operation, indices, statements), *statements]

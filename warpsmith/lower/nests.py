@@ -15,7 +15,7 @@ from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.exprs import Operation, tensor_inputs
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Const, Expr, Symbol
-from warpsmith.kernel.nodes import Declare, For, If, Statement
+from warpsmith.kernel.nodes import Declare, For, If, Let, Statement
 from warpsmith.kernel.pipelines import OneStage, Section, SkipStages
 from warpsmith.lower.channels import Channels
 from warpsmith.lower.emit import Emitter
@@ -135,7 +135,8 @@ class Nests:
             return self._inside(nest, depth, opened, self._threads.symbols[parallel])
         symbol = Symbol(f"{self._prefix}{self._loops}", extent=extent)
         self._loops += 1
-        body = self._inside(nest, depth, opened, symbol)
+        index, counted = self._counted(nest, depth, symbol, extent)
+        body = [*counted, *self._inside(nest, depth, opened, index)]
         turns = tuple(name for op in nest for name in self._leaves.turns(op, depth))
         numbers = self._channels is not None and any(self._channels.keeps(op, depth) for op in nest)
         known = isinstance(extent, Const) and int(extent.value) <= UNROLL_LIMIT
@@ -144,6 +145,28 @@ class Nests:
         short = known and (free or self._in_registers(nest, depth))
         unroll = short or parallel is ParallelType.unroll
         return [For(symbol, extent, tuple(body), unroll, turns)]
+
+    def _counted(
+        self, nest: list[Operation], depth: int, symbol: Symbol, extent: Expr
+    ) -> tuple[Expr, list[Statement]]:
+        """The index that a loop walks, and the statement that gives it a name, if it is another
+        than the loop's own: scans from the end count down.
+        """
+        down = [self._leaves.runs_backwards(operation, depth) for operation in nest]
+        if not any(down):
+            return symbol, []
+        others = [op for op, back in zip(nest, down, strict=True) if not back]
+        forward = next((op for op in others if self._leaves.carries(op, depth)), None)
+        if forward is not None:
+            name = nest[down.index(True)].outputs[0].name
+            raise ScheduleError(
+                f"{forward.outputs[0].name} and {name} share a loop that one of them scans from "
+                "the front, and the other one from the end",
+                code="WS1022",
+                remedy="inline them less deep, so that each has a loop of its own",
+            )
+        index = Symbol(f"{symbol.name}_back", extent=extent)
+        return index, [Let(index, integers.sub(integers.sub(extent, 1), symbol))]
 
     def _in_registers(self, nest: list[Operation], depth: int) -> bool:
         """Whether the loop's index addresses registers, which have no address when it runs."""

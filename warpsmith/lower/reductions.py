@@ -7,7 +7,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.carry import Carry, simple
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Reduction, Value
+from warpsmith.ir.exprs import Matmul, Reduction, Scan, Value
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import (
@@ -108,8 +108,9 @@ class Reductions:
                 code="WS0274",
                 remedy="inline its producer less deep, so that all its values are reduced together",
             )
-        statements, depth = self._parts(operation, indices)
-        firsts = [self._first_index(axis) for axis in output.loop[depth:]]
+        depth = len(indices)
+        statements = self.parts(operation, indices)
+        firsts = [self.first_index(axis) for axis in output.loop[depth:]]
         access = self._buffers.access(operation, [*indices, *firsts])
         inner = [a for a in self._buffers.layouts[output] if a in output.loop[depth:]]
         extents = [self._buffers.domains.extent(self._buffers.domains.group(a)) for a in inner]
@@ -123,14 +124,14 @@ class Reductions:
     def _is_thread(self, symbol: Symbol) -> bool:
         return symbol in self._buffers.threads.symbols.values()
 
-    def _first_index(self, axis: IterDomain) -> Expr:
+    def first_index(self, axis: IterDomain) -> Expr:
         """This thread's index on a thread axis, 0 on a loop."""
         if not axis.parallel.is_thread:
             return integers.ZERO
         single = self._buffers.domains.extent(self._buffers.domains.group(axis)) == integers.ONE
         return integers.ZERO if single else self._buffers.threads.symbols[axis.parallel]
 
-    def _parts(self, operation: Reduction, indices: list[Expr]) -> tuple[list[Statement], int]:
+    def parts(self, operation: Reduction | Scan, indices: list[Expr]) -> list[Statement]:
         """This thread's share of each value, or the identity where it has none."""
         output = operation.outputs[0]
         depth = len(indices)
@@ -158,9 +159,9 @@ class Reductions:
         for symbol in reversed(loops):
             assert symbol.extent is not None
             statements = (For(symbol, symbol.extent, statements, unroll=True),)
-        return list(statements), depth
+        return list(statements)
 
-    def _shares(self, operation: Reduction) -> list[tuple[TensorView, Value, Const]]:
+    def _shares(self, operation: Reduction | Scan) -> list[tuple[TensorView, Value, Const]]:
         """(result, its part, identity) for each value of a state."""
         start = operation.carry.identity
         return list(zip(operation.outputs, operation.sources, start, strict=True))

@@ -16,6 +16,7 @@ from warpsmith.ops.products import addmm, baddbmm, bmm, dot, linear, matmul, mv,
 from warpsmith.ops.random import dropout, normal, uniform
 from warpsmith.ops.reductions import max, mean, min, prod, sum, var, var_mean, welford
 from warpsmith.ops.reshape import reshape
+from warpsmith.ops.scans import cummax, cummin, cumprod, cumsum, logcumsumexp, scan
 from warpsmith.ops.shape import (
     broadcast,
     broadcast_in_dim,
@@ -39,6 +40,10 @@ __all__ = [
     "bmm",
     "broadcast",
     "broadcast_in_dim",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
     "dot",
     "dropout",
     "einsum",
@@ -47,6 +52,7 @@ __all__ = [
     "full_like",
     "iota",
     "linear",
+    "logcumsumexp",
     "logsumexp",
     "matmul",
     "max",
@@ -61,6 +67,7 @@ __all__ = [
     "prod",
     "reduce",
     "reshape",
+    "scan",
     "shape",
     "size",
     "squeeze",

@@ -48,15 +48,17 @@ LOGSUMEXP = CarryRule(
 """The largest element, and the sum of exponentials of distances to it: online softmax's state."""
 
 
-def _first(a: Any, b: Any, beyond: Any) -> tuple[Any, Any]:
-    """Of two values with their places the one beyond the other: NaN before all, then the first."""
+def extreme_at(a: Any, b: Any, beyond: Any, preferred: Any) -> tuple[Any, Any]:
+    """Of two values with their places the one beyond the other, NaN beyond all; of equal ones that
+    at the preferred place.
+    """
     nan_a, nan_b = pointwise.ne(a.value, a.value), pointwise.ne(b.value, b.value)
     past = pointwise.logical_or(
         beyond(b.value, a.value), pointwise.logical_and(nan_b, pointwise.logical_not(nan_a))
     )
     same = pointwise.logical_or(pointwise.eq(a.value, b.value), pointwise.logical_and(nan_a, nan_b))
-    earlier = pointwise.logical_and(same, pointwise.lt(b.index, a.index))
-    takes_b = pointwise.logical_or(past, earlier)
+    tied = pointwise.logical_and(same, preferred(b.index, a.index))
+    takes_b = pointwise.logical_or(past, tied)
     return (
         pointwise.where(takes_b, b.value, a.value),
         pointwise.where(takes_b, b.index, a.index),
@@ -66,14 +68,14 @@ def _first(a: Any, b: Any, beyond: Any) -> tuple[Any, Any]:
 ARGMAX = CarryRule(
     name="argmax",
     identity={"value": -math.inf, "index": math.inf},
-    join=lambda a, b: _first(a, b, pointwise.gt),
+    join=lambda a, b: extreme_at(a, b, pointwise.gt, pointwise.lt),
     finish=lambda state: state.index,
     needs_elements=True,
 )
 ARGMIN = CarryRule(
     name="argmin",
     identity={"value": math.inf, "index": math.inf},
-    join=lambda a, b: _first(a, b, pointwise.lt),
+    join=lambda a, b: extreme_at(a, b, pointwise.lt, pointwise.lt),
     finish=lambda state: state.index,
     needs_elements=True,
 )
@@ -115,7 +117,7 @@ def reduce(
             commute.
     """
     elements = tuple(arg) if isinstance(arg, Sequence) else (arg,)
-    lifted, carry = _lifted(elements, rule)
+    lifted, carry = lifted_states(elements, rule)
     if not carry.commutative:
         raise DefinitionError(
             f"reduce got the rule {carry.name}, which does not commute",
@@ -127,10 +129,10 @@ def reduce(
     reduced = dimensions(tensor, dims, carry.name)
     if carry.needs_elements:
         check_extents(carry.name, tensor, reduced)
-    return _finished(rule, carry, reduced_states(carry, lifted, reduced, keepdim))
+    return finished(rule, carry, reduced_states(carry, lifted, reduced, keepdim))
 
 
-def _lifted(elements: Sequence[Any], rule: CarryRule) -> tuple[tuple[Value, ...], Carry]:
+def lifted_states(elements: Sequence[Any], rule: CarryRule) -> tuple[tuple[Value, ...], Carry]:
     """The values of the elements' states, of one shape, in the types that the rule is given."""
     given = [as_value(element, rule.name) for element in elements]
     tensors = [value for value in given if isinstance(value, TensorView)]
@@ -176,7 +178,8 @@ def _widened(op: str, values: Sequence[Value]) -> tuple[Value, ...]:
     return tuple(expand(v, extents) if isinstance(v, TensorView) else v for v in values)
 
 
-def _finished(rule: CarryRule, carry: Carry, states: Sequence[TensorView]) -> Any:
+def finished(rule: CarryRule, carry: Carry, states: Sequence[TensorView]) -> Any:
+    """What the rule makes of states; all of their values where it says nothing."""
     if rule.finish is not None:
         return rule.finish(SimpleNamespace(**dict(zip(carry.states, states, strict=True))))
     return states[0] if len(states) == 1 else tuple(states)

@@ -22,12 +22,13 @@ from warpsmith.ir.exprs import (
     Operation,
     Pointwise,
     Reduction,
+    Scan,
     Value,
 )
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.ops.joining import reduced
+from warpsmith.ops.joining import reduced, scanned
 from warpsmith.ops.scalars import ScalarEvaluator, in_type, numpy_dtype
 from warpsmith.ops.table import TABLE
 
@@ -129,6 +130,9 @@ class _Evaluator:
             result = self._pointwise(operation)
         elif isinstance(operation, Move):
             result = self._move(operation)
+        elif isinstance(operation, Scan):
+            self._scan(operation)
+            return
         elif isinstance(operation, Matmul):
             result = self._matmul(operation)
         elif isinstance(operation, Full):
@@ -169,6 +173,19 @@ class _Evaluator:
         (extent,) = self._shape(operation.output.shape_axes)
         start, step = self._scalars(operation.start), self._scalars(operation.step)
         return np.asarray(start + step * np.arange(extent).astype(dtype))
+
+    def _scan(self, operation: Scan) -> None:
+        arrays = [self._value(source) for source in operation.sources]
+        states = scanned(
+            operation.carry,
+            arrays,
+            operation.dim,
+            exclusive=operation.exclusive,
+            reverse=operation.reverse,
+            precise=self._precise,
+        )
+        for output, result in zip(operation.outputs, states, strict=True):
+            self._arrays[output] = self._store(result, output.dtype)
 
     def _reduce(self, operation: Reduction) -> None:
         sources, dims = _parts(operation)

@@ -34,12 +34,9 @@ def reduced(
         states: an array for each value of a state; those of one element are the same everywhere.
         precise: compute floats in float64.
     """
-    typed = (
-        np.asarray(state, numpy_dtype(dtype, precise=precise))
-        for state, dtype in zip(states, carry.dtypes, strict=True)
-    )
+    typed = _in_types(carry, states, precise)
     if carry == moments(carry.dtypes[0]) and not any(map(np.ndim, states[1:])):
-        return _moments(next(typed), dims)
+        return _moments(typed[0], dims)
     arrays = np.broadcast_arrays(*typed)
     ufunc = _ufunc(carry)
     if ufunc is not None and all(arrays[0].shape[d] for d in dims):
@@ -64,6 +61,44 @@ def reduced(
             for start, x in zip(carry.identity, state, strict=True)
         )
     return tuple(x[0] for x in state)
+
+
+def scanned(
+    carry: Carry,
+    states: Sequence[np.ndarray],
+    dim: int,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    precise: bool = False,
+) -> State:
+    """States of all elements up to each along a dimension, or from each on.
+
+    Each step joins stretches twice as long.
+    """
+    arrays = np.broadcast_arrays(*_in_types(carry, states, precise))
+    state = tuple(np.moveaxis(x, dim, 0) for x in arrays)
+    count = len(state[0])
+    at = slice(None, None, -1) if reverse else slice(None)
+    state = tuple(x[at] for x in state)
+    length = 1
+    while length < count:
+        older, newer = tuple(x[:-length] for x in state), tuple(x[length:] for x in state)
+        sides = (newer, older) if reverse else (older, newer)
+        more = join(carry, *sides, precise=precise)
+        state = tuple(np.concatenate([x[:length], y]) for x, y in zip(state, more, strict=True))
+        length *= 2
+    if exclusive and count:
+        nothing = (np.full_like(x[:1], s.value) for x, s in zip(state, carry.identity, strict=True))
+        state = tuple(np.concatenate([s, x[:-1]]) for s, x in zip(nothing, state, strict=True))
+    return tuple(np.moveaxis(x[at], 0, dim) for x in state)
+
+
+def _in_types(carry: Carry, states: Sequence[np.ndarray], precise: bool) -> list[np.ndarray]:
+    return [
+        np.asarray(state, numpy_dtype(dtype, precise=precise))
+        for state, dtype in zip(states, carry.dtypes, strict=True)
+    ]
 
 
 def _ufunc(carry: Carry) -> np.ufunc | None:

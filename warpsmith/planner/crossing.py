@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise, Reduction
+from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise, Reduction, Scan
 from warpsmith.ir.graph import Graph
 
 MOST_REPEATED = 16
@@ -68,7 +68,7 @@ class Crossing:
     def _sum(self, position: int | None, sources: Collection[int]) -> int | None:
         if position is None:
             return 0
-        if isinstance(self.graph.operations[position], Reduction | Matmul):
+        if isinstance(self.graph.operations[position], Reduction | Scan | Matmul):
             return None
         total = 1
         for source in sources:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from warpsmith.ir.exprs import Move, Operation, Reduction
+from warpsmith.ir.exprs import Move, Operation, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.scalar import Symbol
@@ -107,7 +107,8 @@ def _enough_cuts(
 ) -> frozenset[int]:
     """Cuts, these among them, that leave only what some scheduler can compute.
 
-    Where reductions of different dimensions meet, their results go through memory as well. Where
+    Where reductions of different dimensions, or scans, meet, their results go through memory as
+    well. Where
     that is not enough, so does what an operation widens, and at last what it reads.
     """
     graph = segments.graph
@@ -131,7 +132,7 @@ def _enough_cuts(
 
 
 def _reduced(graph: Graph, positions: Iterable[int]) -> frozenset[int]:
-    chosen = [p for p in positions if isinstance(graph.operations[p], Reduction)]
+    chosen = [p for p in positions if isinstance(graph.operations[p], Reduction | Scan)]
     return frozenset(number for p in chosen for number in graph.made(p))
 
 

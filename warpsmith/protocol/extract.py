@@ -11,10 +11,10 @@ from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.scalar import Expr, evaluate
 from warpsmith.kernel.clusters import RANK, rank_of
 from warpsmith.kernel.elected import ELECTED_WARP
-from warpsmith.kernel.nodes import Buffer, Kernel, Reciprocal, Reduce, Statement
+from warpsmith.kernel.nodes import Buffer, Kernel, Reciprocal, Reduce, ScanElements, Statement
 from warpsmith.kernel.rings import ELECTED, InitBarriers
 from warpsmith.kernel.roles import Branch, Role
-from warpsmith.kernel.scratch import block_reduce_scratch
+from warpsmith.kernel.scratch import block_reduce_scratch, block_scan_scratch
 from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.kernel.traversal import barriers, walk
 from warpsmith.protocol.accesses import Division, divisions
@@ -330,9 +330,13 @@ def _across_groups(statements: tuple[Statement, ...], role: Role) -> frozenset[i
 
 
 def _meeting_reductions(statements: tuple[Statement, ...], extents: Extents) -> frozenset[int]:
-    """Reductions, by identity, that go through shared memory, between two meetings."""
+    """Reductions and scans, by identity, that go through shared memory, between two meetings."""
     found = set()
     for statement in walk(statements):
+        if isinstance(statement, ScanElements) and any(
+            block_scan_scratch(BLOCK_TYPES.index(axis), extents) for axis in statement.block_axes
+        ):
+            found.add(id(statement))
         if isinstance(statement, Reduce) and not statement.lanes:
             reduced = [kind in statement.block_axes for kind in BLOCK_TYPES]
             x, y, z = reduced

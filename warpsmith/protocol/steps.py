@@ -17,6 +17,7 @@ from warpsmith.kernel.clusters import (
 from warpsmith.kernel.nodes import (
     Buffer,
     Reduce,
+    ScanElements,
     Statement,
     Synchronize,
 )
@@ -122,7 +123,7 @@ class Steps:
                 yield Leaf((), lambda: (step(Kind.COMMIT, 0, Async.PRODUCTS),))
             case AwaitProducts(pending=pending):
                 yield Leaf((), lambda: (step(Kind.JOIN, 0, Async.PRODUCTS, -1, pending),))
-            case Synchronize() | SynchronizeCluster() | AnnounceStart() | Reduce():
+            case Synchronize() | SynchronizeCluster() | AnnounceStart() | Reduce() | ScanElements():
                 yield from self._meeting(statement)
             case InitBarriers(arrivals=arrivals):
                 names = [buffer.name for buffer, _ in arrivals]
@@ -135,7 +136,7 @@ class Steps:
     def _meeting(self, statement: Statement) -> Iterable[Leaf]:
         across = id(statement) in self._runner.across
         if (
-            isinstance(statement, Reduce)
+            isinstance(statement, Reduce | ScanElements)
             and id(statement) not in self._runner.reduces | self._runner.across
         ):
             return

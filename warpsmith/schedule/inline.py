@@ -11,10 +11,11 @@ from collections.abc import Collection
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import Operation
+from warpsmith.ir.exprs import Operation, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.readers import Readers, readers_of
+from warpsmith.ir.scans import opened_loops
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.nesting import Nestings
 
@@ -94,9 +95,11 @@ def _legal_position(domains: DomainMap, readers: Readers, tensor: TensorView) ->
 
 def _shared_loops(domains: DomainMap, tensor: TensorView, reader: Operation) -> int:
     nest = reader.outputs[0].loop
-    for position, (axis, other) in enumerate(zip(tensor.loop, nest, strict=False)):
+    scans = (op for op in (tensor.definition, reader) if isinstance(op, Scan))
+    most = min((opened_loops(scan) for scan in scans), default=len(nest))
+    for position, (axis, other) in enumerate(zip(tensor.loop, nest[:most], strict=False)):
         if axis.is_reduction or not domains.same(axis, other):
             return position
         if axis.parallel in NOT_SHARED or other.parallel in NOT_SHARED:
             return position
-    return min(len(tensor.loop), len(nest))
+    return min(len(tensor.loop), len(nest), most)

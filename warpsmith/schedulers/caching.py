@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
-from warpsmith.ir.exprs import Pointwise, Reduction
+from warpsmith.ir.exprs import Pointwise, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Output
 from warpsmith.ir.tensor import TensorView
@@ -57,7 +57,7 @@ def add_caches(fusion: Fusion) -> tuple[Cached, ...]:
     loads = [cached.register.definition for cached in made if cached.memory in alike]
     fusion.bring_first(load for load in loads if load is not None)
     for output in dict.fromkeys(o.value for o in fusion.outputs):
-        if isinstance(output.definition, Reduction) and len(output.definition.outputs) > 1:
+        if isinstance(output.definition, Reduction | Scan) and len(output.definition.outputs) > 1:
             made.append(_stored(_detach(fusion, output), output))
             continue
         made.append(_stored(output, cache_before(output)))

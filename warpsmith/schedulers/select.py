@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from warpsmith.errors import SchedulerRefusal
+from warpsmith.ir.exprs import Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
@@ -19,6 +20,7 @@ from warpsmith.schedulers import (
     outer_persistent,
     pointwise,
     reduction,
+    scan,
 )
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.counts import divides_sums, multiply_by_reciprocals
@@ -65,6 +67,10 @@ from warpsmith.schedulers.reduction import apply as reduction_apply
 from warpsmith.schedulers.reduction import heuristic as reduction_heuristic
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.recompute import recompute_after
+from warpsmith.schedulers.scan import applicability as scan_applicability
+from warpsmith.schedulers.scan import apply as scan_apply
+from warpsmith.schedulers.scan import heuristic as scan_heuristic
+from warpsmith.schedulers.scan.heuristic import ScanParams
 from warpsmith.targets.target import Target
 
 Params = (
@@ -75,6 +81,7 @@ Params = (
     | InnerOuterParams
     | MatmulParams
     | MatmulByThreadsParams
+    | ScanParams
 )
 
 Refusal = Callable[[Program, Target], str]
@@ -96,6 +103,7 @@ SCHEDULERS = (
     ("inner_outer", _anywhere(rows_and_columns_can.refusal), inner_outer.__doc__),
     ("matmul", matmul_can.refusal, matmul.__doc__),
     ("matmul_by_threads", _anywhere(threads_can.refusal), matmul_by_threads.__doc__),
+    ("scan", _anywhere(scan_applicability.refusal), scan.__doc__),
 )
 """Schedulers in the order in which they are asked: (name, refusal, what it takes)."""
 
@@ -187,6 +195,8 @@ class Candidate:
             return columns_heuristic.choose(self._columns(), self.residents, problem), {}
         if self.scheduler == "inner_outer":
             return rows_and_columns_strategy.choose(self._rows(), self.residents, problem), {}
+        if self.scheduler == "scan":
+            return scan_heuristic.choose(self.fusion, self.domains, self.caches, problem), {}
         params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
         if params.exact:
@@ -200,6 +210,8 @@ class Candidate:
             return replace(params, vector=1, vectorized=(), transposed=None, ring=0)
         if isinstance(params, ReductionParams) and params.vector > 1 and not params.ring:
             return replace(params, vector=1, vectorized=())
+        if isinstance(params, ScanParams) and params.vectorized:
+            return replace(params, vectorized=())
         if isinstance(params, MatmulByThreadsParams) and params.vectorized:
             first, second = (replace(each, vector=1) for each in params.reads)
             return replace(params, reads=(first, second), vectorized=())
@@ -229,6 +241,8 @@ class Candidate:
             return pointwise_heuristic.no_ring(self.fusion, self.domains, self.caches, problem)
         if self.scheduler in ("matmul", "matmul_by_threads"):
             return ""
+        if self.scheduler == "scan":
+            return "a scan waits for what comes before, and loads when it has it"
         if self.scheduler == "inner_persistent":
             _, going = persistent_strategy.choose(self._asked(), problem)
             return "" if going else "a block has one row, which its threads load at once"
@@ -256,6 +270,8 @@ class Candidate:
             matmul_apply.apply(fusion, caches, params)
         elif isinstance(params, MatmulByThreadsParams):
             threads_apply.apply(fusion, caches, params)
+        elif isinstance(params, ScanParams):
+            scan_apply.apply(fusion, caches, params)
         elif isinstance(params, InnerPersistentParams) and params.warp_specialize:
             persistent.apply(fusion, caches, params)
         elif isinstance(params, InnerPersistentParams):
@@ -280,9 +296,14 @@ def _extents(tensor: TensorView) -> tuple[Expr, ...]:
 def refusals(fusion: Program, target: Target, without: Refusals = ()) -> Refusals:
     """What each scheduler says of the fusion; those in `without` are not asked, but say that."""
     known = dict(without)
-    return tuple(
-        (name, known.get(name) or refusal(fusion, target)) for name, refusal, _ in SCHEDULERS
-    )
+    scanned = any(isinstance(op, Scan) for op in fusion.operations)
+
+    def said(name: str, refusal: Refusal) -> str:
+        if scanned and name != "scan":
+            return "it scans"
+        return known.get(name) or refusal(fusion, target)
+
+    return tuple((name, said(name, refusal)) for name, refusal, _ in SCHEDULERS)
 
 
 def select(fusion: Fusion, target: Target, reasons: Refusals | None = None) -> Candidate:

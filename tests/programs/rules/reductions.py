@@ -68,6 +68,60 @@ def accumulation(op: str) -> Callable[..., Value]:
     return rule
 
 
+def cumsum(
+    program: Program,
+    x: Any,
+    dim: int,
+    dtype: DataType | None = None,
+    exclusive: bool = False,
+    reverse: bool = False,
+) -> Value:
+    tensor = as_tensor(x)
+    result = dtype or (tensor.dtype if tensor.dtype.is_float else DataType.Int)
+    source = operand(tensor, result.compute)
+    axis = dim % len(tensor.dims)
+
+    def turned(array: np.ndarray) -> np.ndarray:
+        return np.flip(array, axis) if reverse else array
+
+    given = source.moved(turned)
+    if result.is_float:
+        found = bounds.accumulated(given, axis, result.compute, exclusive=exclusive)
+    else:
+        sums = np.cumsum(given.value, axis)
+        sums = sums - given.value if exclusive else sums
+        found = Bounded(result, sums, np.cumsum(given.error, axis))
+    return Value(result, tensor.dims, found.moved(turned))
+
+
+def logsumexp(
+    program: Program, x: Any, dims: Sequence[int] | None = None, keepdim: bool = False
+) -> Value:
+    tensor = as_tensor(x)
+    require(tensor.dtype.is_float, "type")
+    compute = tensor.dtype.compute
+    source = operand(tensor, compute)
+
+    def reduce(gone: tuple[int, ...]) -> Bounded:
+        return bounds.log_of_exponentials(source, gone, compute)
+
+    return _reduced(program, tensor, dims, keepdim, tensor.dtype, reduce)
+
+
+def place(op: str) -> Callable[..., Value]:
+    def rule(program: Program, x: Any, dim: int, keepdim: bool = False) -> Value:
+        tensor = as_tensor(x)
+        require(program.extent(tensor.dims[dim]) > 0, "there is no extreme of nothing")
+        source = operand(tensor, tensor.dtype.compute)
+
+        def reduce(gone: tuple[int, ...]) -> Bounded:
+            return bounds.place_of_extreme(source, gone[0], largest=op == "argmax")
+
+        return _reduced(program, tensor, (dim,), keepdim, DataType.Int, reduce)
+
+    return rule
+
+
 def extreme(op: str) -> Callable[..., Value]:
     def rule(
         program: Program, x: Any, dims: Sequence[int] | None = None, keepdim: bool = False

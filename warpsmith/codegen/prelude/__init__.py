@@ -18,6 +18,7 @@ from warpsmith.codegen.prelude.random import DRAWS
 from warpsmith.codegen.prelude.reduce import REDUCE
 from warpsmith.codegen.prelude.rings import RINGS
 from warpsmith.codegen.prelude.roles import ROLES
+from warpsmith.codegen.prelude.scan import SCAN
 from warpsmith.codegen.prelude.storage import STORAGE
 from warpsmith.codegen.prelude.succession import SUCCESSION
 from warpsmith.codegen.prelude.vector import VECTOR, LoadHint, StoreHint
@@ -39,6 +40,7 @@ PIECES: Mapping[str, Piece] = MappingProxyType(
             *REDUCE,
             *BLOCK,
             *GRID,
+            *SCAN,
             *RINGS,
             *ROLES,
             *PRODUCTS,

@@ -1,0 +1,98 @@
+"""Which loops of a scan walk the dimension that it scans, and how they are shared out.
+
+In the order of the loops: serial ones, whose iterations carry the state; at most one that is bound
+to the block, over whose threads a state is scanned; unrolled ones, a thread's own elements. All
+loops over other dimensions stand outside of these, or are bound to threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import IterDomain, ParallelType, Split
+from warpsmith.ir.exprs import Scan
+from warpsmith.ir.mapping import DomainMap, Group
+
+
+@dataclass(frozen=True, slots=True)
+class ScanLoops:
+    """Positions among the loops of a scan.
+
+    Attributes:
+        carried: the serial loops over the scanned dimension.
+        start: where the state begins, outside all loops over that dimension.
+        opened: from here on one statement opens the loops.
+        along: what a loop over the dimension is bound to, if any is.
+    """
+
+    carried: tuple[int, ...]
+    start: int
+    opened: int
+    along: ParallelType | None
+
+
+def opened_loops(operation: Scan) -> int:
+    """The position from which on one statement opens the loops: threads' and unrolled ones."""
+    loop = operation.output.loop
+    position = len(loop)
+    while position and (
+        loop[position - 1].parallel.is_thread or loop[position - 1].parallel.is_unrolled
+    ):
+        position -= 1
+    return position
+
+
+def scan_loops(operation: Scan, domains: DomainMap) -> ScanLoops:
+    """How the loops share a scan out.
+
+    Raises:
+        ScheduleError: WS1020 for loops that scan no elements in their order.
+    """
+    output = operation.output
+    groups = {domains.group(axis): place for place, axis in enumerate(output.loop)}
+    places = _walked(domains, domains.group(output.root[operation.dim]), groups)
+    opened = opened_loops(operation)
+    if places is None or list(places) != sorted(places):
+        raise _refused(operation, "do not walk the scanned dimension in its order")
+    bound = [p for p in places if output.loop[p].parallel.is_thread]
+    carried = tuple(p for p in places if p < opened and p not in bound)
+    own = [p for p in places if p >= opened and p not in bound]
+    if len(bound) > 1 or any(not output.loop[p].parallel.is_block for p in bound):
+        raise _refused(operation, "bind the scanned dimension to more than one axis of the block")
+    if bound and (any(p > bound[0] for p in carried) or any(p < bound[0] for p in own)):
+        raise _refused(operation, "give threads parts that do not lie side by side")
+    start = min((*carried, opened))
+    others = [p for p in range(start, len(output.loop)) if p not in places]
+    if any(not _is_outside(output.loop[p], domains) for p in others):
+        raise _refused(operation, "walk another dimension inside those of the scanned one")
+    along = output.loop[bound[0]].parallel if bound else None
+    return ScanLoops(carried, start, opened, along)
+
+
+def _is_outside(axis: IterDomain, domains: DomainMap) -> bool:
+    return axis.parallel.is_thread or domains.extent_of(axis) == integers.ONE
+
+
+def _walked(domains: DomainMap, group: Group, loops: Mapping[Group, int]) -> tuple[int, ...] | None:
+    """Positions of the loops that a group became, those of its largest steps first."""
+    if group in loops:
+        return (loops[group],)
+    for transform in domains.touching(group):
+        whole, outer, inner = domains.sides(transform)
+        if isinstance(transform, Split) and whole == group:
+            first, second = (_walked(domains, part, loops) for part in (outer, inner))
+            if first is not None and second is not None:
+                return first + second
+    return None
+
+
+def _refused(operation: Scan, what: str) -> ScheduleError:
+    return ScheduleError(
+        f"the loops of {operation.output.name}, a scan over dimension {operation.dim}, {what}",
+        code="WS1020",
+        remedy="split that dimension alone, outermost part first: serial loops, then at most one "
+        "bound to the block, then unrolled ones; all other loops stand before them",
+    )

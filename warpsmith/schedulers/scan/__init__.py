@@ -1,0 +1,1 @@
+"""Scans along one dimension, all in one direction, with pointwise work around them."""

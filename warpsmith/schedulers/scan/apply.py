@@ -1,0 +1,67 @@
+"""Schedule scans by their parameters."""
+
+from __future__ import annotations
+
+from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.schedule.inline import inline_most
+from warpsmith.schedule.propagate import parallelize_like, transform_like
+from warpsmith.schedule.transforms import merge, parallelize, reorder, split
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.scan.applicability import scans
+from warpsmith.schedulers.scan.heuristic import ScanParams, axes_of, run_of
+
+INNER = (
+    ParallelType.grid_x,
+    ParallelType.block_y,
+    ParallelType.serial,
+    ParallelType.block_x,
+    ParallelType.unroll,
+)
+OUTER = (
+    ParallelType.grid_x,
+    ParallelType.block_x,
+    ParallelType.serial,
+    ParallelType.block_y,
+    ParallelType.unroll,
+)
+
+
+def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ScanParams) -> None:
+    """Loops, of kept dimensions K and the scanned one S:
+
+    inner: `[K grid_x, K block_y, S serial, S block_x, S unroll]`
+    outer: `[K grid_x, K block_x, S serial, S block_y, S unroll]`
+
+    A block has a row, some rows, or some columns; it carries their states round the serial loop.
+    """
+    domains = DomainMap(fusion)
+    run = run_of(fusion, domains, caches)
+    order = axes_of(fusion, caches, domains)
+    output = scans(fusion)[0].output
+    assert output.definition is not None
+    for each in output.definition.outputs:
+        each.loop = [axis for axis in each.loop if not axis.is_broadcast]
+    place = {domains.group(axis): position for position, axis in enumerate(order)}
+    wanted = sorted(range(len(output.loop)), key=lambda p: place[domains.group(output.loop[p])])
+    reorder(output, {old: new for new, old in enumerate(wanted)})
+    if params.vectorized:
+        fusion.divisors |= {(run.extent, params.elements)}
+    along = params.block_x if params.inner else params.block_y
+    split(output, -1, along * params.elements)
+    split(output, -1, params.elements)
+    kept = len(output.loop) - 3
+    kinds = INNER if params.inner else OUTER
+    if kept:
+        for _ in range(kept - 1):
+            merge(output, 0)
+        split(output, 0, params.block_y if params.inner else params.block_x)
+    for position, kind in enumerate(kinds[0 if kept else 2 :]):
+        parallelize(output, position, kind)
+    transform_like(output)
+    parallelize_like(output)
+    for cached in caches:
+        if cached.name in params.vectorized:
+            parallelize(cached.copy, -1, ParallelType.vectorize)
+    inline_most(fusion, fusion.computed)
