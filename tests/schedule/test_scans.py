@@ -1,0 +1,179 @@
+"""Scans scheduled by hand: how threads, warps and loops share the elements, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from warpsmith import DataType, FusionDefinition, ParallelType
+from warpsmith.errors import ScheduleError
+from warpsmith.frontends.tensor import Tensor
+
+GRID_X, BLOCK_X, BLOCK_Y = ParallelType.grid_x, ParallelType.block_x, ParallelType.block_y
+UNROLL, SERIAL = ParallelType.unroll, ParallelType.serial
+
+Loops = Callable[[Tensor], None]
+
+
+def scheduled(loops: Loops, *, reverse: bool = False, exclusive: bool = False) -> FusionDefinition:
+    """Sums along rows of `x + x`, stored plus one."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True, DataType.Float)
+        total = fd.ops.cumsum(fd.ops.add(x, x), 1, reverse=reverse, exclusive=exclusive)
+        fd.add_output(fd.ops.add(total, 1.0))
+        x.cache_after()
+        loops(total)
+        fd.sched.transform_like(total)
+        fd.sched.parallelize_like(total)
+        fd.sched.inline_most()
+    return fd
+
+
+def bound(total: Tensor, *kinds: ParallelType) -> None:
+    for position, kind in enumerate(kinds):
+        total.axis(position).parallelize(kind)
+
+
+def by_one_thread(total: Tensor) -> None:
+    bound(total, GRID_X, SERIAL)
+
+
+def by_vectors_of_one_thread(total: Tensor) -> None:
+    total.split(1, 4)
+    bound(total, BLOCK_X, SERIAL, UNROLL)
+
+
+def by_a_warp(total: Tensor) -> None:
+    total.split(1, 64)
+    total.split(2, 2)
+    bound(total, GRID_X, SERIAL, BLOCK_X, UNROLL)
+
+
+def by_warps(total: Tensor) -> None:
+    total.split(1, 96)
+    bound(total, GRID_X, SERIAL, BLOCK_X)
+
+
+def by_odd_threads(total: Tensor) -> None:
+    """43 threads along x, which are no whole warps, and two rows beside each other."""
+    total.split(1, 43 * 3)
+    total.split(2, 3)
+    total.split(0, 2)
+    bound(total, GRID_X, BLOCK_Y, SERIAL, BLOCK_X, UNROLL)
+
+
+def below_each_other(total: Tensor) -> None:
+    """Threads along y share a row, those along x have rows of their own."""
+    total.split(1, 10)
+    total.split(2, 2)
+    total.split(0, 4)
+    bound(total, GRID_X, BLOCK_X, SERIAL, BLOCK_Y, UNROLL)
+
+
+def all_at_once(total: Tensor) -> None:
+    """No serial loop: one pass has the whole row."""
+    total.split(1, 1024)
+    total.split(2, 4)
+    bound(total, GRID_X, SERIAL, BLOCK_X, UNROLL)
+
+
+def in_two_serial_loops(total: Tensor) -> None:
+    total.split(1, 128)
+    total.split(2, 32)
+    bound(total, GRID_X, SERIAL, SERIAL, BLOCK_X)
+
+
+LOOPS = (
+    by_one_thread,
+    by_vectors_of_one_thread,
+    by_a_warp,
+    by_warps,
+    by_odd_threads,
+    below_each_other,
+    all_at_once,
+    in_two_serial_loops,
+)
+
+
+@pytest.mark.parametrize("loops", LOOPS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_same_sums_however_they_are_shared(loops: Loops, reverse: bool) -> None:
+    """Clean under all orders of warps, and right, for rows that end inside every part."""
+    fd = scheduled(loops, reverse=reverse, exclusive=reverse)
+    a = np.random.default_rng(0).integers(-9, 9, (5, 387)).astype(np.float32)
+    (result,) = fd.manual_execute([a])
+    sums = np.cumsum(a[:, ::-1], 1)[:, ::-1] - a if reverse else np.cumsum(a, 1)
+    np.testing.assert_array_equal(result, 2 * sums + 1)
+    assert fd.verify([a]).verdict == "clean"
+
+
+def merged(total: Tensor) -> None:
+    total.merge(0)
+
+
+def inside_out(total: Tensor) -> None:
+    total.split(1, 8)
+    total.reorder({1: 2, 2: 1})
+
+
+def over_blocks(total: Tensor) -> None:
+    total.split(1, 8)
+    bound(total, SERIAL, GRID_X, BLOCK_X)
+
+
+def twice_over_threads(total: Tensor) -> None:
+    total.split(1, 8)
+    bound(total, GRID_X, BLOCK_X, BLOCK_Y)
+
+
+def parts_apart(total: Tensor) -> None:
+    """Each thread would have a part of its own, one behind the other in memory."""
+    total.split(1, 8)
+    bound(total, GRID_X, BLOCK_X, SERIAL)
+
+
+def rows_inside(total: Tensor) -> None:
+    total.split(1, 8)
+    total.reorder({0: 1, 1: 0})
+    bound(total, SERIAL, SERIAL, BLOCK_X)
+
+
+@pytest.mark.parametrize(
+    ("loops", "said"),
+    [
+        (merged, "do not walk the scanned dimension in its order"),
+        (inside_out, "do not walk the scanned dimension in its order"),
+        (over_blocks, "bind the scanned dimension to more than one axis of the block"),
+        (twice_over_threads, "bind the scanned dimension to more than one axis of the block"),
+        (parts_apart, "give threads parts that do not lie side by side"),
+        (rows_inside, "walk another dimension inside those of the scanned one"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_loops_that_scan_nothing_in_order_are_refused(loops: Loops, said: str) -> None:
+    with pytest.raises(ScheduleError, match=f"WS1020.*a scan over dimension 1, {said}"):
+        scheduled(loops).manual_execute([np.ones((4, 30), np.float32)])
+
+
+def test_two_directions_share_no_loop() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True, DataType.Float)
+        doubled = fd.ops.add(x, x)
+        up, down = fd.ops.cumsum(doubled, 1), fd.ops.cumsum(doubled, 1, reverse=True)
+        fd.add_output(fd.ops.add(up, down))
+        bound(up, GRID_X, SERIAL)
+        fd.sched.transform_like(up)
+        fd.sched.parallelize_like(up)
+        fd.sched.inline_most()
+    with pytest.raises(ScheduleError, match="WS1022.*share a loop"):
+        fd.manual_execute([np.ones((4, 30), np.float32)])
+
+
+def test_a_scan_stays_in_registers() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True, DataType.Float)
+        fd.add_output(fd.ops.cumsum(x, 1))
+    with pytest.raises(ScheduleError, match="WS0275.*is scanned in place"):
+        fd.manual_execute([np.ones((4, 30), np.float32)])
