@@ -177,9 +177,13 @@ class ReductionText:
         else:
             axes = [str(axis in scan.block_axes).lower() for axis in BLOCK_TYPES]
             who = ", ".join((*team.dims, *((team.place,) if team.place else ())))
+            scratch = scan.scratch.name
+            if team.group:
+                part = integers.floordiv(scan.scratch.size, team.groups)
+                scratch = f"({scratch} + {team.group} * {value.operand(part)})"
             call = (
                 f"ws_block_scan<{', '.join((state.join, *axes, *flags))}>"
-                f"({name}, running, ({state.kind}*){scan.scratch.name}, {who});"
+                f"({name}, running, ({state.kind}*){scratch}, {who});"
             )
         return block(
             [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import BLOCK_TYPES, MemoryType
+from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.exprs import Scan
-from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.scalar import Expr
 from warpsmith.ir.scans import ScanLoops, scan_loops
 from warpsmith.kernel.nodes import Buffer, Declare, ScanElements, Statement, Store
 from warpsmith.kernel.scratch import block_scan_scratch, state_room
@@ -46,29 +46,34 @@ class Scans:
             elements,
             _states(operation),
             () if loops.along is None else (loops.along,),
-            None if loops.along is None else self._scratch(operation, loops),
+            None if loops.along is None else self._scratch(operation, loops.along),
             operation.exclusive,
             operation.reverse,
         )
         return [*statements, scan]
 
-    def _scratch(self, operation: Scan, loops: ScanLoops) -> Buffer:
-        """Shared memory for one state of each warp, or each thread."""
+    def _scratch(self, operation: Scan, along: ParallelType) -> Buffer:
+        """Shared memory for one state of each warp, or each thread; groups have parts of it."""
         threads, output = self._buffers.threads, operation.output
-        if threads.groups_along is not None:
+        if threads.groups_along is along:
             raise ScheduleError(
-                f"{output.name} is scanned over threads in a role whose groups take turns",
+                f"{output.name} is scanned along {along.name}, along which groups of warps "
+                "take turns and do not meet",
                 code="WS1021",
-                remedy="scan it in a role of one group, or in loops of each thread alone",
+                remedy="scan it along another axis of the block, or in loops of each thread alone",
             )
         unit, parts = state_room(operation.carry)
         extents = [threads.extents.get(kind, integers.ONE) for kind in BLOCK_TYPES]
-        x, y, z = map(integers.constant, extents)
+        apart = [kind is threads.groups_along for kind in BLOCK_TYPES]
+        x, y, z = (
+            1 if groups else integers.constant(extent)
+            for extent, groups in zip(extents, apart, strict=True)
+        )
         size: Expr = integers.mul(*extents, parts)
         if not (x is None or y is None or z is None):
-            assert loops.along is not None
-            needed = block_scan_scratch(BLOCK_TYPES.index(loops.along), (x, y, z))
-            size = Const(max(1, needed * parts))
+            needed = block_scan_scratch(BLOCK_TYPES.index(along), (x, y, z))
+            count = (e for e, groups in zip(extents, apart, strict=True) if groups)
+            size = integers.mul(max(1, needed * parts), *count)
         scratch = Buffer(f"{output.name}_scratch", unit, MemoryType.shared, size)
         self._buffers.made.shared[scratch.name] = scratch
         return scratch
