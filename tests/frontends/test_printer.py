@@ -57,12 +57,9 @@ def rules(fd: FusionDefinition) -> Any:
             a.count + b.count,
         ),
     )
-    return (
-        fd.ops.logsumexp(y, [0]),
-        fd.ops.argmin(y),
-        fd.ops.any(y > 9, [1]),
-        *fd.ops.reduce(y, rule),
-    )
+    made = fd.ops.logsumexp(y, [0]), fd.ops.argmin(y), fd.ops.any(y > 9, [1])
+    scans = fd.ops.cumsum(y, 0, exclusive=True), fd.ops.cumsum(y > 0, 1, reverse=True)
+    return *made, *fd.ops.reduce(y, rule), *scans, *fd.ops.cummax(y, 1)
 
 
 def scalars(fd: FusionDefinition) -> Any:

@@ -235,10 +235,12 @@ class _Writer:
 
     def _scan(self, operation: Scan) -> str:
         sources = ", ".join(map(self._operand, operation.sources))
-        said = f", dim={operation.dim}"
+        carry, said = operation.carry, f", dim={operation.dim}"
         said += ", exclusive=True" if operation.exclusive else ""
         said += ", reverse=True" if operation.reverse else ""
-        return f"fd.ops.scan([{sources}], {self._rule(operation.carry)}{said})"
+        if carry.is_simple and carry.name in ("sum", "prod"):
+            return f"fd.ops.cum{carry.name}({sources}{said}, dtype={_dtype(carry.dtypes[0])})"
+        return f"fd.ops.scan([{sources}], {self._rule(carry)}{said})"
 
     def _rule(self, carry: Carry) -> str:
         """Python that makes the rule."""
