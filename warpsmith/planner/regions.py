@@ -13,8 +13,10 @@ from warpsmith.ir.exprs import Move, Operation, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.scalar import Symbol
+from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.schedulers.inner_outer.columns import BLOCKS, cut_columns, needing, whole_sums
+from warpsmith.schedulers.select import PERSISTENT
 
 GROUPS_ASKED = 8
 """Segments that a sink is tried in, before it gets one of its own: it keeps the time linear."""
@@ -35,6 +37,8 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
             return [whole]
         if halves := _rows_then_columns(segments, sinks, stored):
             return halves
+        if passes := _in_one_pass(segments, sinks, stored):
+            return passes
     region = segments.graph.slice(sinks, stored)
     cuts = _first_cuts(segments, sinks, region, stored)
     cuts = _enough_cuts(segments, sinks, region, cuts)
@@ -68,6 +72,24 @@ def _rows_then_columns(
     if not first.can_be_scheduled:
         return []
     return [first, *cut_region(inside, [t for t in wanted if t in behind], made)]
+
+
+def _in_one_pass(segments: Segments, sinks: Sequence[int], stored: frozenset[int]) -> list[Segment]:
+    """Segments of rows that no kernel keeps, and whose maxima and sums one pass finds together.
+
+    Nothing where there are none, or where a kernel may keep rows.
+    """
+    graph = segments.graph
+    sinks = tuple(dict.fromkeys(segments.forms.get(sink, sink) for sink in sinks))
+    live = graph.part(sinks, graph.slice(sinks, stored), segments.formats, segments.forms)
+    if not any(u.scheduler in PERSISTENT and u.concerns(live) for u in segments.without):
+        return []
+    for other in segments.made:
+        live.number_from(other)
+    if not in_one_pass(live):
+        return []
+    segments.made.append(live)
+    return cut_region(segments.inside(Graph.of(live)), sinks, frozenset())
 
 
 def _blocks(graph: Graph, sinks: Sequence[int], live: Fusion) -> Symbol:

@@ -39,6 +39,9 @@ from warpsmith.ir.scalar import Apply, Const
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
 
+EXPONENTIALS = ("exp", "exp_near")
+"""The exponential, and the one that is as precise as a 16-bit result."""
+
 
 def rewrite(fusion: Fusion) -> None:
     """Apply the rules in place; give it a copy."""
@@ -106,12 +109,12 @@ def _is_rounded_exponential(
     than its size."""
     if not (isinstance(operation, Pointwise) and operation.op == "exp"):
         return False
-    largest = _largest_taken_from(operation.inputs[0])
+    largest = largest_taken_from(operation.inputs[0])
     rounded = operation.output.dtype is DataType.Float and operation.output not in precise
     return rounded and largest is not None and _only_scaled(graph, operation.output, largest)
 
 
-def _largest_taken_from(value: Value) -> Reduction | None:
+def largest_taken_from(value: Value) -> Reduction | None:
     """The maximum of `x`, where the value is `x` less that."""
     definition = value.definition if isinstance(value, TensorView) else None
     if not (isinstance(definition, Pointwise) and definition.op == "sub"):
