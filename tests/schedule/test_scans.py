@@ -12,7 +12,7 @@ from warpsmith.errors import ScheduleError
 from warpsmith.frontends.tensor import Tensor
 
 GRID_X, BLOCK_X, BLOCK_Y = ParallelType.grid_x, ParallelType.block_x, ParallelType.block_y
-UNROLL, SERIAL = ParallelType.unroll, ParallelType.serial
+UNROLL, SERIAL, CLUSTER = ParallelType.unroll, ParallelType.serial, ParallelType.cluster_x
 
 Loops = Callable[[Tensor], None]
 
@@ -85,7 +85,34 @@ def in_two_serial_loops(total: Tensor) -> None:
     bound(total, GRID_X, SERIAL, SERIAL, BLOCK_X)
 
 
+def over_a_cluster(total: Tensor) -> None:
+    """Two blocks side by side, of two warps each, round a loop."""
+    total.split(1, 256)
+    total.split(2, 128)
+    total.split(3, 2)
+    bound(total, GRID_X, SERIAL, CLUSTER, BLOCK_X, UNROLL)
+
+
+def over_blocks_of_a_warp(total: Tensor) -> None:
+    """Threads of a block do not meet, so blocks do."""
+    total.split(1, 128)
+    total.split(2, 32)
+    bound(total, GRID_X, SERIAL, CLUSTER, BLOCK_X)
+
+
+def over_a_cluster_at_once(total: Tensor) -> None:
+    """Blocks exchange what they have once, and rows of a block apart."""
+    total.split(1, 512)
+    total.split(2, 256)
+    total.split(3, 4)
+    total.split(0, 2)
+    bound(total, GRID_X, BLOCK_Y, SERIAL, CLUSTER, BLOCK_X, UNROLL)
+
+
 LOOPS = (
+    over_a_cluster,
+    over_blocks_of_a_warp,
+    over_a_cluster_at_once,
     by_one_thread,
     by_vectors_of_one_thread,
     by_a_warp,
@@ -145,8 +172,8 @@ def rows_inside(total: Tensor) -> None:
     [
         (merged, "do not walk the scanned dimension in its order"),
         (inside_out, "do not walk the scanned dimension in its order"),
-        (over_blocks, "bind the scanned dimension to more than one axis of the block"),
-        (twice_over_threads, "bind the scanned dimension to more than one axis of the block"),
+        (over_blocks, "bind the scanned dimension to other than one axis of the block"),
+        (twice_over_threads, "bind the scanned dimension to other than one axis of the block"),
         (parts_apart, "give threads parts that do not lie side by side"),
         (rows_inside, "walk another dimension inside those of the scanned one"),
     ],

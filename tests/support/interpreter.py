@@ -206,10 +206,11 @@ class _Machine:
                     self._all(body, inner)
             case Store(buffer=buffer, index=index, value=value):
                 self._store(buffer, index, self._typed(value, buffer, mask), mask)
-            case Accumulate(carry=carry, buffers=buffers, index=index, part=part):
+            case Accumulate(carry=carry, buffers=buffers, index=index, part=part, ahead=ahead):
                 old = tuple(self._load(Element(b, index), mask) for b in buffers)
                 pairs = zip(part, buffers, strict=True)
-                new = combine(carry, old, tuple(self._typed(p, b, mask) for p, b in pairs))
+                sides = (old, tuple(self._typed(p, b, mask) for p, b in pairs))
+                new = combine(carry, *(reversed(sides) if ahead else sides))
                 for buffer, cell in zip(buffers, new, strict=True):
                     self._store(buffer, index, cell, mask, update=True)
             case CopyVector():

@@ -51,12 +51,14 @@ class ReductionText:
         running = [value.place(buffer, statement.index) for buffer in statement.buffers]
         part = ", ".join(map(value, statement.part))
         if state.members == ("",):
-            return [f"{running[0]} = {state.join}::combine<{state.kind}>({running[0]}, {part});"]
+            pair = f"{part}, {running[0]}" if statement.ahead else f"{running[0]}, {part}"
+            return [f"{running[0]} = {state.join}::combine<{state.kind}>({pair});"]
         stores = (f"{place} = {w};" for place, w in zip(running, state.of("w"), strict=True))
-        combined = (
-            f"const {state.kind} w = {state.join}::combine("
-            f"{state.kind}{{{', '.join(running)}}}, {state.kind}{{{part}}});"
+        sides = (", ".join(running), part)
+        pair = ", ".join(
+            f"{state.kind}{{{side}}}" for side in sides[:: -1 if statement.ahead else 1]
         )
+        combined = f"const {state.kind} w = {state.join}::combine({pair});"
         return block([combined, " ".join(stores)])
 
     def _welford_step(self, step: WelfordStep) -> list[str]:

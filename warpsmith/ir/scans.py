@@ -1,8 +1,9 @@
 """Which loops of a scan walk the dimension that it scans, and how they are shared out.
 
-In the order of the loops: serial ones, whose iterations carry the state; at most one that is bound
-to the block, over whose threads a state is scanned; unrolled ones, a thread's own elements. All
-loops over other dimensions stand outside of these, or are bound to threads.
+In the order of the loops: serial ones, whose iterations carry the state; one bound to the cluster,
+one bound to the block, or both, over whose blocks and threads a state is scanned; unrolled ones, a
+thread's own elements. All loops over other dimensions stand outside of these, or are bound to
+threads.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ class ScanLoops:
         carried: the serial loops over the scanned dimension.
         start: where the state begins, outside all loops over that dimension.
         opened: from here on one statement opens the loops.
-        along: what a loop over the dimension is bound to, if any is.
+        along: the axis of the block that a loop over the dimension is bound to, if any is.
+        over_blocks: one is bound to the blocks of a cluster.
     """
 
     carried: tuple[int, ...]
     start: int
     opened: int
     along: ParallelType | None
+    over_blocks: bool
 
 
 def opened_loops(operation: Scan) -> int:
@@ -60,16 +63,17 @@ def scan_loops(operation: Scan, domains: DomainMap) -> ScanLoops:
     bound = [p for p in places if output.loop[p].parallel.is_thread]
     carried = tuple(p for p in places if p < opened and p not in bound)
     own = [p for p in places if p >= opened and p not in bound]
-    if len(bound) > 1 or any(not output.loop[p].parallel.is_block for p in bound):
-        raise _refused(operation, "bind the scanned dimension to more than one axis of the block")
+    kinds = [output.loop[p].parallel for p in bound]
+    inside = [kind for kind in kinds if kind is not ParallelType.cluster_x]
+    if len(inside) > 1 or any(not kind.is_block for kind in inside) or kinds[-1:] != inside[-1:]:
+        raise _refused(operation, "bind the scanned dimension to other than one axis of the block")
     if bound and (any(p > bound[0] for p in carried) or any(p < bound[0] for p in own)):
         raise _refused(operation, "give threads parts that do not lie side by side")
     start = min((*carried, opened))
     others = [p for p in range(start, len(output.loop)) if p not in places]
     if any(not _is_outside(output.loop[p], domains) for p in others):
         raise _refused(operation, "walk another dimension inside those of the scanned one")
-    along = output.loop[bound[0]].parallel if bound else None
-    return ScanLoops(carried, start, opened, along)
+    return ScanLoops(carried, start, opened, next(iter(inside), None), len(kinds) > len(inside))
 
 
 def _is_outside(axis: IterDomain, domains: DomainMap) -> bool:
@@ -94,5 +98,6 @@ def _refused(operation: Scan, what: str) -> ScheduleError:
         f"the loops of {operation.output.name}, a scan over dimension {operation.dim}, {what}",
         code="WS1020",
         remedy="split that dimension alone, outermost part first: serial loops, then at most one "
-        "bound to the block, then unrolled ones; all other loops stand before them",
+        "bound to the cluster and one bound to the block, then unrolled ones; all other loops "
+        "stand before them",
     )

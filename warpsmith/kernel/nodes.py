@@ -185,14 +185,18 @@ class CopyVector(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Accumulate(Statement):
-    """Join a state with the one in `buffers`, a buffer for each of its values, at `index`."""
+    """Join a state with the one in `buffers`, a buffer for each of its values, at `index`.
 
-    words = "{buffers} {carry.name}= {part}"
+    The one in `buffers` is of elements before those of the part, or with `ahead` behind them.
+    """
+
+    words = "{buffers} {carry.name}= {part}{ahead:, from ahead}"
 
     carry: Carry = field(metadata=plain())
     buffers: tuple[Buffer, ...] = field(metadata=updates("index"))
     index: Expr = field(metadata=expression())
     part: tuple[Expr, ...] = field(metadata=expression())
+    ahead: bool = field(default=False, metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +300,7 @@ class ScanElements(Statement, orders=Orders.PART):
     Attributes:
         exclusive: the element itself is left out.
         reverse: elements are taken from the last to the first.
+        blocks: of a cluster, which follow each other, until `exchange_parts`.
     """
 
     collective: ClassVar[bool] = True
@@ -312,11 +317,14 @@ class ScanElements(Statement, orders=Orders.PART):
     scratch: Buffer | None = field(metadata=needs())
     exclusive: bool = field(default=False, metadata=plain())
     reverse: bool = field(default=False, metadata=plain())
+    blocks: int = field(default=1, metadata=plain())
 
     @property
     def over(self) -> str:
         """What shares the elements, in words."""
-        return ", ".join(axis.name for axis in self.block_axes) or "the thread's own"
+        blocks = [f"{self.blocks} blocks"] if self.blocks > 1 else []
+        axes = [axis.name for axis in self.block_axes]
+        return ", ".join([*blocks, *axes]) or "the thread's own"
 
 
 @dataclass(frozen=True, slots=True)

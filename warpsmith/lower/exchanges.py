@@ -216,3 +216,34 @@ class Exchange:
 
     def _extent(self, kind: ParallelType) -> Expr:
         return self.threads.extents.get(kind, integers.ONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanExchange(Exchange):
+    """What the blocks of a cluster scanned, each its own elements, which follow each other by rank.
+
+    Behind it `buffers` have the state of all blocks, in the order of ranks.
+
+    Attributes:
+        before: the state of those blocks that are scanned before this one, in registers.
+        reverse: the last block is scanned first.
+    """
+
+    before: tuple[Buffer, ...]
+    reverse: bool
+
+    def _combined(self) -> tuple[Statement, ...]:
+        """All blocks' parts, one by one; those of blocks that come first twice."""
+        blocks, rank = self.threads.cluster, self.threads.symbols[CLUSTER]
+        turn = Symbol("peer", low=0, extent=Const(blocks))
+        peer = integers.sub(blocks - 1, turn) if self.reverse else turn
+        first = integers.less(rank, peer) if self.reverse else integers.less(peer, rank)
+        part = self._read(integers.ZERO, peer)
+        at, ahead = integers.ZERO, self.reverse
+        joins = (
+            If(first, (Accumulate(self.carry, self.before, at, part, ahead),)),
+            Accumulate(self.carry, self.buffers, at, part, ahead),
+        )
+        starts = zip((*self.before, *self.buffers), (*self.carry.identity,) * 2, strict=True)
+        stores = (Store(buffer, at, start) for buffer, start in starts)
+        return *stores, For(turn, Const(blocks), joins, unroll=True)

@@ -49,6 +49,7 @@ class Scans:
             None if loops.along is None else self._scratch(operation, loops.along),
             operation.exclusive,
             operation.reverse,
+            self._buffers.threads.cluster if loops.over_blocks else 1,
         )
         return [*statements, scan]
 

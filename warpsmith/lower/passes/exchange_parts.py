@@ -5,18 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import Buffer, For, Kernel, Reduce, Statement, Synchronize
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.nodes import (
+    Accumulate,
+    Buffer,
+    Declare,
+    Element,
+    For,
+    Kernel,
+    Reduce,
+    ScanElements,
+    Statement,
+    Store,
+    Synchronize,
+)
 from warpsmith.kernel.rings import Begin, Cursor, InitBarriers
-from warpsmith.kernel.scratch import block_reduce_scratch
+from warpsmith.kernel.scratch import block_reduce_scratch, block_scan_scratch
 from warpsmith.kernel.traversal import map_bodies
-from warpsmith.lower.exchanges import Exchange
+from warpsmith.lower.exchanges import Exchange, ScanExchange
 from warpsmith.lower.threads import Threads, threads_of
 from warpsmith.targets.family import WARP
+
+T = TypeVar("T", bound=Exchange)
 
 COUNTED = (4, 8)
 """Bytes of the elements that `st.async` stores."""
@@ -98,6 +113,9 @@ class _Made:
             if isinstance(statement, Reduce) and statement.blocks > 1:
                 result += self._split(statement, inside=inside)
                 continue
+            if isinstance(statement, ScanElements) and statement.blocks > 1:
+                result += self._scan(statement, inside=inside)
+                continue
             again = inside or isinstance(statement, For)
             result.append(map_bodies(statement, partial(self.statements, inside=again)))
         return tuple(result)
@@ -117,18 +135,76 @@ class _Made:
             lanes=lanes if by_warps else None,
             barrier=barrier if counted else None,
         )
-        if counted and inside:
-            stages = max(2, min(MOST_STAGES, ROOM // exchange.bytes))
-            barrier = replace(barrier, size=integers.index(stages))
-            cursor = Cursor(f"{name}_turn", stages)
-            exchange = replace(exchange, barrier=barrier, cursor=cursor)
-        self.parts += exchange.parts
-        self.barriers += [barrier] if counted else []
-        self.cursors += [exchange.cursor] if exchange.cursor is not None else []
+        exchange = self._noted(exchange, inside=inside)
         if by_warps or not reduce.block_axes:
             self.gone.add(reduce.scratch.name)
             return [*([lanes] if by_warps else []), *exchange.statements()]
         return [replace(reduce, blocks=1), *exchange.statements()]
+
+    def _noted(self, exchange: T, *, inside: bool) -> T:
+        """The exchange, with as many stages as it needs, and what it needs."""
+        barrier, name = exchange.barrier, exchange.buffers[0].name
+        if barrier is not None and inside:
+            stages = max(2, min(MOST_STAGES, ROOM // exchange.bytes))
+            barrier = replace(barrier, size=integers.index(stages))
+            exchange = replace(exchange, barrier=barrier, cursor=Cursor(f"{name}_turn", stages))
+        self.parts += exchange.parts
+        self.barriers += [barrier] if barrier is not None else []
+        self.cursors += [exchange.cursor] if exchange.cursor is not None else []
+        return exchange
+
+    def _scan(self, scan: ScanElements, *, inside: bool) -> list[Statement]:
+        """Scan each block's elements alone; tell all blocks what they come to; put what comes
+        before this block before each of its elements.
+        """
+        name, zero = scan.buffers[0].name, integers.ZERO
+        own, before = (
+            tuple(
+                Buffer(f"{name}_{what}_{state}", dtype, MemoryType.local, integers.ONE)
+                for state, dtype in zip(scan.carry.states, scan.carry.dtypes, strict=True)
+            )
+            for what in ("own", "before")
+        )
+        barrier = Buffer(f"{name}_given", DataType.Int, MemoryType.shared, integers.ONE)
+        exchange = ScanExchange(
+            carry=scan.carry,
+            buffers=own,
+            index=zero,
+            elements=1,
+            reduced=scan.block_axes,
+            threads=self.threads,
+            barrier=barrier if self._meets_in(scan) else None,
+            before=before,
+            reverse=scan.reverse,
+        )
+        exchange = self._noted(exchange, inside=inside)
+        element = Symbol("e", low=0, extent=integers.index(scan.elements))
+        ahead = not scan.reverse
+
+        def read(buffers: tuple[Buffer, ...]) -> tuple[Expr, ...]:
+            return tuple(Element(buffer, zero) for buffer in buffers)
+
+        at = integers.add(scan.index, element)
+        shifted = Accumulate(scan.carry, scan.buffers, at, read(before), ahead)
+        starts = zip(own, scan.carry.identity, strict=True)
+        return [
+            *map(Declare, (*own, *before)),
+            *(Store(buffer, zero, start) for buffer, start in starts),
+            replace(scan, states=own, blocks=1),
+            *exchange.statements(),
+            Accumulate(scan.carry, before, zero, read(scan.states), ahead),
+            For(element, integers.index(scan.elements), (shifted,), unroll=True),
+            Accumulate(scan.carry, scan.states, zero, read(own), scan.reverse),
+        ]
+
+    def _meets_in(self, scan: ScanElements) -> bool:
+        """Whether the threads of a block meet in a scan, and `st.async` can store its states."""
+        x, y, z = (integers.constant(self.threads.extents[kind]) for kind in BLOCK_TYPES)
+        if x is None or y is None or z is None:
+            return False
+        stored = all(dtype.size in COUNTED for dtype in scan.carry.dtypes)
+        axes = map(BLOCK_TYPES.index, scan.block_axes)
+        return stored and any(block_scan_scratch(axis, (x, y, z)) for axis in axes)
 
     def _is_by_warps(self, reduce: Reduce) -> bool:
         """Whether each warp gives a part of its own."""
