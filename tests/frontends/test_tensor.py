@@ -178,7 +178,7 @@ def test_rfactor_gives_one_tensor_or_three() -> None:
     part = total.split(1, 8).rfactor([-1])
     assert isinstance(part, Tensor)
     assert part.has_root()
-    mean = variance.definition.inputs[0].definition.mean
+    mean = variance.definition.inputs[0].definition.output
     assert len(mean.split(1, 8).rfactor([-1])) == 3
 
 

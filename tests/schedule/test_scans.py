@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from warpsmith import DataType, FusionDefinition, ParallelType
+from warpsmith import CarryRule, DataType, FusionDefinition, ParallelType
 from warpsmith.errors import ScheduleError
 from warpsmith.frontends.tensor import Tensor
 
@@ -134,6 +134,42 @@ def test_the_same_sums_however_they_are_shared(loops: Loops, reverse: bool) -> N
     sums = np.cumsum(a[:, ::-1], 1)[:, ::-1] - a if reverse else np.cumsum(a, 1)
     np.testing.assert_array_equal(result, 2 * sums + 1)
     assert fd.verify([a]).verdict == "clean"
+
+
+AFFINE = CarryRule(
+    name="affine",
+    identity={"scale": 1.0, "shift": 0.0},
+    join=lambda a, b: (a.scale * b.scale, a.shift * b.scale + b.shift),
+    commutative=False,
+)
+
+
+@pytest.mark.parametrize("loops", [by_odd_threads, below_each_other, over_a_cluster])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_order_matters_to_some_rules(loops: Loops, reverse: bool) -> None:
+    """Functions of a row, one after the other; states have two values."""
+    with FusionDefinition() as fd:
+        x, y = (fd.define_tensor([-1, -1], True, DataType.Float) for _ in range(2))
+        states = fd.ops.scan((fd.ops.add(x, 0.0), fd.ops.add(y, 0.0)), AFFINE, 1, reverse=reverse)
+        fd.add_output(fd.ops.add(states[1], states[0]))
+        x.cache_after()
+        y.cache_after()
+        loops(states[0])
+        fd.sched.transform_like(states[0])
+        fd.sched.parallelize_like(states[0])
+        fd.sched.inline_most()
+    rng = np.random.default_rng(0)
+    a, b = (rng.uniform(0.5, 1, (3, 300)).astype(np.float32) for _ in range(2))
+    (result,) = fd.manual_execute([a, b])
+    scale, shift, wanted = np.ones(3), np.zeros(3), np.empty((3, 300))
+    for i in range(299, -1, -1) if reverse else range(300):
+        if reverse:
+            scale, shift = a[:, i] * scale, b[:, i] * scale + shift
+        else:
+            scale, shift = scale * a[:, i], shift * a[:, i] + b[:, i]
+        wanted[:, i] = shift + scale
+    np.testing.assert_allclose(result, wanted, rtol=1e-4)
+    assert fd.verify([a, b]).verdict == "clean"
 
 
 def merged(total: Tensor) -> None:

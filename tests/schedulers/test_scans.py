@@ -126,6 +126,14 @@ def test_programs_are_planned_and_right(name: str) -> None:
     torch.testing.assert_close(fuse(defined)(x), wanted, equal_nan=True)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_few_long_rows_are_shared_by_the_blocks_of_a_cluster(reverse: bool) -> None:
+    x = torch.randint(-3, 4, (2, 9001), generator=torch.Generator().manual_seed(0)).float()
+    compiled = fuse(lambda x: ops.cumsum(x, 1, reverse=reverse)).lower(x).compile()
+    assert "4 blocks run at once" in compiled.explain()
+    assert compiled.verify().verdict == "clean"
+
+
 def test_every_run_gives_the_same_bits() -> None:
     x = np.random.default_rng(0).normal(0, 1, (2, 3000)).astype(np.float32)
     scan = fuse(lambda x: ops.cumsum(x, 1))

@@ -31,10 +31,11 @@ OUTER = (
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ScanParams) -> None:
     """Loops, of kept dimensions K and the scanned one S:
 
-    inner: `[K grid_x, K block_y, S serial, S block_x, S unroll]`
+    inner: `[K grid_x, K block_y, S serial, S cluster_x, S block_x, S unroll]`
     outer: `[K grid_x, K block_x, S serial, S block_y, S unroll]`
 
-    A block has a row, some rows, or some columns; it carries their states round the serial loop.
+    A block has a row, or its share of one, some rows, or some columns; it carries their states
+    round the serial loop.
     """
     domains = DomainMap(fusion)
     run = run_of(fusion, domains, caches)
@@ -49,10 +50,13 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ScanParams) -> Non
     if params.vectorized:
         fusion.divisors |= {(run.extent, params.elements)}
     along = params.block_x if params.inner else params.block_y
+    kept = len(output.loop) - 1
+    kinds: tuple[ParallelType, ...] = INNER if params.inner else OUTER
+    if params.blocks > 1:
+        split(output, -1, params.blocks * along * params.elements)
+        kinds = (*kinds[:3], ParallelType.cluster_x, *kinds[3:])
     split(output, -1, along * params.elements)
     split(output, -1, params.elements)
-    kept = len(output.loop) - 3
-    kinds = INNER if params.inner else OUTER
     if kept:
         for _ in range(kept - 1):
             merge(output, 0)

@@ -21,6 +21,9 @@ ELEMENTS = 4
 ROW_THREADS = 256
 """Threads of a long row; of shorter ones a block has several."""
 
+BLOCKS = 8
+"""Of a cluster, at most, that share a long row where rows are fewer than multiprocessors."""
+
 COLUMN_THREADS = 8
 """Threads of a column, one below the other: 32 columns a block, whose rows are whole sectors."""
 
@@ -35,6 +38,7 @@ class ScanParams:
             others share a column.
         elements: of a thread that follow each other.
         vectorized: names of the global tensors accessed in vectors of so many elements.
+        blocks: of a cluster, that share each row of `inner`.
     """
 
     inner: bool
@@ -42,6 +46,7 @@ class ScanParams:
     block_y: int
     elements: int
     vectorized: tuple[str, ...]
+    blocks: int = 1
 
 
 def axes_of(fusion: Program, caches: Sequence[Cached], domains: DomainMap) -> list[IterDomain]:
@@ -86,5 +91,18 @@ def choose(
         threads *= 2
     rows = min(ROW_THREADS // threads, 4) if kept > 1 else 1
     return ScanParams(
-        inner=True, block_x=threads, block_y=rows, elements=elements, vectorized=vectorized
+        inner=True,
+        block_x=threads,
+        block_y=rows,
+        elements=elements,
+        vectorized=vectorized,
+        blocks=_blocks(length // (threads * elements), kept, problem) if rows == 1 else 1,
     )
+
+
+def _blocks(passes: int, kept: int, problem: Problem) -> int:
+    """As many as leave each block two passes or more, and none without a multiprocessor."""
+    blocks = 1
+    while blocks < BLOCKS and 4 * blocks <= passes and 2 * blocks * kept <= problem.target.sm_count:
+        blocks *= 2
+    return blocks
