@@ -50,14 +50,14 @@ def run(
 
 @pytest.mark.parametrize("device", ["reference", "sim"])
 def test_counts_stay_within_limits(device: Device) -> None:
-    seen, _ = run(device, 5.0, 4, calls=12 if device == "sim" else 200)
+    seen, _ = run(device, 5.0, 4, calls=12 if device == "sim" else 60)
     assert sum(seen.calls) >= 12
 
 
 def test_memory_is_sampled() -> None:
-    seen, _ = run("reference", 0.04, 4)
+    seen, _ = run("reference", 0.02, 2)
     assert sum(seen.calls) > 5
-    assert len(seen.process) >= 2
+    assert seen.process
 
 
 @pytest.mark.slow

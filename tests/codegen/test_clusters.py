@@ -235,7 +235,7 @@ PASSED = [
 ]
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("dtype", "how"), PASSED)
 def test_elements_of_every_type(dtype: DataType, how: str) -> None:
     bits = np.random.default_rng(0).integers(0, 2, 96)

@@ -79,6 +79,7 @@ def test_integers_become_float8(dtype: DataType, source: DataType) -> None:
     same(ran(lambda t: ops.cast(t, dtype), x), x.to(TORCH[dtype]))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("target", DTYPES, ids=str)
 def test_every_int8_is_widened_and_back(target: DataType) -> None:
     x = BYTES.view(torch.int8)
@@ -104,6 +105,7 @@ def test_vectors_of_bytes_are_one_access(dtype: DataType) -> None:
     assert "st.global.v4.b32" in compiled.asm["ptx"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [*FLOAT8S, INT8], ids=str)
 def test_rows_columns_and_squares(dtype: DataType) -> None:
     """Every scheduler takes bytes: rows that stay, reductions both ways, a transposed input."""

@@ -113,6 +113,7 @@ def test_one_election_and_no_loop_over_lanes(name: str) -> None:
     assert not having(r"BRA\.U\.ANY", code)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", CASES)
 def test_ptxas_knows_that_warps_branch_whole(name: str) -> None:
     """The number of a warp is read from one lane, once; lanes that branch by it do not meet again.

@@ -82,6 +82,7 @@ def test_all_but_the_first_start_early_and_all_but_the_last_admit_the_next(
     assert made.explain().count("starts      while the kernel before it ends") == count - 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", CALLS)
 def test_nothing_is_touched_before_the_wait_in_what_was_compiled(name: str) -> None:
     for kernel in compiled(name).kernels:

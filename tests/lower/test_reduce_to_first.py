@@ -129,6 +129,7 @@ REDUCED: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", REDUCED)
 def test_columns_are_right(name: str, dtype: type) -> None:

@@ -33,7 +33,7 @@ def check(seeds: range, mode: Mode, budget: Budget) -> tuple[int, int]:
     return passed, refused
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("block", range(4))
 def test_the_meaning_is_that_of_the_reference(block: int) -> None:
     """All of `ops`, and the evaluator, against rules that were written down a second time."""
@@ -41,7 +41,7 @@ def test_the_meaning_is_that_of_the_reference(block: int) -> None:
     assert passed >= 36  # of others too little is known
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("block", range(4))
 def test_programs_are_planned_and_lowered(block: int) -> None:
     passed, refused = check(range(7000 + 20 * block, 7020 + 20 * block), "plan", Budget())

@@ -21,7 +21,7 @@ from warpsmith.protocol.sizes import symbols_of
 from warpsmith.targets.hopper import H200
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", ALL_CASES)
 def test_roles_by_hand(name: str) -> None:
     case = ALL_CASES[name]()
@@ -114,7 +114,7 @@ def test_groups_as_lowered(name: str) -> None:
         check(kernel, dict.fromkeys(symbols_of(kernel), size), target=H200)
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", LOWERED)
 @pytest.mark.parametrize("feed", [Feed(Kind.bulk, 2), Feed(Kind.tma, 3)], ids=str)
 def test_roles_as_lowered(name: str, feed: Feed) -> None:

@@ -65,7 +65,7 @@ def doubled(
     return define
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_nothing_to_load(case: Case) -> None:
     for kind in (case.kinds[0], case.kinds[-1]):

@@ -181,6 +181,7 @@ def test_copies_are_asked_for_by_instructions_of_the_tma_unit(name: str) -> None
         assert kinds == loads | stores
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", names(ALL))
 def test_ptxas_knows_that_one_lane_asks(name: str) -> None:
     """Where it does not, each copy is a loop that elects one of the lanes left (BRA.U.ANY).

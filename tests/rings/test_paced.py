@@ -69,6 +69,7 @@ def test_without_an_interval_nobody_asks_the_clock(kind: Kind) -> None:
     assert "clock" not in text_of(single_dim_1(Ring(kind, 4, 3)))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("kind", TMA)
 @pytest.mark.parametrize("stages", [2, 5])
 @pytest.mark.parametrize("size", [1, 96, 1000])

@@ -71,6 +71,7 @@ def numbers(count: int, columns: int, dtype: Any = np.float32) -> np.ndarray:
     return np.random.default_rng(columns).standard_normal((count, columns)).astype(dtype)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("stages", "role"), [(1, ""), (3, ""), (2, "load"), (3, "load")])
 def test_one_schedule_takes_rows_of_every_length(stages: int, role: str) -> None:
     """Also those that the TMA unit cannot copy, and none at all."""

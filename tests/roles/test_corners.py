@@ -54,7 +54,7 @@ def launch_of(fd: FusionDefinition, inputs: list[Array]) -> Launch:
     return launch
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(8)
 @pytest.mark.filterwarnings("ignore:Mean of empty:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("case", every(6, [case for case in CASES if case.name not in OF_NOTHING]))
@@ -73,7 +73,7 @@ def shifted(array: Array) -> Array:
     return memory[1:].reshape(array.shape)
 
 
-@pytest.mark.few(11)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("only_first", [False, True])
 @pytest.mark.parametrize("case", every(12, LOADED_BY_TMA))
 def test_addresses_that_tma_does_not_take(case: Case, only_first: bool) -> None:
