@@ -49,7 +49,7 @@ def test_programs_are_planned_and_lowered(block: int) -> None:
     assert passed + refused == 20
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("block", range(4))
 def test_small_programs_are_right_on_the_simulator(block: int) -> None:
     passed, _ = check(range(500 + 15 * block, 515 + 15 * block), "sim", TINY)

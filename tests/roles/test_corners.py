@@ -73,7 +73,7 @@ def shifted(array: Array) -> Array:
     return memory[1:].reshape(array.shape)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("only_first", [False, True])
 @pytest.mark.parametrize("case", every(12, LOADED_BY_TMA))
 def test_addresses_that_tma_does_not_take(case: Case, only_first: bool) -> None:

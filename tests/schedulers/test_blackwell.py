@@ -18,7 +18,7 @@ def blackwell() -> Any:
         yield
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("blackwell")
 @pytest.mark.parametrize("shape", [(7, 1024), (8, 1027)])
 @pytest.mark.parametrize("roles", [True, False])
@@ -37,6 +37,7 @@ def test_norms_backward(program: Any, roles: bool, shape: tuple[int, int]) -> No
         np.testing.assert_allclose(wide, expected, case.relative, 1e-4)
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("blackwell")
 @pytest.mark.parametrize("roles", [True, False])
 def test_softmax(roles: bool) -> None:

@@ -96,6 +96,7 @@ def test_roles_keep_the_quotient(roles: bool) -> None:
     assert ("(1.0f / ((float)(" in text) is not roles
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("columns", "quotient"), [(4096, False), (7168, True)])
 def test_a_kernel_that_would_spill_keeps_it_too(columns: int, quotient: bool) -> None:
     """56 elements of a row in each of 256 threads need all registers."""

@@ -82,7 +82,7 @@ def draws_before_it_waits(text: str) -> bool:
     return kernel.index("ws_philox_word(") < wait
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("program", [backward, backward_that_tells])
 @pytest.mark.parametrize("seed", [SEED, np.full((1, 1), SEED)], ids=["number", "tensor"])
 def test_what_is_kept_is_what_the_generator_says(program: Any, seed: Any) -> None:

@@ -97,7 +97,7 @@ def explained(program: Any, inputs: tuple[Any, ...]) -> str:
     return str(warpsmith.fuse(program).lower(*inputs).compile().explain())
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("shape", [(1, 64), (5, 33), (19, 128), (3, 1030)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -122,7 +122,7 @@ def test_rows_are_read_by_one_kernel_and_columns_summed_by_another(
     assert "scheduler   reduction" in text
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shape", [(2, 1024), (7, 2048), (600, 32)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -164,7 +164,7 @@ def test_rows_of_floats_that_no_threads_have_exactly_spill_nothing(columns: int)
     assert warpsmith.fuse(layer_norm_backward).lower(*inputs).compile().n_spills == 0
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("columns", "dtype", "lanes", "threads"),
     [
@@ -286,7 +286,7 @@ def test_refusals_say_why(program: Any, words: str) -> None:
         np.testing.assert_allclose(result, expected, 1e-5, 1e-4)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("columns", [1024, 4096, 8192, 12288])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward])
@@ -311,6 +311,7 @@ def apart(array: np.ndarray, padding: int) -> np.ndarray:
     return room
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "laid",
     [shifted, lambda a: apart(a, 8), lambda a: apart(a, 3), np.asfortranarray],
@@ -360,6 +361,7 @@ def test_a_new_row_count_changes_the_blocks_alone_unless_there_are_few_or_many_b
     assert "grid (250, 1, 1)" in line(500, "launch")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_thread_adds_no_more_rows_than_its_sum_bears(dtype: str) -> None:
     """Blocks that are more than run at once, by a whole number of times."""

@@ -40,6 +40,7 @@ def check(program: Any, case: Case, rings: Any = "auto") -> None:
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("program", "dtype", "shape"),
     [
@@ -59,7 +60,7 @@ def test_against_float64_in_two_blocks(
     assert "2 blocks run at once" in first
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(("dtype", "columns"), [("bfloat16", 26000), ("float32", 22000)])
 def test_parts_of_a_row_that_no_number_of_threads_has_exactly_are_not_loaded_ahead(
@@ -107,7 +108,7 @@ def test_no_rows_sum_to_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not db.any()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("program", "dtype", "columns", "blocks"),
     [
@@ -129,6 +130,7 @@ def test_blocks_that_have_a_row_and_spill_nothing(
     assert compiled.n_spills == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("columns", "blocks"), [(16384, 4), (16896, 2)])
 def test_a_long_row_that_one_block_could_have_goes_to_several_where_that_is_faster(
     columns: int, blocks: int

@@ -51,6 +51,7 @@ def test_a_role_that_copies_them_is_right(program: Any, many_bytes: None) -> Non
     check(program, 300, 1024, "bfloat16")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("program", [layer_norm_backward, rms_norm_backward])
 def test_backward_and_forward_are_right(program: Any, many_bytes: None) -> None:
     case = Case((40, 1024), "bfloat16")

@@ -40,6 +40,7 @@ def given(program: Any, shape: tuple[int, int], *, by_role: bool = False) -> str
     return "".join(str(kernel.asm["cuda"]).split('extern "C"')[-1] for kernel in kernels)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(8192, 8192), (8192, 12288), (32768, 4096)])
 def test_a_turn_takes_what_the_memory_takes_for_all_blocks(shape: tuple[int, int]) -> None:
     found = interval(given(rms_norm_backward, shape))

@@ -16,7 +16,7 @@ PROGRAMS = 30
 """Programs per test; refused are only those that put one dimension into two places."""
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("block", range(10))
 def test_right_or_refused_for_its_one_reason(block: int) -> None:
     refused = 0

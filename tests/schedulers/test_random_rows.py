@@ -83,7 +83,7 @@ class RandomRows:
         self._narrow.append(p.op("mul", found, 1.0 / self._columns) if kind == "sum" else found)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("block", range(5))
 def test_one_kernel_and_right(block: int) -> None:
     for seed in range(8 * block, 8 * block + 8):

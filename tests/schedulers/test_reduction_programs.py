@@ -146,7 +146,7 @@ def test_variance_with_its_scaled_inputs() -> None:
     check_automatic(p.fusion, arrays, splits=2, terms=240)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("splits", [1, 2])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dims", [(0,), (1,)])

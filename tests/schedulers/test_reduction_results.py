@@ -20,7 +20,7 @@ def summed(dims: tuple[int, ...], dtype: DataType = DataType.BFloat16) -> Progra
     return p.output(p.cast(p.reduce("sum", p.cast(x, DataType.Float), dims), dtype))
 
 
-@pytest.mark.few(28)
+@pytest.mark.few(14)
 @pytest.mark.parametrize("splits", [1, 2, 3, 7])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])

@@ -55,7 +55,7 @@ def gate(x: Any, y: Any) -> Any:
     return ops.silu(x) * y
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
 @pytest.mark.parametrize("size", [8, 1000, 4096, 300_008])
 def test_pointwise_programs(size: int, dtype: Any) -> None:
@@ -70,7 +70,7 @@ def test_pointwise_programs_beside_inputs_that_the_unit_cannot_load() -> None:
     agree(add3, normal(33, 5), normal(33, 5), normal(33, 5))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
 @pytest.mark.parametrize("shape", [(129, 256), (1000, 128), (3000, 384), (200, 64)])
 def test_columns(shape: tuple[int, int], dtype: Any) -> None:

@@ -37,7 +37,7 @@ def copies(program: Any, inputs: tuple[Any, ...]) -> int:
     return sum(isinstance(s, CopyVector) and s.asynchronous for s in walk(body))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("columns", "dtype"), COPIED)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_clean_and_right(program: Any, columns: int, dtype: str) -> None:
@@ -66,6 +66,7 @@ def test_rows_with_room_between_them(columns: int, padding: int) -> None:
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("columns", "dtype"),
     [

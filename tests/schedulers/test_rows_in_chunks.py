@@ -53,7 +53,7 @@ def close(found: list[np.ndarray], expected: list[np.ndarray], relative: float) 
         np.testing.assert_allclose(result.astype(np.float64), wanted, relative, 1e-3)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("rows", "columns", "dtype"), SIZES)
 @pytest.mark.parametrize("specialize", [False, True])
 @pytest.mark.parametrize("program", BACKWARD)
@@ -68,7 +68,7 @@ def test_backward(program: Any, specialize: bool, rows: int, columns: int, dtype
     close(on_simulator(program, inputs, specialize), case.expected(program), case.relative)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("rows", "columns", "dtype"), SIZES[:3])
 @pytest.mark.parametrize("program", FORWARD)
 def test_forward(program: Any, rows: int, columns: int, dtype: str) -> None:
@@ -88,7 +88,7 @@ def test_costly_values_of_narrow_elements_do_not_spill(columns: int) -> None:
     assert made.kernels[0].n_spills <= 8
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rows", [1, 7, 9, 277])
 def test_other_numbers_of_rows_get_other_kernels(rows: int) -> None:
     """The last chunk would end behind the tensor: the call gets a kernel that reads none of it."""
@@ -109,6 +109,7 @@ def test_a_role_is_refused_where_all_rows_are_no_whole_chunks() -> None:
         compiled(rms_norm_backward, inputs, True)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("change", ["shifted", "apart", "never", "short"])
 def test_who_gets_none(change: str) -> None:
     """Tensors that begin elsewhere, or have room between rows; whose knob says so; short rows."""

@@ -73,6 +73,7 @@ def test_layer_norm(shape: tuple[int, int]) -> None:
     assert check_segments(p.fusion, arrays, terms=64 * shape[1]) == 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rms_norm_backward(shape: tuple[int, int]) -> None:
     p = rms_norm_backward()

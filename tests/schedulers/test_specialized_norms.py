@@ -107,7 +107,7 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> Any:
     return force
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("rows", [0, 2, 300])
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)

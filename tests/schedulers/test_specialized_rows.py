@@ -48,7 +48,7 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("rows", [pytest.param(3, marks=pytest.mark.slow), 1001])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_against_float64(variant: str, rows: int, forced: Any) -> None:
@@ -78,6 +78,7 @@ def test_no_order_of_warps_changes_anything(variant: str, forced: Any) -> None:
         assert compiled.verify().verdict == "clean"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [1032, pytest.param(2880, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("program", [layer_norm_backward, rms_norm_backward])
 def test_rows_of_which_threads_have_unequal_parts(program: Any, columns: int) -> None:
@@ -90,7 +91,7 @@ def test_rows_of_which_threads_have_unequal_parts(program: Any, columns: int) ->
         )
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [1024, 4096, 8192, 16384])
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "bfloat16"])
 @pytest.mark.parametrize(
@@ -118,6 +119,7 @@ def test_float_rows_and_a_residual(forced: Any) -> None:
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dims", [1, 2])
 def test_weights_wait_in_shared_memory_where_one_copy_brings_them(dims: int) -> None:
     """LayerNorm of 12288 bfloat16 has no registers for them beside its sums."""

@@ -11,7 +11,7 @@ from warpsmith import DataType, FusionDefinition, knobs
 M, N, K = 72, 88, 136
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("a", "b"),
     [

@@ -34,7 +34,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
     monkeypatch.setattr(heuristic, "choose", choose)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("tile", TILES)
 def test_fragments_of_every_tile(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
     forced(monkeypatch, tile)
@@ -50,7 +50,7 @@ def test_fragments_of_every_tile(monkeypatch: pytest.MonkeyPatch, tile: tuple[in
     close(positive, wanted.clip(0), 72)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("n", [136, 133])
 def test_batches_of_every_tile(
@@ -63,6 +63,7 @@ def test_batches_of_every_tile(
     close(result, wide(a) @ wide(b).swapaxes(1, 2), 72)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n", [88, 87])
 def test_nothing_races_under_other_schedules(n: int) -> None:
     a, b, row = values((2, 70, 136), 6), values((2, n, 136), 7), values((n,), 8)
