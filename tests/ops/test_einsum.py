@@ -106,6 +106,7 @@ def compare(equation: str, given: list[torch.Tensor], dtype: DataType, static: b
     )
 
 
+@pytest.mark.few(47)
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize(("equation", "shapes"), PLAIN, ids=str)
 def test_equations(equation: str, shapes: tuple[tuple[int, ...], ...], static: bool) -> None:
@@ -117,6 +118,7 @@ def test_equations(equation: str, shapes: tuple[tuple[int, ...], ...], static: b
     )
 
 
+@pytest.mark.few(94)
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize(("equation", "shapes"), PLAIN, ids=str)
 def test_types(equation: str, shapes: tuple[tuple[int, ...], ...], dtype: DataType) -> None:

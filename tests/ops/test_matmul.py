@@ -72,6 +72,7 @@ def products(fd: FusionDefinition) -> list[Matmul]:
     return [op for op in fd.fusion.operations if isinstance(op, Matmul)]
 
 
+@pytest.mark.few(72)
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shapes", MATRICES + VECTORS, ids=str)
@@ -84,6 +85,7 @@ def test_matmul(shapes: tuple[Any, Any], dtype: DataType, static: bool) -> None:
     )
 
 
+@pytest.mark.few(27)
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shapes", LAYERS, ids=str)
 def test_linear(shapes: tuple[Any, ...], dtype: DataType) -> None:
@@ -93,6 +95,7 @@ def test_linear(shapes: tuple[Any, ...], dtype: DataType) -> None:
     check(ops.linear, peer, x, weight, wide(bias))
 
 
+@pytest.mark.few(30)
 @pytest.mark.parametrize("dtype", [*DTYPES, *FLOAT8S], ids=str)
 @pytest.mark.parametrize("given", ALL, ids=str)
 def test_results_in_any_type(given: DataType, dtype: DataType) -> None:

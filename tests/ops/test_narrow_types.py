@@ -125,6 +125,7 @@ def test_results_between_operations_are_not_rounded() -> None:
     assert not rounded.float().any()
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize("target", ALL, ids=str)
 @pytest.mark.parametrize("source", ALL, ids=str)
 def test_cast(source: DataType, target: DataType) -> None:

@@ -32,6 +32,7 @@ SHAPES: dict[str, list[tuple[tuple[int, ...], ...]]] = {
 ADDENDS = [(3, 4), (4,), (1, 4), (3, 1), (1,), (), (1, 1)]
 
 
+@pytest.mark.few(30)
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("name", SHAPES)
@@ -53,6 +54,7 @@ def summed(dtype: DataType) -> DataType:
     return {DataType.Int8: INT32}.get(dtype, FLOAT if dtype.is_float8 else dtype)
 
 
+@pytest.mark.few(30)
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shape", ADDENDS, ids=str)
 def test_addmm_and_baddbmm(shape: tuple[int, ...], dtype: DataType) -> None:

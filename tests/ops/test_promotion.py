@@ -35,6 +35,7 @@ def test_two_tensors(name: str, a: DataType) -> None:
             check(function, peer, random(left, a), random(right, b, seed=1))
 
 
+@pytest.mark.few(48)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("number", [True, 3, 2.5])

@@ -47,6 +47,7 @@ PEERS: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
+@pytest.mark.few(72)
 @pytest.mark.parametrize("op", PEERS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dims", DIMS, ids=str)

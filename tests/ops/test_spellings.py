@@ -12,6 +12,7 @@ from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Source
 
 
+@pytest.mark.few(100)
 @pytest.mark.parametrize(("name", "dtype"), CASES, ids=lambda case: getattr(case, "name", case))
 def test_the_meaning_is_right_and_what_is_far_from_it_is_not(name: str, dtype: DataType) -> None:
     op = TABLE[name]

@@ -183,6 +183,7 @@ def test_tiles_that_were_measured_to_be_fastest(
     assert best.tile[1] in columns
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize("tiles", range(1, 200))
 def test_few_places_of_a_group_are_empty(tiles: int) -> None:
     problem = Problem(values={}, alignment={}, target=H200)
