@@ -53,8 +53,10 @@ def test_clean_and_right(program: Any, columns: int, dtype: str) -> None:
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("columns", "padding"), [(2048, 4), (16384, 4), (16384, 12)])
+@pytest.mark.parametrize(
+    ("columns", "padding"),
+    [(2048, 4), *(pytest.param(16384, room, marks=pytest.mark.slow) for room in (4, 12))],
+)
 def test_rows_with_room_between_them(columns: int, padding: int) -> None:
     """A thread's vectors are there, rows of whole 16 bytes are not; long rows are of a cluster."""
     case = Case((5, columns), "bfloat16")
