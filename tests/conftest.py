@@ -29,9 +29,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays: no collection of garbage walks it again."""
+    """Garbage is sought rarely, and never in what was imported and collected: 7 % of the time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
 
 
 @pytest.hookimpl(tryfirst=True)
