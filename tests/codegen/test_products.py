@@ -31,6 +31,7 @@ from warpsmith.kernel.products import (
 )
 from warpsmith.kernel.rings import Advance, ArriveByWarp, AwaitCopies, Begin, Cursor, FenceProxy
 from warpsmith.kernel.roles import Branch
+from warpsmith.layouts.descriptors import packed_rows
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
@@ -312,7 +313,9 @@ def test_descriptors_are_constants_apart_from_the_stage() -> None:
     assert f"ws_multiply_bfloat16_256(T4, {a}, {b}, 0 < (i1 * 4 + i2));" in text
 
 
-FLOATS, BFLOATS = (MatrixTile(b, integers.ZERO, 64) for b in (plain.SUMS, plain.SHARED_A))
+FLOATS, BFLOATS = (
+    MatrixTile(b, integers.ZERO, packed_rows(64)) for b in (plain.SUMS, plain.SHARED_A)
+)
 COUNTS = replace(plain.SUMS, name="counts", dtype=DataType.Int32)
 
 
@@ -341,7 +344,7 @@ def test_other_types_are_internal_errors(wrong: Statement, words: str) -> None:
 @pytest.mark.parametrize(("swizzle", "alignment"), [(64, 256), (128, 512), (0, 1024), (48, 384)])
 def test_operands_start_where_descriptors_can_say(swizzle: int, alignment: int) -> None:
     buffer = replace(plain.SHARED_A, alignment=alignment)
-    tile = MatrixTile(buffer, integers.ZERO, swizzle)
+    tile = MatrixTile(buffer, integers.ZERO, packed_rows(swizzle))
     product = Multiply(plain.SUMS, integers.ZERO, tile, tile, 8, integers.TRUE)
     words = f"shared_a starts at a multiple of {alignment} bytes, and is multiplied in rows of"
     with pytest.raises(InternalError, match=words):

@@ -25,6 +25,7 @@ from warpsmith.kernel.products import (
 )
 from warpsmith.kernel.rings import FenceProxy
 from warpsmith.kernel.traversal import expressions, read, replace_symbols, walk, written
+from warpsmith.layouts.descriptors import packed_rows
 from warpsmith.lower.pipelines.stages import moved
 
 
@@ -106,7 +107,7 @@ def test_what_is_wrong_is_found(old: Statement, new: Statement, fault: str) -> N
 
 
 def test_the_swizzle_counts() -> None:
-    tiles = (replace(MULTIPLY.a, swizzle=32), MULTIPLY.b)
+    tiles = (replace(MULTIPLY.a, descriptor=packed_rows(32)), MULTIPLY.b)
     wrong = run(
         plain.replaced(plain.plain_body(), MULTIPLY, replace(MULTIPLY, a=tiles[0], b=tiles[1]))
     )
@@ -155,7 +156,7 @@ def test_stages_move_operands_and_rows() -> None:
 
 def test_stages_move_elements_in_a_matrix_store() -> None:
     index = Element(plain.SHARED_A, Const(3))
-    tile = MatrixTile(plain.SHARED_B, index, 64)
+    tile = MatrixTile(plain.SHARED_B, index, packed_rows(64))
     (there,) = moved((replace(MULTIPLY, a=tile),), {"shared_a": Const(7)})
     assert isinstance(there, Multiply)
     assert there.a.index == Element(plain.SHARED_A, Const(10))
@@ -164,7 +165,9 @@ def test_stages_move_elements_in_a_matrix_store() -> None:
 def test_products_are_printed() -> None:
     body = (
         replace(
-            MULTIPLY, a=replace(MULTIPLY.a, index=Const(16)), b=MatrixTile(plain.B, Const(0), 64)
+            MULTIPLY,
+            a=replace(MULTIPLY.a, index=Const(16)),
+            b=MatrixTile(plain.B, Const(0), packed_rows(64)),
         ),
         FenceProducts(),
         CommitProducts(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.matmuls import check, operands
@@ -22,6 +23,32 @@ def test_results_of_a_hand_schedule(columns: int) -> None:
     with knobs.scope(device="sim"):
         (result,) = by_hand(columns=columns).manual_execute([x, weight])
     check(result, x, weight)
+
+
+@pytest.mark.parametrize(
+    ("turned", "columns", "width"), [("b", 128, 64), ("a", 64, 64), ("ab", 64, 32), ("b", 64, 16)]
+)
+def test_operands_along_m_and_n(turned: str, columns: int, width: int) -> None:
+    """Pieces of rows of m or n, one for each element of k."""
+    x, weight = operands(200, 72, 136, seed=1)
+    given = [
+        np.asfortranarray(t) if n in turned else t for n, t in zip("ab", (x, weight), strict=True)
+    ]
+    fd = by_hand(columns=columns, turned=turned, width=width)
+    with knobs.scope(device="sim"):
+        (result,) = fd.manual_execute(given)
+    check(result, x, weight)
+    assert fd.verify(given, schedules=2).verdict == "clean"
+
+
+def test_operands_along_m_of_wider_types_are_refused() -> None:
+    fusion = by_hand(turned="a", dtype=DataType.Float, width=32).fusion
+    with pytest.raises(ScheduleError, match="WS1004") as refusal:
+        lower(fusion, "k", DataType.Int32, target=H200)
+    assert "does not lie in shared memory as tensor cores read it" in str(refusal.value)
+    assert "walk 32 elements of the reduced dimension, and the next one the rows" in str(
+        refusal.value.remedy
+    )
 
 
 @pytest.mark.parametrize(

@@ -152,9 +152,10 @@ def test_explain_shows_what_crosses_memory_and_why() -> None:
 
 def test_operands_that_tensor_cores_cannot_read_are_copied_where_that_pays() -> None:
     def program(a: Any, b: Any) -> Any:
-        return ops.matmul(a, b)
+        return ops.matmul(a, b, precision="tf32")
 
-    fusion = prepare(warpsmith.fuse(program).lower(drawn(64, 64), drawn(64, 64)).fusion)
+    arrays = [drawn(64, 64).astype(np.float32) for _ in range(2)]
+    fusion = prepare(warpsmith.fuse(program).lower(*arrays).fusion)
     names = [f"T{t}_size{d}" for t in (0, 1) for d in (0, 1)]
 
     def chosen(size: int) -> Packing:
@@ -164,13 +165,21 @@ def test_operands_that_tensor_cores_cannot_read_are_copied_where_that_pays() -> 
 
     assert chosen(32).copies == frozenset()
     (copy,) = chosen(2048).copies
-    assert copy[1] == 1  # `b` lies with n, not k, the fastest
+    assert copy[1] == 1  # `b` lies with n, not k, the fastest, which 16 bits alone may
     assert {place for _, place in chosen(2046).copies} == {0, 1}  # rows at no multiples of 16 bytes
     (first, second) = plan_prepared(fusion, packing=chosen(2048), target=H200)
     assert [s.candidate.scheduler for s in (first, second) if s.candidate] == [
         "pointwise",
         "matmul",
     ]
+
+
+@pytest.mark.parametrize("equation", ["mk,nk->mn", "mk,kn->mn", "km,nk->mn", "km,kn->mn"])
+def test_operands_of_16_bits_are_read_as_they_lie(equation: str) -> None:
+    shapes = ((2048, 2040) if "mk" in equation else (2040, 2048), (2040, 2040))
+    arrays = [np.zeros(shape, BFLOAT) for shape in shapes]
+    made = planned(lambda a, b: ops.einsum(equation, a, b), *arrays)
+    assert [one.candidate.scheduler for one in made if one.candidate] == ["matmul"]
 
 
 def test_a_schedule_that_makes_no_kernel_gives_way_to_another() -> None:

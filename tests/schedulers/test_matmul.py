@@ -35,6 +35,47 @@ def test_products_are_right(size: tuple[int, int, int]) -> None:
     check(result, x, weight)
 
 
+@pytest.mark.parametrize(
+    ("turned", "size", "dtype"),
+    [
+        ("b", (200, 136, 200), DataType.BFloat16),
+        ("b", (64, 40, 72), DataType.Half),
+        ("a", (200, 264, 72), DataType.Half),
+        ("ab", (136, 328, 136), DataType.BFloat16),
+    ],
+)
+def test_operands_along_m_and_n_need_no_copy(
+    turned: str, size: tuple[int, int, int], dtype: DataType
+) -> None:
+    with FusionDefinition() as fd:
+        orders = [[0, 1] if name in turned else None for name in "ab"]
+        tensors = [fd.define_tensor([-1, -1], True, dtype, stride_order=o) for o in orders]
+        fd.add_output(fd.ops.linear(*tensors))
+    x, weight = operands(*size, seed=4, dtype=dtype)
+    given = [
+        np.asfortranarray(t) if n in turned else t for n, t in zip("ab", (x, weight), strict=True)
+    ]
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute(given)
+    check(result, x, weight)
+    assert fd.explain().startswith("1 kernel")
+    assert "scheduler   matmul\n" in fd.explain()
+
+
+def test_rows_of_several_dimensions_along_m() -> None:
+    """The tile's rows walk both, and its batches the third."""
+    random = np.random.default_rng(5)
+    a, b = (random.uniform(-2, 2, s).astype(np.float16) for s in ((2, 40, 6, 16), (2, 40, 72)))
+    with FusionDefinition() as fd:
+        x, y = (fd.define_tensor([-1] * t.ndim, True, DataType.Half) for t in (a, b))
+        fd.add_output(fd.ops.einsum("zkij,zkn->zijn", x, y))
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([a, b])
+    wanted = np.einsum("zkij,zkn->zijn", a.astype(np.float64), b.astype(np.float64))
+    np.testing.assert_allclose(result.astype(np.float64), wanted, rtol=1e-3, atol=1e-2)
+    assert "scheduler   matmul\n" in fd.explain()
+
+
 @pytest.mark.parametrize("depth", [64, 128, 192])
 def test_a_known_number_of_steps(depth: int) -> None:
     """ptxas serialized the products of a loop that it knew to run."""
@@ -155,7 +196,9 @@ def refused(**changes: object) -> str:
 
 def test_what_is_refused_in_words() -> None:
     assert refused() == ""
-    assert refused(order=[0, 1]) == "T1, an operand of its product, is not contiguous along k"
+    assert refused(order=[0, 1]) == ""
+    wide = refused(order=[0, 1], dtype=DataType.Int8)
+    assert wide == "T1, an operand of its product, is not contiguous along k"
     assert refused(dtype=DataType.Float) == "T0, an operand of its product, is float"
     assert refused(twice=True) == refused(wide=True) == ""
     assert refused(products=2) == "it has 2 matrix products"

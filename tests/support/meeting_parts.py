@@ -29,6 +29,7 @@ from warpsmith.kernel.nodes import (
 from warpsmith.kernel.products import MatrixTile, Multiply, StoreMatrix
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import TileDim
+from warpsmith.layouts.descriptors import packed_rows
 
 Body = tuple[Statement, ...]
 
@@ -212,7 +213,7 @@ def multiplied(place: Place, turn: Expr) -> Body:
 
 
 def product(place: Place, sums: Buffer, keep: Expr) -> Multiply:
-    tile = MatrixTile(place.shared, ZERO, SWIZZLE)
+    tile = MatrixTile(place.shared, ZERO, packed_rows(SWIZZLE))
     return Multiply(sums, ZERO, tile, tile, COLUMNS, keep)
 
 

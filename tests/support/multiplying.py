@@ -141,7 +141,7 @@ class Products:
     def _read(self, operand: Operand, rows: int) -> tuple[np.ndarray, np.ndarray]:
         """Elements, and whether they are defined, by warp group, row and place in it."""
         tile, memory = operand.tile, operand.memory
-        name, size, swizzle = tile.buffer.name, tile.dtype.size, tile.swizzle
+        name, size, swizzle = tile.buffer.name, tile.dtype.size, tile.descriptor.swizzle
         if tile.buffer.alignment % (8 * swizzle):
             raise Fault(f"eight rows of {name} start at no multiple of their bytes")
         by_group = operand.index.reshape(-1, GROUP)

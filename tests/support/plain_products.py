@@ -30,6 +30,7 @@ from warpsmith.kernel.products import (
 )
 from warpsmith.kernel.rings import FenceProxy
 from warpsmith.kernel.traversal import map_bodies, walk
+from warpsmith.layouts.descriptors import packed_rows
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.targets.atoms import ROWS
 
@@ -121,7 +122,7 @@ def _swizzled(row: Expr, element: Expr) -> Expr:
 
 def _multiply(tile: Expr, part: Expr) -> Multiply:
     start = integers.mul(part, 16)
-    a, b = (MatrixTile(buffer, start, 2 * DEPTH) for buffer in (SHARED_A, SHARED_B))
+    a, b = (MatrixTile(buffer, start, packed_rows(2 * DEPTH)) for buffer in (SHARED_A, SHARED_B))
     keep = integers.less(0, integers.add(tile, part))
     return Multiply(SUMS, integers.ZERO, a, b, COLUMNS, keep)
 

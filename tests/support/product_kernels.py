@@ -66,6 +66,7 @@ from warpsmith.kernel.rings import (
 )
 from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.tiles import TileDim
+from warpsmith.layouts.descriptors import packed_rows
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.targets.atoms import ROWS
@@ -308,8 +309,8 @@ def _multiply(product: Product, use: Cursor) -> Multiply:
     return Multiply(
         product.accumulators,
         integers.ZERO,
-        MatrixTile(a, of_a, 2 * depth),
-        MatrixTile(b, of_b, 2 * depth),
+        MatrixTile(a, of_a, packed_rows(2 * depth)),
+        MatrixTile(b, of_b, packed_rows(2 * depth)),
         product.columns,
         integers.less(0, number),
     )

@@ -11,25 +11,39 @@ BLOCKS = 2
 
 
 def by_hand(
-    without: Collection[str] = (), *, columns: int = 64, threads: int = 128
+    without: Collection[str] = (),
+    *,
+    columns: int = 64,
+    threads: int = 128,
+    dtype: DataType = DataType.BFloat16,
+    turned: str = "",
+    width: int = 64,
 ) -> FusionDefinition:
-    """`linear` in tiles of 128 x `columns` x 64, two warp groups, results staged 64 columns a time.
+    """`linear` in tiles of 128 x `columns` x 128 bytes, by two warp groups; they store registers.
 
     Args:
         without: steps to leave out, of `swizzle`, `tensorize`, `fragments`, `groups`.
         threads: of the fragments' 128 that lie along block_x.
+        dtype: of the operands; floats are multiplied as TF32.
+        turned: which of the operands "a" and "b" are contiguous along m or n.
+        width: elements of their rows in shared memory.
     """
     with FusionDefinition() as fd:
-        a, b = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(2))
-        out: Any = fd.ops.linear(a, b)
+        a, b = (
+            fd.define_tensor([-1, -1], True, dtype, stride_order=[0, 1] if name in turned else None)
+            for name in "ab"
+        )
+        precision = "tf32" if dtype is DataType.Float else "exact"
+        depth = 128 // dtype.size
+        out: Any = fd.ops.linear(a, b, dtype=DataType.BFloat16, precision=precision)
         fd.add_output(out)
         result: Any = out.cache_before()
         product: Any = result.definition.inputs[0]
         operands: list[Any] = [t.cache_after(op_type=LoadStoreOpType.tma) for t in (a, b)]
-        for operand in operands:
+        for name, operand in zip("ab", operands, strict=True):
             operand.set_memory_type(MemoryType.shared)
             if "swizzle" not in without:
-                operand.set_swizzle(128)
+                operand.set_swizzle(dtype.size * width if name in turned else 128)
         out.split(1, columns)
         out.split(0, 128)
         out.reorder({1: 2, 2: 1})
@@ -38,15 +52,21 @@ def by_hand(
         out.axis(1).parallelize(ParallelType.grid_x)
         fd.sched.transform_like(out)
         fd.sched.parallelize_like(out)
-        for operand, outer in zip(operands, (4, 3), strict=True):
-            operand.split(4, 64)
+        for name, operand, outer in zip("ab", operands, (4, 3), strict=True):
+            operand.split(4, depth)
             operand.reorder({4: 2})  # turn, block, k tile, rows, columns, k
             operand.reorder({outer: 3})
-            for axis in (3, 4, 5):
+            if name in turned:
+                operand.split(4, width)
+                operand.reorder({5: 6})  # turn, block, k tile, -, pieces, k, rows of a piece
+                tiles = (3, 5, 6)
+            else:
+                tiles = (3, 4, 5)
+            for axis in tiles:
                 operand.axis(axis).parallelize(ParallelType.tma)
             operand.circular_buffer(3, role="load", stage_slice_position=3)
-        product.split(4, 64)
-        product.split(5, 16)
+        product.split(4, depth)
+        product.split(5, depth // 4)
         product.split(2, 64)  # turn, block, group, 64, columns, k tile, k step, k
         product.reorder({5: 3, 6: 4})
         if "groups" in without:

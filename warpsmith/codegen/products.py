@@ -17,8 +17,9 @@ from warpsmith.kernel.products import (
     Multiply,
     StoreMatrix,
 )
+from warpsmith.layouts.descriptors import packed_rows
 from warpsmith.layouts.swizzle import CHUNK, HARDWARE, NONE
-from warpsmith.targets.atoms import WGMMA, atom_of
+from warpsmith.targets.atoms import WGMMA, Atom, atom_of
 
 
 def product_lines(statement: Statement, value: ValueText, team: Team | None) -> list[str]:
@@ -55,16 +56,30 @@ def _changed(accumulators: tuple[Buffer, ...], value: ValueText) -> list[str]:
 def _multiply(product: Multiply, value: ValueText) -> str:
     a, b, sums = product.a.buffer, product.b.buffer, product.accumulators
     atom = atom_of(WGMMA, a.dtype.value, b.dtype.value)
-    if atom is None or atom.sums != sums.dtype.value:
+    if atom is None or atom.sums != sums.dtype.value or not _takes(atom, product):
         raise InternalError(
             f"tensor cores multiply no {a.name} of {a.dtype.value} by {b.name} of "
             f"{b.dtype.value} into {sums.name} of {sums.dtype.value}"
         )
-    name = f"multiply_{atom.name}_{product.columns}"
-    value.pieces |= {"matrix", name}
+    name = f"multiply_{atom.name}_{product.columns}{_ways(product)}"
+    value.pieces.add(name)
     place = _place(sums, product.index, value)
     left, right = _matrix(product.a, value), _matrix(product.b, value)
     return f"ws_{name}({place}, {left}, {right}, {value(product.keep)});"
+
+
+def _takes(atom: Atom, product: Multiply) -> bool:
+    return atom.any_major or not (_transposed(product.a) or _transposed(product.b))
+
+
+def _ways(product: Multiply) -> str:
+    """What the name of a product says of its operands: transposed ones."""
+    a, b = _transposed(product.a), _transposed(product.b)
+    return "_ta" * a + "_tb" * b
+
+
+def _transposed(operand: MatrixTile) -> bool:
+    return operand.descriptor.transposed
 
 
 def _check_matrix(buffer: Buffer) -> None:
@@ -73,14 +88,21 @@ def _check_matrix(buffer: Buffer) -> None:
 
 
 def _matrix(tile: MatrixTile, value: ValueText) -> str:
-    swizzle = HARDWARE.get(tile.swizzle, NONE)
+    found = tile.descriptor
+    swizzle = HARDWARE.get(found.swizzle, NONE)
     if swizzle == NONE or tile.buffer.alignment % swizzle.period:
         raise InternalError(
             f"{tile.buffer.name} starts at a multiple of {tile.buffer.alignment} bytes, and is "
-            f"multiplied in rows of {tile.swizzle}, whose pattern starts at one of {swizzle.period}"
+            f"multiplied in rows of {found.swizzle}, whose pattern starts at one of "
+            f"{swizzle.period}"
         )
     units = integers.floordiv(tile.index, CHUNK // tile.dtype.size)
-    return f"ws_matrix<{tile.swizzle}>({tile.buffer.name}, {value(units)})"
+    value.pieces.add("matrix")
+    start = f"({tile.buffer.name}, {value(units)})"
+    if found == packed_rows(found.swizzle):
+        return f"ws_matrix<{found.swizzle}>{start}"
+    value.pieces.add("matrix_across")
+    return f"ws_matrix_across<{found.swizzle}, {found.leading}, {found.stride}>{start}"
 
 
 def _place(buffer: Buffer, index: Expr, value: ValueText) -> str:

@@ -27,6 +27,7 @@ from warpsmith.kernel.effects import (
 )
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
+from warpsmith.layouts.descriptors import Descriptor
 
 _PRODUCT = Effect(proxy=Proxy.ASYNC, done=Done.PRODUCTS, who=Who.GROUP, words="wgmma accumulates")
 _OPERAND = replace(_PRODUCT, reads=True, words="wgmma reads")
@@ -36,20 +37,18 @@ _BY_WARPS = Effect(writes=True, who=Who.WARP, words="stmatrix writes")
 
 @dataclass(frozen=True, slots=True)
 class MatrixTile(Declared):
-    """An operand in shared memory: rows of `swizzle` bytes along the reduced dimension.
+    """An operand in shared memory, swizzled.
 
     Attributes:
-        index: element of the first row, and of the first element that is multiplied, as rows lie
-            before their chunks trade places.
-        swizzle: bytes of a row in which 16-byte chunks trade places: 32, 64 or 128. Rows follow
-            each other without gaps, and eight of them start at a multiple of their bytes.
+        index: its first element, before 16-byte chunks trade places.
+        descriptor: how it lies from there on.
     """
 
     words = "{buffer}"
 
     buffer: Buffer = field(metadata=touches(_OPERAND, "index", ""))
     index: Expr = field(metadata=expression())
-    swizzle: int = field(metadata=plain())
+    descriptor: Descriptor = field(metadata=plain())
 
     @property
     def dtype(self) -> DataType:

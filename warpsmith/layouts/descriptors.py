@@ -45,6 +45,11 @@ class Descriptor:
         return _CODES[self.swizzle] << 62 | stride << 32 | leading << 16 | address // CHUNK
 
 
+def packed_rows(swizzle: int) -> Descriptor:
+    """Rows of so many bytes along k, swizzled, without gaps."""
+    return Descriptor(swizzle, leading=0, stride=EIGHT * swizzle)
+
+
 def descriptor(tile: MemoryLayout) -> Descriptor | None:
     """The descriptor of an operand of lines and k; None if `wgmma` reads none that lies so."""
     row = next((row for row, swizzle in HARDWARE.items() if swizzle == tile.swizzle), None)

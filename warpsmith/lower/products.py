@@ -15,7 +15,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, For, If, Statement, Store
 from warpsmith.kernel.products import MatrixTile, Multiply, StoreMatrix
 from warpsmith.layouts.algebra import composed, grouped
-from warpsmith.layouts.descriptors import descriptor
+from warpsmith.layouts.descriptors import Descriptor, descriptor, packed_rows
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.matrices import LOOPS, PARTS, ROWS, Matrices, matrices
 from warpsmith.layouts.memory import MemoryLayout
@@ -123,16 +123,20 @@ class Products:
         index = self._buffers.index_row_major(access, tensor)
         start = without(index, [row, other, depth])
         walked = layout_of(index, [row, depth]) if other not in index.walk() else None
-        if walked is None or not _is_read(walked, tensor):
+        found = None if walked is None else _descriptor(walked, tensor)
+        if found is None:
+            width = tensor.swizzle // tensor.dtype.size
+            turned = f"; or {width} rows, the next one the reduced dimension, and a loop over such "
+            turned += "pieces outside"
             raise ScheduleError(
                 f"{tensor.name} does not lie in shared memory as tensor cores read it: elements "
                 f"{integers.sub(index, start)!r} from the start of a tile, in rows of "
                 f"{tensor.swizzle} bytes",
                 code="WS1004",
-                remedy=f"let its fastest loop walk {tensor.swizzle // tensor.dtype.size} elements "
-                "of the reduced dimension, and the next one the rows",
+                remedy=f"let its fastest loop walk {width} elements of the reduced dimension, and "
+                f"the next one the rows{turned if tensor.dtype.size == 2 else ''}",
             )
-        return MatrixTile(self._buffers.buffer(tensor), start, tensor.swizzle)
+        return MatrixTile(self._buffers.buffer(tensor), start, found)
 
     def _check_filled(self, tensor: TensorView) -> None:
         """Refuse an operand that threads write: nothing fences that before tensor cores read it."""
@@ -217,11 +221,16 @@ class Products:
         )
 
 
-def _is_read(walked: Layout, tensor: TensorView) -> bool:
-    """Whether `wgmma` reads rows and k that lie so, eight rows directly behind the others."""
-    swizzle = HARDWARE[tensor.swizzle]
-    found = descriptor(MemoryLayout(walked, tensor.dtype.size, swizzle))
-    return found is not None and not found.transposed and found.stride in (0, swizzle.period)
+def _descriptor(walked: Layout, tensor: TensorView) -> Descriptor | None:
+    """How `wgmma` reads rows and k that lie so; None if it does not.
+
+    Along k, eight rows stand directly behind the others.
+    """
+    found = descriptor(MemoryLayout(walked, tensor.dtype.size, HARDWARE[tensor.swizzle]))
+    if found is None or found.transposed:
+        return found
+    packed = packed_rows(tensor.swizzle)
+    return packed if found.stride in (0, packed.stride) else None
 
 
 def _ends(moved: Matrices, lane: Expr) -> list[Expr]:

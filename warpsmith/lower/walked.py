@@ -2,20 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from warpsmith.ir import integers
-from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.layouts.layout import Layout
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, substitute
+from warpsmith.layouts.layout import Layout, Piece, Place
 from warpsmith.lower.boxes import length, steps_of
 
 
-def layout_of(index: Expr, lanes: Sequence[Symbol]) -> Layout | None:
-    """Where the iterations of loops lie, counted from the first; None if they do not lie evenly."""
-    found = steps_of(index, list(lanes))
+def layout_of(index: Expr, lanes: Sequence[Symbol], place: Place = Place.ADDRESS) -> Layout | None:
+    """Where the iterations of loops lie, counted from the first.
+
+    None where they do not lie evenly, nor do the digits that quotients and remainders take them
+    apart into.
+    """
+    digits = [_digits(index, lane) for lane in lanes]
+    parts: dict[Expr, Expr] = {
+        lane: integers.add(*(integers.mul(digit, step) for digit, step in own))
+        for lane, own in zip(lanes, digits, strict=True)
+    }
+    apart = substitute(index, parts)
+    found = steps_of(apart, [digit for own in digits for digit, _ in own])
     if found is None or any(step < 0 for step in found.values()):
         return None
-    return Layout.strided(tuple(map(length, lanes)), tuple(found.get(lane, 0) for lane in lanes))
+    pieces = [
+        Piece(dim, length(digit), step, place, found.get(digit, 0))
+        for dim, own in enumerate(digits)
+        for digit, step in own
+    ]
+    return Layout(tuple(map(length, lanes)), tuple(pieces))
+
+
+def _digits(index: Expr, lane: Symbol) -> list[tuple[Symbol, int]]:
+    """The digits of a loop that an index tells apart, each with the iterations of one step."""
+    extent = length(lane)
+    bounds = [1, *sorted({b for b in _bounds(index, lane) if 1 < b < extent}), extent]
+    if any(far % near for near, far in pairwise(bounds)):
+        bounds = [1, extent]
+    if len(bounds) == 2:
+        return [(lane, 1)]
+    return [
+        (Symbol(f"{lane.name}_{near}", low=0, extent=Const(far // near)), near)
+        for near, far in pairwise(bounds)
+    ]
+
+
+def _bounds(index: Expr, lane: Symbol) -> Iterator[int]:
+    """Iterations of a loop after which a quotient steps, or a remainder begins anew."""
+    for node in index.walk():
+        if not isinstance(node, Apply) or node.op not in ("floordiv", "mod"):
+            continue
+        dividend, divisor = node.args[0], integers.constant(node.args[1])
+        for monomial, coefficient in integers.polynomial(dividend).items():
+            if divisor is None or len(monomial) != 1 or divisor % coefficient:
+                continue
+            (factor,) = monomial
+            if factor == lane:
+                yield divisor // coefficient
+            elif isinstance(factor, Apply) and factor.op == "floordiv" and factor.args[0] == lane:
+                yield (integers.constant(factor.args[1]) or 0) * divisor // coefficient
 
 
 def index_of(layout: Layout, *coordinates: Expr) -> Expr:

@@ -1,8 +1,8 @@
 """How the operands of products lie in memory, and which are copied so that tensor cores take them.
 
-Tensor cores are fed by the TMA unit: along the summed dimension elements are neighbours, and rows
-begin at multiples of 16 bytes. An operand that lies otherwise is copied first, where that takes
-less time than a product by threads.
+Tensor cores are fed by the TMA unit: elements are neighbours along the summed dimension, or, of 16
+bits, along the last row or column of a tile; and rows begin at multiples of 16 bytes. An operand
+that lies otherwise is copied first, where that takes less time than a product by threads.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.planner.price import copy_us, product_us
+from warpsmith.schedulers.matmul.can import majors
 from warpsmith.schedulers.matmul.memory import unfit_rows
 from warpsmith.schedulers.matmul.shape import concrete_order
 from warpsmith.schedulers.padding import padded as with_padding
@@ -90,7 +91,7 @@ def packing(fusion: Fusion, problem: Problem) -> Packing:
             row = problem.size(operand.shape_axes[fastest].extent) * operand.dtype.size
             row_major = orders.get(operand.number, tuple(range(operand.rank))[::-1])
             if not _is_free(operand):
-                if not _fits(operand, fastest, problem):
+                if not _fits(operation, place, atom, problem):
                     own.append(place)
             elif row_major[fastest]:
                 own.append(place)
@@ -139,12 +140,13 @@ def _is_free(operand: TensorView) -> bool:
     return computed and operand.stride_order is None
 
 
-def _fits(operand: TensorView, fastest: int, problem: Problem) -> bool:
-    """Whether the TMA unit takes an operand that lies in memory as it does."""
-    concrete = concrete_order(operand)
-    if not concrete or concrete[-1] != fastest or operand.contiguity[fastest] is False:
+def _fits(product: Matmul, place: int, atom: Atom, problem: Problem) -> bool:
+    """Whether the TMA unit and tensor cores take operand 0 or 1 as it lies in memory."""
+    operand = (product.a, product.b)[place]
+    order = concrete_order(operand)
+    if not order or product.axes[place][order[-1]] not in majors(product, place, atom):
         return False
-    return not unfit_rows(operand, problem)
+    return operand.contiguity[order[-1]] is not False and not unfit_rows(operand, problem)
 
 
 def _pays(product: Matmul, atom: Atom, copied: list[int], problem: Problem) -> bool:

@@ -50,7 +50,8 @@ class Atom:
         columns: the numbers of columns for which there is an instruction.
         a_from, b_from: where it reads the operands.
         any_major: whether operands in shared memory may be contiguous along m or n, not only k.
-        flags: what follows the predicate: signs of a and b, and whether they are transposed.
+        signs: what follows the predicate: the factors 1 or -1 of a and b. Whether they are
+            transposed comes behind, where they may lie along m or n.
         precision: what the product must have asked for where the instruction rounds operands, or
             sums with fewer bits than its sums have; empty where it does neither.
         rate: multiply-adds of a multiprocessor in a clock, at most, operands at hand.
@@ -69,7 +70,7 @@ class Atom:
     a_from: tuple[Source, ...]
     b_from: tuple[Source, ...]
     any_major: bool = False
-    flags: str = ""
+    signs: tuple[str, ...] = ()
     precision: str = ""
     rate: int
 
@@ -147,7 +148,7 @@ def _wgmma(
     types: tuple[str, str],
     ptx: str,
     *,
-    flags: str,
+    signs: tuple[str, ...],
     sums: str = "float",
     columns: tuple[int, ...] = _EVEN,
     precision: str = "",
@@ -169,7 +170,7 @@ def _wgmma(
         a_from=(Source.SHARED, Source.REGISTERS),
         b_from=(Source.SHARED,),
         any_major=size == 2,
-        flags=flags,
+        signs=signs,
         precision=precision,
         rate=HALF_RATE * 2 // size,
     )
@@ -225,24 +226,24 @@ def _fma(type_: str, rate: int) -> Atom:
 
 
 _EIGHT = (("e4m3", "float8_e4m3fn"), ("e5m2", "float8_e5m2"))
-_SIGNS, _SIGNS_AND_MAJORS = "1, 1", "1, 1, 0, 0"
+_SIGNS = ("1", "1")
 
 WGMMA = (
-    _wgmma("bfloat16", ("bfloat16", "bfloat16"), "f32.bf16.bf16", flags=_SIGNS_AND_MAJORS),
-    _wgmma("half", ("half", "half"), "f32.f16.f16", flags=_SIGNS_AND_MAJORS),
-    _wgmma("tf32", ("float", "float"), "f32.tf32.tf32", flags=_SIGNS, precision="tf32"),
+    _wgmma("bfloat16", ("bfloat16", "bfloat16"), "f32.bf16.bf16", signs=_SIGNS),
+    _wgmma("half", ("half", "half"), "f32.f16.f16", signs=_SIGNS),
+    _wgmma("tf32", ("float", "float"), "f32.tf32.tf32", signs=_SIGNS, precision="tf32"),
     *(
         _wgmma(
             a if a == b else f"{a}_{b}",
             (first, other),
             f"f32.{a}.{b}",
-            flags=_SIGNS,
+            signs=_SIGNS,
             precision=FAST,
         )
         for a, first in _EIGHT
         for b, other in _EIGHT
     ),
-    _wgmma("int8", ("int8", "int8"), "s32.s8.s8", flags="", sums="int32", columns=_BYTES),
+    _wgmma("int8", ("int8", "int8"), "s32.s8.s8", signs=(), sums="int32", columns=_BYTES),
 )
 
 _SLOW = int(HALF_RATE * SYNCHRONOUS)

@@ -120,8 +120,10 @@ def test_what_has_no_tiles_in_words() -> None:
     matrix = [-1, -1]
     assert said(linear, [1, -1], matrix) == "its product has one row"
     assert said(linear, matrix, [1, -1]) == "its product has one column"
-    assert "T1, an operand of its product, is not contiguous along k" in said(
-        lambda ops, x, w: ops.matmul(x, w), matrix, matrix
+    assert "T1, an operand of its product, is not contiguous along k or n" in said(
+        lambda ops, x, w: ops.einsum("bmk,knb->bmn", x, w),
+        [-1, -1, -1],
+        [-1, -1, -1],
     )
     other = said(sums_beside, matrix, matrix)
     assert other.endswith("has other dimensions than the product")

@@ -18,6 +18,18 @@ __device__ __forceinline__ unsigned long long ws_matrix(const void* buffer, int 
 }
 """
 
+_MATRIX_ACROSS = """
+// The same of k lines of `Row` bytes each along m or n: `Leading` bytes from one such piece to the
+// next, `Stride` from eight lines to the next eight.
+template <int Row, int Leading, int Stride>
+__device__ __forceinline__ unsigned long long ws_matrix_across(const void* buffer, int units) {
+    constexpr unsigned swizzle = Row == 128 ? 1 : Row == 64 ? 2 : 3, stride = Stride / 16;
+    constexpr unsigned leading = Leading < 16 ? 1 : Leading / 16;
+    const unsigned low = (ws_address(buffer) >> 4 | leading << 16) + units;
+    return (unsigned long long)(swizzle << 30 | stride) << 32 | low;
+}
+"""
+
 _PRODUCTS = """
 // Written registers are there for the products that follow.
 __device__ __forceinline__ void ws_fence_products() {
@@ -85,7 +97,7 @@ __device__ __forceinline__ void ws_multiply_NAME_COLUMNS(
 """
 
 _ATOMS = {atom.name: atom for atom in WGMMA}
-_NAME = re.compile(rf"multiply_({'|'.join(_ATOMS)})_(\d+)")
+_NAME = re.compile(rf"multiply_({'|'.join(_ATOMS)})_(\d+)(_ta)?(_tb)?")
 _SUMS = {"float": ("float", "f"), "int32": ("int", "r")}
 """By the type of accumulators: what C calls it, and the letter of its registers."""
 
@@ -93,20 +105,25 @@ _SUMS = {"float": ("float", "f"), "int32": ("int", "r")}
 def multiply_piece(name: str) -> Piece | None:
     """`multiply_bfloat16_256` and the like: `wgmma` for operands of a type, and for columns.
 
-    Made when asked for, as there are hundreds of them. None for any other name.
+    `_ta` and `_tb` say which operands are transposed: contiguous along m or n, not along k. Made
+    when asked for, as there are hundreds of them. None for any other name.
     """
     found = _NAME.fullmatch(name)
     if found is None or not _ATOMS[found[1]].takes(int(found[2])):
         return None
     atom, count = _ATOMS[found[1]], int(found[2]) // 2
-    name, letter = _SUMS[atom.sums]
+    turned = found[3] is not None, found[4] is not None
+    if any(turned) and not atom.any_major:
+        return None
+    kind, letter = _SUMS[atom.sums]
+    majors = tuple(f"{int(each)}" for each in turned) if atom.any_major else ()
     words = {
-        "NAME": found[1],
+        "NAME_COLUMNS": name.removeprefix("multiply_"),
         "COLUMNS": found[2],
-        "TYPE": name,
+        "TYPE": kind,
         "DEPTH": str(atom.depth),
         "PTX": atom.ptx,
-        "FLAGS": ", ".join(filter(None, ("p", atom.flags))),
+        "FLAGS": ", ".join(("p", *atom.signs, *majors)),
         "PLACES": _rows([f"%{i}" for i in range(count)], '"\n        "'),
         "OPERANDS": _rows([f'"+{letter}"(sums[{i}])' for i in range(count)], "\n          "),
         "%KEEP": f"%{count + 2}",
@@ -127,6 +144,7 @@ def _rows(items: list[str], between: str) -> str:
 
 PRODUCTS = (
     Piece(name="matrix", needs=("address",), text=_MATRIX),
+    Piece(name="matrix_across", needs=("matrix",), text=_MATRIX_ACROSS),
     Piece(name="products", text=_PRODUCTS),
     Piece(name="products_int", needs=("products",), text=_PRODUCTS_INT),
     Piece(name="unknown", text=_UNKNOWN),

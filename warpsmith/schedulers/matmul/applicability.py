@@ -9,8 +9,8 @@ from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Operation, Pointwise
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedulers.matmul.shape import concrete_order, shape_of
-from warpsmith.targets.atoms import Unit
+from warpsmith.schedulers.matmul.shape import concrete_order, fastest_of, shape_of
+from warpsmith.targets.atoms import Atom, Unit
 from warpsmith.targets.target import Target
 
 MOVES = ("broadcast", "broadcast_in_dim", "expand", "permute", "squeeze")
@@ -37,17 +37,29 @@ def _operands(product: Matmul, target: Target) -> str:
         return f"{target.name} ({target.family.arch}) has no product of tensor cores that is known"
     if product.a is product.b:
         return "its product has one tensor as both operands"
-    for operand, axes in zip((product.a, product.b), product.axes, strict=True):
+    for which, operand in enumerate((product.a, product.b)):
         if not operand.is_input:
             return f"{operand.name}, an operand of its product, is not an input"
-        if atom_for(product, target.family.atoms) is None:
+        atom = atom_for(product, target.family.atoms)
+        if atom is None:
             return f"{operand.name}, an operand of its product, is {operand.dtype.value}"
         order = concrete_order(operand)
-        if axes[order[-1]] != len(product.output.root) - 1 or not operand.contiguity[order[-1]]:
-            return f"{operand.name}, an operand of its product, is not contiguous along k"
+        lies = fastest_of(product, which) in majors(product, which, atom)
+        if not lies or not operand.contiguity[order[-1]]:
+            ways = ("k or m", "k or n")[which] if atom.any_major else "k"
+            return f"{operand.name}, an operand of its product, is not contiguous along {ways}"
         if len(order) > MAP_RANK and not all(operand.contiguity[d] for d in order):
             return f"{operand.name}, an operand of its product, has {len(order)} dimensions apart"
     return ""
+
+
+def majors(product: Matmul, which: int, atom: Atom) -> tuple[int, ...]:
+    """The product's root axes along one of which an operand's memory is to be contiguous: k, and
+    where the atom takes it, the last of a tile's rows or columns.
+    """
+    shape = shape_of(product)
+    lines = (shape.rows[-1:], (shape.columns,))[which]
+    return (len(product.output.root) - 1, *(lines if atom.any_major else ()))
 
 
 def _sizes(product: Matmul) -> str:

@@ -32,7 +32,7 @@ from warpsmith.schedule.transforms import (
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.heuristic import MatmulParams, product_of
 from warpsmith.schedulers.matmul.memory import PAIR
-from warpsmith.schedulers.matmul.shape import places_of, shape_of
+from warpsmith.schedulers.matmul.shape import is_turned, places_of, shape_of
 from warpsmith.targets.atoms import ROWS, WGMMA
 
 SWIZZLE = 128
@@ -45,7 +45,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     """Two roles, each with loops of its own over the tiles that a block goes round.
 
     ========== ========================================================================
-    operands   `[turn, grid_x, k tile | rows, k]`, boxes of the TMA unit, role `load`
+    operands   `[turn, grid_x, k tile | rows, k]`, boxes of the TMA unit, role `load`; of one that
+               lies along m or n `[turn, grid_x, k tile, piece | k, rows of a piece]`
     product    `[turn, grid_x, group, k tile, k step | 64, columns, 16]`
     epilogue   `[turn, grid_x, chunk, group, thread, columns / 8, 2, 2]`
     staged     `[turn, grid_x, chunk, group, thread, columns / 16 | 2, 2, 2]`, by stmatrix
@@ -65,7 +66,6 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     staged = _stage(stored[0]) if params.chunk else None
     for operand in operands:
         set_memory_type(operand, MemoryType.shared)
-        set_swizzle(operand, SWIZZLE)
         set_load_store_op(operand, LoadStoreOpType.tma)
     _in_order(reference, product)
     _tiles(reference, params)
@@ -73,8 +73,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     parallelize_like(reference)
     special = {product.output, *operands}
     beside = [t for t in fusion.computed if t not in special]
-    for operand in operands:
-        _load(operand, params, rows=params.outer + (1 if operand is product.a else 2))
+    for which, operand in enumerate(operands):
+        _load(operand, params, which, turned=is_turned(product, which))
     _multiply(product, params)
     if staged is None:
         _from_registers(fusion, product, beside, caches, params)
@@ -132,14 +132,23 @@ def _tiles(output: TensorView, params: MatmulParams) -> None:
         parallelize(output, 2, ParallelType.cluster_x)
 
 
-def _load(operand: TensorView, params: MatmulParams, rows: int) -> None:
-    """The ring of an operand's tiles; `rows` is the place of their loop behind that over k."""
+def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool) -> None:
+    """The ring of tiles of operand 0 or 1; a piece of one that is turned is as wide as a swizzle's
+    rows, or as the tile.
+    """
     at = params.outer
     split(operand, at + 2, params.tile[2])
     reorder(operand, {at + 2: at})  # turn, grid, k tile, rows of a, rows of b, k
-    if rows == at + 1:
+    if which == 0:
         reorder(operand, {at + 2: at + 1})  # the loop that the operand lacks stands outside
-    for axis in range(at + 1, at + 4):
+    tile, width = (at + 1, at + 2, at + 3), SWIZZLE // operand.dtype.size
+    if turned:
+        width = min(width, params.tile[which])
+        split(operand, at + 2, width)
+        reorder(operand, {at + 3: at + 4})
+        tile = (at + 1, at + 3, at + 4)
+    set_swizzle(operand, width * operand.dtype.size)
+    for axis in tile:
         parallelize(operand, axis, ParallelType.tma)
     circular_buffer(operand, params.stages, role=LOAD, stage_slice_position=at + 1)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.matmul.memory import pairs, staging_refusal, unsupported_sizes
-from warpsmith.schedulers.matmul.shape import shape_of
+from warpsmith.schedulers.matmul.shape import is_turned, shape_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.family import Limits
 from warpsmith.targets.target import Target
@@ -111,10 +111,15 @@ def choose(fusion: Program, problem: Problem) -> MatmulParams:
     element = product.a.dtype.size
     staged = not staging_refusal(fusion, product, problem)
     own = () if staged else pairs(fusion, product, problem)
+    along = [(m, n)[which] if is_turned(product, which) else k for which in (0, 1)]
+    unaligned = [length * element % DEPTH_BYTES != 0 for length in along]
     tiles = [*candidates(m, problem, TILES, element=element, staged=staged, pairs=own)]
     if m <= SMALL[0][0] or 2 * batches * _count(tiles[-1], m, n) < problem.target.sm_count:
         tiles += candidates(m, problem, SMALL, element=element, staged=staged, pairs=own)
-    return min(tiles, key=lambda params: predicted_us(params, m, n, k, problem.target, batches))
+    return min(
+        tiles,
+        key=lambda params: predicted_us(params, m, n, k, problem.target, batches, unaligned),
+    )
 
 
 def candidates(
@@ -141,15 +146,25 @@ def candidates(
 
 
 def predicted_us(
-    params: MatmulParams, m: int, n: int, k: int, target: Target, batches: int = 1
+    params: MatmulParams,
+    m: int,
+    n: int,
+    k: int,
+    target: Target,
+    batches: int = 1,
+    unaligned: Sequence[bool] = (False, False),
 ) -> float:
     """Microseconds of a product: as many rounds of tiles as blocks go.
 
     A step over k takes as long as its products or, where all blocks load at once, its loads.
+
+    Args:
+        unaligned: whether rows of a, and of b, start at no multiples of 128 bytes.
     """
     rows, columns, depth = params.tile
     tiles = batches * _count(params, m, n)
-    each = DEPTH_BYTES * (rows + columns) * (UNALIGNED if k % depth else 1)
+    loaded = zip((rows, columns), unaligned, strict=True)
+    each = DEPTH_BYTES * sum(lines * (UNALIGNED if late else 1) for lines, late in loaded)
     products = rows * columns * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = products / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
     step = max(multiplied, each * min(tiles, params.blocks) / target.rates.l2)

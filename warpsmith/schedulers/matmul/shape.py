@@ -40,6 +40,19 @@ def shape_of(product: Matmul) -> Shape:
     return Shape(batches, tuple(rows), first)
 
 
+def fastest_of(product: Matmul, which: int) -> int | None:
+    """The place of the product's root axis along which an operand's memory is the fastest; the
+    operands are numbered 0 and 1. None for one of a single element.
+    """
+    order = concrete_order(memory_of((product.a, product.b)[which]))
+    return product.axes[which][order[-1]] if order else None
+
+
+def is_turned(product: Matmul, which: int) -> bool:
+    """Whether an operand lies along m or n, and not along k."""
+    return fastest_of(product, which) != len(product.output.root) - 1
+
+
 def memory_of(operand: TensorView) -> TensorView:
     """The tensor in global memory that an operand is, or is a copy of."""
     if operand.definition is None:
