@@ -297,7 +297,8 @@ def test_a_piece_is_made_for_a_type_and_a_width(name: str, ptx: str) -> None:
     "name",
     [
         *("multiply_float_64", "multiply_half_0", "multiply_half_12", "multiply_half_264"),
-        *("multiply_int8_40", "multiply"),
+        *("multiply_int8_40", "multiply", "multiply_int8_64_ta", "multiply_e4m3_64_tb"),
+        *("multiply_half_64_ta_ra", "multiply_half_64_rb"),
     ],
 )
 def test_no_piece_is_made_for_anything_else(name: str) -> None:

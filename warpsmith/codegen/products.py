@@ -13,8 +13,10 @@ from warpsmith.kernel.products import (
     AwaitProducts,
     CommitProducts,
     FenceProducts,
+    MatrixRegisters,
     MatrixTile,
     Multiply,
+    PackRegisters,
     StoreMatrix,
 )
 from warpsmith.layouts.descriptors import packed_rows
@@ -39,6 +41,9 @@ def product_lines(statement: Statement, value: ValueText, team: Team | None) -> 
                 value.pieces.add("unknown")
             awaited = f"{condition}ws_await_products<{pending}>();"
             return [awaited, *_changed(accumulators, value)]
+        case PackRegisters(target=target, source=source):
+            value.pieces.add(f"pack_{source.dtype.size}")
+            return [f"ws_pack({target.name}, {source.name});"]
         case StoreMatrix(target=target, target_index=to, source=source, source_index=index):
             value.pieces.add("store_matrix")
             _check_matrix(target)
@@ -54,17 +59,21 @@ def _changed(accumulators: tuple[Buffer, ...], value: ValueText) -> list[str]:
 
 
 def _multiply(product: Multiply, value: ValueText) -> str:
-    a, b, sums = product.a.buffer, product.b.buffer, product.accumulators
+    a, b, sums = product.a, product.b, product.accumulators
     atom = atom_of(WGMMA, a.dtype.value, b.dtype.value)
     if atom is None or atom.sums != sums.dtype.value or not _takes(atom, product):
         raise InternalError(
-            f"tensor cores multiply no {a.name} of {a.dtype.value} by {b.name} of "
+            f"tensor cores multiply no {a.buffer.name} of {a.dtype.value} by {b.buffer.name} of "
             f"{b.dtype.value} into {sums.name} of {sums.dtype.value}"
         )
     name = f"multiply_{atom.name}_{product.columns}{_ways(product)}"
     value.pieces.add(name)
     place = _place(sums, product.index, value)
-    left, right = _matrix(product.a, value), _matrix(product.b, value)
+    if isinstance(a, MatrixRegisters):
+        left = _place(a.buffer, a.index, value)
+    else:
+        left = _matrix(a, value)
+    right = _matrix(b, value)
     return f"ws_{name}({place}, {left}, {right}, {value(product.keep)});"
 
 
@@ -73,13 +82,14 @@ def _takes(atom: Atom, product: Multiply) -> bool:
 
 
 def _ways(product: Multiply) -> str:
-    """What the name of a product says of its operands: transposed ones."""
+    """What the name of a product says of its operands: a in registers, transposed ones."""
+    held = isinstance(product.a, MatrixRegisters)
     a, b = _transposed(product.a), _transposed(product.b)
-    return "_ta" * a + "_tb" * b
+    return "_ra" * held + "_ta" * a + "_tb" * b
 
 
-def _transposed(operand: MatrixTile) -> bool:
-    return operand.descriptor.transposed
+def _transposed(operand: MatrixTile | MatrixRegisters) -> bool:
+    return isinstance(operand, MatrixTile) and operand.descriptor.transposed
 
 
 def _check_matrix(buffer: Buffer) -> None:

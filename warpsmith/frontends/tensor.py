@@ -155,6 +155,10 @@ class Tensor(Operators, TensorView):
         """Split loops over 64 rows and n columns as tensor cores leave a product in registers."""
         products.split_fragments(self, axis)
 
+    def split_operand(self, axis: int = -2, dtype: DataType | None = None) -> None:
+        """Split loops over 64 rows and some of k as tensor cores read operand a from registers."""
+        products.split_operand(self, axis, dtype)
+
     def tensorize(self) -> None:
         """Have the last three loops run as one instruction: `wgmma`, or `stmatrix` for a copy."""
         products.tensorize(self)

@@ -1,8 +1,9 @@
 """Statements about matrix products: tensor cores read shared memory while the warps go on.
 
 The threads of a warp group (four warps, the first of them a multiple of four) run them together. A
-product is asynchronous: until its group has been waited for, its operands may still be read and
-its accumulators are not defined (PTX ISA, "Asynchronous warpgroup level matrix instructions").
+product is asynchronous: until its group has been waited for, its operands, those in registers too,
+may still be read and its accumulators are not defined (PTX ISA, "Asynchronous warpgroup level
+matrix instructions").
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from warpsmith.kernel.effects import (
     plain,
     reads,
     touches,
+    writes,
 )
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
@@ -31,8 +33,12 @@ from warpsmith.layouts.descriptors import Descriptor
 
 _PRODUCT = Effect(proxy=Proxy.ASYNC, done=Done.PRODUCTS, who=Who.GROUP, words="wgmma accumulates")
 _OPERAND = replace(_PRODUCT, reads=True, words="wgmma reads")
+_HELD = replace(_OPERAND, words="wgmma reads registers")
 _SUMS = replace(_PRODUCT, reads=True, writes=True)
 _BY_WARPS = Effect(writes=True, who=Who.WARP, words="stmatrix writes")
+
+A_BYTES = 16
+"""Bytes of operand a that a thread holds for one product: 64 rows of 32 bytes, of 128 threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,39 @@ class MatrixTile(Declared):
 
 
 @dataclass(frozen=True, slots=True)
+class MatrixRegisters(Declared):
+    """Operand a in registers, read until the group of the product has been waited for.
+
+    Attributes:
+        buffer: elements that lie as the atom's `a_layout` says; behind `pack_operands` words of 32
+            bits, as the instruction reads them.
+        index: the first of a thread's.
+        dtype: of the elements.
+    """
+
+    words = "registers {buffer}"
+
+    buffer: Buffer = field(metadata=touches(_HELD, "index", "count"))
+    index: Expr = field(metadata=expression())
+    dtype: DataType = field(metadata=plain())
+
+    @property
+    def count(self) -> int:
+        """Elements of the buffer that one product reads."""
+        return A_BYTES // self.buffer.dtype.size
+
+
+@dataclass(frozen=True, slots=True)
+class PackRegisters(Statement):
+    """Words of 32 bits from all of a thread's elements, neighbours in one; as TF32 from floats."""
+
+    words = "{target} = {source} packed"
+
+    target: Buffer = field(metadata=writes(count=""))
+    source: Buffer = field(metadata=reads(count=""))
+
+
+@dataclass(frozen=True, slots=True)
 class Multiply(Statement):
     """`wgmma.mma_async`: add the product of 64 rows of `a` and `columns` rows of `b`, transposed.
 
@@ -75,7 +114,7 @@ class Multiply(Statement):
 
     accumulators: Buffer = field(metadata=touches(_SUMS, "index", "registers"))
     index: Expr = field(metadata=expression())
-    a: MatrixTile = field(metadata=nested())
+    a: MatrixTile | MatrixRegisters = field(metadata=nested())
     b: MatrixTile = field(metadata=nested())
     columns: int = field(metadata=plain())
     keep: Expr = field(metadata=expression())
@@ -146,5 +185,12 @@ class StoreMatrix(Statement):
     source_index: Expr = field(metadata=expression())
 
 
-BY_WARPS = (Multiply, FenceProducts, CommitProducts, AwaitProducts, StoreMatrix)
-"""Statements that whole warps run together, without a barrier."""
+BY_WARPS = (
+    Multiply,
+    PackRegisters,
+    FenceProducts,
+    CommitProducts,
+    AwaitProducts,
+    StoreMatrix,
+)
+"""Statements that whole warps run, without a barrier."""

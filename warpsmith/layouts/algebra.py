@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -34,6 +35,18 @@ def grouped(layout: Layout, counts: tuple[int, ...]) -> Layout:
 def flat(layout: Layout) -> Layout:
     """The layout of the same elements, counted along one dimension, the last one the fastest."""
     return grouped(layout, (len(layout.shape),))
+
+
+def counted(layout: Layout, strides: Mapping[Place, int]) -> Layout:
+    """Where the same elements live along some places, counted together as one address."""
+    return Layout(
+        layout.shape,
+        tuple(
+            replace(piece, place=Place.ADDRESS, stride=piece.stride * strides.get(piece.place, 0))
+            for piece in layout.pieces
+            if piece.dim is not None
+        ),
+    )
 
 
 def inverse(layout: Layout, places: tuple[Place, ...] = HELD) -> Layout:

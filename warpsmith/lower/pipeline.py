@@ -22,7 +22,7 @@ from warpsmith.kernel.pipelines import (
     SkipStages,
     Wait,
 )
-from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts
+from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, PackRegisters
 from warpsmith.kernel.rings import AwaitClock, AwaitCopies, CommitCopies, StartClock
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.waits import WatchedAwait
@@ -43,6 +43,7 @@ from warpsmith.lower.passes.multiply_divisions import multiply_divisions
 from warpsmith.lower.passes.order import order
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 from warpsmith.lower.passes.overlay_shared import overlay_shared
+from warpsmith.lower.passes.pack_operands import pack_operands
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.passes.watch_waits import watch_waits
@@ -97,6 +98,12 @@ PASSES = (
         "join_reductions",
         _always(join_reductions),
         "before anything else stands between them",
+    ),
+    Pass(
+        "pack_operands",
+        _always(pack_operands),
+        "before the order of accesses, to which the words belong",
+        makes=(PackRegisters,),
     ),
     Pass(
         "lower_pipelines",

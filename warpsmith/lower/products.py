@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -13,10 +14,10 @@ from warpsmith.ir.exprs import Matmul, Operation, Pointwise, tensor_inputs
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, For, If, Statement, Store
-from warpsmith.kernel.products import MatrixTile, Multiply, StoreMatrix
-from warpsmith.layouts.algebra import composed, grouped
+from warpsmith.kernel.products import MatrixRegisters, MatrixTile, Multiply, StoreMatrix
+from warpsmith.layouts.algebra import composed, counted, grouped
 from warpsmith.layouts.descriptors import Descriptor, descriptor, packed_rows
-from warpsmith.layouts.layout import Layout
+from warpsmith.layouts.layout import Layout, Place
 from warpsmith.layouts.matrices import LOOPS, PARTS, ROWS, Matrices, matrices
 from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import HARDWARE
@@ -25,6 +26,7 @@ from warpsmith.lower.boxes import without
 from warpsmith.lower.buffers import Buffers, constant_of
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.walked import index_of, layout_of
+from warpsmith.targets.atoms import WGMMA
 from warpsmith.targets.family import WARP
 
 GROUP_THREADS = 128
@@ -87,7 +89,7 @@ class Products:
         return Multiply(
             accumulators=self._buffers.buffer(output),
             index=self._first(operation, index),
-            a=self._operand(access, operation.a, rows, columns, depth),
+            a=self._left(access, operation, rows, columns, depth),
             b=self._operand(access, operation.b, columns, rows, depth),
             columns=constant_of(columns.extent),
             keep=integers.less(integers.ZERO, integers.add(*outer)),
@@ -106,6 +108,37 @@ class Products:
                 remedy="bind these loops to the block, or inline the product inside them",
             )
         return integers.ZERO
+
+    def _left(
+        self, access: Access, operation: Matmul, row: Symbol, other: Symbol, depth: Symbol
+    ) -> MatrixTile | MatrixRegisters:
+        """Operand a, in shared memory or in the registers of the threads that multiply it."""
+        tensor = operation.a
+        if tensor.memory is not MemoryType.local:
+            return self._operand(access, tensor, row, other, depth)
+        atom = atom_for(operation, WGMMA)
+        lanes = next((a for a in tensor.loop if a.parallel is ParallelType.block_x), None)
+        thread = integers.ZERO if lanes is None else access.axis(lanes)
+        unused = self._buffers.unused[tensor] | ({lanes} if lanes else frozenset())
+        access.check_same_threads(tensor, unused)
+        index = access.allocated(tensor, self._buffers.layouts[tensor])
+        assert atom is not None, f"{operation.output.name} is tensorized, and has no atom"
+        held = atom.a_layout()
+        wanted = (
+            (thread, counted(held, {Place.WARP: WARP, Place.LANE: 1})),
+            (index, counted(held, {Place.REGISTER: 1})),
+        )
+        if any(layout_of(found, [row, depth]) != layout for found, layout in wanted):
+            raise ScheduleError(
+                f"{tensor.name} is an operand of tensor cores in registers, and does not lie as "
+                f"they read it: thread {thread!r}, register {index!r}",
+                code="WS1012",
+                remedy=f"call split_operand on {tensor.name} where its loops over {atom.rows} rows "
+                "and the reduced dimension are the innermost, and bind the first of what it makes "
+                "to block_x",
+            )
+        start = without(index, [row, other, depth])
+        return MatrixRegisters(self._buffers.buffer(tensor), start, tensor.dtype)
 
     def _operand(
         self, access: Access, tensor: TensorView, row: Symbol, other: Symbol, depth: Symbol

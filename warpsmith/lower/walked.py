@@ -51,17 +51,32 @@ def _digits(index: Expr, lane: Symbol) -> list[tuple[Symbol, int]]:
 def _bounds(index: Expr, lane: Symbol) -> Iterator[int]:
     """Iterations of a loop after which a quotient steps, or a remainder begins anew."""
     for node in index.walk():
-        if not isinstance(node, Apply) or node.op not in ("floordiv", "mod"):
+        divisor = _divisor(node)
+        if not divisor:
             continue
-        dividend, divisor = node.args[0], integers.constant(node.args[1])
-        for monomial, coefficient in integers.polynomial(dividend).items():
-            if divisor is None or len(monomial) != 1 or divisor % coefficient:
-                continue
-            (factor,) = monomial
-            if factor == lane:
-                yield divisor // coefficient
-            elif isinstance(factor, Apply) and factor.op == "floordiv" and factor.args[0] == lane:
-                yield (integers.constant(factor.args[1]) or 0) * divisor // coefficient
+        assert isinstance(node, Apply)
+        for monomial, coefficient in integers.polynomial(node.args[0]).items():
+            each = _iterations(monomial[0], lane) if len(monomial) == 1 else 0
+            if each and divisor % coefficient == 0:
+                yield each * (divisor // coefficient)
+
+
+def _iterations(expr: Expr, lane: Symbol) -> int:
+    """Iterations of a loop in which one of its digits counts on; 0 for what is none."""
+    if expr == lane:
+        return 1
+    divisor = _divisor(expr)
+    if not divisor:
+        return 0
+    assert isinstance(expr, Apply)
+    return _iterations(expr.args[0], lane) * (divisor if expr.op == "floordiv" else 1)
+
+
+def _divisor(expr: Expr) -> int:
+    """The constant of a quotient or a remainder; 0 for other expressions."""
+    if not isinstance(expr, Apply) or expr.op not in ("floordiv", "mod"):
+        return 0
+    return integers.constant(expr.args[1]) or 0
 
 
 def index_of(layout: Layout, *coordinates: Expr) -> Expr:

@@ -18,7 +18,7 @@ from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.planner.price import copy_us, product_us
-from warpsmith.schedulers.matmul.can import majors
+from warpsmith.schedulers.matmul.applicability import majors
 from warpsmith.schedulers.matmul.memory import unfit_rows
 from warpsmith.schedulers.matmul.shape import concrete_order
 from warpsmith.schedulers.padding import padded as with_padding

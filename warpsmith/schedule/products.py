@@ -7,12 +7,14 @@ from warpsmith.ir import integers
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, ParallelType
+from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.tensor import TensorView
+from warpsmith.layouts.fragments import left
 from warpsmith.layouts.matrices import LOOPS
 from warpsmith.schedule.holding import hold_as
 from warpsmith.schedule.transforms import reorder, split
-from warpsmith.targets.atoms import ROWS, WGMMA, Atom
+from warpsmith.targets.atoms import ROW_BYTES, ROWS, WGMMA, Atom
 
 FRAGMENT = WGMMA[0].sums_layout(8)
 """Who holds which of a product's 64 rows and of each 8 columns, after any `wgmma`."""
@@ -40,6 +42,36 @@ def split_fragments(tensor: TensorView, axis: int = -2) -> TensorView:
     reorder(tensor, {position + 1: position})  # n / 8, rows, 8
     hold_as(tensor, position + 1, FRAGMENT)
     reorder(tensor, {position + 1: position})  # threads, n / 8, 2, 2
+    return tensor
+
+
+def split_operand(tensor: TensorView, axis: int = -2, dtype: DataType | None = None) -> TensorView:
+    """Split loops over 64 rows and some of k as tensor cores read operand a from registers.
+
+    Loops `axis` and `axis + 1` become those over the 128 threads of a warp group and over what each
+    holds, in the order of its registers (`layouts/fragments.py`). For types of 16 bits they are
+    `split_fragments`'s: sums, narrowed, are an operand.
+
+    Args:
+        dtype: of the operand, which the tensor may be one that it is computed from; by default the
+            tensor's.
+
+    Raises:
+        ScheduleError: WS1002 where the loops are not 64 rows and a multiple of the depth, 32 bytes.
+    """
+    position = axis + len(tensor.loop) if axis < 0 else axis
+    rows, columns = _extents(tensor, position, 2)
+    size = (dtype or tensor.dtype).size
+    depth = ROW_BYTES // size
+    if rows != ROWS or columns is None or columns % depth:
+        raise ScheduleError(
+            f"loops {tensor.loop[position : position + 2]!r} of {tensor.name} are no operand in "
+            f"registers: they are to be {ROWS} rows and a multiple of {depth} of the reduced "
+            "dimension",
+            code="WS1002",
+            remedy=f"split by {ROWS} and by {depth} first",
+        )
+    hold_as(tensor, position, left(16, columns, size, warps=4))
     return tensor
 
 

@@ -84,20 +84,45 @@ __device__ __forceinline__ void ws_store_matrix(T* row, const T* elements) {
 }
 """
 
+_PACK = """
+// Words of a thread's elements, as products read them from registers: in the order of the waits
+// and fences around, so that nothing is written that is still read.
+template <class T, int Words, int Count>
+__device__ __forceinline__ void ws_pack(int (&words)[Words], const T (&elements)[Count]) {
+    static_assert(Words * 4 == Count * sizeof(T), "whole words");
+    #pragma unroll
+    for (int i = 0; i < Words; ++i) {
+        PACKED
+    }
+}
+"""
+
+_PACKED = {
+    1: """unsigned word = 0;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j)
+            word |= (unsigned)*(const unsigned char*)&elements[4 * i + j] << 8 * j;
+        asm volatile("mov.b32 %0, %1;" : "=r"(words[i]) : "r"(word));""",
+    2: """asm volatile("mov.b32 %0, {%1, %2};" : "=r"(words[i])
+            : "h"(elements[2 * i].bits), "h"(elements[2 * i + 1].bits));""",
+    4: """asm volatile("cvt.rna.tf32.f32 %0, %1;" : "=r"(words[i]) : "f"(elements[i]));""",
+}
+"""How a word is made of elements of so many bytes; tensor cores would cut floats off."""
+
 _MULTIPLY = """
 __device__ __forceinline__ void ws_multiply_NAME_COLUMNS(
-    TYPE* sums, unsigned long long a, unsigned long long b, bool keep) {
+    TYPE* sums, KIND_A a, unsigned long long b, bool keep) {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %KEEP, 0;"
         " wgmma.mma_async.sync.aligned.m64nCOLUMNSkDEPTH.PTX"
         " {PLACES},"
         " %A, %B, FLAGS; }"
         : OPERANDS
-        : "l"(a), "l"(b), "r"((int)keep) : "memory");
+        : INPUT_A, "l"(b), "r"((int)keep) : "memory");
 }
 """
 
 _ATOMS = {atom.name: atom for atom in WGMMA}
-_NAME = re.compile(rf"multiply_({'|'.join(_ATOMS)})_(\d+)(_ta)?(_tb)?")
+_NAME = re.compile(rf"multiply_({'|'.join(_ATOMS)})_(\d+)(_ta|_ra)?(_tb)?")
 _SUMS = {"float": ("float", "f"), "int32": ("int", "r")}
 """By the type of accumulators: what C calls it, and the letter of its registers."""
 
@@ -105,18 +130,20 @@ _SUMS = {"float": ("float", "f"), "int32": ("int", "r")}
 def multiply_piece(name: str) -> Piece | None:
     """`multiply_bfloat16_256` and the like: `wgmma` for operands of a type, and for columns.
 
-    `_ta` and `_tb` say which operands are transposed: contiguous along m or n, not along k. Made
-    when asked for, as there are hundreds of them. None for any other name.
+    `_ta` and `_tb` say which operands are transposed: contiguous along m or n, not along k; `_ra`
+    that a is in registers. Made when asked for, as there are hundreds of them. None for any other
+    name.
     """
     found = _NAME.fullmatch(name)
     if found is None or not _ATOMS[found[1]].takes(int(found[2])):
         return None
     atom, count = _ATOMS[found[1]], int(found[2]) // 2
-    turned = found[3] is not None, found[4] is not None
+    held, turned = found[3] == "_ra", (found[3] == "_ta", found[4] is not None)
     if any(turned) and not atom.any_major:
         return None
     kind, letter = _SUMS[atom.sums]
-    majors = tuple(f"{int(each)}" for each in turned) if atom.any_major else ()
+    majors = tuple(f"{int(each)}" for each in turned[held:]) if atom.any_major else ()
+    behind = count + (4 if held else 1)
     words = {
         "NAME_COLUMNS": name.removeprefix("multiply_"),
         "COLUMNS": found[2],
@@ -126,9 +153,11 @@ def multiply_piece(name: str) -> Piece | None:
         "FLAGS": ", ".join(("p", *atom.signs, *majors)),
         "PLACES": _rows([f"%{i}" for i in range(count)], '"\n        "'),
         "OPERANDS": _rows([f'"+{letter}"(sums[{i}])' for i in range(count)], "\n          "),
-        "%KEEP": f"%{count + 2}",
-        "%A": f"%{count}",
-        "%B": f"%{count + 1}",
+        "KIND_A": "const int*" if held else "unsigned long long",
+        "INPUT_A": ", ".join(f'"r"(a[{i}])' for i in range(4)) if held else '"l"(a)',
+        "%KEEP": f"%{behind + 1}",
+        "%A": f"{{{', '.join(f'%{count + i}' for i in range(4))}}}" if held else f"%{count}",
+        "%B": f"%{behind}",
     }
     text = _MULTIPLY
     for placeholder, word in words.items():
@@ -148,5 +177,9 @@ PRODUCTS = (
     Piece(name="products", text=_PRODUCTS),
     Piece(name="products_int", needs=("products",), text=_PRODUCTS_INT),
     Piece(name="unknown", text=_UNKNOWN),
+    *(
+        Piece(name=f"pack_{size}", text=_PACK.replace("PACKED", line))
+        for size, line in _PACKED.items()
+    ),
     Piece(name="store_matrix", needs=("address",), text=_STORE_MATRIX),
 )

@@ -145,8 +145,9 @@ def _conflict(first: Site, second: Site) -> bool:
     a, b = first.effect, second.effect
     if not (first.writes or second.writes):
         return False
-    if first.buffer.memory is MemoryType.local:  # sums: products follow each other in order
-        return first.writes and a.done is Done.PRODUCTS and b.done is not Done.PRODUCTS
+    if first.buffer.memory is MemoryType.local:  # products follow each other in order
+        last = first.writes or not a.writes  # of an update the write
+        return last and a.done is Done.PRODUCTS and b.done is not Done.PRODUCTS
     if first.writes and second.writes:
         return a.proxy is not b.proxy  # elsewhere what is read between orders the two
     return True

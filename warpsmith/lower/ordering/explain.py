@@ -9,7 +9,7 @@ from itertools import pairwise
 from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.clusters import AnnounceStart, SynchronizeCluster
 from warpsmith.kernel.effects import Done, Proxy
-from warpsmith.kernel.nodes import For, Statement, Synchronize
+from warpsmith.kernel.nodes import Buffer, For, Statement, Synchronize
 from warpsmith.kernel.orders import Order
 from warpsmith.kernel.products import AwaitProducts
 from warpsmith.kernel.rings import AwaitCopies, FenceProxy, InitBarriers
@@ -33,8 +33,8 @@ def orders(plan: Plan) -> tuple[Order, ...]:
         nodes = [*_commits(guard, guard.way()), *guard.nodes, guard.arrival, guard.wait]
         found.setdefault(_guard(guard), []).extend(map(numbers.of, nodes))
     for batch in plan.batches:
-        for sums in batch.sums:
-            found.setdefault(_batch(batch, sums.name), []).append(numbers.of(batch.fence))
+        for buffer in (*batch.sums, *batch.held):
+            found.setdefault(_batch(batch, buffer), []).append(numbers.of(batch.fence))
     for site, wait in plan.ends:
         if site.buffer.memory is MemoryType.shared:
             found.setdefault(_end(site, wait), []).append(numbers.of(wait))
@@ -194,12 +194,13 @@ def _end(site: Site, wait: Node) -> tuple[str, ...]:
     return (*sides, "the end", _group(wait), _overdue(site))
 
 
-def _batch(batch: Batch, sums: str) -> tuple[str, ...]:
+def _batch(batch: Batch, buffer: Buffer) -> tuple[str, ...]:
+    does = "accumulates" if buffer in batch.sums else "reads registers"
     return (
-        sums,
+        buffer.name,
         Hazard.RAW.value,
         f"{batch.scope.name or 'block'}: threads leave registers (generic)",
-        f"{batch.scope.name or 'block'}: wgmma accumulates (async)",
+        f"{batch.scope.name or 'block'}: wgmma {does} (async)",
         "straight on",
         "wgmma fence",
         "products start from registers as they were left; once for a batch",

@@ -57,6 +57,12 @@ class MbarrierEdge:
         """The arrival, or what it stands in, in a list that `first` stands in too."""
         return inside(self.arrival, common(self.first.node, self.arrival))
 
+    @property
+    def rank(self) -> tuple[int, bool, int]:
+        """Its place among other edges (`Edge.rank`)."""
+        holder = common(self.first.node, self.arrival)
+        return -len(list(holder.up())), False, self.arrival.number
+
     def way(self) -> list[Node]:
         """What certainly runs between the first access and the arrival."""
         return list(straight(self.first.node, self.stop))

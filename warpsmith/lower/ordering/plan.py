@@ -133,15 +133,18 @@ def _holder(site: Site, found: Sequence[Edge], mine: Sequence[MbarrierEdge]) -> 
 
 def _await(scope: Scope, found: Sequence[Edge], mine: Sequence[MbarrierEdge], done: Done) -> None:
     """Wait for groups before the barrier, the arrival, or the access that relies on it."""
-    for guard in mine:
-        if guard.awaited is done:
-            way = guard.way()
-            pending = still_open(way, done, None)
-            known = awaited(way, done, None) or wait_before(guard.stop, done, pending, scope)
-            guard.nodes.append(known)
-    for edge in sorted(found, key=lambda edge: (edge.peeled, edge.rank)):
-        if edge.awaited is done:
-            edge.nodes.append(_awaited(scope, edge, done))
+    asking: list[Edge | MbarrierEdge] = [*mine, *found]
+    asking = [each for each in asking if each.awaited is done]
+    for each in sorted(
+        asking, key=lambda each: (isinstance(each, Edge) and each.peeled, each.rank)
+    ):
+        if isinstance(each, Edge):
+            each.nodes.append(_awaited(scope, each, done))
+            continue
+        way = each.way()
+        pending = still_open(way, done, None)
+        known = awaited(way, done, None) or wait_before(each.stop, done, pending, scope)
+        each.nodes.append(known)
 
 
 def _awaited(scope: Scope, edge: Edge, done: Done) -> Node:
@@ -153,7 +156,7 @@ def _awaited(scope: Scope, edge: Edge, done: Done) -> Node:
         until = way if barrier is not None else edge.way(before)
         pending = still_open(until, done, barrier) + edge.more
         known = wait_before(before, done, pending, scope)
-    if not _is_shared(edge.first.buffer):
+    if not _is_shared(edge.first.buffer) and edge.first.writes:
         keep_behind(known, edge.first.buffer)
     return known
 

@@ -11,7 +11,13 @@ from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.kernel.clusters import ReleaseRemote
 from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import Buffer, For, If, Statement
-from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, Multiply
+from warpsmith.kernel.products import (
+    AwaitProducts,
+    CommitProducts,
+    FenceProducts,
+    MatrixRegisters,
+    Multiply,
+)
 from warpsmith.kernel.rings import Advance, ArriveByWarp, Cursor
 from warpsmith.lower.ordering.mbarrier_edges import MbarrierEdge
 from warpsmith.lower.ordering.scopes import Scope, Site
@@ -20,15 +26,17 @@ from warpsmith.lower.ordering.tree import Node, arrives, meets
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Products with nothing between that touches their sums: one fence, one group.
+    """Products with nothing between that touches their registers: one fence, one group.
 
     Attributes:
         nodes: in one list, the first and the last included.
+        held: operands in registers.
     """
 
     scope: Scope
     nodes: list[Node]
     sums: tuple[Buffer, ...]
+    held: tuple[Buffer, ...]
     fence: Node
     commit: Node
 
@@ -49,11 +57,13 @@ def place_batches(scope: Scope, sites: Sequence[Site]) -> list[Batch]:
     tops = dict.fromkeys(_top(n) for n in nodes if isinstance(n.statement, Multiply))
     result: list[Batch] = []
     for run in _runs(list(tops), sites):
-        found = [n.statement for top in run for n in top.walk()]
-        sums = tuple(dict.fromkeys(s.accumulators for s in found if isinstance(s, Multiply)))
+        walked = [n.statement for top in run for n in top.walk()]
+        found = [s for s in walked if isinstance(s, Multiply)]
+        sums = tuple(dict.fromkeys(s.accumulators for s in found))
+        held = tuple(dict.fromkeys(s.a.buffer for s in found if isinstance(s.a, MatrixRegisters)))
         (fence,) = run[0].before(FenceProducts(sums))
         (commit,) = run[-1].after(CommitProducts())
-        result.append(Batch(scope, run, sums, fence, commit))
+        result.append(Batch(scope, run, sums, held, fence, commit))
     return result
 
 
@@ -200,7 +210,7 @@ def _alone(batch: Batch, sites: Sequence[Site]) -> bool:
     loop = batch.holder
     if not isinstance(loop.statement, For) or integers.constant(loop.statement.extent) == 1:
         return False
-    names = {buffer.name for buffer in batch.sums}
+    names = {buffer.name for buffer in (*batch.sums, *batch.held)}
     return not any(
         loop in site.node.up() and not batch.holds(site)
         for site in sites

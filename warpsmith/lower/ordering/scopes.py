@@ -106,7 +106,7 @@ def scopes(kernel: Kernel) -> tuple[Scope, ...]:
 
 
 def sites(kernel: Kernel, scope: Scope) -> Iterator[Site]:
-    """All accesses of a scope to shared memory, and to the sums of products.
+    """All accesses of a scope to shared memory, and to registers that products touch.
 
     Those of roles to other blocks' memory are left to whoever put barriers of the cluster there.
     """
@@ -116,13 +116,14 @@ def sites(kernel: Kernel, scope: Scope) -> Iterator[Site]:
         if isinstance(s, Begin)
         for symbol in s.cursor.symbols
     }
-    sums = {s.accumulators.name for s in walk(kernel.body) if isinstance(s, Multiply)}
+    products = [s for s in walk(kernel.body) if isinstance(s, Multiply)]
+    held = {access.buffer.name for s in products for access in accesses(s)}
     for node in scope.root.walk():
         for access in accesses(node.statement) if node.statement is not None else ():
             memory = access.buffer.memory
             if access.effect.remote and scope.role is not None:
                 continue
-            if memory is MemoryType.shared or access.buffer.name in sums:
+            if memory is MemoryType.shared or access.buffer.name in held:
                 yield Site(scope, node, access, _cursor(access, places))
 
 

@@ -1,0 +1,200 @@
+"""Operand a of tensor cores in registers: computed there, or the sums of another product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.meeting_runs import mutants
+from tests.support.register_products import (
+    KINDS,
+    attention_excess,
+    attention_operands,
+    relu_attention,
+    scaled_operands,
+    scaled_product,
+    scaled_result,
+)
+from tests.support.simulating import Contents, reported
+from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith.errors import InternalError, ScheduleError
+from warpsmith.ir import integers
+from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.products import FenceProducts, MatrixRegisters, Multiply, PackRegisters
+from warpsmith.kernel.traversal import map_bodies, walk
+from warpsmith.lower.passes.pack_operands import pack_operands
+from warpsmith.lower.pipeline import lower
+from warpsmith.targets.hopper import H200
+
+Arrays = tuple[np.ndarray, ...]
+
+
+def lowered(fd: FusionDefinition) -> Kernel:
+    return lower(fd.fusion, "k", DataType.Int32, target=H200)
+
+
+def unpacked(fd: FusionDefinition) -> Kernel:
+    """The kernel before its passes."""
+    seen: dict[str, Kernel] = {}
+    lower(fd.fusion, "k", DataType.Int32, seen.__setitem__, target=H200)
+    return seen["build"]
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_an_operand_that_threads_compute(dtype: DataType) -> None:
+    fd, given = scaled_product(dtype=dtype, stages=2), scaled_operands(dtype)
+    with knobs.scope(device="sim"):
+        (result,) = fd.manual_execute(given)
+    np.testing.assert_array_equal(result, scaled_result(*given))
+    assert fd.verify(given, schedules=2).verdict == "clean"
+
+
+@pytest.mark.parametrize("changes", [{}, {"stages": 3, "role": "load"}])
+def test_tiles_of_the_other_operand_come_at_once_or_by_a_role(changes: dict[str, Any]) -> None:
+    fd, given = scaled_product(depth=320, **changes), scaled_operands(depth=320)
+    with knobs.scope(device="sim"):
+        (result,) = fd.manual_execute(given)
+    np.testing.assert_array_equal(result, scaled_result(*given))
+    assert fd.verify(given, schedules=2).verdict == "clean"
+
+
+@pytest.mark.parametrize("changes", [{}, {"role": "load", "groups": 2, "keys": 128}])
+@pytest.mark.parametrize(("m", "n"), [(100, 200), (64, 8)])
+def test_sums_of_a_product_are_an_operand_of_the_next(
+    changes: dict[str, Any], m: int, n: int
+) -> None:
+    fd, given = relu_attention(**changes), attention_operands(m, n)
+    with knobs.scope(device="sim"):
+        (result,) = fd.manual_execute(given)
+    assert attention_excess(result, *given) <= 0
+    assert fd.verify(given, schedules=2).verdict == "clean"
+
+
+# --- what orders registers ---------------------------------------------------------------------
+
+
+def is_right(
+    kernel: Kernel, given: Arrays, shape: tuple[int, int], wanted: Callable[[np.ndarray], bool]
+) -> bool:
+    """Whether the simulator finds nothing, and the result is what it should be."""
+    *names, result = (each.name for each in kernel.parameters)
+    memory = {
+        name: Contents(array.reshape(-1), np.full(array.size, True))
+        for name, array in zip(names, given, strict=True)
+    }
+    memory[result] = Contents(
+        np.zeros(shape, np.float32).reshape(-1), np.full(shape, False).reshape(-1)
+    )
+    sizes = {f"{name}_size0": len(array) for name, array in zip(names, given, strict=True)}
+    report = reported(kernel, sizes, memory, schedules=2)
+    assert report is not None
+    return report.verdict == "clean" and wanted(report.arrays[result].reshape(shape))
+
+
+LONG = 64 * 65
+"""So deep that the loop over tiles is none that is unrolled: registers are written again in it."""
+
+CASES = {
+    "computed": (
+        partial(scaled_product, depth=LONG, columns=8),
+        scaled_operands(m=64, depth=LONG, columns=8),
+        (64, 8),
+        lambda given: lambda found: np.array_equal(found, scaled_result(*given)),
+    ),
+    "sums": (
+        relu_attention,
+        attention_operands(64, 160),
+        (64, 64),
+        lambda given: lambda found: attention_excess(found, *given) <= 0,
+    ),
+}
+
+
+def test_no_fence_and_no_wait_for_registers_may_be_left_out() -> None:
+    make, given, shape, wanted = CASES["computed"]
+    found = [m for m in mutants(lowered(make())) if "Products" in m.name]
+    assert len(found) > 4
+    assert not [m.name for m in found if is_right(m.kernel, given, shape, wanted(given))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_planned_may_be_left_out(name: str) -> None:
+    make, given, shape, wanted = CASES[name]
+    kernel = lowered(make())
+    assert is_right(kernel, given, shape, wanted(given))
+    clean = [m.name for m in mutants(kernel) if is_right(m.kernel, given, shape, wanted(given))]
+    assert not clean
+
+
+def behind_the_fence(kernel: Kernel) -> Kernel:
+    """The words of the operand are made between the fence and its products."""
+
+    def moved(body: tuple[Any, ...]) -> tuple[Any, ...]:
+        found = [map_bodies(each, moved) for each in body]
+        for place, each in enumerate(found):
+            if isinstance(each, PackRegisters):
+                assert isinstance(found[place + 1], FenceProducts)
+                found[place : place + 2] = [found[place + 1], each]
+                return tuple(found)
+        return tuple(found)
+
+    return replace(kernel, body=moved(kernel.body))
+
+
+def test_words_are_made_before_the_fence() -> None:
+    make, given, shape, wanted = CASES["computed"]
+    assert not is_right(behind_the_fence(lowered(make())), given, shape, wanted(given))
+
+
+def test_the_order_of_registers_is_said() -> None:
+    orders = [o for o in lowered(scaled_product()).orders if o.buffer == "T5_words"]
+    said = {(o.hazard, o.second, o.carried, o.mechanism) for o in orders}
+    assert said == {
+        ("read after write", "block: wgmma reads registers (async)", "straight on", "wgmma fence"),
+        (
+            "write after read",
+            "block: threads write (generic)",
+            "the next i1",
+            "product group, 0 may be open",
+        ),
+    }
+
+
+# --- what is refused ---------------------------------------------------------------------------
+
+
+def test_an_operand_that_lies_otherwise_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="WS1012") as refusal:
+        lowered(scaled_product(swapped=True))
+    assert "T5 is an operand of tensor cores in registers, and does not lie as they read it" in str(
+        refusal.value
+    )
+    assert "call split_operand on T5" in refusal.value.remedy
+
+
+def test_loops_that_are_no_operand_are_refused() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([64, 24], True, DataType.Half)
+        y: Any = fd.ops.relu(x)
+        fd.add_output(y)
+    with pytest.raises(ScheduleError, match=r"WS1002.* a multiple of 16 of the reduced dimension"):
+        y.split_operand()
+    y.split_operand(dtype=DataType.Float)
+    assert [integers.constant(axis.extent) for axis in y.loop] == [128, 6, 2]
+
+
+def test_operands_are_packed_behind_the_last_write_or_not_at_all() -> None:
+    kernel, before = lowered(scaled_product()), unpacked(scaled_product())
+    made = [s for s in walk(before.body) if isinstance(s, Multiply)]
+    assert all(isinstance(s.a, MatrixRegisters) and s.a.dtype is DataType.BFloat16 for s in made)
+    (packed,) = [s for s in walk(kernel.body) if isinstance(s, PackRegisters)]
+    assert {s.a.buffer for s in walk(kernel.body) if isinstance(s, Multiply)} == {packed.target}
+    for body in (tuple(made), (*before.body, *before.body)):
+        with pytest.raises(InternalError, match="T5 is an operand"):
+            pack_operands(replace(before, body=body))

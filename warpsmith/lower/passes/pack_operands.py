@@ -1,0 +1,95 @@
+"""Operands of products in registers become words of 32 bits, as the instruction reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from warpsmith.errors import InternalError
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.nodes import Buffer, Declare, Kernel, Statement
+from warpsmith.kernel.products import MatrixRegisters, Multiply, PackRegisters
+from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.traversal import map_bodies, read, walk, written
+
+WORD = DataType.Int32
+
+
+def pack_operands(kernel: Kernel) -> Kernel:
+    """Pack each operand that products read from registers, behind the last write to it.
+
+    Before::
+
+        T3: bfloat16[32];  for i: { T3[i] = f(T2[i]) };  for k: { T4 += registers T3[8 k ..] x T5 }
+
+    After::
+
+        T3_words: int32[16];  T3: bfloat16[32];  for i: { T3[i] = f(T2[i]) };  T3_words = T3 packed
+        for k: { T4 += registers T3_words[4 k ..] x T5 }
+
+    The words are declared where the role begins: products of an iteration may read them until the
+    next one writes them.
+    """
+    return replace(kernel, body=_scope(kernel.body))
+
+
+def _scope(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    if any(isinstance(statement, Branch) for statement in body):
+        return tuple(map_bodies(s, _scope) if isinstance(s, Branch) else s for s in body)
+    held = dict.fromkeys(s.a.buffer for s in walk(body) if isinstance(s, Multiply) and _is_loose(s))
+    for buffer in held:
+        packing = _Packing.of(buffer)
+        body = (Declare(packing.words), *packing.packed(body))
+    return body
+
+
+def _is_loose(product: Multiply) -> bool:
+    return isinstance(product.a, MatrixRegisters) and product.a.buffer.dtype is not WORD
+
+
+@dataclass(frozen=True, slots=True)
+class _Packing:
+    """A buffer of elements, and the words that they become."""
+
+    elements: Buffer
+    words: Buffer
+
+    @staticmethod
+    def of(elements: Buffer) -> _Packing:
+        size = integers.floordiv(integers.mul(elements.size, elements.dtype.size), WORD.size)
+        words = replace(elements, name=f"{elements.name}_words", dtype=WORD, size=size)
+        return _Packing(elements, words)
+
+    def packed(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        """The statements with the packing between those that write elements, and the products."""
+        writing = [p for p, s in enumerate(body) if self._writes((s,))]
+        reading = [p for p, s in enumerate(body) if self._reads((s,))]
+        if not writing or not reading:
+            raise InternalError(f"{self.elements.name} is an operand, and is not written before")
+        last, first = writing[-1], reading[0]
+        if last < first:
+            behind = tuple(map(self._read_words, body[last + 1 :]))
+            return (*body[: last + 1], PackRegisters(self.words, self.elements), *behind)
+        if last == first == reading[-1] and body[last].form.has_body:
+            return (*body[:last], map_bodies(body[last], self.packed), *body[last + 1 :])
+        raise InternalError(f"{self.elements.name} is an operand that is written between products")
+
+    def _writes(self, statements: Sequence[Statement]) -> bool:
+        return any(self.elements in written(s) for s in walk(tuple(statements)))
+
+    def _reads(self, statements: Sequence[Statement]) -> bool:
+        return any(
+            isinstance(s, Multiply) and self.elements in read(s) for s in walk(tuple(statements))
+        )
+
+    def _read_words(self, statement: Statement) -> Statement:
+        if isinstance(statement, Multiply) and statement.a.buffer == self.elements:
+            index = _in_words(statement.a.index, self.elements.dtype)
+            return replace(statement, a=replace(statement.a, buffer=self.words, index=index))
+        return map_bodies(statement, lambda body: tuple(map(self._read_words, body)))
+
+
+def _in_words(index: Expr, dtype: DataType) -> Expr:
+    return integers.floordiv(index, WORD.size // dtype.size)
