@@ -312,7 +312,12 @@ def test_tf32_is_kept_for_kernels_and_means_the_exact_product() -> None:
 @pytest.mark.parametrize(
     ("dtype", "precision", "said"),
     [
-        (FLOAT, "high", r"WS0147.*matmul got precision 'high'; it is one of 'exact', 'tf32'"),
+        (FLOAT, "high", r"WS0147.*matmul got precision 'high'; it is one of 'exact', 'tf32', 'fa"),
+        (
+            HALF,
+            "fast",
+            r"WS0147.*'fast' for operands of type Half; it sums 8-bit floats with fewer",
+        ),
         (HALF, "tf32", r"WS0147.*'tf32' for operands of type Half; it rounds operands of type Fl"),
     ],
 )

@@ -20,7 +20,7 @@ from warpsmith.ir.tensor import TensorView
 Value = TensorView | Expr
 """An operand: a tensor or a scalar expression."""
 
-Precision = Literal["exact", "tf32"]
+Precision = Literal["exact", "tf32", "fast"]
 """How a product of Float operands may read them: as they are, or rounded to TF32's 11 bits."""
 
 Pair = tuple[IterDomain, IterDomain]
@@ -177,7 +177,8 @@ class Matmul:
     `axes[i][d]` is the root axis of the output that dimension `d` of operand `i` is. The last root
     axis is the reduced one. Terms are multiplied and summed in the output's type: Float of narrow
     floats, Int32 of Int8, else the operands' own. `precision` "tf32" lets a kernel round Float
-    operands; the exact product always satisfies it.
+    operands, "fast" sum products of 8-bit floats with fewer bits than a Float has; the exact
+    product always satisfies both.
     """
 
     a: TensorView

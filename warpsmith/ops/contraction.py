@@ -63,19 +63,23 @@ def check_equal_types(op: str, a: TensorView, b: TensorView) -> None:
         )
 
 
-def check_precision(op: str, precision: object, dtype: DataType) -> None:
-    """DefinitionError unless the precision is known, and tf32 asked for Float only."""
+def check_precision(op: str, precision: str, dtype: DataType) -> None:
+    """DefinitionError unless the precision is known, and of these operands something to give up."""
     if precision not in get_args(Precision):
         raise DefinitionError(
             f"{op} got precision {precision!r}",
             code="WS0147",
             remedy=f"it is one of {', '.join(map(repr, get_args(Precision)))}",
         )
-    if precision == "tf32" and dtype is not DataType.Float:
+    rounds = {"tf32": dtype is DataType.Float, "fast": dtype.is_float8}
+    if not rounds.get(precision, True):
+        does = "rounds operands of type Float"
+        if precision == "fast":
+            does = "sums 8-bit floats with fewer bits"
         raise DefinitionError(
-            f"{op} got precision 'tf32' for operands of type {dtype.name}",
+            f"{op} got precision {precision!r} for operands of type {dtype.name}",
             code="WS0147",
-            remedy="it rounds operands of type Float; leave it out",
+            remedy=f"it {does}; leave it out",
         )
 
 

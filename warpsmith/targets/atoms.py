@@ -112,8 +112,8 @@ ONE = Layout((1, 1), ())
 """A matrix of one element, which a thread multiplies on its own."""
 
 FAST = "fast"
-"""What no product asks for yet. Of sums of 8-bit floats, Hopper keeps 13 bits of the fraction
-(as the simulator has it); exact ones take accumulators that are added to others every few steps."""
+"""Of sums of 8-bit floats, Hopper keeps 13 bits of the fraction (as the simulator has it). Adding
+accumulators to others makes them not exact: an instruction loses bits of its own 32 products."""
 
 HALF_RATE = 2048
 """Multiply-adds of 16-bit types by `wgmma` in a clock of a multiprocessor: 989 TFLOP/s of 132 at

@@ -1,11 +1,15 @@
-"""Operands of types that tensor cores take when they are asked to, or that come one day."""
+"""Operands of types that tensor cores take, some of them only when they are asked to."""
 
 from __future__ import annotations
 
+from itertools import product
+from typing import Any
+
+import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.support.product_programs import close, run, values
+from tests.support.product_programs import close, run, values, wide
 from warpsmith import DataType
 from warpsmith.targets import atoms
 
@@ -36,6 +40,41 @@ def test_batches_of_tf32_with_a_narrow_result() -> None:
 
     (result,) = run([a, b], body)
     close(result, rounded(a) @ rounded(b).swapaxes(1, 2), 36)
+
+
+EIGHT = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+
+
+@pytest.mark.parametrize(("first", "other"), [*product(EIGHT, EIGHT), (np.int8, np.int8)])
+@pytest.mark.parametrize("size", [(200, 136, 272), (64, 40, 48)])
+def test_whole_numbers_of_8_bits_are_exact(
+    first: type, other: type, size: tuple[int, int, int]
+) -> None:
+    """Sums below 2^13 lose nothing, of floats either."""
+    m, n, k = size
+    random = np.random.default_rng([m, n, k])
+    x, weight = (random.integers(-3, 4, s).astype(t) for s, t in (((m, k), first), ((n, k), other)))
+    precision = "exact" if first is np.int8 else "fast"
+    dtype = DataType.Int32 if first is np.int8 else DataType.Float
+    (result,) = run(
+        [x, weight], lambda ops, a, b: ops.linear(a, b, dtype=dtype, precision=precision)
+    )
+    np.testing.assert_array_equal(result, x.astype(np.int64) @ weight.astype(np.int64).T)
+
+
+def test_8_bit_floats_lose_bits_of_their_sums_only_where_that_was_asked_for() -> None:
+    x, weight = (values((n, 256), n, EIGHT[0]) for n in (72, 40))
+    wanted, sizes = (f(wide(x)) @ f(wide(weight)).T for f in (lambda t: t, np.abs))
+    (fast,) = run([x, weight], lambda ops, a, b: ops.linear(a, b, precision="fast"))
+    (exact,) = run([x, weight], ops_linear, ["matmul_by_threads"])
+    assert np.all(np.abs(exact - wanted) <= 2.0**-21 * sizes)
+    lost = np.abs(fast - wanted)
+    assert 2.0**-21 * sizes.max() < lost.max()
+    assert np.all(lost <= 256 / 32 * 33 * 2.0**-13 * sizes)
+
+
+def ops_linear(ops: Any, a: Any, b: Any) -> Any:
+    return ops.linear(a, b)
 
 
 def test_a_type_has_one_instruction_and_those_that_round_are_asked_for() -> None:
