@@ -19,12 +19,14 @@ from tests.support.register_products import (
     scaled_operands,
     scaled_product,
     scaled_result,
+    softmax_attention,
+    softmax_excess,
 )
 from tests.support.simulating import Contents, reported
-from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith import DataType, FusionDefinition, ParallelType, knobs
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.nodes import Kernel, Reduce
 from warpsmith.kernel.products import FenceProducts, MatrixRegisters, Multiply, PackRegisters
 from warpsmith.kernel.traversal import map_bodies, walk
 from warpsmith.lower.passes.pack_operands import pack_operands
@@ -73,6 +75,17 @@ def test_sums_of_a_product_are_an_operand_of_the_next(
         (result,) = fd.manual_execute(given)
     assert attention_excess(result, *given) <= 0
     assert fd.verify(given, schedules=2).verdict == "clean"
+
+
+def test_threads_that_share_rows_reduce_them() -> None:
+    fd, given = softmax_attention(), attention_operands(100, 128)
+    with knobs.scope(device="sim"):
+        (result,) = fd.manual_execute(given)
+    assert softmax_excess(result, *given) <= 0
+    assert fd.verify(given, schedules=2).verdict == "clean"
+    reduced = [s for s in walk(lowered(fd).body) if isinstance(s, Reduce)]
+    assert [s.block_axes for s in reduced] == [(ParallelType.block_x,)] * 2
+    assert all(s.scratch.size == integers.ONE for s in reduced), "shuffles need no shared memory"
 
 
 # --- what orders registers ---------------------------------------------------------------------
@@ -176,6 +189,13 @@ def test_an_operand_that_lies_otherwise_is_refused() -> None:
         refusal.value
     )
     assert "call split_operand on T5" in refusal.value.remedy
+
+
+def test_threads_of_a_row_that_are_no_neighbours_are_refused() -> None:
+    with pytest.raises(ScheduleError, match="WS1006") as refusal:
+        lowered(softmax_attention(swapped=True))
+    assert "is computed by 32 threads along block_x" in str(refusal.value)
+    assert "with quads the first two to block_y and block_x" in refusal.value.remedy
 
 
 def test_loops_that_are_no_operand_are_refused() -> None:

@@ -36,6 +36,19 @@ def test_fragments_are_threads_columns_rows_and_pairs() -> None:
     assert extents(result.loop) == [128, 32, 2, 2]
 
 
+def test_threads_that_share_rows_may_be_a_loop_of_their_own() -> None:
+    result = product().fusion.outputs[0].value
+    result.split_fragments(quads=True)
+    assert extents(result.loop) == [32, 4, 32, 2, 2]
+
+
+def test_operands_in_registers_lie_as_their_type_asks() -> None:
+    for dtype, own in ((None, [8, 2, 2]), (DataType.Float, [16, 2]), (DataType.Int8, [4, 2, 4])):
+        result = product(columns=64).fusion.outputs[0].value
+        result.split_operand(dtype=dtype)
+        assert extents(result.loop) == [128, *own]
+
+
 def test_a_product_keeps_its_loops_and_lies_in_fragments() -> None:
     sums = product()
     sums.tensorize()

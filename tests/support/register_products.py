@@ -196,3 +196,70 @@ def attention_excess(result: Array, q: Array, k: Array, v: Array) -> float:
     weights = np.maximum(q @ k.T, 0)
     allowed = 2.0**-8 * weights @ np.abs(v) + 2.0**-20 * (np.abs(q) @ np.abs(k).T) @ np.abs(v)
     return float(np.max(np.abs(result - weights @ v) - allowed, initial=-1.0))
+
+
+def softmax_attention(
+    *, width: int = 64, keys: int = 128, swapped: bool = False
+) -> FusionDefinition:
+    """`softmax(q @ k.T) @ v` of so many keys, which a block has at once: four threads share a row
+    of the scores, and reduce it among themselves.
+
+    Args:
+        swapped: whether these four lie along block_y, and the rows' threads along block_x.
+    """
+    own, row = (BLOCK_X, ParallelType.block_y)[:: 1 if swapped else -1]
+    with FusionDefinition() as fd:
+        q = fd.define_tensor([-1, width], True, DataType.BFloat16)
+        k, v = (fd.define_tensor([keys, width], True, DataType.BFloat16) for _ in range(2))
+        scores: Any = fd.ops.linear(q, k, dtype=DataType.Float)
+        largest: Any = fd.ops.max(scores, [1])
+        wide: Any = fd.ops.broadcast(largest, [False, True])
+        less: Any = scores - wide
+        powers: Any = fd.ops.exp(less)
+        total: Any = fd.ops.sum(powers, [1])
+        weights: Any = fd.ops.cast(powers, DataType.BFloat16)
+        sums: Any = fd.ops.matmul(weights, v, dtype=DataType.Float)
+        divisor: Any = fd.ops.broadcast(total, [False, True])
+        out: Any = sums / divisor
+        fd.add_output(out)
+        held, keyed, valued = (shared(t) for t in (q, k, v))
+        out.split(0, ROWS)
+        out.axis(0).parallelize(GRID_X)
+        fd.sched.transform_like(out)
+        fd.sched.parallelize_like(out)
+        sums.split(3, 16)
+        sums.reorder({3: 1})  # block, step, 64, columns, keys
+        sums.tensorize()
+        scores.split(4, 16)
+        scores.reorder({2: 1, 4: 2})  # block, columns, step, 64, keys, width
+        scores.tensorize()
+        weights.reorder({2: 1})  # block, columns, 64, keys
+        for tensor, first in ((weights, 2), (out, 1)):
+            tensor.split_fragments(quads=True)
+            tensor.axis(first).parallelize(own)
+            tensor.axis(first + 1).parallelize(row)
+        rows = [powers, less, wide, largest, total]
+        fd.sched.transform_like(weights, rows)
+        fd.sched.parallelize_like(weights, selected_tensors=rows)
+        for tensor in (largest, total):
+            tensor.rfactor([4, 6])  # a thread's own columns, before the four of a row
+        fd.sched.transform_like(out, [divisor])
+        fd.sched.parallelize_like(out, selected_tensors=[divisor])
+        held.reorder({2: 1})
+        valued.reorder({3: 2})
+        for tensor in (held, keyed, valued):
+            for axis in (-2, -1):
+                tensor.axis(axis).parallelize(TMA)
+        fd.sched.inline_at(out, 1)
+        fd.sched.inline_most([less, wide, divisor])
+    return fd
+
+
+def softmax_excess(result: Array, q: Array, k: Array, v: Array) -> float:
+    """How far a result is beyond what rounding the weights once, and floats, allow."""
+    q, k, v = (t.astype(np.float64) for t in (q, k, v))
+    scores = q @ k.T
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    weights /= weights.sum(1, keepdims=True)
+    allowed = (2.0**-8 + 2.0**-16) * weights @ np.abs(v)
+    return float(np.max(np.abs(result - weights @ v) - allowed, initial=-1.0))

@@ -151,9 +151,9 @@ class Tensor(Operators, TensorView):
             interval=interval,
         )
 
-    def split_fragments(self, axis: int = -2) -> None:
+    def split_fragments(self, axis: int = -2, *, quads: bool = False) -> None:
         """Split loops over 64 rows and n columns as tensor cores leave a product in registers."""
-        products.split_fragments(self, axis)
+        products.split_fragments(self, axis, quads=quads)
 
     def split_operand(self, axis: int = -2, dtype: DataType | None = None) -> None:
         """Split loops over 64 rows and some of k as tensor cores read operand a from registers."""

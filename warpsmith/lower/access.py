@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
+from warpsmith.ir.domains import IterDomain, MemoryType
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.integers import Facts
 from warpsmith.ir.mapping import DomainMap, Group
@@ -203,14 +203,16 @@ class Access:
 
     def _check_same_lanes(self, lanes: IterDomain, tensor: TensorView) -> None:
         """Refuse to read another thread's fragment of what tensor cores computed."""
-        group, thread = self._domains.group(lanes), ParallelType.block_x
+        group = self._domains.group(lanes)
         known = self._derivation.reaches(group)
-        if not known or self.index(group) != self._threads.symbols.get(thread):
+        own = self._threads.in_warp_group
+        if not known or integers.sub(self.index(group), own) != integers.ZERO:
             raise ScheduleError(
                 f"{self.output.name} reads fragments of {tensor.name} that other threads hold",
                 code="WS1001",
                 remedy=f"call split_fragments on {self.output.name} where its loops over 64 rows "
-                "and the columns are the innermost, and bind the first of what it makes to block_x",
+                "and the columns are the innermost, and bind the first of what it makes to "
+                "block_x, or with quads the first two to block_y and block_x",
             )
 
     def reads_own(self, tensor: TensorView, independent: frozenset[IterDomain]) -> bool:

@@ -25,12 +25,10 @@ from warpsmith.lower.access import Access
 from warpsmith.lower.boxes import without
 from warpsmith.lower.buffers import Buffers, constant_of
 from warpsmith.lower.predicates import Predicates
+from warpsmith.lower.threads import GROUP_THREADS
 from warpsmith.lower.walked import index_of, layout_of
 from warpsmith.targets.atoms import WGMMA
 from warpsmith.targets.family import WARP
-
-GROUP_THREADS = 128
-"""Threads of a warp group."""
 
 
 class Products:
@@ -63,13 +61,16 @@ class Products:
         return [self._matrices(operation, indices)]
 
     def _check_threads(self, operation: Operation) -> None:
-        threads = self._buffers.threads.extents.get(ParallelType.block_x, integers.ONE)
-        if integers.constant(threads) != GROUP_THREADS:
+        threads = self._buffers.threads
+        along = threads.of_warp_group
+        if not along or (len(along) > 1 and not isinstance(operation, Matmul)):
+            extent = threads.extents.get(ParallelType.block_x, integers.ONE)
             raise ScheduleError(
-                f"{operation.outputs[0].name} is computed by {threads!r} threads along block_x, "
+                f"{operation.outputs[0].name} is computed by {extent!r} threads along block_x, "
                 f"and tensor cores take a warp group of {GROUP_THREADS}",
                 code="WS1006",
-                remedy="bind the first loop that split_fragments makes to block_x, and no other",
+                remedy="bind the first loop that split_fragments makes to block_x, and no other"
+                + (", or with quads the first two to block_y and block_x" if not along else ""),
             )
 
     # --- products ------------------------------------------------------------------------------
@@ -117,10 +118,12 @@ class Products:
         if tensor.memory is not MemoryType.local:
             return self._operand(access, tensor, row, other, depth)
         atom = atom_for(operation, WGMMA)
-        lanes = next((a for a in tensor.loop if a.parallel is ParallelType.block_x), None)
-        thread = integers.ZERO if lanes is None else access.axis(lanes)
-        unused = self._buffers.unused[tensor] | ({lanes} if lanes else frozenset())
-        access.check_same_threads(tensor, unused)
+        steps = self._buffers.threads.of_warp_group
+        lanes = [axis for axis in tensor.loop if axis.parallel in steps]
+        thread = integers.add(
+            *(integers.mul(access.axis(axis), steps[axis.parallel]) for axis in lanes)
+        )
+        access.check_same_threads(tensor, self._buffers.unused[tensor].union(lanes))
         index = access.allocated(tensor, self._buffers.layouts[tensor])
         assert atom is not None, f"{operation.output.name} is tensorized, and has no atom"
         held = atom.a_layout()

@@ -14,8 +14,12 @@ from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.clusters import rank_among
 from warpsmith.kernel.nodes import Launch
+from warpsmith.layouts.fragments import QUAD
 
 CLUSTER = ParallelType.cluster_x
+
+GROUP_THREADS = 128
+"""Threads of a warp group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,25 @@ class Threads:
     def cluster(self) -> int:
         """Blocks of a cluster."""
         return integers.constant(self.extents.get(CLUSTER, integers.ONE)) or 1
+
+    @property
+    def of_warp_group(self) -> dict[ParallelType, int]:
+        """The axes of the block along which a warp group's 128 threads lie, with the distances of
+        neighbours: block_x, or the 32 that have rows along block_y and the four that share a row
+        along block_x. Empty where they lie otherwise.
+        """
+        x, y = (integers.constant(self.extents.get(t, integers.ONE)) for t in BLOCK_TYPES[:2])
+        if x == GROUP_THREADS:
+            return {BLOCK_TYPES[0]: 1}
+        if (x, y) == (QUAD, GROUP_THREADS // QUAD):
+            return {BLOCK_TYPES[0]: 1, BLOCK_TYPES[1]: QUAD}
+        return {}
+
+    @property
+    def in_warp_group(self) -> Expr:
+        """A thread's number in its warp group."""
+        steps = self.of_warp_group.items()
+        return integers.add(*(integers.mul(self.symbols[axis], step) for axis, step in steps))
 
     def launch(self) -> Launch:
         """Blocks of a cluster lie along the grid's z, so that the grid is a multiple of it."""

@@ -10,7 +10,7 @@ from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.tensor import TensorView
-from warpsmith.layouts.fragments import left
+from warpsmith.layouts.fragments import QUAD, left
 from warpsmith.layouts.matrices import LOOPS
 from warpsmith.schedule.holding import hold_as
 from warpsmith.schedule.transforms import reorder, split
@@ -20,11 +20,15 @@ FRAGMENT = WGMMA[0].sums_layout(8)
 """Who holds which of a product's 64 rows and of each 8 columns, after any `wgmma`."""
 
 
-def split_fragments(tensor: TensorView, axis: int = -2) -> TensorView:
+def split_fragments(tensor: TensorView, axis: int = -2, *, quads: bool = False) -> TensorView:
     """Split loops over 64 rows and n columns as tensor cores leave a product in registers.
 
     Loops `axis` and `axis + 1` become four: the 128 threads of a warp group, n / 8, and the 2 x 2
     that a thread holds of each 8 columns (`layouts/fragments.py`).
+
+    Args:
+        quads: the threads are two loops, for block_y and block_x: the 32 that have rows of their
+            own, and the four that share them, over which a sum or a maximum of rows goes.
 
     Raises:
         ScheduleError: WS1002 where the loops are not 64 rows and a multiple of 8 columns.
@@ -40,8 +44,9 @@ def split_fragments(tensor: TensorView, axis: int = -2) -> TensorView:
         )
     split(tensor, position + 1, FRAGMENT.shape[1])
     reorder(tensor, {position + 1: position})  # n / 8, rows, 8
-    hold_as(tensor, position + 1, FRAGMENT)
-    reorder(tensor, {position + 1: position})  # threads, n / 8, 2, 2
+    hold_as(tensor, position + 1, FRAGMENT, apart=QUAD if quads else 1)
+    for number in range(1 + quads):
+        reorder(tensor, {position + 1 + number: position + number})  # threads, n / 8, 2, 2
     return tensor
 
 
