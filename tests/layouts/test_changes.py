@@ -44,10 +44,9 @@ def run(steps: tuple[Round, ...], registers: Registers, packed: int) -> Register
 
 def check(held: Layout, wanted: Layout, size: int) -> int:
     """Every element arrives; the number of rounds."""
-    steps = rounds(held, wanted, size)
-    assert steps is not None
-    most = max(max(step.kept) for step in steps) + 1
-    packed = wanted.extent(REGISTER) // most
+    found = rounds(held, wanted, size)
+    assert found is not None
+    packed, steps = found
     assert packed == 1 or packed * size <= 4
     assert run(steps, filled(held), packed) == filled(wanted)
     return len(steps)

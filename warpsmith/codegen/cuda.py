@@ -23,6 +23,7 @@ from warpsmith.codegen.roles import (
     register_lines,
     warps_of,
 )
+from warpsmith.codegen.shuffles import shuffle_lines
 from warpsmith.codegen.teams import Team, group_of, thread_lines, together, whole_block
 from warpsmith.codegen.values import ValueText
 from warpsmith.ir import integers
@@ -50,6 +51,7 @@ from warpsmith.kernel.products import BY_WARPS
 from warpsmith.kernel.rings import ELECTED, InitBarriers, TileCopy
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.shared_memory import layout_of
+from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.targets.family import WARP, Limits
 from warpsmith.targets.target import Target
@@ -287,6 +289,8 @@ class _Printer:
                 if isinstance(mine, TileCopy):  # the warp has tested its condition
                     mine = replace(mine, condition=integers.TRUE)
                 self._all(self._rings.lines(mine, team, f", {ELECTED_LANE.name}"))
+            case Shuffle():
+                self._all(shuffle_lines(statement, value, team))
             case Comment(text=text):
                 self._line(f"// {text}")
             case _ if isinstance(statement, BY_WARPS):

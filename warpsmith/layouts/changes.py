@@ -57,30 +57,38 @@ class Change:
     Attributes:
         by: what carries the elements.
         clocks: of all a warp's instructions, on the units that they keep busy.
-        rounds: where shuffles do.
+        rounds: where shuffles do, each of a register of 32 bits.
+        packed: elements of such a register that travel together.
         swizzle: bytes of the swizzled rows, where shared memory does.
     """
 
     by: By
     clocks: float
     rounds: tuple[Round, ...] = ()
+    packed: int = 1
     swizzle: int = 0
 
 
-def change(held: Layout, wanted: Layout, size: int) -> Change:
-    """The cheapest way, of elements of `size` bytes; through shared memory there always is one."""
-    shared = _through_shared(held, wanted, size)
-    steps = rounds(held, wanted, size)
-    if steps is None:
+def change(held: Layout, wanted: Layout, size: int, memory: Layout | None = None) -> Change:
+    """The cheapest way, of elements of `size` bytes; through shared memory there always is one.
+
+    Args:
+        memory: how the tensor would lie there; in rows by default.
+    """
+    rows = Layout.row_major(held.shape) if memory is None else memory
+    shared = _through_shared(held, wanted, size, rows)
+    found = rounds(held, wanted, size)
+    if found is None:
         return shared
+    packed, steps = found
     cost = sum(not step.is_own for step in steps) + SELECT_CLOCKS * _selects(steps)
     by = By.SHUFFLES if cost else By.NAMES
-    return min(Change(by, cost, steps), shared, key=lambda way: way.clocks)
+    return min(Change(by, cost, steps, packed), shared, key=lambda way: way.clocks)
 
 
-def rounds(held: Layout, wanted: Layout, size: int) -> tuple[Round, ...] | None:
+def rounds(held: Layout, wanted: Layout, size: int) -> tuple[int, tuple[Round, ...]] | None:
     """The shuffles that bring each element to where it is wanted, in registers of 32 bits where
-    neighbours travel together.
+    neighbours travel together; behind the number of these.
 
     What is to be brought is a graph of lanes that send and lanes that want. A round takes edges no
     two of which share a lane, so that as many rounds as a lane has registers do. What stays in its
@@ -92,8 +100,8 @@ def rounds(held: Layout, wanted: Layout, size: int) -> tuple[Round, ...] | None:
     needs = _needs(held, wanted)
     if needs is None:
         return None
-    left = next(
-        words
+    together, left = next(
+        (packed, words)
         for packed in (4, 2, 1)
         if packed * size <= 4 or packed == 1
         if (words := _in_words(needs, packed)) is not None
@@ -104,7 +112,7 @@ def rounds(held: Layout, wanted: Layout, size: int) -> tuple[Round, ...] | None:
         found += [_round(dict(enumerate(kept)), left) for kept in zip(*own, strict=True)]
     while any(left):
         found.append(_round(_matched(left), left))
-    return tuple(found)
+    return together, tuple(found)
 
 
 def _needs(held: Layout, wanted: Layout) -> list[Needs] | None:
@@ -186,9 +194,8 @@ def _selects(steps: tuple[Round, ...]) -> int:
     return sending + sum(count - 1 for count in filling.values())
 
 
-def _through_shared(held: Layout, wanted: Layout, size: int) -> Change:
+def _through_shared(held: Layout, wanted: Layout, size: int, rows: Layout) -> Change:
     """Stores in rows of the tensor and loads from them, with the swizzle that suits both."""
-    rows = Layout.row_major(held.shape)
     swizzle = least_swizzle(size, rows, [held, wanted])
     memory = MemoryLayout(rows, size, HARDWARE[swizzle])
     return Change(By.SHARED, clocks(held, memory) + clocks(wanted, memory), swizzle=swizzle)

@@ -181,9 +181,15 @@ class Access:
         """
         if tensor.memory is MemoryType.global_:
             return
-        local = tensor.memory is MemoryType.local
         if tensor.lanes is not None:
             self._check_same_lanes(tensor.lanes, tensor)
+        self.check_same_groups(tensor, independent, passes=passes)
+
+    def check_same_groups(
+        self, tensor: TensorView, independent: frozenset[IterDomain], *, passes: bool = False
+    ) -> None:
+        """The same of fragments of what tensor cores computed, whichever lanes hold them."""
+        local = tensor.memory is MemoryType.local
         for axis in self._of_others(tensor, independent):
             if axis.parallel is self._threads.groups_along and not passes:
                 raise ScheduleError(

@@ -27,6 +27,7 @@ from warpsmith.kernel.nodes import Buffer, Declare, Statement, Store
 from warpsmith.kernel.pipelines import Drain, Fill
 from warpsmith.lower.access import Access
 from warpsmith.lower.buffers import Buffers, is_parallel
+from warpsmith.lower.changes import Changes
 from warpsmith.lower.fills import copies, is_tensorized
 from warpsmith.lower.pipelines.carriers import carrier
 from warpsmith.lower.predicates import Predicates
@@ -50,6 +51,7 @@ class Emitter:
         self._vector_copies = VectorCopies(self._buffers, self._predicates, vectors)
         self._tiles = TileCopies(self._buffers, self._predicates)
         self._products = Products(self._buffers, self._predicates)
+        self._changes = Changes(self._buffers)
 
     def buffer(self, tensor: TensorView) -> Buffer:
         return self._buffers.buffer(tensor)
@@ -136,6 +138,9 @@ class Emitter:
             return True
         if isinstance(operation, Scan):
             return depth >= opened_loops(operation)
+        way = self._changes.way(operation)
+        if way is not None and way.depth == depth:
+            return True
         if isinstance(operation, Reduction) and is_parallel(operation):
             return all(
                 axis.parallel.is_thread or (not axis.is_reduction and self._is_short(axis))
@@ -178,6 +183,8 @@ class Emitter:
         output = operation.outputs[0]
         if is_instruction(output, len(indices)):
             return self._products.emit(operation, indices)
+        if self._changes.way(operation) is not None:
+            return self._changes.emit(operation, indices)
         if isinstance(operation, Reduction | Matmul):
             return self._reductions.emit(operation, indices)
         if isinstance(operation, Scan):

@@ -15,6 +15,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.clusters import rank_among
 from warpsmith.kernel.nodes import Launch
 from warpsmith.layouts.fragments import QUAD
+from warpsmith.targets.family import WARP
 
 CLUSTER = ParallelType.cluster_x
 
@@ -50,6 +51,23 @@ class Threads:
         if (x, y) == (QUAD, GROUP_THREADS // QUAD):
             return {BLOCK_TYPES[0]: 1, BLOCK_TYPES[1]: QUAD}
         return {}
+
+    @property
+    def of_warps(self) -> dict[ParallelType, int]:
+        """The same of threads along which whole warps lie, of a warp group or of block_x."""
+        x = integers.constant(self.extents.get(BLOCK_TYPES[0], integers.ONE))
+        whole = {BLOCK_TYPES[0]: 1} if x is not None and x % WARP == 0 else {}
+        return self.of_warp_group or whole
+
+    @property
+    def in_warps(self) -> Expr:
+        """A thread's number along these."""
+        steps = self.of_warps.items()
+        return integers.add(*(integers.mul(self.symbols[axis], step) for axis, step in steps))
+
+    def step_of(self, symbol: Expr) -> int:
+        """The distance of neighbours along the axis of a symbol, among these."""
+        return next(step for axis, step in self.of_warps.items() if self.symbols[axis] == symbol)
 
     @property
     def in_warp_group(self) -> Expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import pairwise
 
 from warpsmith.ir import integers
@@ -52,24 +53,28 @@ def _bounds(index: Expr, lane: Symbol) -> Iterator[int]:
     """Iterations of a loop after which a quotient steps, or a remainder begins anew."""
     for node in index.walk():
         divisor = _divisor(node)
-        if not divisor:
-            continue
-        assert isinstance(node, Apply)
-        for monomial, coefficient in integers.polynomial(node.args[0]).items():
-            each = _iterations(monomial[0], lane) if len(monomial) == 1 else 0
-            if each and divisor % coefficient == 0:
-                yield each * (divisor // coefficient)
+        if divisor:
+            assert isinstance(node, Apply)
+            steps = (divisor / each for each in _steps(node.args[0], lane) if each)
+            yield from (step.numerator for step in steps if step.denominator == 1)
 
 
-def _iterations(expr: Expr, lane: Symbol) -> int:
-    """Iterations of a loop in which one of its digits counts on; 0 for what is none."""
+def _steps(expr: Expr, lane: Symbol) -> set[Fraction]:
+    """By how much an expression grows with an iteration of a loop, where no digit ends."""
     if expr == lane:
-        return 1
+        return {Fraction(1)}
     divisor = _divisor(expr)
-    if not divisor:
-        return 0
-    assert isinstance(expr, Apply)
-    return _iterations(expr.args[0], lane) * (divisor if expr.op == "floordiv" else 1)
+    if divisor:
+        assert isinstance(expr, Apply)
+        inner = _steps(expr.args[0], lane)
+        return {each / divisor for each in inner} if expr.op == "floordiv" else inner
+    terms = integers.polynomial(expr).items()
+    return {
+        coefficient * each
+        for monomial, coefficient in terms
+        if len(monomial) == 1 and monomial != (expr,)
+        for each in _steps(monomial[0], lane)
+    }
 
 
 def _divisor(expr: Expr) -> int:

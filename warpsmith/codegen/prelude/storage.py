@@ -142,7 +142,22 @@ struct ws_bits {
 };
 """
 
+_WORDS = """
+// Neighbouring elements of a thread as one word, which shuffles move, and back.
+template <class Word, int Packed, class T>
+__device__ __forceinline__ Word ws_word(const T* elements) {
+    Word word = 0;
+    memcpy(&word, elements, Packed * sizeof(T));
+    return word;
+}
+template <int Packed, class Word, class T>
+__device__ __forceinline__ void ws_put_word(T* elements, Word word) {
+    memcpy(elements, &word, Packed * sizeof(T));
+}
+"""
+
 STORAGE = (
+    Piece(name="words", text=_WORDS),
     Piece(name="bfloat16", text=_fill(_STRUCT, _BFLOAT16) + _UNPACK_BFLOAT16),
     Piece(name="half", text=_fill(_STRUCT, _HALF) + _UNPACK_HALF),
     Piece(name="float8_e4m3fn", text=_fill(_FLOAT8, _E4M3)),

@@ -1,0 +1,64 @@
+"""Shuffles of a warp's registers as CUDA text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warpsmith.codegen.lines import block
+from warpsmith.codegen.teams import Team, together
+from warpsmith.codegen.values import ValueText
+from warpsmith.kernel.shuffles import Shuffle
+from warpsmith.layouts.changes import Round
+
+ALL = 0xFFFFFFFF
+LANE_BITS = 5
+
+
+def shuffle_lines(shuffle: Shuffle, value: ValueText, team: Team | None) -> list[str]:
+    """The lines of one change of layout: words of neighbours, a shuffle a round, selects."""
+    thread = together(team, shuffle).thread
+    value.pieces |= {"words", "address"}
+    packed, size = shuffle.change.packed, shuffle.target.dtype.size
+    kind = "unsigned" if packed * size <= 4 else "unsigned long long"
+    lines = [f"const int lane = {thread} & 31;", f"{kind} got;"]
+    for step in shuffle.change.rounds:
+        words = {
+            word: f"ws_word<{kind}, {packed}>({shuffle.source.name} + {word * packed})"
+            for word in {*step.sent}
+        }
+        sent = _chosen({number: _mask(step.sent, number) for number in words}, words)
+        lines.append(f"got = {sent if step.is_own else _moved(step, sent)};")
+        for word in sorted({*step.kept} - {-1}):
+            mask = _mask(step.kept, word)
+            put = f"ws_put_word<{packed}>({shuffle.target.name} + {word * packed}, got);"
+            lines.append(put if mask == ALL else f"if ({_holds(mask)}) {put}")
+    return block(lines)
+
+
+def _moved(step: Round, sent: str) -> str:
+    masks = {s ^ lane for lane, s in enumerate(step.source)}
+    if len(masks) == 1:
+        return f"__shfl_xor_sync(0x{ALL:x}u, {sent}, {masks.pop()})"
+    bits = [
+        f"(0x{sum((s >> bit & 1) << lane for lane, s in enumerate(step.source)):x}u >> lane & 1)"
+        f" << {bit}"
+        for bit in range(LANE_BITS)
+    ]
+    return f"__shfl_sync(0x{ALL:x}u, {sent}, {' | '.join(bits)})"
+
+
+def _chosen(masks: dict[int, int], words: dict[int, str]) -> str:
+    """The word of which a lane's bit is set."""
+    (number, mask), *rest = sorted(masks.items())
+    if not rest:
+        return words[number]
+    return f"{_holds(mask)} ? {words[number]} : {_chosen(dict(rest), words)}"
+
+
+def _mask(numbers: Sequence[int], wanted: int) -> int:
+    """The lanes that have a number."""
+    return sum((number == wanted) << lane for lane, number in enumerate(numbers))
+
+
+def _holds(mask: int) -> str:
+    return f"0x{mask:x}u >> lane & 1"
