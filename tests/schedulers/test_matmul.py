@@ -163,6 +163,31 @@ def test_batches_whose_blocks_load_for_each_other(monkeypatch: pytest.MonkeyPatc
     assert "by multicast to 2 blocks" in fd.explain()
 
 
+@pytest.mark.few(1)
+@pytest.mark.parametrize(("turned", "cluster"), [("ab", (2, 2)), ("b", (2, 1)), ("a", (1, 2))])
+def test_blocks_load_operands_along_m_and_n_for_each_other(
+    monkeypatch: pytest.MonkeyPatch, turned: str, cluster: tuple[int, int]
+) -> None:
+    """Pieces of 64 rows or columns, of which each block brings its share to all of them."""
+    tile = (128, 128, 64)
+    with_params(monkeypatch, tile=tile, stages=2, blocks=4, group=1, cluster=cluster)
+    with FusionDefinition() as fd:
+        orders = [[0, 1] if name in turned else None for name in "ab"]
+        fd.add_output(
+            fd.ops.linear(
+                *(fd.define_tensor([-1, -1], True, DataType.Half, stride_order=o) for o in orders)
+            )
+        )
+    x, weight = operands(304, 264, 136, seed=8, dtype=DataType.Half)
+    given = [
+        np.asfortranarray(t) if n in turned else t for n, t in zip("ab", (x, weight), strict=True)
+    ]
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute(given)
+    check(result, x, weight)
+    assert fd.explain().count("by multicast to 2 blocks") == sum(b > 1 for b in cluster)
+
+
 def with_params(monkeypatch: pytest.MonkeyPatch, **params: object) -> None:
     chosen = heuristic.choose
     monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **params))  # type: ignore[arg-type]
