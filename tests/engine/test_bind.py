@@ -228,7 +228,16 @@ def test_reshape_must_keep_the_number_of_elements() -> None:
     assert "and they must be equal: T0 is reshaped" in refused(body, [zeros(2, 6), zeros(4, 4)])
     assert "is 0, and must not be: T0 is reshaped" in refused(body, [zeros(2, 6), zeros(4, 0)])
     inferred = two(lambda a, b: ops.reshape(a, [b.size(0), -1]), [-1], [-1])
-    assert "an extent that must not be 0 is 0" in refused(inferred, [zeros(2), zeros(0)])
+    assert "is 0, and must not be: T0 is reshaped" in refused(inferred, [zeros(2), zeros(0)])
+
+
+def test_quotients_of_sizes_have_divisors() -> None:
+    def quotient(a: Any, b: Any) -> Any:
+        return ops.add(ops.expand(a, [b.size(0) // b.size(1), b.size(1)]), b)
+
+    body = two(quotient, [1, 1], [-1, -1])
+    bound(body, [zeros(1, 1), zeros(1, 1)])
+    assert "an extent that must not be 0 is 0" in refused(body, [zeros(1, 1), zeros(1, 0)])
 
 
 def test_loops_of_a_schedule_need_not_divide() -> None:

@@ -49,6 +49,14 @@ def test_sizes_that_are_0_by_definition() -> None:
     np.testing.assert_array_equal(found, np.ones(5))
 
 
+@pytest.mark.parametrize("dimension", [0, 1])
+def test_sums_over_dimensions_that_are_0_by_definition(dimension: int) -> None:
+    with warpsmith.FusionDefinition() as fd, knobs.scope(device="sim"):
+        fd.add_output(ops.exp(ops.sum(fd.define_tensor([0, 5]), [dimension])))
+        (found,) = fd.execute([np.ones((0, 5), np.float32)])
+    np.testing.assert_array_equal(found, np.ones(5 * (1 - dimension)))
+
+
 def test_a_schedule_by_hand_that_would_leave_a_result_out_is_refused() -> None:
     with warpsmith.FusionDefinition() as fd:
         x, w = fd.define_tensor(shape=[-1, 8]), fd.define_tensor(shape=[8])
@@ -70,3 +78,46 @@ def test_nothing_is_launched_where_all_is_empty() -> None:
     x, w = np.ones((0, 12), np.float32), np.ones(12, np.float32)
     compiled = warpsmith.fuse(lambda x, w: (x * w, x + w)).lower(x, w).compile()
     assert compiled.kernels == ()
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize(
+    ("old", "new"), [((0, 5), (5, 0)), ((0,), (3, 0, 4)), ((4, 0, 6), (0, 5)), ((0, 0), (0, 0, 1))]
+)
+def test_reshapes_of_nothing(old: tuple[int, ...], new: tuple[int, ...], static: bool) -> None:
+    with warpsmith.FusionDefinition() as fd, knobs.scope(device="sim"):
+        x = fd.define_tensor(list(old) if static else [-1] * len(old))
+        like = fd.define_tensor([-1] * len(new))
+        moved = ops.reshape(ops.neg(x), [ops.size(like, d) for d in range(len(new))])
+        for result in (moved + like, ops.sum(moved, [0]), ops.exp(ops.sum(x, [0]))):
+            fd.add_output(result)
+        arrays = [np.ones(shape, np.float32) for shape in (old, new)]
+        found = fd.validate(arrays)
+        assert [each.shape for each in found] == [new, new[1:], old[1:]]
+        wrong = np.ones([max(extent, 1) for extent in new], np.float32)
+        with pytest.raises(ArgumentError, match="WS0312.*must be equal"):
+            fd.execute([arrays[0], wrong])
+
+
+def test_rows_of_nothing_need_not_divide() -> None:
+    """What another call relies on, that 4 divides the rows, this one's vectors must not."""
+    with warpsmith.FusionDefinition() as fd, knobs.scope(device="sim"):
+        x, rows = fd.define_tensor([-1, -1]), fd.define_tensor([-1])
+        fd.add_output(ops.reshape(x, [ops.size(fd.define_tensor([-1]), 0), 4, ops.size(x, 1)]))
+        fd.add_output(ops.exp(ops.sum(x, [1]) + rows))
+        for n, parts, columns in ((7, 3, 0), (8, 2, 5), (7, 2, 0)):
+            shapes = ((n, columns), (n,), (parts,))
+            moved, summed = fd.validate([np.ones(shape, np.float32) for shape in shapes])
+            assert moved.shape == (parts, 4, columns)
+            assert summed.shape == (n,)
+        with pytest.raises(ArgumentError, match=r"WS0311.*is 7, and must be a multiple of 4"):
+            fd.execute([np.ones(shape, np.float32) for shape in ((7, 1), (7,), (2,))])
+
+
+def test_a_schedule_by_hand_does_its_reshapes() -> None:
+    with warpsmith.FusionDefinition() as fd:
+        x, like = fd.define_tensor([-1]), fd.define_tensor([-1])
+        fd.add_output(ops.reshape(x, [ops.size(like, 0), 4, ops.size(like, 0)]))
+    nothing = np.ones(0, np.float32)
+    with knobs.scope(device="sim"), pytest.raises(ArgumentError, match=r"WS0316.*is reshaped"):
+        fd.manual_execute([nothing, nothing])

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from warpsmith.callers import Line
 from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.domains import IterDomain, Split
 from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise, Reduction
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.scalar import Const, Expr, evaluate
+from warpsmith.ir.scalar import Apply, Const, Expr, evaluate
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.reshape import shaping, uneven_splits
 
@@ -25,6 +25,7 @@ class Agreement:
     """`left == right`, or, if `divides`, that `right` divides `left`.
 
     Attributes:
+        elements: a number of elements: where it is 0, nothing is asked. None asks always.
         reason: which operation asks for it, in words.
         names: what users know sizes by: `T0_size1` -> `dimension 1 of argument 0 (T0)`.
         line: where the operation was defined.
@@ -34,13 +35,15 @@ class Agreement:
     right: Expr
     reason: str
     divides: bool
+    elements: Expr | None
     names: Mapping[str, str]
     line: Line | None
 
-    def check(self, values: Mapping[str, float]) -> None:
+    def check(self, numbers: dict[str, int]) -> None:
         """Raise ArgumentError if the values of the symbols break it."""
-        numbers = {name: int(value) for name, value in values.items() if value == value // 1}
         try:
+            if self.elements is not None and evaluate(self.elements, numbers) == 0:
+                return
             left, right = evaluate(self.left, numbers), evaluate(self.right, numbers)
         except ZeroDivisionError:
             raise ArgumentError(
@@ -49,14 +52,14 @@ class Agreement:
                 remedy="pass arrays that have elements",
                 line=self.line,
             ) from None
-        if self.divides and right == 0:
-            raise ArgumentError(
-                f"{self._text(self.right)} is 0, and must not be: {self.reason}",
-                code="WS0316",
-                remedy="pass arrays that have elements",
-                line=self.line,
-            )
         if self.divides:
+            if right == 0:
+                raise ArgumentError(
+                    f"{self._text(self.right)} is 0, and must not be: {self.reason}",
+                    code="WS0316",
+                    remedy="pass arrays that have elements",
+                    line=self.line,
+                )
             if left % right == 0:
                 return
             raise ArgumentError(
@@ -89,16 +92,48 @@ def agreements(fusion: Fusion) -> tuple[Agreement, ...]:
         if isinstance(value, TensorView)
         for d, axis in enumerate(value.shape_axes)
     }
-    found: dict[tuple[Expr, Expr, bool], Agreement] = {}
-    for (left, right, reason, divides), line in _all_demands(fusion):
+    found: dict[tuple[object, ...], Agreement] = {}
+    for (left, right, reason, divides, elements), line in _all_demands(fusion):
         constant = isinstance(left, Const) and isinstance(right, Const)
-        if left != right and (right, left, divides) not in found and not constant:
-            agreement = Agreement(left, right, reason, divides, names, line)
-            found.setdefault((left, right, divides), agreement)
+        if left != right and (right, left, divides, elements) not in found and not constant:
+            agreement = Agreement(left, right, reason, divides, elements, names, line)
+            found.setdefault((left, right, divides, elements), agreement)
     return tuple(found.values())
 
 
-Demand = tuple[Expr, Expr, str, bool]
+def emptied(fusion: Fusion, values: Mapping[str, float]) -> Iterator[int]:
+    """Numbers of the tensors without elements whose extents are not what their reshape gives.
+
+    A split by 0 gives no extent, and where there are no elements the others need not fit either.
+    """
+    numbers = whole_numbers(values)
+    if 0 not in numbers.values():
+        return
+    for operation in fusion.operations:
+        if isinstance(operation, Move) and operation.kind == "reshape":
+            splits = [t for t in shaping(operation.output) if isinstance(t, Split)]
+            try:
+                before, after = (evaluate(each, numbers) for each in _elements(operation))
+                if before == after == 0 and not all(_is_whole(split, numbers) for split in splits):
+                    yield operation.output.number
+            except ZeroDivisionError:  # a quotient of sizes; `Agreement.check` refuses it
+                return
+
+
+def _is_whole(split: Split, numbers: dict[str, int]) -> bool:
+    axis, outer, inner = (
+        evaluate(each.extent, numbers) for each in (split.axis, split.outer, split.inner)
+    )
+    return evaluate(split.factor, numbers) != 0 and axis == outer * inner
+
+
+def whole_numbers(values: Mapping[str, float]) -> dict[str, int]:
+    """The values that extents may depend on."""
+    return {name: int(value) for name, value in values.items() if value == value // 1}
+
+
+Demand = tuple[Expr, Expr, str, bool, Expr | None]
+"""The first attributes of an `Agreement`."""
 
 
 def _all_demands(fusion: Fusion) -> Iterator[tuple[Demand, Line | None]]:
@@ -110,7 +145,7 @@ def _all_demands(fusion: Fusion) -> Iterator[tuple[Demand, Line | None]]:
         if output.alias_of is not None:
             reason = "the output is written into that input"
             for a, b in zip(output.value.shape_axes, output.alias_of.shape_axes, strict=True):
-                yield (a.extent, b.extent, reason, False), output.line
+                yield (a.extent, b.extent, reason, False, None), output.line
 
 
 def _demands(operation: Operation) -> Iterator[Demand]:
@@ -128,26 +163,44 @@ def _demands(operation: Operation) -> Iterator[Demand]:
         assert isinstance(wanted, tuple)
         for axis, extent in zip(operation.source.shape_axes, wanted, strict=True):
             if not axis.is_broadcast:
-                yield axis.extent, extent, "expand keeps it", False
+                yield axis.extent, extent, "expand keeps it", False, None
     elif isinstance(operation, Move) and operation.kind == "reshape":
         yield from _reshape(operation)
     elif isinstance(operation, Reduction) and operation.carry.needs_elements:
         for axis in operation.output.logical:
             if axis.is_reduction:  # only a number that is not 0 divides 0
-                yield integers.ZERO, axis.extent, f"{operation.op} of nothing has no value", True
+                yield (
+                    integers.ZERO,
+                    axis.extent,
+                    f"{operation.op} of nothing has no value",
+                    True,
+                    None,
+                )
 
 
 def _equal(axes: tuple[IterDomain, ...], reason: str) -> Iterator[Demand]:
     extents = [axis.extent for axis in axes if not axis.is_broadcast]
     for extent in extents[1:]:
-        yield extents[0], extent, reason, False
+        yield extents[0], extent, reason, False, None
 
 
 def _reshape(operation: Move) -> Iterator[Demand]:
     reason = f"{operation.source.name} is reshaped"
-    for split in uneven_splits(shaping(operation.output)):
-        yield split.axis.extent, split.factor, reason, True
     (wanted,) = operation.arguments
     assert isinstance(wanted, tuple)
-    given = (axis.extent for axis in operation.source.shape_axes)
-    yield integers.mul(*given), integers.mul(*wanted), reason, False
+    before, after = _elements(operation)
+    for node in (node for extent in wanted for node in extent.walk()):
+        if isinstance(node, Apply) and node.op == "floordiv":  # only a number but 0 divides 0
+            yield integers.ZERO, node.args[1], reason, True, None
+    for split in uneven_splits(shaping(operation.output)):
+        yield split.axis.extent, split.factor, reason, True, before
+    yield before, after, reason, False, None
+
+
+def _elements(operation: Move) -> tuple[Expr, Expr]:
+    """How many there are of them before a reshape, and behind it, which is to be the same."""
+    (wanted,) = operation.arguments
+    assert isinstance(wanted, tuple)
+    return integers.mul(*(axis.extent for axis in operation.source.shape_axes)), integers.mul(
+        *wanted
+    )

@@ -7,18 +7,21 @@ and each call is held against that list. After it, lowering's assumptions hold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from warpsmith.engine.agreements import Agreement, agreements
+from warpsmith.engine.agreements import Agreement, agreements, emptied, whole_numbers
 from warpsmith.errors import ArgumentError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.reshape import without_reshapes
 from warpsmith.runtime.arrays import ArrayInfo, describe
+from warpsmith.runtime.kept import CUTS
+from warpsmith.runtime.recent import Recent
 
 _WIDEST = 16
 """Elements: strides that are multiples of it suit vectors of 16 bytes, and the TMA unit."""
@@ -32,17 +35,29 @@ class Binding:
         values: sizes `T0_size1` and strides `T0_stride1` of the input tensors, and the scalars.
         infos: the input tensors, in order.
         device: kind and number of the device that all tensors are on; None without tensors.
+        fusion: what the call computes: the definition, less what has no meaning at its sizes.
+        emptied: numbers of the tensors of zeros in it that are reshapes in the definition.
     """
 
     values: dict[str, float]
     infos: tuple[ArrayInfo, ...]
     device: tuple[str, int] | None
+    fusion: Fusion
+    emptied: tuple[int, ...] = ()
+
+
+_Held = tuple[Fusion, tuple[Agreement, ...]]
+"""A program, and what its operations ask of sizes."""
 
 
 class Binder:
-    """Checks the arguments of calls of one fusion."""
+    """Checks the arguments of calls of one fusion.
 
-    def __init__(self, fusion: Fusion) -> None:
+    Args:
+        scheduled: the user laid a schedule on its reshapes, so that all of them are done.
+    """
+
+    def __init__(self, fusion: Fusion, *, scheduled: bool = False) -> None:
         written = {o.alias_of.name: o for o in fusion.outputs if o.alias_of is not None}
         self._checks = tuple(
             _ScalarCheck(position, value)
@@ -50,7 +65,9 @@ class Binder:
             else _TensorCheck(position, value, written.get(value.name))
             for position, value in enumerate(fusion.inputs)
         )
-        self._agreements: tuple[Agreement, ...] = agreements(fusion)
+        self._scheduled = scheduled
+        self._fusion = fusion
+        self._held: Recent[tuple[int, ...], _Held] = Recent(CUTS)
 
     def __call__(self, inputs: Sequence[object]) -> Binding:
         """The binding of one call's arguments.
@@ -76,10 +93,24 @@ class Binder:
             first = first or check.who
             check.bind(info, values)
             infos.append(info)
-        for agreement in self._agreements:
-            agreement.check(values)
+        (fusion, asked), emptied = self._meant(values)
+        numbers = whole_numbers(values)
+        for agreement in asked:
+            agreement.check(numbers)
         device = (infos[0].device_kind, infos[0].ordinal) if infos else None
-        return Binding(values, tuple(infos), device)
+        return Binding(values, tuple(infos), device, fusion, emptied)
+
+    def _meant(self, values: dict[str, float]) -> tuple[_Held, tuple[int, ...]]:
+        """The program without the reshapes that mean nothing at these sizes, and their numbers."""
+        gone = () if self._scheduled else tuple(emptied(self._fusion, values))
+        known = self._held.get(gone)
+        if known is None:
+            fusion = without_reshapes(self._fusion, gone) if gone else self._fusion
+            asked = agreements(fusion)
+            if self._scheduled:
+                asked = tuple(replace(each, elements=None) for each in asked)
+            known = self._held.put(gone, (fusion, asked))
+        return known, gone
 
 
 def bind(fusion: Fusion, inputs: Sequence[object]) -> Binding:

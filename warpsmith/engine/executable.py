@@ -49,10 +49,14 @@ _Ready = Callable[[Sequence[object]], list[Any]]
 _Program = tuple[Fusion, tuple[Pair, ...]]
 """A program as it is planned, with its products and what is behind each."""
 
-_Cut = tuple[Dimensions, tuple[Unfit, ...], Packing, frozenset[int], frozenset[int], Target]
-"""What decides how a program is cut: dimensions that lie contiguous, schedulers that are left out,
-operands that are copied, numbers of the tensors that have no elements, and of products whose
-epilogue has a kernel of its own, and the target."""
+_Form = tuple[tuple[int, ...], Dimensions, Target]
+"""What decides what is planned: reshapes that are left out, dimensions that lie contiguous, and the
+target."""
+
+_Cut = tuple[_Form, tuple[Unfit, ...], Packing, frozenset[int], frozenset[int]]
+"""What decides how a program is cut: its form, schedulers that are left out, operands that are
+copied, numbers of the tensors that have no elements, and of products whose epilogue has a kernel of
+its own."""
 
 
 class Executable:
@@ -70,9 +74,9 @@ class Executable:
         fusion.check_not_empty()
         self.fusion = fusion
         self._scheduled = scheduled
-        self._binder = Binder(fusion)
+        self._binder = Binder(fusion, scheduled=scheduled)
         self._segments: Recent[_Cut, tuple[PlannedSegment, ...]] = Recent(CUTS)
-        self._prepared: Recent[tuple[Dimensions, Target], _Program] = Recent(CUTS)
+        self._prepared: Recent[_Form, _Program] = Recent(CUTS)
         self._sizes = _size_arguments(fusion)
         self._ready: Recent[tuple[object, ...], _Ready] = Recent(PLANS)
         self._last_plan: CallPlan | None = None
@@ -118,21 +122,22 @@ class Executable:
 
     def _fitting(
         self,
+        fusion: Fusion,
         problem: Problem,
-        dimensions: Dimensions,
+        form: _Form,
         without: tuple[Unfit, ...],
         empty: frozenset[int],
     ) -> tuple[PlannedSegment, ...]:
         """Segments of which each can take a call: schedulers that cannot are left out."""
         chosen, apart_now = NO_PACKING, frozenset[int]()
         if not self._scheduled:
-            program, pairs = self._program_for(dimensions, problem.target)
+            program, pairs = self._program_for(fusion, form)
             chosen, apart_now = packing(program, problem), apart(pairs, problem)
         while True:
-            key = (dimensions, without, chosen, empty, apart_now, problem.target)
+            key = (form, without, chosen, empty, apart_now)
             segments = self._segments.get(key)
             if segments is None:
-                segments = self._segments.put(key, self._cut(*key))
+                segments = self._segments.put(key, self._cut(fusion, *key))
             pitches = pitches_of(segments, problem.values)
             padded = replace(problem, values={**problem.values, **pitches})
             found = misfits(segments, padded)
@@ -144,24 +149,26 @@ class Executable:
 
     def _cut(
         self,
-        dimensions: Dimensions,
+        fusion: Fusion,
+        form: _Form,
         without: tuple[Unfit, ...],
         chosen: Packing,
         empty: frozenset[int],
         apart_now: frozenset[int],
-        target: Target,
     ) -> tuple[PlannedSegment, ...]:
+        _, _, target = form
         if self._scheduled:
-            return plan(self.fusion, scheduled=True, target=target)
-        program, _ = self._program_for(dimensions, target)
+            return plan(fusion, scheduled=True, target=target)
+        program, _ = self._program_for(fusion, form)
         return plan_prepared(program, without, chosen, empty, apart_now, target=target)
 
-    def _program_for(self, dimensions: Dimensions, target: Target) -> _Program:
-        """The program as it is planned where these dimensions lie contiguous."""
-        known = self._prepared.get((dimensions, target))
+    def _program_for(self, fusion: Fusion, form: _Form) -> _Program:
+        """What a call computes as it is planned in this form."""
+        known = self._prepared.get(form)
         if known is None:
-            made = prepare(self.fusion, dimensions)
-            known = self._prepared.put((dimensions, target), (made, pairs_of(made, target)))
+            _, dimensions, target = form
+            made = prepare(fusion, dimensions)
+            known = self._prepared.put(form, (made, pairs_of(made, target)))
         return known
 
     def _prepare(self, inputs: Sequence[object]) -> _Ready:
@@ -169,25 +176,21 @@ class Executable:
         knobs = knob_module.current()
         place = _place(binding, knobs)
         if place == "reference":
-            return Reference(self.fusion)
+            return Reference(binding.fusion)
         call = self._plan(binding, knobs)
         if place == "sim":
-            return self._simulated(call)
+            return _simulated(binding.fusion, call)
         if knobs.target != "auto":
             check_runs(call.problem.target, driver.device_properties(place))
         on_device = bool(binding.infos) and binding.infos[0].device_kind == "cuda"
         runner = OnDevice if on_device or _is_torch_call(binding) else ThroughDevice
-        return runner(self.fusion, call, place)
-
-    def _simulated(self, call: CallPlan) -> Simulated:
-        from warpsmith.engine.simulated import Simulated
-
-        return Simulated(self.fusion, call)
+        return runner(binding.fusion, call, place)
 
     def verify(self, inputs: Sequence[object], *, schedules: int) -> Verification:
         """What the simulator says of each kernel that these arrays launch, and of the results."""
-        call = self._plan(self._binder(inputs), knob_module.current())
-        return self._simulated(call).verify(inputs, schedules=schedules)
+        binding = self._binder(inputs)
+        call = self._plan(binding, knob_module.current())
+        return _simulated(binding.fusion, call).verify(inputs, schedules=schedules)
 
     def _plan(self, binding: Binding, knobs: Knobs) -> CallPlan:
         values = {
@@ -195,7 +198,8 @@ class Executable:
             for k, v in binding.values.items()
             if isinstance(v, int) and not isinstance(v, bool)
         }
-        names = [tensor.name for tensor in self.fusion.input_tensors]
+        fusion = binding.fusion
+        names = [tensor.name for tensor in fusion.input_tensors]
         alignment = {
             name: _alignment(info.pointer) for name, info in zip(names, binding.infos, strict=True)
         }
@@ -203,12 +207,13 @@ class Executable:
         without: tuple[Unfit, ...] = ()
         empty: frozenset[int] = frozenset()
         scheduled = self._scheduled
-        dimensions = frozenset() if scheduled else contiguous_dimensions(self.fusion, values)
+        dimensions = frozenset() if scheduled else contiguous_dimensions(fusion, values)
+        form = binding.emptied, dimensions, target
         while True:
             problem = problem_of(values, alignment, target, knobs)
-            segments = self._fitting(problem, dimensions, without, empty)
+            segments = self._fitting(fusion, problem, form, without, empty)
             try:
-                call = plan_call(self.fusion, segments, values, alignment, target, knobs)
+                call = plan_call(fusion, segments, values, alignment, target, knobs)
             except NoKernelError as failure:
                 without += (failure.unfit,)
                 _warn_of(failure.unfit)
@@ -217,13 +222,19 @@ class Executable:
                 break
             found = frozenset[int]()
             if not scheduled:
-                found = empty_tensors(self._program_for(dimensions, target)[0], values)
+                found = empty_tensors(self._program_for(fusion, form)[0], values)
             if found == empty:
                 raise _unwritten(call)
             empty = found
         self._last_plan = call
         self.classes.meet(call)
         return call
+
+
+def _simulated(fusion: Fusion, call: CallPlan) -> Simulated:
+    from warpsmith.engine.simulated import Simulated
+
+    return Simulated(fusion, call)
 
 
 def _warn_of(unfit: Unfit) -> None:

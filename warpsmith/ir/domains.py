@@ -155,9 +155,16 @@ class Merge:
 Transform = Split | Merge
 
 
-def split(axis: IterDomain, factor: Expr, *, inner_split: bool = True) -> Split:
-    """Divide an axis; `factor` is the extent of the inner part, or of the outer one."""
-    other = integers.ceildiv(axis.extent, factor)
+def split(
+    axis: IterDomain, factor: Expr, *, inner_split: bool = True, other: Expr | None = None
+) -> Split:
+    """Divide an axis; `factor` is the extent of the inner part, or of the outer one.
+
+    `other` is the extent of the other part, where more is known of it than how often the factor
+    goes into the axis.
+    """
+    if other is None:
+        other = integers.ceildiv(axis.extent, factor)
     outer, inner = (other, factor) if inner_split else (factor, other)
     parts = IterDomain(outer, axis.kind), IterDomain(inner, axis.kind)
     return Split(axis, *parts, factor, inner_split)

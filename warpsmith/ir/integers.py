@@ -353,7 +353,7 @@ def divides(d: Expr | int, a: Expr | int, facts: Facts = frozenset()) -> bool:
     if quotient and not rest:
         return True
     wanted = constant(d)
-    if wanted is None:
+    if not wanted:
         return False
     return all(
         c % wanted == 0 or _monomial_divisible(m, c, wanted, facts)

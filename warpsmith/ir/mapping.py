@@ -123,8 +123,11 @@ class DomainMap:
     def _fits(self, extent: Expr, factor: Expr) -> bool:
         """Whether an extent is known to be no more than a constant factor.
 
-        Such an axis has one part, which runs, and finds itself past the end, where it is empty too.
+        Such an axis has one part, which runs, and finds itself past the end, where it is empty too;
+        but one that is empty by definition is a multiple of the factor, and asks for no end.
         """
+        if extent == integers.ZERO:
+            return False
         number = integers.constant(factor)
         known = (most for limited, most in self._limits if limited == extent)
         return number is not None and any(most <= number for most in known)

@@ -7,17 +7,19 @@ dimensions are merged and the result is split, which loops over unrelated dimens
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from warpsmith.errors import DefinitionError
-from warpsmith.ir import domains, integers
+from warpsmith.ir import arithmetic, domains, integers
 from warpsmith.ir.domains import IterDomain, Split, Transform
-from warpsmith.ir.exprs import Move
-from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.exprs import Full, Move
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Const, Expr, literal
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.broadcasting import add_axes
 from warpsmith.ops.factories import full
+from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.promotion import rounded, unrounded
 from warpsmith.ops.shape import Extents, as_extent, squeeze
 from warpsmith.ops.values import as_tensor
@@ -38,13 +40,9 @@ def reshape(arg: TensorView, new_shape: Extents) -> TensorView:
     if old == new:
         return tensor
     squeezed = [extent for extent in old if extent != integers.ONE]
-    if integers.ZERO in new and integers.ZERO not in old:
-        raise _disagreement(
-            tensor, old, new_shape, "only an extent that is 0 by definition gives 0"
-        )
     if bool(squeezed) != any(extent != integers.ONE for extent in new):
         raise _disagreement(tensor, old, new_shape, "define the extents that are 1 as 1")
-    if integers.ZERO in old:
+    if integers.ZERO in old and integers.ZERO in new:
         return full(new, 0, tensor.dtype, fusion=tensor.fusion)
     return rounded(_moved(unrounded(tensor), new), tensor.dtype)
 
@@ -70,12 +68,7 @@ def _regrouped(source: TensorView, wanted: tuple[Expr, ...]) -> TensorView:
     output = source.fusion.tensor(
         source.dtype, tuple(logical), root=root, transforms=tuple(transforms)
     )
-    # A call checks every split, so lowering may rely on those by constants.
-    source.fusion.divisors |= {
-        (split.axis.extent, int(split.factor.value))
-        for split in uneven_splits(transforms)
-        if isinstance(split.factor, Const)
-    }
+    source.fusion.divisors |= _constant_divisors(transforms)
     origin = tuple(range(source.rank))
     source.fusion.append(Move("reshape", source, output, origin, (wanted,)))
     return output
@@ -103,6 +96,33 @@ def uneven_splits(transforms: Sequence[Transform]) -> list[Split]:
         if isinstance(transform, Split)
         and not integers.divides(transform.factor, transform.axis.extent)
     ]
+
+
+def without_reshapes(program: Fusion, numbers: Collection[int]) -> Fusion:
+    """A copy in which the reshapes that make tensors of these numbers are tensors of zeros.
+
+    That is what a call means in which they have no elements: their extents are free then, and need
+    not be products of those that were reshaped.
+    """
+    twin = program.draft()
+    moves = [op for op in twin.operations if isinstance(op, Move)]
+    for move in moves:
+        if (output := move.output).number in numbers:
+            output.root, output.loop, output.transforms = output.logical, list(output.logical), []
+            twin.replace(move, Full(arithmetic.convert(literal(0), output.dtype), output))
+    remove_dead(twin)
+    facts = (_constant_divisors(shaping(t)) for t in twin.computed)
+    twin.divisors = frozenset[tuple[Expr, int]]().union(*facts)
+    return twin
+
+
+def _constant_divisors(transforms: Sequence[Transform]) -> frozenset[tuple[Expr, int]]:
+    """What lowering may rely on, since a call checks every split of elements."""
+    return frozenset(
+        (split.axis.extent, int(split.factor.value))
+        for split in uneven_splits(transforms)
+        if isinstance(split.factor, Const)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +193,14 @@ def _transformed(
     remaining = symbolic[0] if symbolic else 0
     before: list[IterDomain] = []
     after: list[IterDomain] = []
-    for factor in targets[:remaining]:
-        parts = domains.split(rest, factor, inner_split=False)
+    for k in range(remaining):
+        others = integers.mul(*targets[k + 1 :])
+        parts = domains.split(rest, targets[k], inner_split=False, other=others)
         transforms.append(parts)
         before.append(parts.outer)
         rest = parts.inner
-    for factor in reversed(targets[remaining + 1 :]):
-        parts = domains.split(rest, factor)
+    for k in reversed(range(remaining + 1, len(targets))):
+        parts = domains.split(rest, targets[k], other=integers.mul(*targets[remaining:k]))
         transforms.append(parts)
         after.insert(0, parts.inner)
         rest = parts.outer
@@ -201,7 +222,7 @@ def _resolved(tensor: TensorView, old: tuple[Expr, ...], new_shape: Extents) -> 
         if both and total != known:
             raise _disagreement(tensor, old, new_shape, "the products must be equal")
         return given
-    if both and (known == integers.ZERO or not integers.divides(known, total)):
+    if known == integers.ZERO or (both and not integers.divides(known, total)):
         raise _disagreement(tensor, old, new_shape, "-1 needs a whole, definite quotient")
     inferred = _quotient(old, given, total, known)
     return tuple(inferred if entry is None else entry for entry in entries)
