@@ -36,6 +36,7 @@ bool split_meet(warp *w, split *s) {
         s->tainted = j->tainted & s->mask;
         s->join = j->parent;
         j->used = false;
+        end_doubt(w, s->mask & ~s->tainted);
     }
     return true;
 }
@@ -50,6 +51,7 @@ static void leave_join(warp *w, i32 index, u32 lanes) {
         split *s = &w->splits[w->split_count++];
         *s = (split){.mask = j->arrived, .tainted = j->tainted & j->arrived, .pc = j->pc,
                      .join = j->parent};
+        end_doubt(w, s->mask & ~s->tainted);
         split_meet(w, s);
     } else if (!j->expected) {
         j->used = false;
@@ -147,8 +149,8 @@ step run_branch_indexed(warp *w, split *s, const insn *in, u32 mask) {
     i32 parent = s->join, join = parent;
     row scratch;
     const u64 *index = source(w, in, 0, scratch, mask);
-    require_defined(w, in, 0, mask, "the index of a branch");
-    u32 left = mask;
+    require_known(w, in, 0, mask, "the index of a branch");
+    u32 left = mask, tainted = w->splits[here].tainted;
     bool diverges = false;
     FOR_LANES(lane, mask) diverges |= index[lane] != index[first_lane(mask)];
     if (diverges && in->reconverge >= 0 && (parent < 0 || w->joins[parent].pc != in->reconverge))
@@ -167,10 +169,12 @@ step run_branch_indexed(warp *w, split *s, const insn *in, u32 mask) {
         i32 pc = w->m->targets[in->first_target + chosen];
         if (!left) {
             w->splits[here].mask = together;
+            w->splits[here].tainted = tainted & together;
             w->splits[here].pc = pc;
             w->splits[here].join = join;
         } else {
-            w->splits[w->split_count++] = (split){.mask = together, .pc = pc, .join = join};
+            w->splits[w->split_count++] = (split){.mask = together, .tainted = tainted & together,
+                                                  .pc = pc, .join = join};
         }
     }
     for (u32 i = w->split_count; i-- > 0;)

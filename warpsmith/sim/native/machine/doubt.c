@@ -1,6 +1,7 @@
-/* Undefined bits: how far they reach. A register is undefined where an operand was, or where the
-   instruction was executed because of undefined bits; it is a finding only when something other than
-   registers depends on it. */
+/* Undefined bits: how far they reach. A register is undefined where an operand or the guard was.
+   Where a branch on undefined bits led to the instruction it is in doubt: it holds what the lane
+   wrote as long as that is there, and is undefined once it is back. That is a finding only when
+   something depends on it that is not the lane's own. */
 #include <string.h>
 
 #include "arithmetic/alu.h"
@@ -57,8 +58,24 @@ static bool only_registers(const insn *in) {
            in->op == OP_POLICY || in->op == OP_NANOSLEEP || in->op == OP_ACTIVEMASK;
 }
 
-/* Lanes that execute an instruction for no defined reason: a register that they write is undefined
-   then, and anything else that they do is a finding. Returns the lanes to execute it for. */
+void end_doubt(warp *w, u32 lanes) {
+    lanes &= w->doubts;
+    if (!lanes) return;
+    w->doubts &= ~lanes;
+    for (u32 r = 0; r <= w->m->register_count; r++) {
+        w->undefined[r] |= w->in_doubt[r] & lanes;
+        w->in_doubt[r] &= ~lanes;
+    }
+    u32 bytes = w->local ? w->m->local_bytes : 0;
+    FOR_LANES(lane, lanes) {
+        u8 *known = w->local_undefined + (size_t)lane * bytes;
+        for (u32 i = 0; i < bytes; i++)
+            if (known[i] == BYTE_IN_DOUBT) known[i] = BYTE_UNDEFINED;
+    }
+}
+
+/* Lanes that execute an instruction for no defined reason: what they write of registers and local
+   memory is undefined then, at once or in the end, and anything else that they do is a finding. Returns the lanes to execute it for. */
 u32 judge_doubt(warp *w, split *s, const insn *in, u32 mask, u32 doubtful) {
     if (doubtful) w->doubt_pc = w->origin[in->guard];
     bool local = in->op == OP_ST && in->space == SPACE_LOCAL;

@@ -86,10 +86,13 @@ const u64 *source(warp *w, const insn *in, u32 i, row scratch, u32 mask); /* a r
 u64 scalar(warp *w, const insn *in, u32 i, u32 lane); /* the value of one lane */
 u64 address_of(warp *w, const insn *in, u32 i, u32 lane);
 u32 undefined_of(const warp *w, const insn *in, u32 i);
+u32 unsure_of(const warp *w, const insn *in, u32 i);
 u64 *destination(warp *w, const insn *in, u32 i); /* NULL for a sink */
 void define(warp *w, const insn *in, u32 i, u32 mask, u32 undefined, u32 origin);
 /* Report lanes of `mask` in which operand `i` holds undefined bits; `what` is its part. */
 void require_defined(warp *w, const insn *in, u32 i, u32 mask, const char *what);
+/* The same of what concerns the lane alone, which may rely on what it wrote in doubt. */
+void require_known(warp *w, const insn *in, u32 i, u32 mask, const char *what);
 i32 pc_of(const warp *w, const insn *in);
 u64 special(const warp *w, int which, u32 lane);
 u32 type_bytes(int type);
@@ -101,6 +104,8 @@ u32 reaching_result(warp *w, const insn *in, u32 first, const u64 *const *a, u32
 /* Lanes to execute an instruction for when the guard of some is undefined, or a branch that led here
    was; reports what else than a register depends on that. */
 u32 judge_doubt(warp *w, split *s, const insn *in, u32 mask, u32 doubtful);
+/* Lanes are back where all are: what they wrote in doubt is undefined. */
+void end_doubt(warp *w, u32 lanes);
 
 /* ---- families. Each returns what becomes of the split. */
 typedef enum {

@@ -17,6 +17,7 @@ void warp_start(cta *c, u32 index) {
     memset(w->registers, 0xa5, registers * sizeof(row));
     w->undefined = malloc(registers * sizeof(u32));
     memset(w->undefined, 0xff, registers * sizeof(u32));
+    w->in_doubt = calloc(registers, sizeof(u32));
     w->origin = calloc(registers, sizeof(u32));
     if (m->has_wgmma) {
         w->busy = calloc(registers, sizeof(u32));
@@ -26,7 +27,7 @@ void warp_start(cta *c, u32 index) {
         w->local = malloc((size_t)m->local_bytes * LANES);
         memset(w->local, 0xa5, (size_t)m->local_bytes * LANES);
         w->local_undefined = malloc((size_t)m->local_bytes * LANES);
-        memset(w->local_undefined, 1, (size_t)m->local_bytes * LANES);
+        memset(w->local_undefined, BYTE_UNDEFINED, (size_t)m->local_bytes * LANES);
     }
     w->cp_number = 1;
     w->register_count = m->entry_registers;
@@ -35,6 +36,7 @@ void warp_start(cta *c, u32 index) {
 void warp_free(warp *w) {
     free(w->registers);
     free(w->undefined);
+    free(w->in_doubt);
     free(w->origin);
     free(w->busy);
     free(w->touched);
@@ -42,7 +44,7 @@ void warp_free(warp *w) {
     free(w->local_undefined);
     free(w->joins);
     w->registers = NULL;
-    w->undefined = w->origin = w->busy = w->touched = NULL;
+    w->undefined = w->in_doubt = w->origin = w->busy = w->touched = NULL;
     w->local = w->local_undefined = NULL;
     w->joins = NULL;
     clock_free(&w->known);
@@ -227,8 +229,9 @@ bool warp_step(warp *w) {
         doubtful = w->undefined[in->guard] & mask;
         mask = taken;
     }
-    w->doubtful = doubtful | s->tainted;
-    if (w->doubtful) mask = judge_doubt(w, s, in, mask, doubtful);
+    w->doubtful = doubtful;
+    w->tainted = s->tainted;
+    if (doubtful | s->tainted) mask = judge_doubt(w, s, in, mask, doubtful);
     w->serial++;
     w->cycle++;
     m->stats.instructions++;
