@@ -8,9 +8,16 @@ import pytest
 
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
-from warpsmith.planner.alike import renamed, shape_of
+from warpsmith.ir.fusion import Fusion
+from warpsmith.planner.alike import Shape, renamed
+from warpsmith.planner.segment import Segment
+from warpsmith.targets.hopper import H200
 
 FLOAT, BFLOAT = DataType.Float, DataType.BFloat16
+
+
+def shape_of(fusion: Fusion) -> Shape:
+    return Segment(fusion, H200).shape
 
 
 def scaled(dtype: DataType = FLOAT, op: str = "mul", *, factor: float = 2.0) -> Program:

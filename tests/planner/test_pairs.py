@@ -14,6 +14,7 @@ from tests.programs.judge import uncompiled
 from warpsmith import ops
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.plan import prepare
+from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.pairs import Pair, pairs_of
 from warpsmith.planner.price import product_us
 from warpsmith.schedulers.problem import Problem
@@ -51,7 +52,7 @@ def priced(program: Callable[..., Any], *arrays: np.ndarray) -> tuple[Pair, Prob
     executable = Executable(warpsmith.fuse(program).lower(*arrays).fusion)
     with uncompiled():
         problem = executable.plan_for(arrays).problem
-    (pair,) = pairs_of(prepare(executable.fusion), H200)
+    (pair,) = pairs_of(Offers.of(prepare(executable.fusion)), H200)
     return pair, problem
 
 
@@ -82,7 +83,7 @@ def test_a_cast_of_a_product_is_never_apart() -> None:
     program = ops.linear
     assert kernels(program, empty(m, k), empty(n, k)) == ["matmul"]
     fusion = warpsmith.fuse(program).lower(empty(m, k), empty(n, k)).fusion
-    assert pairs_of(prepare(fusion), H200) == ()
+    assert pairs_of(Offers.of(prepare(fusion)), H200) == ()
 
 
 def test_a_product_by_threads_keeps_what_is_behind_it() -> None:

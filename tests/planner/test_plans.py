@@ -16,6 +16,7 @@ import warpsmith
 from warpsmith import DataType, knobs, ops
 from warpsmith.engine.plan import PlannedSegment, plan_prepared, prepare
 from warpsmith.errors import PlanWarning, ScheduleError
+from warpsmith.ir.graph import Graph
 from warpsmith.planner.operands import Packing, packing
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Candidate
@@ -161,7 +162,9 @@ def test_operands_that_tensor_cores_cannot_read_are_copied_where_that_pays() -> 
     def chosen(size: int) -> Packing:
         values = dict.fromkeys(names, size)
         strides = {f"T{t}_stride0": size for t in (0, 1)} | {f"T{t}_stride1": 1 for t in (0, 1)}
-        return packing(fusion, Problem(values=values | strides, alignment={}, target=H200))
+        return packing(
+            Graph.of(fusion), Problem(values=values | strides, alignment={}, target=H200)
+        )
 
     assert chosen(32).copies == frozenset()
     (copy,) = chosen(2048).copies

@@ -9,10 +9,10 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.part import Part
 from warpsmith.kernel.nodes import Accumulate, CopyVector, Reduce, Statement, Store
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
-from warpsmith.planner.alike import shape_of
 from warpsmith.planner.cuts import joined
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment
@@ -42,8 +42,9 @@ def loops_are_the_same(fusion: Fusion) -> bool:
 @pytest.mark.parametrize("together", [True, False])
 def test_loops_are_the_same_where_the_program_says_so(together: bool) -> None:
     fusion = two(together=together)
-    part = Graph.of(fusion).part([t.number for t in fusion.computed], (0, 1))
-    apart = [Graph.of(fusion).part([t.number], (k,)) for k, t in enumerate(fusion.computed)]
+    graph = Graph.of(fusion)
+    part = Part(graph, tuple(t.number for t in fusion.computed), (0, 1)).draft()
+    apart = [Part(graph, (t.number,), (k,)).draft() for k, t in enumerate(fusion.computed)]
     for each in (fusion, fusion.draft(), part):
         assert loops_are_the_same(each) == together
     assert not any(each.together for each in apart)
@@ -56,8 +57,11 @@ def test_two_parts_as_one_keep_what_each_says() -> None:
 
 
 def test_parts_are_alike_only_where_the_same_is_said_of_them() -> None:
-    assert shape_of(two()).key == shape_of(two()).key
-    assert shape_of(two()).key != shape_of(two(together=False)).key
+    def key(fusion: Fusion) -> object:
+        return Segment(fusion, H200).shape.key
+
+    assert key(two()) == key(two())
+    assert key(two()) != key(two(together=False))
 
 
 @pytest.mark.parametrize("together", [True, False])

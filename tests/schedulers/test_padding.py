@@ -85,18 +85,7 @@ class Cut:
     def planned(self, inputs: list[np.ndarray]) -> CallPlan:
         binding = Binder(self.whole)(inputs)
         values = {name: int(value) for name, value in binding.values.items()}
-        segments = [
-            PlannedSegment(
-                Segment(
-                    part,
-                    tuple(t.name for t in part.input_tensors),
-                    tuple(o.value.name for o in part.outputs),
-                    H200,
-                ),
-                select(part, H200),
-            )
-            for part in self.parts
-        ]
+        segments = [PlannedSegment(Segment(part, H200), select(part, H200)) for part in self.parts]
         return plan_call(self.whole, segments, values, {}, H200, knobs.current())
 
 

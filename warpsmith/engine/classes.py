@@ -16,6 +16,7 @@ from warpsmith.engine.plan import PlannedSegment
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
+from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Kernel
 
 _KEPT = 64
@@ -72,16 +73,16 @@ class Classes:
                 continue
             met = self._met.setdefault(planned.segment.outputs, {})
             key = _key(launch)
-            facts = (*_facts(launch.compiled.kernel), *self._contiguous(planned.segment.fusion))
+            facts = (*_facts(launch.compiled.kernel), *self._contiguous(planned.segment.reads))
             found = met.pop(key, None) or SizeClass(key[0], facts)
             found.meet(launch.compiled, sizes)
             met[key] = found  # the last one is the one met last
             while len(met) > _KEPT:
                 del met[next(iter(met))]
 
-    def _contiguous(self, fusion: Fusion) -> Iterator[str]:
-        """Which tensors of a part lie contiguous where their definition leaves that open."""
-        for tensor in fusion.input_tensors:
+    def _contiguous(self, tensors: Sequence[TensorView]) -> Iterator[str]:
+        """Which tensors lie contiguous where their definition leaves that open."""
+        for tensor in tensors:
             flags = zip(tensor.contiguity, self._defined.get(tensor.name, ()), strict=False)
             dims = [str(d) for d, (now, defined) in enumerate(flags) if now and defined is False]
             if dims:

@@ -28,6 +28,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
 from warpsmith.planner.empty import empty_tensors
+from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.operands import NO_PACKING, Packing, packing
 from warpsmith.planner.pairs import Pair, apart, pairs_of
 from warpsmith.planner.segment import Unfit
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
 _Ready = Callable[[Sequence[object]], list[Any]]
 """A call signature that can be run: from inputs to results."""
 
-_Program = tuple[Fusion, tuple[Pair, ...]]
-"""A program as it is planned, with its products and what is behind each."""
+_Program = tuple[Offers, tuple[Pair, ...]]
+"""A program as it is planned, by its products, and what is behind each."""
 
 _Form = tuple[tuple[int, ...], Dimensions, Target]
 """What decides what is planned: reshapes that are left out, dimensions that lie contiguous, and the
@@ -132,7 +133,7 @@ class Executable:
         chosen, apart_now = NO_PACKING, frozenset[int]()
         if not self._scheduled:
             program, pairs = self._program_for(fusion, form)
-            chosen, apart_now = packing(program, problem), apart(pairs, problem)
+            chosen, apart_now = packing(program.graph, problem), apart(pairs, problem)
         while True:
             key = (form, without, chosen, empty, apart_now)
             segments = self._segments.get(key)
@@ -160,14 +161,17 @@ class Executable:
         if self._scheduled:
             return plan(fusion, scheduled=True, target=target)
         program, _ = self._program_for(fusion, form)
-        return plan_prepared(program, without, chosen, empty, apart_now, target=target)
+        prepared = program.graph.fusion
+        return plan_prepared(
+            prepared, without, chosen, empty, apart_now, target=target, offers=program
+        )
 
     def _program_for(self, fusion: Fusion, form: _Form) -> _Program:
         """What a call computes as it is planned in this form."""
         known = self._prepared.get(form)
         if known is None:
             _, dimensions, target = form
-            made = prepare(fusion, dimensions)
+            made = Offers.of(prepare(fusion, dimensions))
             known = self._prepared.put(form, (made, pairs_of(made, target)))
         return known
 
@@ -222,7 +226,7 @@ class Executable:
                 break
             found = frozenset[int]()
             if not scheduled:
-                found = empty_tensors(self._program_for(fusion, form)[0], values)
+                found = empty_tensors(self._program_for(fusion, form)[0].graph.fusion, values)
             if found == empty:
                 raise _unwritten(call)
             empty = found

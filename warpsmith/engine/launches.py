@@ -171,7 +171,7 @@ def plan_call(
     between = [
         tensor
         for planned in segments
-        for tensor in (o.value for o in planned.segment.fusion.outputs)
+        for tensor in planned.segment.writes
         if tensor.name not in known
     ]
     temporaries = tuple(_allocation(tensor, values) for tensor in between)
@@ -205,16 +205,16 @@ def _unwritten(
     elements = {each.name: prod(each.shape) for each in allocations}
     launched = {launch.segment for launch in launches}
     return tuple(
-        output.value.name
+        tensor.name
         for number, planned in enumerate(segments)
-        for output in planned.segment.fusion.outputs
-        if number not in launched and elements[output.value.name]
+        for tensor in planned.segment.writes
+        if number not in launched and elements[tensor.name]
     )
 
 
 def pitches_of(segments: Sequence[PlannedSegment], values: Mapping[str, int]) -> dict[str, int]:
     """Strides of the padded tensors that pass between segments, by symbol."""
-    written = (output.value for planned in segments for output in planned.segment.fusion.outputs)
+    written = (tensor for planned in segments for tensor in planned.segment.writes)
     return {name: step for tensor in written for name, step in pitches(tensor, values).items()}
 
 

@@ -16,10 +16,11 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
 from warpsmith.knobs import Knobs
 from warpsmith.planner.alike import renamed
+from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.forms import add_narrow_forms
 from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
 from warpsmith.planner.plan import cut
-from warpsmith.planner.segment import Segment, Unfit, segment_of
+from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.runtime.kept import KERNELS, LAUNCHES, PROOFS
 from warpsmith.runtime.recent import Recent
 from warpsmith.schedulers.problem import Problem
@@ -97,8 +98,7 @@ class PlannedSegment:
         for own in self.segment.shape.symbols:
             if own in problem.values:
                 values[names.get(own, own)] = problem.values[own]
-        outputs = (output.value for output in self.segment.fusion.outputs)
-        for tensor in (*self.segment.fusion.input_tensors, *outputs):
+        for tensor in (*self.segment.reads, *self.segment.writes):
             local = names.get(tensor.name, tensor.name)
             for d in range(tensor.rank):
                 if (stride := f"{tensor.name}_stride{d}") in problem.values:
@@ -293,7 +293,7 @@ def plan(
     `without` names schedulers that are not to take a part of it, each with the reason.
     """
     if scheduled:
-        return (PlannedSegment(segment_of(fusion, target), None),)
+        return (PlannedSegment(Segment(fusion, target), None),)
     return plan_prepared(prepare(fusion), without, target=target)
 
 
@@ -305,17 +305,18 @@ def plan_prepared(
     apart: frozenset[int] = frozenset(),
     *,
     target: Target,
+    offers: Offers | None = None,
 ) -> tuple[PlannedSegment, ...]:
     """The segments of a program that `prepare` made, with a scheduler each.
 
     `empty` are numbers of tensors without elements, `apart` of products whose epilogue has a kernel
-    of its own.
+    of its own. `offers` are those of the program, where they were asked for before.
     """
     padded = packing.padded
     if packing.copies:
-        fusion = fusion.draft()
+        fusion, offers = fusion.draft(), None
         padded = copy_operands(fusion, packing)
-    segments = cut(fusion, without, padded, empty, apart, target=target)
+    segments = cut(fusion, without, padded, empty, apart, target=target, offers=offers)
     last = len(segments) - 1
     planned: list[PlannedSegment] = []
     known: dict[Hashable, PlannedSegment] = {}

@@ -1,7 +1,6 @@
 """Graph: a program that nothing changes any more, as a planner reads it.
 
-Tensors are known by their numbers, operations by their positions. A part of a program is made a
-`Fusion` of its own only where a schedule is to be laid on it.
+Tensors are known by their numbers, operations by their positions.
 """
 
 from __future__ import annotations
@@ -9,14 +8,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 
-from warpsmith.ir.clone import Clones
-from warpsmith.ir.exprs import Operation, Pointwise, tensor_inputs
+from warpsmith.ir.exprs import Operation, tensor_inputs
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.memory_format import MemoryFormat
-from warpsmith.ir.program import Output
-from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 
 
@@ -32,6 +27,7 @@ class Graph:
         tensors: every tensor by its number.
         outputs: numbers of the results, in order, each once.
         results: the same as a set.
+        scalars: those among the inputs.
     """
 
     fusion: Fusion
@@ -41,25 +37,31 @@ class Graph:
     tensors: Mapping[int, TensorView]
     outputs: tuple[int, ...]
     results: frozenset[int]
+    scalars: tuple[Symbol, ...]
+    _sources: tuple[tuple[int, ...], ...]
+    _made: tuple[tuple[int, ...], ...]
 
     @classmethod
     def of(cls, fusion: Fusion) -> Graph:
-        maker: dict[int, int] = {}
+        operations = tuple(fusion.operations)
+        made = tuple([tuple([output.number for output in op.outputs]) for op in operations])
+        sources = tuple([tuple([t.number for t in tensor_inputs(op)]) for op in operations])
         readers: dict[int, list[int]] = {}
-        for position, operation in enumerate(fusion.operations):
-            for source in tensor_inputs(operation):
-                readers.setdefault(source.number, []).append(position)
-            for output in operation.outputs:
-                maker[output.number] = position
+        for position, read in enumerate(sources):
+            for source in read:
+                readers.setdefault(source, []).append(position)
         outputs = dict.fromkeys(output.value.number for output in fusion.outputs)
         return cls(
             fusion,
-            tuple(fusion.operations),
-            maker,
+            operations,
+            {number: position for position, numbers in enumerate(made) for number in numbers},
             {number: tuple(found) for number, found in readers.items()},
             {tensor.number: tensor for tensor in fusion.tensors},
             tuple(outputs),
             frozenset(outputs),
+            fusion.input_scalars,
+            sources,
+            made,
         )
 
     @cached_property
@@ -78,11 +80,11 @@ class Graph:
 
     def made(self, position: int) -> tuple[int, ...]:
         """Numbers of an operation's results."""
-        return tuple(output.number for output in self.operations[position].outputs)
+        return self._made[position]
 
     def sources(self, position: int) -> tuple[int, ...]:
         """Numbers of the tensors that an operation reads, each once."""
-        return tuple(tensor.number for tensor in tensor_inputs(self.operations[position]))
+        return self._sources[position]
 
     def slice(self, sinks: Iterable[int], stored: Container[int]) -> tuple[int, ...]:
         """Positions of the operations that make the sinks of inputs and of what is stored.
@@ -105,76 +107,3 @@ class Graph:
         made = {number for position in positions for number in self.made(position)}
         found = dict.fromkeys(t for position in positions for t in self.sources(position))
         return tuple(number for number in found if number not in made)
-
-    def part(
-        self,
-        sinks: Sequence[int],
-        positions: Sequence[int],
-        formats: Mapping[int, MemoryFormat] = MappingProxyType({}),
-        forms: Mapping[int, int] = MappingProxyType({}),
-    ) -> Fusion:
-        """A fusion of these operations, to lay a schedule on; tensors keep their numbers.
-
-        Args:
-            formats: by number, how tensors lie in memory that lie otherwise than the graph says.
-            forms: by number of a tensor, that of its cast to the type in which it is stored.
-        """
-        whole = self.fusion
-        fusion = whole.blank()
-        clones = Clones({whole: fusion})
-        reads = self.reads(positions)
-        stored = [forms.get(t, t) if t in self.maker else t for t in reads]
-        read = {number: clones.tensor(self.tensors[number]) for number in stored}
-        widened = [
-            _widened(read[form], clones.tensor(self.tensors[number]))
-            for number, form in zip(reads, stored, strict=True)
-            if form != number
-        ]
-        made = [clones.operation(self.operations[position]) for position in positions]
-        fusion.operations = [*widened, *made]
-        for number, tensor in read.items():
-            if number in self.maker:
-                as_input(tensor)
-        here = read | {tensor.number: tensor for tensor in fusion.computed}
-        for number in formats.keys() & here.keys():
-            here[number].stride_order = formats[number].stride_order
-            here[number].contiguity = formats[number].contiguity
-        fusion.inputs = [*read.values(), *whole.input_scalars]
-        fusion.follows = any(number in self.maker for number in read)
-        aliases = {output.value.number: output.alias_of for output in whole.outputs}
-        for number in sinks:
-            alias = aliases.get(number)
-            into = None if alias is None else clones.tensor(alias)
-            fusion.outputs.append(Output(clones.tensor(self.tensors[number]), into))
-        groups = (tuple(here[t.number] for t in g if t.number in here) for g in whole.together)
-        fusion.together = tuple(group for group in groups if len(group) > 1)
-        known = _sizes(fusion)
-        fusion.divisors = frozenset(f for f in whole.divisors if _symbols(f[0]) <= known)
-        fusion.limits = frozenset(f for f in whole.limits if _symbols(f[0]) <= known)
-        return fusion
-
-
-def as_input(tensor: TensorView) -> None:
-    """What another kernel wrote is an input here: without reductions, as it lies in memory."""
-    tensor.definition = None
-    tensor.logical = tensor.root = tensor.shape_axes
-    tensor.loop = list(tensor.logical)
-    tensor.transforms = []
-
-
-def _widened(stored: TensorView, tensor: TensorView) -> Operation:
-    """The operation that makes a tensor of its narrow form in memory."""
-    as_input(tensor)
-    operation = Pointwise("cast", (stored,), tensor)
-    tensor.definition = operation
-    return operation
-
-
-def _sizes(fusion: Fusion) -> set[str]:
-    """Names of the symbols that sizes of a fusion's tensors are made of."""
-    axes = (axis for tensor in fusion.tensors for axis in (*tensor.root, *tensor.logical))
-    return {name for axis in axes for name in _symbols(axis.extent)}
-
-
-def _symbols(expr: Expr) -> set[str]:
-    return {node.name for node in expr.walk() if isinstance(node, Symbol)}

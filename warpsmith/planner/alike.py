@@ -7,30 +7,51 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 
 from warpsmith.ir.domains import IterDomain, Split, Transform
-from warpsmith.ir.exprs import Operation, Value
-from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.exprs import Operation
+from warpsmith.ir.graph import Graph
+from warpsmith.ir.memory_format import MemoryFormat
+from warpsmith.ir.part import Part
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 
 Key = tuple[Hashable, ...]
 
 
+class Label:
+    """A value whose hash is known, since it is compared with others again and again."""
+
+    __slots__ = ("_hash", "value")
+
+    def __init__(self, value: Hashable) -> None:
+        self.value = value
+        self._hash = hash(value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        same = isinstance(other, Label) and self._hash == other._hash
+        return same and self.value == other.value  # type: ignore[attr-defined]
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a fusion is without its names.
+    """What a part of a program is without its names.
 
     Attributes:
-        key: equal for fusions that are alike.
-        tensors: names of the tensors, in an order that is the same in all fusions that are alike.
+        key: equal for parts that are alike.
+        tensors: names of the tensors, in an order that is the same in all parts that are alike.
         symbols: names of the sizes and scalars, likewise.
     """
 
-    key: Key
+    key: Label
     tensors: tuple[str, ...]
     symbols: tuple[str, ...]
 
     def names(self, other: Shape) -> Mapping[str, str]:
-        """By name in the other fusion, which is alike, the name of the same thing in this one."""
+        """By name in the other part, which is alike, the name of the same thing in this one."""
         pairs = zip(other.tensors + other.symbols, self.tensors + self.symbols, strict=True)
         return dict(pairs)
 
@@ -40,82 +61,155 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
     return re.sub(r"\b([TS]\d+)(?=_|\b)", lambda found: names.get(found[1], found[1]), text)
 
 
-def shape_of(fusion: Fusion) -> Shape:
-    """The shape of a fusion on which no schedule is laid."""
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What a tensor, an operation or a fact is, and the names in it in the order of the label."""
+
+    label: Label
+    axes: tuple[IterDomain, ...]
+    symbols: tuple[str, ...]
+
+
+class Labels:
+    """The labels of one graph's tensors and operations, each made once.
+
+    Args:
+        formats: by number, how tensors lie in memory that lie otherwise than the graph says.
+    """
+
+    def __init__(self, graph: Graph, formats: Mapping[int, MemoryFormat]) -> None:
+        self._graph = graph
+        self._formats = formats
+        self._labels: dict[Hashable, Label] = {}
+        self._tensors: dict[tuple[int, bool], _Named] = {}
+        self._operations: dict[int, _Named] = {}
+
+    def tensor(self, tensor: TensorView, *, given: bool) -> _Named:
+        """A tensor of a part; if `given`, without reductions and transforms."""
+        key = (tensor.number, given)
+        known = self._tensors.get(key)
+        if known is None:
+            walk = _Walk()
+            root = tensor.shape_axes if given else tensor.root
+            lying = self._formats.get(tensor.number, tensor)
+            value = (
+                tensor.dtype,
+                walk.together(root),
+                None if given else walk.together(tensor.logical),
+                () if given else tuple(map(walk.transform, tensor.transforms)),
+                lying.stride_order,
+                lying.contiguity,
+            )
+            known = self._tensors[key] = self.named(value, walk)
+        return known
+
+    def operation(self, position: int) -> _Named:
+        """An operation, but for the tensors that it reads and makes."""
+        known = self._operations.get(position)
+        if known is None:
+            operation, walk = self._graph.operations[position], _Walk()
+            values = tuple(
+                None if isinstance(v, TensorView) else walk.scalar(v) for v in operation.inputs
+            )
+            kind = (type(operation).__name__, _details(operation), values, len(operation.outputs))
+            known = self._operations[position] = self.named(kind, walk)
+        return known
+
+    def named(self, value: Hashable, walk: _Walk) -> _Named:
+        found = self._labels.get(value)
+        if found is None:
+            found = self._labels[value] = Label(value)
+        return _Named(found, tuple(walk.axes), tuple(walk.symbols))
+
+
+def shape_of(part: Part, labels: Labels) -> Shape:
+    """The shape of a part of the graph that the labels are of.
+
+    Its key tells, for each tensor, axis and symbol, whether it is one that was met before.
+    """
+    graph, given = part.graph, part.given
+    key: list[Hashable] = []
+    tensors: dict[int, int] = {}
+    axes: dict[IterDomain, int] = {}
+    symbols: dict[str, int] = {}
+
+    def name(named: _Named) -> None:
+        key.append(named.label)
+        key.extend([axes.setdefault(axis, len(axes)) for axis in named.axes])
+        key.extend([symbols.setdefault(symbol, len(symbols)) for symbol in named.symbols])
+
+    def meet(tensor: TensorView) -> None:
+        number = tensor.number
+        if number in tensors:
+            key.append(tensors[number])
+            return
+        tensors[number] = len(tensors)
+        name(labels.tensor(tensor, given=number in given))
+
+    for number in part.reads:
+        meet(graph.tensors[number])
+    for number, form in part.widened.items():
+        key.append(tensors[form])
+        meet(graph.tensors[number])
+    for scalar in graph.scalars:
+        name(_fact(scalar, 0, labels))
+    key.append(len(part.positions))
+    for position in part.positions:
+        name(labels.operation(position))
+        operation = graph.operations[position]
+        for value in operation.inputs:
+            if isinstance(value, TensorView):
+                meet(value)
+        for output in operation.outputs:
+            meet(output)
+    for number, alias in zip(part.sinks, part.aliases, strict=True):
+        key.append(tensors[number])
+        if alias is not None:
+            meet(alias)
+    for facts in part.facts:
+        found = (_fact(expr, number, labels) for expr, number in facts)
+        numbers = ((each.label, tuple(symbols[s] for s in each.symbols)) for each in found)
+        key.append(frozenset(numbers))
+    key.append(tuple(tuple(tensors[number] for number in group) for group in part.together))
+    key.append(part.follows)
+    names = tuple(f"T{number}" for number in tensors)
+    return Shape(Label(tuple(key)), names, tuple(symbols))
+
+
+def _fact(expr: Expr, number: int, labels: Labels) -> _Named:
     walk = _Walk()
-    inputs = tuple(
-        walk.tensor(v) if isinstance(v, TensorView) else walk.scalar(v) for v in fusion.inputs
-    )
-    operations = tuple(map(walk.operation, fusion.operations))
-    outputs = tuple(
-        (walk.tensor(o.value), None if o.alias_of is None else walk.tensor(o.alias_of))
-        for o in fusion.outputs
-    )
-    facts = tuple(
-        frozenset((walk.scalar(expr), number) for expr, number in known)
-        for known in (fusion.divisors, fusion.limits)
-    )
-    together = tuple(tuple(map(walk.tensor, group)) for group in fusion.together)
-    key = (inputs, operations, outputs, facts, together, fusion.follows)
-    return Shape(key, tuple(walk.tensors), tuple(walk.symbols))
+    return labels.named((walk.scalar(expr), number), walk)
 
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """Numbers tensors, axes and symbols as they come."""
+    """Puts axes and symbols aside as they come, so that what is left of a value has no names."""
 
-    tensors: dict[str, int] = field(default_factory=dict)
-    symbols: dict[str, int] = field(default_factory=dict)
-    axes: dict[IterDomain, int] = field(default_factory=dict)
+    axes: list[IterDomain] = field(default_factory=list)
+    symbols: list[str] = field(default_factory=list)
 
-    def tensor(self, tensor: TensorView) -> Key:
-        number = self.tensors.get(tensor.name)
-        if number is not None:
-            return (number,)
-        number = self.tensors[tensor.name] = len(self.tensors)
-        return (
-            number,
-            tensor.dtype,
-            self._axes(tensor.root),
-            self._axes(tensor.logical),
-            tuple(map(self._transform, tensor.transforms)),
-            tensor.stride_order,
-            tensor.contiguity,
-        )
-
-    def operation(self, operation: Operation) -> Key:
-        values = tuple(map(self._value, operation.inputs))
-        outputs = tuple(map(self.tensor, operation.outputs))
-        return (type(operation).__name__, _details(operation), values, outputs)
-
-    def scalar(self, expr: Expr) -> Hashable:
-        if isinstance(expr, Symbol):
-            number = self.symbols.setdefault(expr.name, len(self.symbols))
-            extent = None if expr.extent is None else self.scalar(expr.extent)
-            return ("symbol", number, expr.dtype, extent, expr.low)
-        if isinstance(expr, Apply):
-            return (expr.op, expr.dtype, tuple(map(self.scalar, expr.args)))
-        return expr
-
-    def _value(self, value: Value) -> Hashable:
-        return self.tensor(value) if isinstance(value, TensorView) else self.scalar(value)
-
-    def _axes(self, axes: Iterable[IterDomain]) -> Key:
+    def together(self, axes: Iterable[IterDomain]) -> Key:
         return tuple(map(self._axis, axes))
 
     def _axis(self, axis: IterDomain) -> Key:
-        number = self.axes.get(axis)
-        if number is not None:
-            return (number,)
+        self.axes.append(axis)
         origin = None if axis.clone_of is None else self._axis(axis.clone_of)
-        number = self.axes[axis] = len(self.axes)
-        return (number, self.scalar(axis.extent), axis.kind, origin)
+        return (self.scalar(axis.extent), axis.kind, origin)
 
-    def _transform(self, transform: Transform) -> Key:
-        axes = self._axes((transform.axis, transform.outer, transform.inner))
+    def transform(self, transform: Transform) -> Key:
+        axes = self.together((transform.axis, transform.outer, transform.inner))
         if isinstance(transform, Split):
             return ("split", axes, self.scalar(transform.factor), transform.inner_split)
         return ("merge", axes)
+
+    def scalar(self, expr: Expr) -> Hashable:
+        if isinstance(expr, Symbol):
+            self.symbols.append(expr.name)
+            extent = None if expr.extent is None else self.scalar(expr.extent)
+            return ("symbol", expr.dtype, extent, expr.low)
+        if isinstance(expr, Apply):
+            return (expr.op, expr.dtype, tuple(map(self.scalar, expr.args)))
+        return expr
 
 
 _OPERANDS = {"inputs", "output", "outputs", "source", "sources", "a", "b"}

@@ -61,8 +61,7 @@ def cuts(segments: Sequence[Segment], problem: Problem, most: int) -> Iterator[C
     """The cuts between segments, in the order in which they are written; the first `most`."""
     rates = problem.target.rates
     for writer, segment in enumerate(segments):
-        for output in segment.fusion.outputs:
-            tensor = output.value
+        for tensor in segment.writes:
             users = tuple(
                 n for n, s in enumerate(segments) if n > writer and tensor.name in s.inputs
             )

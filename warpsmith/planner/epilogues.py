@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.flow import Node, cheapest_cut
+from warpsmith.planner.forms import narrow_forms
 from warpsmith.planner.segment import Segment, Segments
 
 BY_THREADS = "matmul_by_threads"
@@ -32,19 +35,82 @@ class Epilogue:
     operands: frozenset[int]
 
 
+Offer = tuple[tuple[int, ...], tuple[int, ...]]
+"""Positions of operations that a kernel may compute, a product's first, and what it stores."""
+
+
+@dataclass(frozen=True)
+class Offers:
+    """The products of a program, and what may be computed with each; found once for all who ask.
+
+    Attributes:
+        forms: by number of a tensor, that of its cast to the type in which it is stored.
+    """
+
+    graph: Graph
+    forms: Mapping[int, int]
+    _first: dict[int, Offer] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, fusion: Fusion) -> Offers:
+        graph = Graph.of(fusion)
+        return cls(graph, narrow_forms(graph))
+
+    @cached_property
+    def products(self) -> tuple[int, ...]:
+        """Positions of the products that the results need."""
+        return tuple(p for p in self.graph.needed if isinstance(self.graph.operations[p], Matmul))
+
+    @cached_property
+    def crossing(self) -> Crossing:
+        return Crossing(self.graph)
+
+    @cached_property
+    def values(self) -> frozenset[int]:
+        """Numbers of the narrow forms."""
+        return frozenset(self.forms.values())
+
+    @cached_property
+    def last(self) -> dict[int, int]:
+        """By position of each operation that is needed, the last product that it depends on."""
+        graph, numbers = self.graph, {p: number for number, p in enumerate(self.products)}
+        last: dict[int, int] = {}
+        for position in graph.needed:
+            makers = (graph.maker.get(t) for t in graph.sources(position))
+            before = max((last[maker] for maker in makers if maker is not None), default=-1)
+            last[position] = numbers.get(position, before)
+        return last
+
+    def largest(self, product: int) -> Offer:
+        """The offer of the most operations."""
+        if product not in self._first:
+            self._first[product] = self._offer(_grown_cheapest(self, product, reshapes=True))
+        return self._first[product]
+
+    def all(self, product: int) -> Iterator[Offer]:
+        """Those of a product, the most operations first; mostly the first is taken."""
+        largest = self.largest(product)
+        yield largest
+        met = {largest}
+        for positions in _fewer(self, product):
+            offer = self._offer(positions)
+            if offer not in met:
+                met.add(offer)
+                yield offer
+
+    def _offer(self, positions: tuple[int, ...]) -> Offer:
+        sinks = _sinks(self.graph, positions, self.crossing)
+        forms = {self.graph.maker[self.forms[t]] for t in sinks if t in self.forms}
+        return (*positions, *sorted(forms - set(positions))), sinks
+
+
 def epilogue_of(
-    segments: Segments,
-    product: int,
-    last: Mapping[int, int],
-    crossing: Crossing,
-    *,
-    alone: bool = False,
+    segments: Segments, offers: Offers, product: int, *, alone: bool = False
 ) -> Epilogue:
     """As much behind a product as the fastest scheduler that takes any of it takes.
 
     Args:
         product: its position.
-        last: by position of an operation, the last product that it depends on.
         alone: tensor cores compute no more than the product and casts of it.
 
     Raises:
@@ -52,29 +118,18 @@ def epilogue_of(
     """
     graph = segments.graph
     computed = frozenset(t for t in graph.sources(product) if t in graph.maker)
-    costly = frozenset(t for t in computed if not crossing.is_cheap(t))
+    costly = frozenset(t for t in computed if not offers.crossing.is_cheap(t))
     tried: list[Segment] = []
     for scheduler, stored in (("matmul", computed), (BY_THREADS, costly), (BY_THREADS, computed)):
-        for positions, sinks in offers(product, last, segments, crossing):
+        for positions, sinks in offers.all(product):
             if alone and scheduler != BY_THREADS and not _only_casts(graph, positions, product):
                 continue
             epilogue = Epilogue(positions, sinks, stored)
-            found = segments.of(sinks, around(graph, epilogue, crossing))
+            found = segments.of(sinks, around(graph, epilogue, offers.crossing))
             tried.append(found)
             if found.taken_by(scheduler):
                 return epilogue
     raise tried[-1].refusal()
-
-
-def last_products(graph: Graph, products: Sequence[int]) -> dict[int, int]:
-    """By position of each operation that is needed, the last product that it depends on."""
-    numbers = {position: number for number, position in enumerate(products)}
-    last: dict[int, int] = {}
-    for position in graph.needed:
-        makers = (graph.maker.get(t) for t in graph.sources(position))
-        before = max((last[maker] for maker in makers if maker is not None), default=-1)
-        last[position] = numbers.get(position, before)
-    return last
 
 
 def around(graph: Graph, epilogue: Epilogue, crossing: Crossing) -> frozenset[int]:
@@ -84,30 +139,18 @@ def around(graph: Graph, epilogue: Epilogue, crossing: Crossing) -> frozenset[in
     return epilogue.operands | crossing.of_all(read)
 
 
-def offers(
-    product: int, last: Mapping[int, int], segments: Segments, crossing: Crossing
-) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Operations that a kernel may compute, the most first, and what it stores of them."""
-    graph = segments.graph
-    met: set[tuple[int, ...]] = set()
-    for positions in _choices(product, last, segments):
-        if positions in met:
-            continue
-        met.add(positions)
-        sinks = _sinks(graph, positions, crossing)
-        forms = {graph.maker[segments.forms[t]] for t in sinks if t in segments.forms}
-        yield (*positions, *sorted(forms - set(positions))), sinks
+def _grown_cheapest(offers: Offers, product: int, *, reshapes: bool) -> tuple[int, ...]:
+    return _cheapest(offers, _grown(offers.graph, product, offers.last, reshapes=reshapes))
 
 
-def _choices(
-    product: int, last: Mapping[int, int], segments: Segments
-) -> Iterator[tuple[int, ...]]:
-    """The operations of each offer, found when they are asked for: mostly the first is taken."""
-    graph = segments.graph
-    for reshapes in (True, False):
-        cheapest = _cheapest(segments, _grown(graph, product, last, reshapes=reshapes))
-        yield cheapest
-        yield _until_needed_twice(graph, cheapest)
+def _fewer(offers: Offers, product: int) -> Iterator[tuple[int, ...]]:
+    """The operations of offers behind the largest, found when they are asked for."""
+    graph = offers.graph
+    cheapest = _grown_cheapest(offers, product, reshapes=True)
+    yield _until_needed_twice(graph, cheapest)
+    cheapest = _grown_cheapest(offers, product, reshapes=False)
+    yield cheapest
+    yield _until_needed_twice(graph, cheapest)
     casts = [p for p in cheapest[1:] if is_cast_of(graph, p, product)]
     yield (product, *casts)
     yield (product,)
@@ -142,12 +185,12 @@ def _grown(
     return tuple(chosen)
 
 
-def _cheapest(segments: Segments, grown: tuple[int, ...]) -> tuple[int, ...]:
+def _cheapest(offers: Offers, grown: tuple[int, ...]) -> tuple[int, ...]:
     """Of these operations, those behind which the fewest bytes are stored; more where it is equal.
 
     Results are stored in any case, and a value that is stored in a narrow form is that form, too.
     """
-    graph, inside = segments.graph, set(grown)
+    graph, inside = offers.graph, set(grown)
     made = [number for position in grown for number in graph.made(position)]
     readers: dict[Node, list[Node]] = {}
     needed: set[Node] = set()
@@ -158,8 +201,8 @@ def _cheapest(segments: Segments, grown: tuple[int, ...]) -> tuple[int, ...]:
         live = [p for p in using if p not in inside and p in graph.live]
         if live or number in graph.results:
             needed.add(number)
-        form = graph.tensors[segments.forms.get(number, number)]
-        free = form.number in graph.results or number in segments.values
+        form = graph.tensors[offers.forms.get(number, number)]
+        free = form.number in graph.results or number in offers.values
         cost[number] = 0 if free else form.dtype.size
     stored = [n for n in cheapest_cut(made[0], readers, needed, cost) if isinstance(n, int)]
     outside = {t for p in grown for t in graph.sources(p)} - set(made)

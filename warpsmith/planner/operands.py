@@ -72,9 +72,9 @@ def operand_orders(graph: Graph) -> dict[int, tuple[int, ...]]:
     return {n: order for n, order in found.items() if order != tuple(range(len(order)))[::-1]}
 
 
-def packing(fusion: Fusion, problem: Problem) -> Packing:
+def packing(graph: Graph, problem: Problem) -> Packing:
     """The operands that are to be copied, or padded, for a call."""
-    graph, atoms = Graph.of(fusion), problem.target.family.atoms
+    atoms = problem.target.family.atoms
     orders = operand_orders(graph)
     copies: set[tuple[int, int]] = set()
     padded: set[int] = set()

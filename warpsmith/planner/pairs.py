@@ -11,22 +11,10 @@ from dataclasses import dataclass
 
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.exprs import Matmul, Pointwise
-from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.graph import Graph
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
-from warpsmith.planner.crossing import Crossing
-from warpsmith.planner.epilogues import (
-    Epilogue,
-    around,
-    dimensions,
-    is_cast_of,
-    last_products,
-    offers,
-)
-from warpsmith.planner.forms import narrow_forms
+from warpsmith.planner.epilogues import Epilogue, Offers, around, dimensions, is_cast_of
 from warpsmith.planner.price import epilogue_us, moved_us, product_us
-from warpsmith.planner.segment import Segments
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import Atom
 from warpsmith.targets.target import Target
@@ -75,36 +63,31 @@ class Pair:
         return sizes, elements
 
 
-def pairs_of(fusion: Fusion, target: Target) -> tuple[Pair, ...]:
+def pairs_of(offers: Offers, target: Target) -> tuple[Pair, ...]:
     """The products of a program that have more behind them than casts."""
-    graph = Graph.of(fusion)
-    products = [p for p in graph.needed if isinstance(graph.operations[p], Matmul)]
-    if not products:
-        return ()
-    segments = Segments(graph, target, forms=narrow_forms(graph))
-    last, crossing = last_products(graph, products), Crossing(graph)
+    graph = offers.graph
     found: list[Pair] = []
-    for product in products:
+    for product in offers.products:
         operation = graph.operations[product]
         assert isinstance(operation, Matmul)
         atom = atom_for(operation, target.family.atoms)
         if atom is None:
             continue
-        positions, sinks = next(iter(offers(product, last, segments, crossing)))
+        positions, sinks = offers.largest(product)
         behind = [p for p in positions if p != product and not is_cast_of(graph, p, product)]
         if behind:
             result = operation.output.number
             operands = frozenset(t for t in graph.sources(product) if t in graph.maker)
-            passed = segments.forms.get(result, result)
+            passed = offers.forms.get(result, result)
             found.append(
                 Pair(
                     result,
                     atom,
                     tuple(axis.extent for axis in operation.output.root),
                     sum(isinstance(graph.operations[p], Pointwise) for p in behind),
-                    _loaded(segments, Epilogue(positions, sinks, operands), crossing),
+                    _loaded(offers, Epilogue(positions, sinks, operands)),
                     graph.tensors[passed].dtype.size,
-                    _bytes(graph.tensors[segments.forms.get(sink, sink)] for sink in sinks),
+                    _bytes(graph.tensors[offers.forms.get(sink, sink)] for sink in sinks),
                 )
             )
     return tuple(found)
@@ -115,14 +98,14 @@ def apart(pairs: Iterable[Pair], problem: Problem) -> frozenset[int]:
     return frozenset(p.product for p in pairs if p.two_us(problem) < p.one_us(problem))
 
 
-def _loaded(segments: Segments, epilogue: Epilogue, crossing: Crossing) -> int:
+def _loaded(offers: Offers, epilogue: Epilogue) -> int:
     """Bytes for each element of what an epilogue reads beside the product's operands."""
-    graph = segments.graph
+    graph = offers.graph
     product, *_ = epilogue.positions
-    inside = graph.slice(epilogue.sinks, around(graph, epilogue, crossing))
+    inside = graph.slice(epilogue.sinks, around(graph, epilogue, offers.crossing))
     own = set(graph.sources(product))
     size = dimensions(graph.operations[product].outputs[0])
-    read = [graph.tensors[segments.forms.get(t, t)] for t in graph.reads(inside) if t not in own]
+    read = [graph.tensors[offers.forms.get(t, t)] for t in graph.reads(inside) if t not in own]
     return _bytes(tensor for tensor in read if dimensions(tensor) == size)
 
 

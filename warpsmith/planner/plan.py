@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.planner.crossing import Crossing
-from warpsmith.planner.epilogues import Epilogue, around, epilogue_of, last_products
-from warpsmith.planner.forms import narrow_forms
+from warpsmith.planner.epilogues import Epilogue, Offers, around, epilogue_of
 from warpsmith.planner.operands import operand_formats
 from warpsmith.planner.regions import cut_region
 from warpsmith.planner.segment import Segment, Segments, Unfit
@@ -30,6 +28,7 @@ def cut(
     apart: frozenset[int] = frozenset(),
     *,
     target: Target,
+    offers: Offers | None = None,
 ) -> tuple[Segment, ...]:
     """Segments of a fusion in an order in which they can run; its operations stay as they are.
 
@@ -39,36 +38,36 @@ def cut(
         empty: numbers of tensors that have no elements.
         apart: numbers of products on tensor cores whose epilogue has a kernel of its own.
         target: that is to run the kernels.
+        offers: of the fusion, where they were asked for before.
 
     Raises:
         SchedulerRefusal: an operation that no scheduler can take even alone.
     """
     fusion.check_not_empty()
-    graph = Graph.of(fusion)
-    products = [p for p in graph.needed if isinstance(graph.operations[p], Matmul)]
-    if not products:
+    offers = offers or Offers.of(fusion)
+    graph = offers.graph
+    if not offers.products:
         alone = Segments(graph, target, without, empty)
         return tuple(cut_region(alone, graph.outputs, frozenset()))
-    formats, forms = operand_formats(graph, padded), narrow_forms(graph)
-    segments = Segments(graph, target, without, empty, formats, forms)
-    return tuple(_around_products(segments, products, apart))
+    formats = operand_formats(graph, padded)
+    segments = Segments(graph, target, without, empty, formats, offers.forms)
+    return tuple(_around_products(segments, offers, apart))
 
 
 def _around_products(
-    segments: Segments, products: Sequence[int], apart: Collection[int]
+    segments: Segments, offers: Offers, apart: Collection[int]
 ) -> Iterator[Segment]:
-    graph, crossing = segments.graph, Crossing(segments.graph)
-    last = last_products(graph, products)
+    graph, crossing = offers.graph, offers.crossing
     epilogues = [
-        epilogue_of(segments, p, last, crossing, alone=graph.made(p)[0] in apart) for p in products
+        epilogue_of(segments, offers, p, alone=graph.made(p)[0] in apart) for p in offers.products
     ]
     taken = {p: number for number, e in enumerate(epilogues) for p in e.positions}
     regions: dict[int, list[int]] = {}
-    for position, number in last.items():
+    for position, number in offers.last.items():
         if position not in taken:
             regions.setdefault(number, []).append(position)
     stored = _stored(graph, crossing, epilogues, regions)
-    for number in range(-1, len(products)):
+    for number in range(-1, len(epilogues)):
         if number >= 0:
             yield segments.of(epilogues[number].sinks, stored)
         sinks = [t for p in regions.get(number, ()) for t in graph.made(p) if t in stored]

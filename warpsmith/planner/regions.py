@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterable, Sequence
 from warpsmith.ir.exprs import Move, Operation, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
+from warpsmith.ir.part import Part
 from warpsmith.ir.scalar import Symbol
+from warpsmith.planner.alike import shape_of
 from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.schedulers.inner_outer.columns import BLOCKS, cut_columns, needing, whole_sums
@@ -55,10 +57,19 @@ def _rows_then_columns(
     """
     graph = segments.graph
     sinks = tuple(dict.fromkeys(segments.forms.get(sink, sink) for sink in sinks))
-    live = graph.part(sinks, graph.slice(sinks, stored), segments.formats, segments.forms)
+    positions = graph.slice(sinks, stored)
+    if not any(isinstance(graph.operations[p], Reduction | Welford) for p in positions):
+        return []
+    part = Part(graph, sinks, positions, segments.formats, segments.forms)
+    shape = shape_of(part, segments.labels)
+    if any(u.scheduler == "inner_outer" and u.concerns(part, shape) for u in segments.without):
+        return []
+    if shape.key in segments.without_columns:
+        return []
+    live = part.draft()
     columns, reason = whole_sums(live)
-    unfit = any(u.scheduler == "inner_outer" and u.concerns(live) for u in segments.without)
-    if reason or unfit:
+    if reason:
+        segments.without_columns.add(shape.key)
         return []
     for other in segments.made:
         live.number_from(other)

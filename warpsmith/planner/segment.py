@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +11,13 @@ from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.memory_format import MemoryFormat
-from warpsmith.planner.alike import Key, Shape, renamed, shape_of
+from warpsmith.ir.part import Part
+from warpsmith.ir.tensor import TensorView
+from warpsmith.planner.alike import Label, Labels, Shape, renamed, shape_of
 from warpsmith.schedulers.select import Refusals, refusals
 from warpsmith.targets.target import Target
 
-Said = dict[tuple[Key, Refusals], tuple[Shape, Refusals]]
+Said = dict[tuple[Label, Refusals], tuple[Shape, Refusals]]
 """By the key of a segment and who is not to take it, its shape and what schedulers said of it."""
 
 
@@ -31,15 +33,15 @@ class Unfit:
     scheduler: str
     reason: str
     tensors: frozenset[str] | None = None
-    key: Key | None = None
+    key: Label | None = None
 
-    def concerns(self, fusion: Fusion) -> bool:
+    def concerns(self, part: Part, shape: Shape) -> bool:
         """Whether a part is alike, or computes any of these tensors."""
         if self.key is not None:
-            return shape_of(fusion).key == self.key
+            return shape.key == self.key
         if self.tensors is None:
             return True
-        return any(tensor.name in self.tensors for tensor in fusion.computed)
+        return any(f"T{number}" in self.tensors for number in part.computed)
 
 
 @dataclass(frozen=True)
@@ -47,22 +49,49 @@ class Segment:
     """One kernel's share: a fusion whose inputs and outputs carry the whole's tensor names.
 
     Attributes:
+        share: of a program that was cut, or all of one that its user scheduled.
         target: that is to run it.
         without: schedulers that are not to take it, each with the reason.
         said: what schedulers said of segments that are alike.
     """
 
-    fusion: Fusion
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    share: Part | Fusion
     target: Target
     without: Refusals = ()
     said: Said = field(default_factory=dict, repr=False)
+    labels: Labels | None = field(default=None, repr=False)
+
+    @property
+    def fusion(self) -> Fusion:
+        return self.share.fusion if isinstance(self.share, Part) else self.share
+
+    @cached_property
+    def reads(self) -> tuple[TensorView, ...]:
+        """The tensors that it reads, as they lie in memory."""
+        return self.share.read if isinstance(self.share, Part) else self.share.input_tensors
+
+    @cached_property
+    def writes(self) -> tuple[TensorView, ...]:
+        """Those that it writes."""
+        if isinstance(self.share, Part):
+            return self.share.written
+        return tuple(output.value for output in self.share.outputs)
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the tensors that it reads."""
+        return tuple(tensor.name for tensor in self.reads)
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of those that it writes."""
+        return tuple(tensor.name for tensor in self.writes)
 
     @cached_property
     def shape(self) -> Shape:
         """What it is without its names."""
-        return shape_of(self.fusion)
+        part = self.share if isinstance(self.share, Part) else Part.of(self.share)
+        return shape_of(part, self.labels or Labels(part.graph, part.formats))
 
     @cached_property
     def refusals(self) -> Refusals:
@@ -92,17 +121,6 @@ class Segment:
         return any(name == scheduler and not reason for name, reason in self.refusals)
 
 
-def segment_of(fusion: Fusion, target: Target, without: Refusals = ()) -> Segment:
-    """All of a fusion as one segment."""
-    return _segment(fusion, target, without, {})
-
-
-def _segment(fusion: Fusion, target: Target, without: Refusals, said: Said) -> Segment:
-    inputs = tuple(tensor.name for tensor in fusion.input_tensors)
-    outputs = tuple(o.value.name for o in fusion.outputs)
-    return Segment(fusion, inputs, outputs, target, without, said)
-
-
 @dataclass(frozen=True, slots=True)
 class _Held:
     """What is in memory: the stored values, and the narrow forms in which some are."""
@@ -125,6 +143,7 @@ class Segments:
         formats: by number of a tensor, how it is stored where that is not as the graph says.
         forms: by number of a tensor, that of its cast to the type in which it is stored.
         made: parts to which tensors were added, whose numbers no other part is to give.
+        without_columns: keys of parts that do not reduce rows and columns of the same values.
     """
 
     graph: Graph
@@ -135,7 +154,12 @@ class Segments:
     forms: Mapping[int, int] = field(default_factory=dict)
     said: Said = field(default_factory=dict)
     made: list[Fusion] = field(default_factory=list)
+    without_columns: set[Label] = field(default_factory=set)
     _known: dict[tuple[tuple[int, ...], tuple[int, ...]], Segment] = field(default_factory=dict)
+
+    @cached_property
+    def labels(self) -> Labels:
+        return Labels(self.graph, self.formats)
 
     @cached_property
     def values(self) -> Mapping[int, int]:
@@ -149,9 +173,7 @@ class Segments:
     def inside(self, graph: Graph) -> Segments:
         """Segments of a graph that is made of a part of this one."""
         forms = {number: form for number, form in self.forms.items() if form in graph.maker}
-        return Segments(
-            graph, self.target, self.without, self.empty, self.formats, forms, self.said, self.made
-        )
+        return replace(self, graph=graph, forms=forms, _known={})
 
     def of(self, sinks: Iterable[int], stored: Collection[int]) -> Segment:
         """The segment that computes the sinks of inputs and of what is stored."""
@@ -160,7 +182,10 @@ class Segments:
         positions = self.graph.slice((*asked, *wanted), _Held(stored, self.values))
         key = (wanted, positions)
         if key not in self._known:
-            part = self.graph.part(wanted, positions, self.formats, self.forms)
-            without = tuple((u.scheduler, u.reason) for u in self.without if u.concerns(part))
-            self._known[key] = _segment(part, self.target, without, self.said)
+            part = Part(self.graph, wanted, positions, self.formats, self.forms)
+            made = Segment(part, self.target, (), self.said, self.labels)
+            without = tuple(
+                (u.scheduler, u.reason) for u in self.without if u.concerns(part, made.shape)
+            )
+            self._known[key] = replace(made, without=without) if without else made
         return self._known[key]
