@@ -17,6 +17,7 @@ from warpsmith import DataType, knobs, ops
 from warpsmith.engine.plan import PlannedSegment, plan_prepared, prepare
 from warpsmith.errors import PlanWarning, ScheduleError
 from warpsmith.ir.graph import Graph
+from warpsmith.ir.part import Part
 from warpsmith.planner.operands import Packing, packing
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Candidate
@@ -234,3 +235,18 @@ def test_two_norms_backward_of_other_sizes_have_blocks_of_their_own() -> None:
         peak = float(np.abs(want).max())
         assert math.isfinite(peak)
         np.testing.assert_allclose(got.astype(np.float64), want, atol=0.05 * peak)
+
+
+def test_layers_that_are_alike_are_copied_once() -> None:
+    def copied(layers: int) -> int:
+        def stacked(x: Any, weight: Any, norm: Any) -> Any:
+            for _ in range(layers):
+                x = ops.matmul(rms_norm(x, norm), weight) + x
+            return x
+
+        with mock.patch.object(Part, "draft", autospec=True, side_effect=Part.draft) as draft:
+            made = planned(stacked, drawn(64, 128), drawn(128, 128), drawn(128))
+        assert len(made) == 2 * layers
+        return int(draft.call_count)
+
+    assert copied(8) == copied(4)
