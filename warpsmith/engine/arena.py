@@ -10,22 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from warpsmith.layouts.lifetimes import Life, packed
+
 ALIGNMENT = 256
 """What offsets are multiples of, as addresses of the driver's allocations are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Life:
-    """Bytes that are in use from one kernel of a call to another, both included."""
-
-    name: str
-    size: int
-    first: int
-    last: int
-
-    def meets(self, other: Life) -> bool:
-        """Whether both are in use at some time."""
-        return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +24,8 @@ class Arena:
     offsets: tuple[tuple[str, int], ...]
 
 
-def packed(lives: Sequence[Life]) -> Arena:
-    """Offsets such that what is in use together has no byte in common.
-
-    The largest come first, each at the lowest offset that is free for all of its life.
-    """
-    placed: list[tuple[Life, int]] = []
-    for life in sorted(lives, key=lambda each: -each.size):
-        taken = sorted((o, o + other.size) for other, o in placed if other.meets(life))
-        offset = 0
-        for start, end in taken:
-            if offset + life.size <= start:
-                break
-            offset = max(offset, _aligned(end))
-        placed.append((life, offset))
-    size = max((offset + life.size for life, offset in placed), default=0)
-    where = {life.name: offset for life, offset in placed}
-    return Arena(size, tuple((life.name, where[life.name]) for life in lives))
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+def arena_of(lives: Sequence[Life]) -> Arena:
+    """Offsets of tensors that live from one kernel of a call to another."""
+    offsets = packed(sorted(lives, key=lambda each: -each.size))
+    size = max((offsets[life.name] + life.size for life in lives), default=0)
+    return Arena(size, tuple((life.name, offsets[life.name]) for life in lives))

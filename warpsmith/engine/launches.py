@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from warpsmith.engine.arena import Arena, Life, packed
+from warpsmith.engine.arena import ALIGNMENT, Arena, arena_of
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, agreed, index_type_for
 from warpsmith.engine.room import check_room
@@ -26,6 +26,7 @@ from warpsmith.ir.scalar import evaluate
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Kernel, Reciprocal
 from warpsmith.knobs import Knobs
+from warpsmith.layouts.lifetimes import Life
 from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.runtime.launch import Extent, check_clusters, check_grid
 from warpsmith.runtime.tensor_maps import TiledMap
@@ -193,7 +194,8 @@ def _arena(segments: Sequence[PlannedSegment], temporaries: Sequence[Allocation]
     for number, planned in enumerate(segments):
         last |= dict.fromkeys((*planned.segment.inputs, *planned.segment.outputs), number)
     first = {name: number for number, each in enumerate(segments) for name in each.segment.outputs}
-    return packed([Life(t.name, t.bytes, first[t.name], last[t.name]) for t in temporaries])
+    lives = (Life(t.name, t.bytes, first[t.name], last[t.name], ALIGNMENT) for t in temporaries)
+    return arena_of(tuple(lives))
 
 
 def _unwritten(

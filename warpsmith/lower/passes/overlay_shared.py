@@ -19,6 +19,7 @@ from warpsmith.kernel.rings import (
 )
 from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import barriers, read, walk, written
+from warpsmith.layouts.lifetimes import Life, packed
 
 LEAST_SAVED = 1024
 """Bytes for which threads meet once more. A block's share is handed out in units of 128."""
@@ -53,45 +54,40 @@ def overlay_shared(kernel: Kernel) -> Kernel:
     lives = _lifetimes(kernel)
     if any(integers.constant(life.buffer.size) is None for life in lives):
         return kernel  # where one ends the launch decides
-    if not any(a.last < b.first for a in lives for b in lives):
+    if not any(a.span.last < b.span.first for a in lives for b in lives):
         return kernel
-    placed = _placed(lives)
+    offsets = packed([life.span for life in lives])
+    placed = [_Place(life, offsets[life.buffer.name]) for life in lives]
     taken = [
         (old, new)
         for old in placed
         for new in placed
-        if old.life.last < new.life.first and old.meets(new)
+        if old.life.span.last < new.life.span.first and old.meets(new)
     ]
-    apart = sum(life.bytes for life in lives)
-    together = max(place.offset + place.life.bytes for place in placed)
+    apart = sum(life.span.size for life in lives)
+    together = max(place.offset + place.life.span.size for place in placed)
     if not taken or apart - together < LEAST_SAVED:
         return kernel
     late = {new.life.buffer.name for _, new in taken}
     body: list[Statement] = []
     ended: set[str] = set()
     for position, statement in enumerate(kernel.body):
-        news = [new for _, new in taken if new.life.first == position]
+        news = [new for _, new in taken if new.life.span.first == position]
         if news:
             olds = [old for old, new in taken if new in news and old.life.buffer.name not in ended]
             body += _handover(kernel, olds, news)
             ended |= {old.life.buffer.name for old in olds}
         body += _without_late(statement, late)
-    offsets = tuple((place.life.buffer.name, place.offset) for place in placed)
-    return replace(kernel, body=tuple(body), offsets=offsets)
+    return replace(kernel, body=tuple(body), offsets=tuple(offsets.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """A guarded buffer, and the first and last outermost statement that it is alive in."""
+    """A guarded buffer, and the outermost statements that it is alive in, as a span of them."""
 
     buffer: Buffer
-    first: int
-    last: int
+    span: Life
     arrivals: Expr | None = integers.ZERO
-
-    @property
-    def bytes(self) -> int:
-        return (integers.constant(self.buffer.size) or 0) * self.buffer.dtype.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +99,8 @@ class _Place:
 
     def meets(self, other: _Place) -> bool:
         """Whether the two have bytes in common."""
-        return self.offset < other.offset + other.life.bytes and (
-            other.offset < self.offset + self.life.bytes
+        return self.offset < other.offset + other.life.span.size and (
+            other.offset < self.offset + self.life.span.size
         )
 
 
@@ -120,23 +116,16 @@ def _lifetimes(kernel: Kernel) -> list[_Life]:
             for buffer in (*read(inner), *written(inner), *barriers(inner)):
                 seen.setdefault(buffer.name, []).append(position)
     lives = [
-        _Life(b, min(seen[b.name]), max(seen[b.name]), arrivals.get(b.name, integers.ZERO))
+        _Life(b, _span(b, seen[b.name]), arrivals.get(b.name, integers.ZERO))
         for b in kernel.shared
         if b.guarded and b.name in seen
     ]
-    return sorted(lives, key=lambda life: (-life.buffer.alignment, -life.bytes))
+    return sorted(lives, key=lambda life: (-life.buffer.alignment, -life.span.size))
 
 
-def _placed(lives: Sequence[_Life]) -> list[_Place]:
-    """Each life at the lowest offset where nothing lives at the same time."""
-    placed: list[_Place] = []
-    for life in lives:
-        together = [p for p in placed if p.life.first <= life.last and life.first <= p.life.last]
-        step = max(life.buffer.alignment, 16)
-        ends = sorted({0, *(-(-(p.offset + p.life.bytes) // step) * step for p in together)})
-        here = (_Place(life, offset) for offset in ends)
-        placed.append(next(p for p in here if not any(p.meets(other) for other in together)))
-    return placed
+def _span(buffer: Buffer, positions: Sequence[int]) -> Life:
+    size = (integers.constant(buffer.size) or 0) * buffer.dtype.size
+    return Life(buffer.name, size, min(positions), max(positions), max(buffer.alignment, 16))
 
 
 def _handover(kernel: Kernel, olds: list[_Place], news: list[_Place]) -> list[Statement]:

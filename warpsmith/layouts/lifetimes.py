@@ -1,0 +1,44 @@
+"""Offsets in one piece of memory for what is not all in use at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Bytes that are in use from one step to another, both included.
+
+    Attributes:
+        size: of them; 0 has an offset, too.
+        alignment: what their offset is a multiple of.
+    """
+
+    name: str
+    size: int
+    first: int
+    last: int
+    alignment: int
+
+    def meets(self, other: Life) -> bool:
+        """Whether both are in use at some step."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def packed(lives: Sequence[Life]) -> dict[str, int]:
+    """By name, offsets such that what is in use together has no byte in common.
+
+    Each lies at the lowest offset that those before it leave free for all of its life, so that the
+    large ones are better given first.
+    """
+    placed: list[tuple[Life, int]] = []
+    for life in lives:
+        taken = sorted((o, o + other.size) for other, o in placed if other.meets(life))
+        offset = 0
+        for start, end in taken:
+            if offset + life.size <= start:
+                break
+            offset = max(offset, -(-end // life.alignment) * life.alignment)
+        placed.append((life, offset))
+    return {life.name: offset for life, offset in placed}
