@@ -73,8 +73,11 @@ class Classes:
                 continue
             met = self._met.setdefault(planned.segment.outputs, {})
             key = _key(launch)
-            facts = (*_facts(launch.compiled.kernel), *self._contiguous(planned.segment.reads))
-            found = met.pop(key, None) or SizeClass(key[0], facts)
+            found = met.pop(key, None)
+            if found is None:
+                facts = _facts(launch.compiled.kernel)
+                contiguous = self._contiguous(planned.segment.reads)
+                found = SizeClass(key[0], (*facts, *contiguous))
             found.meet(launch.compiled, sizes)
             met[key] = found  # the last one is the one met last
             while len(met) > _KEPT:
