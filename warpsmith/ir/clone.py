@@ -6,6 +6,7 @@ from typing import Any
 
 from warpsmith.ir.domains import IterDomain, Merge, Split, Transform
 from warpsmith.ir.exprs import Operation, tensor_inputs, with_values
+from warpsmith.ir.program import Output
 from warpsmith.ir.tensor import TensorView
 
 Known = dict[Any, Any]
@@ -51,6 +52,11 @@ class Clones:
         clone.allocation = None if tensor.allocation is None else self._axes(tensor.allocation)
         clone.lanes = None if tensor.lanes is None else self.axis(tensor.lanes)
         return clone
+
+    def output(self, output: Output) -> Output:
+        """A result that the same line of the user's program made."""
+        alias = None if output.alias_of is None else self.tensor(output.alias_of)
+        return Output(self.tensor(output.value), alias, output.line)
 
     def axis(self, axis: IterDomain) -> IterDomain:
         found: IterDomain | None = self._known.get(axis)

@@ -113,12 +113,7 @@ class Fusion(Program):
             for value in self.inputs
         ]
         clone.operations = list(map(clones.operation, self.operations))
-        clone.outputs = [
-            Output(
-                clones.tensor(o.value), None if o.alias_of is None else clones.tensor(o.alias_of)
-            )
-            for o in self.outputs
-        ]
+        clone.outputs = list(map(clones.output, self.outputs))
         clone.together = tuple(tuple(map(clones.tensor, group)) for group in self.together)
         return clone
 

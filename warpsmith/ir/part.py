@@ -101,10 +101,10 @@ class Part:
         return tuple(group for group in found if len(group) > 1)
 
     @cached_property
-    def aliases(self) -> tuple[TensorView | None, ...]:
-        """For each sink, the input that it is written to."""
-        aliases = {output.value.number: output.alias_of for output in self.graph.fusion.outputs}
-        return tuple(aliases.get(number) for number in self.sinks)
+    def results(self) -> tuple[Output, ...]:
+        """What it writes: results of the program, and what passes to other parts."""
+        tensors, known = self.graph.tensors, {o.value.number: o for o in self.graph.fusion.outputs}
+        return tuple(known.get(number) or Output(tensors[number]) for number in self.sinks)
 
     @cached_property
     def facts(self) -> tuple[frozenset[Fact], frozenset[Fact]]:
@@ -152,9 +152,7 @@ class Part:
             _lay(here[number], self.formats[number])
         fusion.inputs = [*read.values(), *graph.scalars]
         fusion.follows = self.follows
-        for number, alias in zip(self.sinks, self.aliases, strict=True):
-            into = None if alias is None else clones.tensor(alias)
-            fusion.outputs.append(Output(clones.tensor(graph.tensors[number]), into))
+        fusion.outputs = list(map(clones.output, self.results))
         fusion.together = tuple(tuple(here[n] for n in group) for group in self.together)
         fusion.divisors, fusion.limits = self.facts
         return fusion

@@ -162,10 +162,10 @@ def shape_of(part: Part, labels: Labels) -> Shape:
                 meet(value)
         for output in operation.outputs:
             meet(output)
-    for number, alias in zip(part.sinks, part.aliases, strict=True):
-        key.append(tensors[number])
-        if alias is not None:
-            meet(alias)
+    for result in part.results:
+        key.append(tensors[result.value.number])
+        if result.alias_of is not None:
+            meet(result.alias_of)
     for facts in part.facts:
         found = (_fact(expr, number, labels) for expr, number in facts)
         numbers = ((each.label, tuple(symbols[s] for s in each.symbols)) for each in found)

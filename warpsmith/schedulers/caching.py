@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from warpsmith.ir import integers
 from warpsmith.ir.exprs import Pointwise, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.program import Output
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after, cache_before
 from warpsmith.schedulers.pointwise.applicability import uses_agree
@@ -87,7 +86,7 @@ def _detach(fusion: Fusion, output: TensorView) -> TensorView:
     copy.number, output.number = output.number, copy.number
     assert output.definition is not None
     fusion.insert_after(output.definition, Pointwise("set", (output,), copy))
-    fusion.outputs = [Output(copy, o.alias_of) if o.value is output else o for o in fusion.outputs]
+    fusion.outputs = [replace(o, value=copy) if o.value is output else o for o in fusion.outputs]
     return copy
 
 
