@@ -59,3 +59,10 @@ def test_a_draft_has_the_same_numbers_and_nothing_else_in_common() -> None:
     assert not set(draft.tensors) & set(fusion.tensors)
     assert not set(draft.operations) & set(fusion.operations)
     assert all(tensor.fusion is draft for tensor in (*draft.tensors, *draft.together[0]))
+
+
+def test_what_comes_first_comes_behind_what_it_needs() -> None:
+    fusion, a, b, c = built()
+    assert c.definition is not None
+    fusion.bring_first([c.definition])
+    assert fusion.computed == (a, c, b)

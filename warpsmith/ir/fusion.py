@@ -148,8 +148,12 @@ class Fusion(Program):
             output.definition = new
 
     def bring_first(self, operations: Iterable[Operation]) -> None:
-        """Put operations in front of all others, in the order given; each once."""
-        front = dict.fromkeys(operations)
+        """Put operations in front of all others, in the order given; each once, behind those that
+        it needs.
+        """
+        front: dict[Operation, None] = {}
+        for operation in operations:
+            front.update(dict.fromkeys(self.depends_on(operation.outputs)))
         rest = (operation for operation in self.operations if operation not in front)
         self.operations = [*front, *rest]
 
