@@ -53,13 +53,14 @@ class Segment:
         target: that is to run it.
         without: schedulers that are not to take it, each with the reason.
         said: what schedulers said of segments that are alike.
+        known: its shape, where that was asked for before.
     """
 
     share: Part | Fusion
     target: Target
     without: Refusals = ()
     said: Said = field(default_factory=dict, repr=False)
-    labels: Labels | None = field(default=None, repr=False)
+    known: Shape | None = field(default=None, repr=False)
 
     @property
     def fusion(self) -> Fusion:
@@ -90,8 +91,10 @@ class Segment:
     @cached_property
     def shape(self) -> Shape:
         """What it is without its names."""
+        if self.known is not None:
+            return self.known
         part = self.share if isinstance(self.share, Part) else Part.of(self.share)
-        return shape_of(part, self.labels or Labels(part.graph, part.formats))
+        return shape_of(part, Labels(part.graph, part.formats))
 
     @cached_property
     def refusals(self) -> Refusals:
@@ -183,9 +186,9 @@ class Segments:
         key = (wanted, positions)
         if key not in self._known:
             part = Part(self.graph, wanted, positions, self.formats, self.forms)
-            made = Segment(part, self.target, (), self.said, self.labels)
+            shape = shape_of(part, self.labels)
             without = tuple(
-                (u.scheduler, u.reason) for u in self.without if u.concerns(part, made.shape)
+                (u.scheduler, u.reason) for u in self.without if u.concerns(part, shape)
             )
-            self._known[key] = replace(made, without=without) if without else made
+            self._known[key] = Segment(part, self.target, without, self.said, shape)
         return self._known[key]

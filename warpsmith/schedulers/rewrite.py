@@ -42,10 +42,14 @@ from warpsmith.ops.promotion import fresh_axes
 EXPONENTIALS = ("exp", "exp_near")
 """The exponential, and the one that is as precise as a 16-bit result."""
 
+Casts = dict[tuple[TensorView, DataType], TensorView]
+"""Casts that were put in front of products, by what is cast and to which type."""
+
 
 def rewrite(fusion: Fusion) -> None:
     """Apply the rules in place; give it a copy."""
     graph, precise = Graph.of(fusion), _precise(fusion)
+    casts: Casts = {}
     for operation in list(fusion.operations):
         inner = _one_plus_tanh(graph, operation)
         if inner is not None:
@@ -61,7 +65,7 @@ def rewrite(fusion: Fusion) -> None:
             assert isinstance(operation, Pointwise)
             fusion.replace(operation, Pointwise("exp_near", operation.inputs, operation.output))
         elif isinstance(operation, Matmul):
-            _read_unmoved(fusion, operation)
+            _read_unmoved(fusion, graph, casts, operation)
 
 
 def _one_plus_tanh(graph: Graph, operation: Operation) -> Pointwise | None:
@@ -160,7 +164,7 @@ def _is_one(value: Value) -> bool:
     return isinstance(value, Const) and value.value == 1
 
 
-def _read_unmoved(fusion: Fusion, operation: Matmul) -> None:
+def _read_unmoved(fusion: Fusion, graph: Graph, casts: Casts, operation: Matmul) -> None:
     """Let a product read what its operands are permutations, and repetitions, of."""
     operands: list[TensorView] = [operation.a, operation.b]
     axes: list[tuple[int, ...]] = list(operation.axes)
@@ -169,7 +173,14 @@ def _read_unmoved(fusion: Fusion, operation: Matmul) -> None:
             own = _before(move, axes[side], operands[other], axes[other])
             if own is None:
                 break
-            source = _converted(fusion, move.source, operands[side].dtype, operation)
+            source, dtype = move.source, operands[side].dtype
+            if source.dtype is not dtype:
+                found = casts.get((source, dtype))
+                if found is None:
+                    found = _cast_of(graph, source, dtype, operation)
+                if found is None:
+                    found = _unary("cast", fusion, source, dtype, operation)
+                source = casts[source, dtype] = found
             operands[side], axes[side] = source, own
     first, second = operands
     if first is operation.a and second is operation.b:
@@ -212,18 +223,17 @@ def _move_of(tensor: TensorView) -> Move | None:
     return definition if isinstance(definition, Move) and definition.kind in kinds else None
 
 
-def _converted(
-    fusion: Fusion, tensor: TensorView, dtype: DataType, before: Operation
-) -> TensorView:
-    """The tensor in a type: itself, a cast of it that there is already, or a new one."""
-    if tensor.dtype is dtype:
-        return tensor
-    earlier = fusion.operations[: fusion.operations.index(before)]
-    for use in earlier:
-        casts = isinstance(use, Pointwise) and use.op == "cast" and use.inputs[0] is tensor
+def _cast_of(
+    graph: Graph, tensor: TensorView, dtype: DataType, before: Operation
+) -> TensorView | None:
+    """The tensor in a type, where the program casts it before an operation."""
+    place = graph.maker[before.outputs[0].number]
+    for position in graph.readers.get(tensor.number, ()):
+        use = graph.operations[position]
+        casts = isinstance(use, Pointwise) and use.op == "cast" and position < place
         if casts and use.outputs[0].dtype is dtype:
             return use.outputs[0]
-    return _unary("cast", fusion, tensor, dtype, before)
+    return None
 
 
 def _unary(
