@@ -221,8 +221,7 @@ def pitches_of(segments: Sequence[PlannedSegment], values: Mapping[str, int]) ->
 
 
 def _allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:
-    numbers = dict(values)
-    shape = tuple(evaluate(axis.extent, numbers) for axis in tensor.shape_axes)
+    shape = tuple(evaluate(axis.extent, values) for axis in tensor.shape_axes)
     strides: tuple[int, ...] | None = None
     if tensor.stride_order is not None or False in tensor.contiguity:
         steps = [0] * len(shape)
@@ -244,18 +243,17 @@ def _largest(fusion: Fusion, allocations: Sequence[Allocation], values: Mapping[
     """
     sizes = [prod(allocation.shape) for allocation in allocations]
     sizes += [_reach(a.shape, a.strides) for a in allocations if a.strides is not None]
-    numbers = dict(values)
     for tensor in fusion.input_tensors:
-        shape = [evaluate(a.extent, numbers) for a in tensor.shape_axes]
+        shape = [evaluate(a.extent, values) for a in tensor.shape_axes]
         steps = [values.get(f"{tensor.name}_stride{d}", 0) for d in range(len(shape))]
         sizes += [prod(shape), _reach(shape, steps)]
     for tensor in fusion.computed:
         made = (axis for transform in tensor.transforms for axis in transform.results)
-        sizes += [evaluate(axis.extent, numbers) for axis in (*tensor.root, *made)]
+        sizes += [evaluate(axis.extent, values) for axis in (*tensor.root, *made)]
         if tensor.has_reduction:
             for reduced in (False, True):
                 axes = [axis for axis in tensor.root if axis.is_reduction is reduced]
-                sizes.append(prod([evaluate(axis.extent, numbers) for axis in axes]))
+                sizes.append(prod([evaluate(axis.extent, values) for axis in axes]))
     return max(sizes, default=1)
 
 

@@ -165,4 +165,4 @@ def _arrivals(kernel: Kernel, known: Mapping[str, int]) -> dict[str, int]:
 
 
 def _value(expr: Expr, known: Mapping[str, int]) -> int:
-    return int(evaluate(expr, dict(known)))
+    return int(evaluate(expr, known))

@@ -8,7 +8,7 @@ otherwise, so floor division and C division agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from warpsmith.ir.dtypes import DataType
 
@@ -206,7 +206,7 @@ def substitute(expr: Expr, mapping: dict[Expr, Expr]) -> Expr:
     return integers.rebuild(expr.op, args, expr.dtype)
 
 
-def evaluate(expr: Expr, values: dict[str, int]) -> int:
+def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
     """Integer value of an index expression; `values` gives every symbol by name."""
     if isinstance(expr, Const):
         return int(expr.value)

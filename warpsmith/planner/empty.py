@@ -14,12 +14,11 @@ from warpsmith.ir.scalar import evaluate
 
 def empty_tensors(fusion: Fusion, values: Mapping[str, int]) -> frozenset[int]:
     """Numbers of the computed tensors that have no elements for these sizes."""
-    numbers = dict(values)
     empty: dict[object, bool] = {}
 
     def is_empty(extent: object) -> bool:
         if extent not in empty:
-            empty[extent] = evaluate(extent, numbers) == 0  # type: ignore[arg-type]
+            empty[extent] = evaluate(extent, values) == 0  # type: ignore[arg-type]
         return empty[extent]
 
     return frozenset(

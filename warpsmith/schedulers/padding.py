@@ -50,7 +50,7 @@ def pitches(tensor: TensorView, values: Mapping[str, int]) -> dict[str, int]:
     if row is None or tensor.contiguity[row] is not False:
         return {}
     fastest = concrete_order(tensor)[-1]
-    elements = evaluate(tensor.shape_axes[fastest].extent, dict(values))
+    elements = evaluate(tensor.shape_axes[fastest].extent, values)
     return {f"{tensor.name}_stride{row}": pitch(elements, tensor.dtype.size)}
 
 

@@ -34,7 +34,7 @@ class Problem:
     pace: bool = True
 
     def size(self, expr: Expr) -> int:
-        return evaluate(expr, dict(self.values))
+        return evaluate(expr, self.values)
 
     def aligned(self, tensor: TensorView, width: int) -> bool:
         """Whether vectors of `width` elements of the tensor start at multiples of their size."""
