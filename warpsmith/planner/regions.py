@@ -58,7 +58,7 @@ def _rows_then_columns(
     graph = segments.graph
     sinks = tuple(dict.fromkeys(segments.forms.get(sink, sink) for sink in sinks))
     positions = graph.slice(sinks, stored)
-    if not any(isinstance(graph.operations[p], Reduction | Welford) for p in positions):
+    if not any(isinstance(graph.operations[p], Reduction) for p in positions):
         return []
     part = Part(graph, sinks, positions, segments.formats, segments.forms)
     shape = shape_of(part, segments.labels)
@@ -92,9 +92,12 @@ def _in_one_pass(segments: Segments, sinks: Sequence[int], stored: frozenset[int
     """
     graph = segments.graph
     sinks = tuple(dict.fromkeys(segments.forms.get(sink, sink) for sink in sinks))
-    live = graph.part(sinks, graph.slice(sinks, stored), segments.formats, segments.forms)
-    if not any(u.scheduler in PERSISTENT and u.concerns(live) for u in segments.without):
+    positions = graph.slice(sinks, stored)
+    part = Part(graph, sinks, positions, segments.formats, segments.forms)
+    shape = shape_of(part, segments.labels)
+    if not any(u.scheduler in PERSISTENT and u.concerns(part, shape) for u in segments.without):
         return []
+    live = part.draft()
     for other in segments.made:
         live.number_from(other)
     if not in_one_pass(live):
