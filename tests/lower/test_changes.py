@@ -14,7 +14,7 @@ from tests.support.meeting_runs import mutants
 from tests.support.simulating import Contents, reported
 from warpsmith import DataType, FusionDefinition, ParallelType, knobs
 from warpsmith.errors import ScheduleError
-from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
+from warpsmith.kernel.nodes import CopyVector, Kernel, Statement, Synchronize
 from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.kernel.traversal import walk
 from warpsmith.layouts.fragments import left, sums
@@ -52,10 +52,14 @@ def changed(
         out.axis(0).parallelize(ParallelType.grid_x)
         fd.sched.transform_like(out)
         fd.sched.parallelize_like(out)
-        for tensor, layout in ((source, held), (copy, wanted), (out, wanted)):
-            hold_as(tensor, 2, layout)
-            tensor.axis(2).parallelize(ParallelType.block_x)
+        before = [t for t in fd.fusion.tensors if not t.is_input and t not in (out, copy)]
+        for tensor in fd.fusion.tensors:
+            if not tensor.is_input:
+                hold_as(tensor, 2, held if tensor in before else wanted)
+                tensor.axis(2).parallelize(ParallelType.block_x)  # type: ignore[attr-defined]
         fd.sched.inline_at(out, 2)
+        if len(before) > 1:
+            fd.sched.inline_most([t for t in before if t is not source])
         if not inlined:
             fd.sched.inline_at(out, 3, selected_tensors=[copy])
     return fd
@@ -99,6 +103,8 @@ def test_the_cheaper_way_is_taken(
     kernel = kernel_of(fd)
     assert len(found(kernel, Shuffle)) == int(shuffles)
     assert bool(kernel.shared) is not shuffles
+    widths = [s.width for s in walk(kernel.body) if isinstance(s, CopyVector)]
+    assert widths == ([] if shuffles else [2, 4] if wanted is BYTES else [1, 2])
     check(fd, tiles(dtype, held.shape))
 
 

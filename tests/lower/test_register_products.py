@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from tests.support.register_products import (
     KINDS,
     attention_excess,
     attention_operands,
+    narrow_attention,
     relu_attention,
     scaled_operands,
     scaled_product,
@@ -86,6 +88,19 @@ def test_threads_that_share_rows_reduce_them() -> None:
     reduced = [s for s in walk(lowered(fd).body) if isinstance(s, Reduce)]
     assert [s.block_axes for s in reduced] == [(ParallelType.block_x,)] * 2
     assert all(s.scratch.size == integers.ONE for s in reduced), "shuffles need no shared memory"
+
+
+def test_8_bit_sums_change_their_layout_on_their_way_to_the_next_product() -> None:
+    random = np.random.default_rng(2)
+    q, k = (random.integers(-1, 2, (n, 64)).astype(ml_dtypes.bfloat16) for n in (100, 208))
+    v = random.integers(-2, 3, (64, 208)).astype(ml_dtypes.float8_e4m3fn)
+    fd = narrow_attention()
+    with knobs.scope(device="sim"):
+        (result,) = fd.manual_execute([q, k, v])
+    weights = np.maximum(q.astype(np.float64) @ k.astype(np.float64).T, 0)
+    weights = weights.astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
+    np.testing.assert_array_equal(result, weights @ v.astype(np.float64).T)
+    assert fd.verify([q, k, v], schedules=2).verdict == "clean"
 
 
 # --- what orders registers ---------------------------------------------------------------------

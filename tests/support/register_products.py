@@ -185,6 +185,59 @@ def relu_attention(
     return fd
 
 
+def narrow_attention(*, width: int = 64, keys: int = 128, stages: int = 2) -> FusionDefinition:
+    """`relu(q @ k.T) @ v.T` whose second product is of 8 bits: the weights, which lie as sums do,
+    change their layout in registers; v is [width, keys].
+    """
+    with FusionDefinition() as fd:
+        q, k = (fd.define_tensor([-1, width], True, DataType.BFloat16) for _ in range(2))
+        v = fd.define_tensor([width, -1], True, DataType.Float8_e4m3fn)
+        scores: Any = fd.ops.linear(q, k, dtype=DataType.Float)
+        positive: Any = fd.ops.relu(scores)
+        weights: Any = fd.ops.cast(positive, DataType.Float8_e4m3fn)
+        out: Any = fd.ops.linear(weights, v, dtype=DataType.Float, precision="fast")
+        fd.add_output(out)
+        sums = out.cache_before()
+        operand: Any = weights.cache_after()
+        held, keyed, valued = (shared(t) for t in (q, k, v))
+        out.split(0, ROWS)
+        out.axis(0).parallelize(GRID_X)
+        fd.sched.transform_like(out)
+        fd.sched.parallelize_like(out)
+        sums.split(3, keys)
+        sums.split(4, 32)  # block, 64, columns, tile, step, keys
+        sums.reorder({3: 1, 4: 2})
+        sums.tensorize()
+        for tensor in (positive, weights, operand):  # block, 64, columns, keys
+            tensor.split(3, keys)
+            tensor.reorder({3: 1, 2: 2, 1: 3})  # block, tile, columns, 64, keys
+            if tensor is operand:
+                tensor.split_operand()
+            else:
+                tensor.split_fragments()
+            tensor.axis(3).parallelize(BLOCK_X)
+        scores.split(4, 16)
+        scores.split(3, keys)  # block, 64, columns, tile, keys, step, width
+        scores.reorder({3: 1, 2: 2, 5: 3, 1: 4})
+        scores.tensorize()
+        out.split_fragments()
+        out.axis(1).parallelize(BLOCK_X)
+        held.reorder({2: 1})
+        for tensor in (keyed, valued):  # block, 64, columns, keys, and of keys width
+            tensor.split(3, keys)
+            tensor.reorder({3: 1})  # block, tile, 64, columns, keys
+        for tensor in (held, keyed, valued):
+            for axis in (-2, -1):
+                tensor.axis(axis).parallelize(TMA)
+        for tensor in (keyed, valued):
+            tensor.circular_buffer(stages)
+        fd.sched.inline_at(out, 1, selected_tensors=[sums, held])
+        inner = [operand, weights, scores, keyed, valued]
+        fd.sched.inline_at(sums, 2, selected_tensors=inner)
+        fd.sched.inline_most([positive])
+    return fd
+
+
 def attention_operands(m: int, n: int, width: int = 64) -> tuple[Array, Array, Array]:
     random = np.random.default_rng([m, n, width])
     return tuple(random.uniform(-1, 1, (r, width)).astype(ml_dtypes.bfloat16) for r in (m, n, n))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
+from math import gcd, prod
 
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
@@ -14,11 +14,12 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Operation, Pointwise, tensor_inputs
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import Buffer, Element, For, Statement, Store
+from warpsmith.kernel.nodes import Buffer, CopyVector, For, Statement
 from warpsmith.kernel.shuffles import Shuffle
-from warpsmith.layouts.algebra import HELD, composed, grouped, inverse
+from warpsmith.layouts.algebra import HELD, REGISTERS, composed, grouped, inverse
 from warpsmith.layouts.changes import By, Change, change
 from warpsmith.layouts.layout import Layout, Piece, Place
+from warpsmith.layouts.memory import MemoryLayout, vector
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
 from warpsmith.lower.buffers import Buffers
@@ -101,24 +102,27 @@ class Changes:
         thread = threads.in_warps
         warp, lane = integers.floordiv(thread, WARP), integers.mod(thread, WARP)
         first = integers.mul(number, tile)
+        swizzle = HARDWARE[way.change.swizzle]
 
         def place(index: Expr) -> Expr:
             row = integers.add(first, index)
-            swizzle = HARDWARE[way.change.swizzle]
             if not swizzle.pairs:
                 return row
             line, lines, chunk = swizzle.terms(wanted.dtype.size)
             turned = integers.mul(integers.mod(integers.floordiv(row, line), lines), chunk)
             return Apply("xor", (row, turned), DataType.Index)
 
-        stored = Symbol("held", low=0, extent=Const(back.shape[2]))
-        loaded = Symbol("kept", low=0, extent=Const(registers))
-        own = index_of(way.memory, warp, lane, loaded)
-        put = Store(scratch, place(index_of(back, warp, lane, stored)), Element(held, stored))
-        take = Store(wanted, loaded, Element(scratch, place(own)))
+        memory = MemoryLayout(way.memory, wanted.dtype.size, swizzle)
+        put = _width(back, vector(way.held, memory))
+        take = _width(way.memory, vector(_own(way.memory.shape), memory))
+        stored = Symbol("held", low=0, extent=Const(back.shape[2] // put))
+        loaded = Symbol("kept", low=0, extent=Const(registers // take))
+        first_held, first_kept = integers.mul(stored, put), integers.mul(loaded, take)
+        there = place(index_of(back, warp, lane, first_held))
+        here = place(index_of(way.memory, warp, lane, first_kept))
         return [
-            For(stored, Const(back.shape[2]), (put,), unroll=True),
-            For(loaded, Const(registers), (take,), unroll=True),
+            _over(stored, CopyVector(scratch, there, held, first_held, put)),
+            _over(loaded, CopyVector(wanted, first_kept, scratch, here, take)),
         ]
 
     # --- layouts -------------------------------------------------------------------------------
@@ -149,10 +153,8 @@ class Changes:
         held = self._layout(access, source, symbols, len(registers))
         if held is None or not _is_one_to_one(held) or _keeps_threads(held):
             return None
-        digits = enumerate(zip(held.shape, HELD, strict=True))
-        own = Layout(held.shape, tuple(Piece(d, size, 1, place, 1) for d, (size, place) in digits))
         rows = self._rows(access, output, symbols, len(registers)) or Layout.row_major(held.shape)
-        return Way(depth, held, rows, change(held, own, output.dtype.size, rows))
+        return Way(depth, held, rows, change(held, _own(held.shape), output.dtype.size, rows))
 
     def _are_registers(self, *tensors: TensorView) -> bool:
         return all(self._buffers.buffer(t).memory is MemoryType.local for t in tensors)
@@ -223,6 +225,27 @@ class Changes:
         order = sorted(symbols[:count], key=lambda s: -self._buffers.threads.step_of(s))
         found = layout_of(index, [*order, *symbols[count:]])
         return None if found is None else grouped(found, (count, registers))
+
+
+def _own(shape: tuple[int, ...]) -> Layout:
+    """Warps, lanes and registers, each where it is."""
+    digits = enumerate(zip(shape, HELD, strict=True))
+    return Layout(shape, tuple(Piece(d, size, 1, place, 1) for d, (size, place) in digits))
+
+
+def _width(where: Layout, most: int) -> int:
+    """Registers of a thread that follow each other in memory, too, and that one access moves."""
+    width = 1
+    for piece in (p for p in where.pieces if p.dim == REGISTERS):
+        if piece.step != width or piece.stride != width or width == most:
+            break
+        width *= gcd(piece.size, most // width)
+    return width
+
+
+def _over(symbol: Symbol, statement: Statement) -> For:
+    assert symbol.extent is not None
+    return For(symbol, symbol.extent, (statement,), unroll=True)
 
 
 def _is_one_to_one(held: Layout) -> bool:
