@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from tests.support.register_products import BLOCK_X, GRID_X, ROWS, TMA, shared
-from warpsmith import DataType, FusionDefinition, ParallelType, ops
-from warpsmith.ops.rules import CarryRule
+from warpsmith import CarryRule, DataType, FusionDefinition, ParallelType, ops
 
 
 def _joined(a: Any, b: Any) -> tuple[Any, Any, Any]:
