@@ -10,7 +10,7 @@ is the one of rank 0, where its index is the least.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
@@ -105,9 +105,13 @@ class Skips:
         derivation = Derivation(domains, known)
         if not derivation.reaches(whole):
             return False
-        index = integers.polynomial(derivation.index(whole))
+        whole_index = derivation.index(whole)
+        while isinstance(whole_index, Apply) and whole_index.op == "floordiv":
+            whole_index = whole_index.args[0]  # falls nowhere if this does not
+        index = integers.polynomial(whole_index)
         symbols = {self._symbol(axis, position) for position, axis in enumerate(loops)}
-        if any(len(monomial) > 1 and symbols & set(monomial) for monomial in index):
+        linear = {(symbol,) for symbol in symbols}
+        if any(symbols.intersection(_parts(monomial)) for monomial in index.keys() - linear):
             return False
         steps: list[tuple[int, Expr]] = []
         for position, axis in enumerate(loops):
@@ -146,3 +150,8 @@ def _least_at_zero(index: Expr, symbol: Expr) -> bool:
     if index.op == "floordiv":
         return _least_at_zero(first, symbol)
     return index.op == "mod" and substitute(first, {symbol: integers.ZERO}) == integers.ZERO
+
+
+def _parts(factors: Iterable[Expr]) -> Iterator[Expr]:
+    """All that expressions are made of."""
+    return (part for factor in factors for part in factor.walk())
