@@ -12,12 +12,15 @@ from warpsmith import FusionDefinition, knobs
 from warpsmith.errors import ScheduleError
 
 
-def works(fd: FusionDefinition, sizes: tuple[int, int, int] = (200, 136, 192)) -> None:
+Sizes = tuple[int, int, int]
+
+
+def works(fd: FusionDefinition, sizes: Sizes = (200, 136, 192), schedules: int = 2) -> None:
     x, weight = operands(*sizes, seed=1)
     with knobs.scope(device="sim"):
         (result,) = fd.manual_execute([x, weight])
     check(result, x, weight)
-    verification = fd.verify([x, weight], schedules=2)
+    verification = fd.verify([x, weight], schedules=schedules)
     assert verification.verdict == "clean", str(verification)
 
 
@@ -50,3 +53,46 @@ def test_tiles_that_are_staged_in_chunks(columns: int) -> None:
 def test_a_known_number_of_steps(changes: dict[str, Any]) -> None:
     """ptxas serialized products of a loop that it knew to run."""
     works(ping_pong_product(depth=192, **changes))
+
+
+SIZES: dict[str, Sizes] = {
+    "one element": (1, 1, 8),
+    "one tile, fewer than groups": (64, 64, 64),
+    "two tiles, less than a stage along k": (65, 64, 8),
+    "an odd number of tiles": (320, 64, 40),
+    "no whole tiles": (130, 70, 200),
+    "more steps along k than stages": (64, 128, 328),
+}
+STORES: dict[str, dict[str, Any]] = {
+    "through shared memory": {"stored_by": "compute", "bound": True},
+    "from registers": {"stored_by": "threads"},
+}
+
+
+@pytest.mark.parametrize("stores", STORES)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_groups_that_compute_store(sizes: str, stores: str) -> None:
+    """The seed's product: a role loads, groups hand on the tensor cores, and then the way out."""
+    works(ping_pong_product(**STORES[stores]), SIZES[sizes], schedules=8)
+
+
+@pytest.mark.parametrize("stores", STORES)
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_any_number_of_groups(groups: int, stores: str) -> None:
+    ordered = groups > 1
+    works(ping_pong_product(groups=groups, ordered=ordered, **STORES[stores]), (130, 136, 40))
+
+
+def test_tiles_of_the_seed() -> None:
+    """64 rows and 256 columns for each of two groups, in 168 registers a thread."""
+    works(ping_pong_product(columns=256, **STORES["through shared memory"]), (130, 264, 72))
+
+
+@pytest.mark.parametrize("sizes", [(64, 136, 64), (200, 136, 72)])
+@pytest.mark.parametrize("stores", STORES)
+def test_tiles_in_another_order(stores: str, sizes: Sizes) -> None:
+    """Three rows of tiles are walked together, and some of them lie outside.
+
+    Groups passed over those, and with them their own turn and slots: results were wrong.
+    """
+    works(ping_pong_product(raster=3, **STORES[stores]), sizes)
