@@ -11,7 +11,6 @@ from tests.support.ping_pong_products import ping_pong_product
 from warpsmith import FusionDefinition, knobs
 from warpsmith.errors import ScheduleError
 
-
 Sizes = tuple[int, int, int]
 
 
