@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from warpsmith.ir.dtypes import DataType
     from warpsmith.ops.rules import CarryRule
     from warpsmith.runtime.kept import cache_info
+    from warpsmith.schedule.tile_order import TileOrder
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ __all__ = [
     "ScheduleError",
     "SchedulerRefusal",
     "SimulationError",
+    "TileOrder",
     "WarpsmithError",
     "cache_info",
     "fuse",
@@ -70,6 +72,7 @@ _HOMES = {
     "LoadStoreOpType": "warpsmith.ir.copies",
     "MemoryType": "warpsmith.ir.domains",
     "ParallelType": "warpsmith.ir.domains",
+    "TileOrder": "warpsmith.schedule.tile_order",
     "cache_info": "warpsmith.runtime.kept",
     "fuse": "warpsmith.frontends.fuse",
     "verify": "warpsmith.frontends.verify",

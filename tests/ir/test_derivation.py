@@ -44,7 +44,7 @@ def test_loops_visit_every_element_once(data: st.DataObject) -> None:
             case "split":
                 split(tensor, axis, data.draw(st.integers(1, 4)), data.draw(st.booleans()))
             case "merge" if axis != other:
-                merge(tensor, axis, other)
+                merge(tensor, axis, other, band=data.draw(st.integers(1, 3)))
             case _:
                 reorder(tensor, {axis: other})
     domains, derivation = derivation_of(tensor)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.matmuls import check, operands
 from tests.support.ping_pong_products import ping_pong_product
-from warpsmith import FusionDefinition, knobs
+from warpsmith import FusionDefinition, TileOrder, knobs
 from warpsmith.errors import ScheduleError
 
 Sizes = tuple[int, int, int]
@@ -95,3 +95,11 @@ def test_tiles_in_another_order(stores: str, sizes: Sizes) -> None:
     Groups passed over those, and with them their own turn and slots: results were wrong.
     """
     works(ping_pong_product(raster=3, **STORES[stores]), sizes)
+
+
+@pytest.mark.parametrize(
+    "order", [TileOrder("rows", band=3), TileOrder("columns", band=2)], ids=str
+)
+@pytest.mark.parametrize("stores", STORES)
+def test_orders_in_which_no_tile_lies_outside(stores: str, order: TileOrder) -> None:
+    works(ping_pong_product(order=order, **STORES[stores]), (264, 136, 40))

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
+from warpsmith import (
+    DataType,
+    FusionDefinition,
+    LoadStoreOpType,
+    MemoryType,
+    ParallelType,
+    TileOrder,
+)
 from warpsmith.schedule.transforms import set_allocation_domain
 
 ROWS, DEPTH, BLOCKS = 64, 64, 2
 GRID_X, BLOCK_X, BLOCK_Y, TMA = (
     getattr(ParallelType, name) for name in ("grid_x", "block_x", "block_y", "tma")
 )
+
+BY_ROWS = TileOrder()
 
 Held = Literal["groups", "one"]
 By = Literal["store", "compute", "threads"]
@@ -28,6 +37,7 @@ def ping_pong_product(
     stored_by: By = "store",
     bound: bool = False,
     raster: int = 0,
+    order: TileOrder = BY_ROWS,
 ) -> FusionDefinition:
     """`linear`; a tile goes through registers to 64 columns of shared memory at a time, or out.
 
@@ -40,7 +50,8 @@ def ping_pong_product(
         stored_by: a role of its own; the groups, which each ask for a copy of their own tile; or
             their threads, from registers.
         bound: the stores' loop over groups is bound as the groups' own one is.
-        raster: rows of tiles that are walked together, column by column; 0 for row after row.
+        raster: rows of tiles that are walked together, as splits say it; 0 for one.
+        order: of the tiles, as it is said in one word.
     """
     with FusionDefinition() as fd:
         a, b = (fd.define_tensor([-1, depth], True, DataType.BFloat16) for _ in range(2))
@@ -56,7 +67,7 @@ def ping_pong_product(
             staged.set_load_store_op(LoadStoreOpType.stmatrix)
             out.set_load_store_op(LoadStoreOpType.tma)
         operands: list[Any] = [t.cache_after(op_type=LoadStoreOpType.tma) for t in (a, b)]
-        _tiles(out, columns, groups, raster)
+        _tiles(out, columns, groups, raster, order)
         fd.sched.transform_like(out)
         fd.sched.parallelize_like(out)
         _load(operands, stages)
@@ -87,7 +98,7 @@ def ping_pong_product(
     return fd
 
 
-def _tiles(out: Any, columns: int, groups: int, raster: int) -> None:
+def _tiles(out: Any, columns: int, groups: int, raster: int, order: TileOrder) -> None:
     """Loops `[turn, block, group, rows, columns]`: groups of blocks go round tiles."""
     out.split(1, columns)
     out.split(0, ROWS)
@@ -96,7 +107,7 @@ def _tiles(out: Any, columns: int, groups: int, raster: int) -> None:
         out.split(0, raster)
         out.reorder({1: 2, 2: 1})
         out.merge(0)
-    out.merge(0)
+    out.order_tiles(0, order)
     out.split(0, groups)
     out.split(0, BLOCKS)
     out.axis(1).parallelize(GRID_X)

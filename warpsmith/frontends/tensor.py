@@ -13,7 +13,16 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.shape import Extents
 from warpsmith.ops.values import Scalar
-from warpsmith.schedule import caches, carriers, products, rings, roles, transforms
+from warpsmith.schedule import (
+    caches,
+    carriers,
+    products,
+    rings,
+    roles,
+    tile_order,
+    transforms,
+)
+from warpsmith.schedule.tile_order import TileOrder
 
 
 class Tensor(Operators, TensorView):
@@ -185,6 +194,11 @@ class Tensor(Operators, TensorView):
     def merge(self, axis_o: int, axis_i: int | None = None) -> Tensor:
         """Join two loops, by default a loop and the next one."""
         transforms.merge(self, axis_o, axis_i)
+        return self
+
+    def order_tiles(self, axis: int, order: TileOrder) -> Tensor:
+        """Walk tiles in an order: the loop over their rows and the next one become one."""
+        tile_order.order_tiles(self, axis, order)
         return self
 
     def reorder(self, old2new: Mapping[int, int]) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warpsmith.ir.domains import IterDomain, Merge, Split, Transform
+from warpsmith.ir.domains import IterDomain, Transform, of_axes
 from warpsmith.ir.exprs import Operation, tensor_inputs, with_values
 from warpsmith.ir.program import Output
 from warpsmith.ir.tensor import TensorView
@@ -75,13 +75,7 @@ class Clones:
         found: Transform | None = self._known.get(transform)
         if found is not None:
             return found
-        clone: Transform
-        axis, outer, inner = map(self.axis, (transform.axis, transform.outer, transform.inner))
-        if isinstance(transform, Split):
-            clone = Split(axis, outer, inner, transform.factor, transform.inner_split)
-        else:
-            clone = Merge(outer, inner, axis)
-        self._known[transform] = clone
+        clone = self._known[transform] = of_axes(transform, self.axis)
         return clone
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from warpsmith.ir import integers
-from warpsmith.ir.domains import Split, Transform
+from warpsmith.ir.domains import Merge, Split, Transform
 from warpsmith.ir.integers import Facts
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
@@ -98,6 +98,8 @@ class Derivation:
 
     def _build(self, group: Group, transform: Transform) -> Expr:
         whole, outer, inner = self._domains.sides(transform)
+        if isinstance(transform, Merge) and transform.band > 1:
+            return self._build_banded(group, transform)
         radix = self._domains.extent(inner)
         if group == whole:
             return integers.add(integers.mul(self.index(outer), radix), self.index(inner))
@@ -106,6 +108,26 @@ class Derivation:
         if group == outer:
             return integers.floordiv(self.index(whole), radix)
         return integers.mod(self.index(whole), radix)
+
+    def _build_banded(self, group: Group, merge: Merge) -> Expr:
+        """An index of axes that are merged in bands, of which the last may be narrower."""
+        whole, outer, inner = self._domains.sides(merge)
+        rows, columns = map(self._domains.extent, (outer, inner))
+        count = integers.mul(merge.band, columns)
+        at = self.index(whole) if group != whole else self.index(outer)
+        number = integers.floordiv(at, count if group != whole else merge.band)
+        first = integers.mul(number, merge.band)
+        left = integers.minimum(integers.sub(rows, first), merge.band)
+        width: Expr = integers.maximum(left, 1)  # past the end there is none
+        if integers.divides(merge.band, rows):
+            width = integers.index(merge.band)
+        if group == whole:
+            start = integers.add(integers.mul(number, count), integers.sub(at, first))
+            return integers.add(start, integers.mul(self.index(inner), width))
+        place = integers.mod(at, count)
+        if group == outer:
+            return integers.add(first, integers.mod(place, width))
+        return integers.floordiv(place, width)
 
     def inexact_splits(self, group: Group, facts: Facts) -> tuple[Group, ...]:
         """Groups on the way to `group` whose index may run past their extent.
@@ -155,6 +177,6 @@ class Derivation:
             if transform is None:
                 return
             whole, outer, _ = self._domains.sides(transform)
-            if whole != group:
+            if whole != group or (isinstance(transform, Merge) and transform.band > 1):
                 return
             group = outer

@@ -8,7 +8,8 @@ stored here; `ir/mapping.py` derives it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from warpsmith.ir import integers
@@ -141,11 +142,20 @@ class Split:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Merge:
-    """`outer`, `inner` become `axis`, with the same relation of indices; always exact."""
+    """`outer`, `inner` become `axis`, with the same relation of indices; always exact.
+
+    With a `band`, so many outer iterations are walked together: all of them at the first inner one,
+    then at the next. The last band has what is left. Bands of 2 number 3 x 4 iterations::
+
+        0 2 4 6
+        1 3 5 7
+        8 9 10 11
+    """
 
     outer: IterDomain
     inner: IterDomain
     axis: IterDomain
+    band: int = 1
 
     @property
     def results(self) -> tuple[IterDomain, ...]:
@@ -170,7 +180,13 @@ def split(
     return Split(axis, *parts, factor, inner_split)
 
 
-def merge(outer: IterDomain, inner: IterDomain) -> Merge:
+def merge(outer: IterDomain, inner: IterDomain, band: int = 1) -> Merge:
     """Join two axes; broadcast joined with anything takes the other's kind."""
     kind = inner.kind if outer.is_broadcast else outer.kind
-    return Merge(outer, inner, IterDomain(integers.mul(outer.extent, inner.extent), kind))
+    return Merge(outer, inner, IterDomain(integers.mul(outer.extent, inner.extent), kind), band)
+
+
+def of_axes(transform: Transform, new: Callable[[IterDomain], IterDomain]) -> Transform:
+    """The same transform of other axes."""
+    axis, outer, inner = map(new, (transform.axis, transform.outer, transform.inner))
+    return replace(transform, axis=axis, outer=outer, inner=inner)

@@ -223,7 +223,8 @@ class DomainMap:
                         transform.inner_split,
                     )
                 else:
-                    key = ("merge", self._joined(transform.outer), self._joined(transform.inner))
+                    parts = self._joined(transform.outer), self._joined(transform.inner)
+                    key = ("merge", *parts, transform.band)
                 twin = seen.setdefault(key, transform)
                 if twin is not transform:
                     for a, b in zip(twin.results, transform.results, strict=True):

@@ -200,7 +200,7 @@ class _Walk:
         axes = self.together((transform.axis, transform.outer, transform.inner))
         if isinstance(transform, Split):
             return ("split", axes, self.scalar(transform.factor), transform.inner_split)
-        return ("merge", axes)
+        return ("merge", axes, transform.band)
 
     def scalar(self, expr: Expr) -> Hashable:
         if isinstance(expr, Symbol):

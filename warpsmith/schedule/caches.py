@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.copies import CacheOp, LoadStoreOpType
-from warpsmith.ir.domains import IterDomain, IterType, Merge, Split
+from warpsmith.ir.domains import IterDomain, IterType, of_axes
 from warpsmith.ir.exprs import (
     Matmul,
     Operation,
@@ -211,21 +211,11 @@ def _partial(tensor: TensorView, chosen: list[IterDomain]) -> TensorView:
         copy(a, IterType.iteration if a.is_reduction and a not in wanted else a.kind)
         for a in tensor.loop
     ]
-    transforms: list[Split | Merge] = []
-    for transform in tensor.transforms:
-        whole, outer, inner = (
-            copy(axis, axis.kind) for axis in (transform.axis, transform.outer, transform.inner)
-        )
-        if isinstance(transform, Split):
-            transforms.append(Split(whole, outer, inner, transform.factor, transform.inner_split))
-        else:
-            transforms.append(Merge(outer, inner, whole))
+    transforms = tuple(of_axes(t, lambda axis: copy(axis, axis.kind)) for t in tensor.transforms)
     root = tuple(copy(axis, axis.kind) for axis in tensor.root)
     kept = [copy(axis, axis.kind) for axis in tensor.logical if not axis.is_reduction]
     reduced = [fresh[axis] for axis in tensor.loop if axis.is_reduction]
-    part = tensor.fusion.tensor(
-        tensor.dtype, (*kept, *reduced), root=root, transforms=tuple(transforms)
-    )
+    part = tensor.fusion.tensor(tensor.dtype, (*kept, *reduced), root=root, transforms=transforms)
     part.loop = loop
     return part
 
@@ -238,7 +228,8 @@ def _leave(output: TensorView, part: TensorView) -> None:
     remaining = {axis.clone_of: axis.clone(IterType.reduction) for axis in kept}
     output.root = output.logical = (*axes, *remaining.values())
     renamed = dict(zip(iterations, axes, strict=True))
-    output.transforms = [_rename(t, renamed) for t in output.transforms if not t.axis.is_reduction]
+    kept_transforms = (t for t in output.transforms if not t.axis.is_reduction)
+    output.transforms = [of_axes(t, lambda a: renamed.get(a, a)) for t in kept_transforms]
     old_loop, output.loop = output.loop, []
     for axis in old_loop:
         if axis.is_reduction and axis not in remaining:
@@ -246,12 +237,3 @@ def _leave(output: TensorView, part: TensorView) -> None:
         left = remaining[axis] if axis.is_reduction else renamed.get(axis, axis)
         left.parallel = axis.parallel
         output.loop.append(left)
-
-
-def _rename(transform: Split | Merge, renamed: dict[IterDomain, IterDomain]) -> Split | Merge:
-    axis, outer, inner = (
-        renamed.get(a, a) for a in (transform.axis, transform.outer, transform.inner)
-    )
-    if isinstance(transform, Split):
-        return Split(axis, outer, inner, transform.factor, transform.inner_split)
-    return Merge(outer, inner, axis)

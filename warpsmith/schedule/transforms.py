@@ -74,8 +74,14 @@ def split(
     return tensor
 
 
-def merge(tensor: TensorView, axis_o: int, axis_i: int | None = None) -> TensorView:
-    """Join two adjacent or distant loops; the result stands where the outer one stood."""
+def merge(
+    tensor: TensorView, axis_o: int, axis_i: int | None = None, *, band: int = 1
+) -> TensorView:
+    """Join two adjacent or distant loops; the result stands where the outer one stood.
+
+    Args:
+        band: outer iterations that are walked together; `order_tiles` names them.
+    """
     outer = axis_position(tensor, axis_o)
     inner = outer + 1 if axis_i is None else axis_position(tensor, axis_i)
     inner = axis_position(tensor, inner)
@@ -103,7 +109,7 @@ def merge(tensor: TensorView, axis_o: int, axis_i: int | None = None) -> TensorV
                 remedy="merge before parallelizing",
             )
     for each in _together(tensor):
-        made = domains.merge(each.loop[outer], each.loop[inner])
+        made = domains.merge(each.loop[outer], each.loop[inner], band)
         each.transforms.append(made)
         each.loop[outer] = made.axis
         del each.loop[inner]
