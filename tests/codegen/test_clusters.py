@@ -19,6 +19,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Symbol
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import (
     LoadRemote,
     ReleaseRemote,
@@ -39,7 +40,6 @@ from warpsmith.kernel.nodes import (
     Synchronize,
 )
 from warpsmith.kernel.rings import ELECTED, Expect, InitBarriers
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 from warpsmith.kernel.waits import WaitSite, WatchedAwait
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared

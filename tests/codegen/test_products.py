@@ -20,6 +20,7 @@ from warpsmith.codegen.prelude.products import multiply_piece
 from warpsmith.errors import DeviceError, InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import Declare, Kernel, Statement, Synchronize
 from warpsmith.kernel.products import (
     AwaitProducts,
@@ -30,7 +31,6 @@ from warpsmith.kernel.products import (
     StoreMatrix,
 )
 from warpsmith.kernel.rings import Advance, ArriveByWarp, AwaitCopies, Begin, Cursor, FenceProxy
-from warpsmith.kernel.roles import Branch
 from warpsmith.layouts.descriptors import packed_rows
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.hoist import hoist_indices

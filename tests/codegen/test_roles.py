@@ -20,9 +20,9 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.nodes import Comment, For, If, Kernel, Reduce, Statement, Synchronize
 from warpsmith.kernel.rings import ArriveByWarp
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.targets.hopper import H200
 
 BLOCK_X, BLOCK_Z = ParallelType.block_x, ParallelType.block_z
@@ -32,8 +32,8 @@ BLOCK_X, BLOCK_Z = ParallelType.block_x, ParallelType.block_z
 
 
 def many(name: str, warp: int, threads: int | Symbol, **more: int) -> Branch:
-    role = Role(name, warp, (integers.index(threads), integers.ONE, integers.ONE), **more)
-    return Branch(role, (Comment(name),))
+    agent = Agent(name, warp, (integers.index(threads), integers.ONE, integers.ONE), **more)
+    return Branch(agent, (Comment(name),))
 
 
 def one(name: str, warp: int, registers: int | None = None) -> Branch:
@@ -97,10 +97,10 @@ def test_what_the_launch_gives_anyway_is_not_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "lines"),
+    ("agent", "lines"),
     [
         (
-            Role("a", 4, (Const(32), Const(4), Const(2))),
+            Agent("a", 4, (Const(32), Const(4), Const(2))),
             [
                 "const int thread = threadIdx.x - 128;",
                 "const int block_x = (unsigned)thread % 32u;",
@@ -109,7 +109,7 @@ def test_what_the_launch_gives_anyway_is_not_asked_for() -> None:
             ],
         ),
         (
-            Role("a", 4, (Const(64), Const(4), Const(2)), ParallelType.block_z),
+            Agent("a", 4, (Const(64), Const(4), Const(2)), ParallelType.block_z),
             [
                 "const int group = (warp - 4) / 8;",
                 "const int thread = threadIdx.x - 128 - group * 256;",
@@ -119,7 +119,7 @@ def test_what_the_launch_gives_anyway_is_not_asked_for() -> None:
             ],
         ),
         (
-            Role("a", 4, (Const(3), Const(64), Const(1)), ParallelType.block_x),
+            Agent("a", 4, (Const(3), Const(64), Const(1)), ParallelType.block_x),
             [
                 "const int group = (warp - 4) / 2;",
                 "const int thread = threadIdx.x - 128 - group * 64;",
@@ -128,7 +128,7 @@ def test_what_the_launch_gives_anyway_is_not_asked_for() -> None:
             ],
         ),
         (
-            Role("a", 0, (Symbol("n"), Const(2), Const(1))),
+            Agent("a", 0, (Symbol("n"), Const(2), Const(1))),
             [
                 "const int thread = threadIdx.x;",
                 "const int block_x = (unsigned)thread % (unsigned)n;",
@@ -137,13 +137,13 @@ def test_what_the_launch_gives_anyway_is_not_asked_for() -> None:
         ),
     ],
 )
-def test_indices_count_the_threads_of_a_role(role: Role, lines: list[str]) -> None:
-    assert thread_lines(role, ValueText(DataType.Int32), "int") == lines
+def test_indices_count_the_threads_of_a_role(agent: Agent, lines: list[str]) -> None:
+    assert thread_lines(agent, ValueText(DataType.Int32), "int") == lines
 
 
 # --- what cannot be printed --------------------------------------------------------------------
 
-ADD = Role("add", 4, (Const(128), integers.ONE, integers.ONE))
+ADD = Agent("add", 4, (Const(128), integers.ONE, integers.ONE))
 MEET = Synchronize("all")
 
 

@@ -17,8 +17,8 @@ from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.confirm import confirm, confirm_counts
 from warpsmith.errors import CompileError, ScheduleError, SpillWarning
 from warpsmith.ir.scalar import Symbol
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import Budgets, Kernel
-from warpsmith.kernel.roles import Branch
 from warpsmith.protocol.registers import entry_registers
 from warpsmith.runtime import cache as cache_module
 from warpsmith.runtime.cache import CubinCache
@@ -54,7 +54,7 @@ def source_of(kernel: Kernel) -> Source:
 
 def registers_of(kernel: Kernel) -> dict[str, int | None]:
     branches = (statement for statement in kernel.body if isinstance(statement, Branch))
-    return {branch.role.name: branch.role.registers for branch in branches}
+    return {branch.agent.name: branch.agent.registers for branch in branches}
 
 
 def never(source: Source) -> Binary:

@@ -30,7 +30,7 @@ def test_roles_stand_in_the_order_of_their_warps() -> None:
 
 def test_groups() -> None:
     lines = explained(sliced(Feed(Kind.bulk, 4), groups=2, position=3), (96, 128))
-    assert "compute: warps 4 to 11, 256 threads, 2 groups, " in lines[1]
+    assert "compute: compute, warps 4 to 11, 256 threads, 2 groups, " in lines[1]
     assert lines[1].endswith(" registers, named barriers 1, 2")
     assert "load to compute, 2 groups in turn, 1 arrival at full, 4 at empty" in lines[2]
 
@@ -60,7 +60,7 @@ def test_threads_that_the_call_decides(threads: int) -> None:
     np.testing.assert_allclose(result, rows[:, :, None] * columns, rtol=1e-6)
     lines = explained(fd, (5, 4), (threads,))
     warps = -(-threads // 32)
-    assert f"compute: warps 4 to {3 + warps}, {threads} threads" in lines[1]
+    assert f"compute: compute, warps 4 to {3 + warps}, {threads} threads" in lines[1]
     assert f"1 arrival at full, {warps} at empty" in lines[2]
 
 
@@ -80,6 +80,7 @@ def test_kernels_without_rings_say_nothing() -> None:
 def test_words_for_one_and_for_many() -> None:
     role = RoleRow(
         name="load",
+        kind="copy",
         first_warp=0,
         last_warp=0,
         threads=1,
@@ -87,7 +88,7 @@ def test_words_for_one_and_for_many() -> None:
         barriers=(),
         registers=24,
     )
-    assert role_line(role) == "load: warp 0, one thread, 24 registers"
+    assert role_line(role) == "load: copy, warp 0, one thread, 24 registers"
     ring = RingRow(
         name="ring1",
         stages=1,

@@ -16,6 +16,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Symbol
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import (
     Buffer,
     CopyVector,
@@ -31,7 +32,6 @@ from warpsmith.kernel.nodes import (
     Store,
 )
 from warpsmith.kernel.printer import kernel_text
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.succession import SUCCESSION, AdmitNext, AwaitPrevious, touched_globally
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 

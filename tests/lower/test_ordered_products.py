@@ -8,10 +8,10 @@ import pytest
 
 from tests.support.product_kernels import Product, check_product
 from tests.support.unordered_kernels import count, unordered_product
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, Multiply
 from warpsmith.kernel.rings import ArriveByWarp, AwaitCopies, CommitCopies, FenceProxy
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.order import order
 
@@ -20,7 +20,7 @@ SMALL = Product(groups=1, columns=64, depth=32, stages=3, chunk=32, registers=No
 
 def along_k(kernel: Kernel) -> For:
     """The loop whose iterations multiply one stage."""
-    (branch,) = [s for s in kernel.body if isinstance(s, Branch) and s.role.name == "compute"]
+    (branch,) = [s for s in kernel.body if isinstance(s, Branch) and s.agent.name == "compute"]
     loops = [s for s in walk(branch.body) if isinstance(s, For)]
     return [s for s in loops if any(isinstance(i, Multiply) for i in walk(s.body))][1]
 

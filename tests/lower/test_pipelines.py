@@ -14,6 +14,7 @@ from tests.support.tiling import kernel_of
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, evaluate
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import RANK, ArriveRemote, ReleaseRemote
 from warpsmith.kernel.nodes import Buffer, For, If, Statement
 from warpsmith.kernel.pipelines import (
@@ -30,7 +31,6 @@ from warpsmith.kernel.pipelines import (
 )
 from warpsmith.kernel.printer import kernel_text, text_of
 from warpsmith.kernel.rings import Advance
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.lower_pipelines import lower_pipelines
 from warpsmith.lower.pipelines.mechanisms import MECHANISMS
@@ -107,7 +107,7 @@ def test_a_stage_of_a_cluster_is_released_where_it_is_filled_from() -> None:
     mechanism = MECHANISMS[ring.by, ring.scope]
     (free,) = mechanism.acquire(ring, Acquire("ring0", Const(1), Const(1)))
     assert text_of(free) == "await ring0_empty[1] parity 1 of the cluster"
-    thread = Role("store", 0, (Const(1),) * 3, single=True)
+    thread = Agent("store", 0, (Const(1),) * 3, elected=True)
     for role, kind in ((None, ReleaseRemote), (thread, ArriveRemote)):
         (freed,) = mechanism.release(ring, Release("ring0", Const(1)), role)
         assert isinstance(freed, kind)

@@ -19,6 +19,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.nodes import (
     Buffer,
     Element,
@@ -32,7 +33,6 @@ from warpsmith.kernel.nodes import (
     WelfordStep,
 )
 from warpsmith.kernel.rings import Advance, ArriveByWarp, Await, Begin, Cursor
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.batch_welford import batch_welford
 from warpsmith.lower.passes.collect_maps import collect_maps
@@ -56,8 +56,8 @@ PASSES: tuple[Callable[[Kernel], Kernel], ...] = (
     collect_maps,
 )
 
-ROLE = Role("work", 4, (Const(64), Const(2), Const(1)), barrier=1)
-OTHER = Role("more", 8, (Const(64), Const(2), Const(1)), barrier=2)
+ROLE = Agent("work", 4, (Const(64), Const(2), Const(1)), barrier=1)
+OTHER = Agent("more", 8, (Const(64), Const(2), Const(1)), barrier=2)
 OUT = memory("T0", written=True)
 LOOP = Symbol("i0", low=0)
 DIVISOR = Symbol("columns", low=1)
@@ -71,8 +71,8 @@ def passed(kernel: Kernel) -> Kernel:
     return replace(result, scalars=(*result.scalars, *known))
 
 
-def branch(*body: Statement, role: Role = ROLE) -> Branch:
-    return Branch(role, body)
+def branch(*body: Statement, agent: Agent = ROLE) -> Branch:
+    return Branch(agent, body)
 
 
 def kernel(*branches: Branch, shared: tuple[Buffer, ...] = ()) -> Kernel:
@@ -103,7 +103,7 @@ def quotient(of: Expr, by: Expr | int = DIVISOR) -> Expr:
 
 def test_what_depends_on_a_roles_threads_stays_in_its_branch() -> None:
     row = quotient(thread("x", ROLE))
-    before = kernel(branch(stored(row)), branch(stored(row), role=OTHER))
+    before = kernel(branch(stored(row)), branch(stored(row), agent=OTHER))
     after = hoist_indices(before)
     assert not [s for s in after.body if isinstance(s, Let)]
     for body in bodies(after):
@@ -116,7 +116,7 @@ def test_what_depends_on_a_roles_threads_stays_in_its_branch() -> None:
 def test_what_sizes_decide_leaves_the_branches_and_the_kernel() -> None:
     rows = quotient(SIZE)
     loop = For(LOOP, rows, (stored(LOOP),), unroll=False)
-    after = hoist_indices(kernel(branch(loop), branch(loop, role=OTHER)))
+    after = hoist_indices(kernel(branch(loop), branch(loop, agent=OTHER)))
     (let,) = [s for s in after.body if isinstance(s, Let)]
     assert let.value == rows
     assert [body[0].extent for body in bodies(after)] == [let.symbol, let.symbol]  # type: ignore[attr-defined]
@@ -149,7 +149,7 @@ def test_a_name_that_two_roles_have_is_no_parameter() -> None:
     name = Symbol("count", low=0)
     roles = (
         branch(Let(name, integers.add(SIZE, 1)), stored(name)),
-        branch(Let(name, integers.add(SIZE, 2)), stored(name), role=OTHER),
+        branch(Let(name, integers.add(SIZE, 2)), stored(name), agent=OTHER),
     )
     assert derive_scalars(kernel(*roles)) == kernel(*roles)
     alone = derive_scalars(kernel(roles[0]))
@@ -174,8 +174,8 @@ def test_divisors_are_known_to_the_launch() -> None:
 SHARED = Buffer("T9", DataType.Float, MemoryType.shared, Const(128))
 
 
-def exchange(role: Role = ROLE) -> tuple[Statement, ...]:
-    x = thread("x", role)
+def exchange(agent: Agent = ROLE) -> tuple[Statement, ...]:
+    x = thread("x", agent)
     return (Store(SHARED, x, zero()), Store(OUT, x, Element(SHARED, integers.sub(63, x))))
 
 
@@ -200,12 +200,12 @@ def test_threads_of_a_role_meet_inside_its_branch() -> None:
 def test_the_threads_of_one_warp_meet_without_a_barrier(
     threads: int, meeting: str, mechanism: str
 ) -> None:
-    role = Role("work", 4, (Const(threads), Const(1), Const(1)), barrier=1)
-    x, source = thread("x", role), memory("T1")
+    agent = Agent("work", 4, (Const(threads), Const(1), Const(1)), barrier=1)
+    x, source = thread("x", agent), memory("T1")
     write = Store(SHARED, x, Element(source, x))
     read = Store(OUT, x, Element(SHARED, integers.sub(threads - 1, x)))
     made = replace(
-        kernel_of((OUT, source), (), (branch(write, read, role=role),)), shared=(SHARED,)
+        kernel_of((OUT, source), (), (branch(write, read, agent=agent),)), shared=(SHARED,)
     )
     after = lay_out_shared(order(made))
     (edge,) = [each for each in after.orders if each.buffer == SHARED.name]
@@ -214,22 +214,22 @@ def test_the_threads_of_one_warp_meet_without_a_barrier(
     values = np.arange(threads, dtype=np.float32)
     check(RoleCase(after, {"size": threads}, {"T1": values}, {"T0": values[::-1].copy()}))
     body = bodies(after)[0]
-    lost = replace(after, body=(*after.body[:-1], branch(body[0], body[2], role=role)))
+    lost = replace(after, body=(*after.body[:-1], branch(body[0], body[2], agent=agent)))
     with pytest.raises(AssertionError, match="race"):
         check(RoleCase(lost, {"size": threads}, {"T1": values}, {"T0": values[::-1].copy()}))
 
 
 def test_one_thread_meets_nobody() -> None:
-    alone = kernel(branch(*exchange(), role=single("alone", 0)), shared=(SHARED,))
+    alone = kernel(branch(*exchange(), agent=single("alone", 0)), shared=(SHARED,))
     assert order(alone) == alone
 
 
 def test_memory_does_not_pass_between_roles_without_a_ring() -> None:
     write, read = exchange()
     with pytest.raises(InternalError, match="T9 passes from work to more, and no ring guards it"):
-        order(kernel(branch(write), branch(read, role=OTHER), shared=(SHARED,)))
+        order(kernel(branch(write), branch(read, agent=OTHER), shared=(SHARED,)))
     with pytest.raises(InternalError, match="T9 passes from more to work"):
-        order(kernel(branch(read), branch(write, role=OTHER), shared=(SHARED,)))
+        order(kernel(branch(read), branch(write, agent=OTHER), shared=(SHARED,)))
 
 
 def test_a_condition_of_threads_holds_no_meeting_of_a_role() -> None:
@@ -242,7 +242,7 @@ def test_buffers_of_roles_are_alive_together() -> None:
     first, second = (replace(SHARED, name=n, size=Const(4096), guarded=True) for n in ("A", "B"))
     before = kernel(
         branch(Store(first, integers.ZERO, zero())),
-        branch(Store(second, integers.ZERO, zero()), role=OTHER),
+        branch(Store(second, integers.ZERO, zero()), agent=OTHER),
         shared=(first, second),
     )
     assert overlay_shared(before) is before

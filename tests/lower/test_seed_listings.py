@@ -21,6 +21,7 @@ from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
 from warpsmith.kernel.pipelines import Content, Drain, Pipeline
 from warpsmith.kernel.rings import (
@@ -30,7 +31,6 @@ from warpsmith.kernel.rings import (
     FenceProxy,
     TileCopy,
 )
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import replace_symbols, walk
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
@@ -60,7 +60,7 @@ def number() -> Expr:
     return integers.add(integers.mul(TURN, BOXES), BOX)
 
 
-def kernel_of(write: Body, threads: int, role: Role | None = None) -> Kernel:
+def kernel_of(write: Body, threads: int, agent: Agent | None = None) -> Kernel:
     """Tiles that are staged by `write`, and stored by the TMA unit."""
     contents = (Content(PLACE.shared, BOXES * TILE),)
     drain = Drain("S", (boxes(stored_by_tma(PLACE, number())),))
@@ -70,7 +70,7 @@ def kernel_of(write: Body, threads: int, role: Role | None = None) -> Kernel:
         parameters=(PLACE.given, PLACE.results),
         scalars=(),
         shared=(PLACE.shared,),
-        body=(loop,) if role is None else (Branch(role, (loop,)),),
+        body=(loop,) if agent is None else (Branch(agent, (loop,)),),
         launch=PLACE.launch(Const(threads)),
         index_type=DataType.Int32,
         exchanged=frozenset(("S",)),
@@ -97,8 +97,8 @@ def by_one() -> Kernel:
 
 
 def by_warp() -> Kernel:
-    role = Role("store", 0, (Const(32), integers.ONE, integers.ONE), barrier=1)
-    return kernel_of((by_few(32),), 32, role)
+    agent = Agent("store", 0, (Const(32), integers.ONE, integers.ONE), barrier=1)
+    return kernel_of((by_few(32),), 32, agent)
 
 
 def clean(kernel: Kernel) -> bool:

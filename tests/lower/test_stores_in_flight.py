@@ -13,9 +13,9 @@ from tests.support.role_feeds import Feed
 from warpsmith import FusionDefinition
 from warpsmith.errors import ProtocolError
 from warpsmith.ir.dtypes import DataType
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import If, Kernel
 from warpsmith.kernel.rings import Arrive, AwaitCopies
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
@@ -36,7 +36,7 @@ def pending(kernel: Kernel) -> list[int]:
 def test_all_stages_but_the_one_that_threads_fill_may_be_on_their_way(stages: int) -> None:
     kernel = lowered(chains.stored_by_role(Feed(Kind.tma, stages)))
     assert pending(kernel) == [stages - 1, 0]
-    (branch,) = [s for s in kernel.body if isinstance(s, Branch) and s.role.name == "store"]
+    (branch,) = [s for s in kernel.body if isinstance(s, Branch) and s.agent.name == "store"]
     late = [s for s in walk(branch.body) if isinstance(s, If) and isinstance(s.body[0], Arrive)]
     assert len(late) == 1
     assert sum(isinstance(s, Arrive) for s in walk(branch.body)) == 1

@@ -11,9 +11,9 @@ from tests.support.role_kernels import CASES, check
 from tests.support.tiling import Tiling, kernel_of, loading
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import InternalError
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.rings import Await
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 from warpsmith.kernel.waits import WatchedAwait, wait_sites
 from warpsmith.lower.passes.watch_waits import watch_waits
@@ -70,7 +70,7 @@ def test_sites_name_their_roles(name: str) -> None:
     for branch in watched.body:
         if isinstance(branch, Branch):
             sites = wait_sites(branch.body)
-            assert {site.role for site in sites} <= {branch.role.name}
+            assert {site.role for site in sites} <= {branch.agent.name}
     assert len(wait_sites(watched.body)) == len(awaits(kernel)) > 1
 
 

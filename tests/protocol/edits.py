@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from warpsmith.ir.scalar import Const
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.nodes import Kernel, Statement
 from warpsmith.kernel.rings import InitBarriers
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import children
 
 Change = Callable[[Statement], Iterable[Statement]]
@@ -22,7 +22,7 @@ def edited(kernel: Kernel, change: Change, role: str | None = None) -> Kernel:
         for statement in kernel.body
         for new in (
             _edited(statement, change)
-            if role is None or (isinstance(statement, Branch) and statement.role.name == role)
+            if role is None or (isinstance(statement, Branch) and statement.agent.name == role)
             else (statement,)
         )
     )
@@ -78,13 +78,13 @@ def counting(kernel: Kernel, barrier: str, count: int) -> Kernel:
     return edited(kernel, instead(InitBarriers, change))
 
 
-def with_role(kernel: Kernel, name: str, change: Callable[[Role], Role]) -> Kernel:
+def with_role(kernel: Kernel, name: str, change: Callable[[Agent], Agent]) -> Kernel:
     """The kernel with one of its roles changed."""
     return edited(
         kernel,
         lambda s: (
-            (replace(s, role=change(s.role)),)
-            if isinstance(s, Branch) and s.role.name == name
+            (replace(s, agent=change(s.agent)),)
+            if isinstance(s, Branch) and s.agent.name == name
             else (s,)
         ),
     )

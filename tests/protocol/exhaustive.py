@@ -43,7 +43,7 @@ class Content:
 
 @dataclass(frozen=True)
 class State:
-    """Of a run: where agents stand, and copies that have not landed."""
+    """Of a run: where actors stand, and copies that have not landed."""
 
     at: tuple[int, ...]
     barriers: tuple[Barrier, ...]
@@ -64,7 +64,7 @@ class Search:
         """Whether the skeleton is right."""
         skeleton = self.skeleton
         start = State(
-            (0,) * len(skeleton.agents),
+            (0,) * len(skeleton.actors),
             tuple(Barrier() for _ in skeleton.barriers),
             tuple(Content() for _ in skeleton.places),
         )
@@ -85,7 +85,7 @@ class Search:
         return not self.wrong
 
     def _check_end(self, state: State) -> None:
-        if any(at < len(a.steps) for at, a in zip(state.at, self.skeleton.agents, strict=True)):
+        if any(at < len(a.steps) for at, a in zip(state.at, self.skeleton.actors, strict=True)):
             self.wrong = self.wrong or "stuck"
         for number, barrier in enumerate(state.barriers):
             if barrier.arrived or barrier.bytes:
@@ -95,8 +95,8 @@ class Search:
 
     def _nexts(self, state: State) -> list[State]:
         result = []
-        for agent in range(len(state.at)):
-            following = self._step(state, agent)
+        for actor in range(len(state.at)):
+            following = self._step(state, actor)
             if following is not None:
                 result.append(following)
         for copy in state.copies:
@@ -110,9 +110,9 @@ class Search:
         state = replace(state, places=places, copies=state.copies - {copy})
         return self._changed(state, barrier, bytes_=-amount)
 
-    def _see(self, agent: int, at: int, what: object) -> None:
-        if self.seen.setdefault((agent, at), what) != what:
-            self.wrong = self.wrong or f"agent {agent} step {at} sees different things"
+    def _see(self, actor: int, at: int, what: object) -> None:
+        if self.seen.setdefault((actor, at), what) != what:
+            self.wrong = self.wrong or f"actor {actor} step {at} sees different things"
 
     def _changed(self, state: State, number: int, arrivals: int = 0, bytes_: int = 0) -> State:
         """Arrivals and bytes at a barrier, whose phase may end."""
@@ -127,21 +127,21 @@ class Search:
             barrier = Barrier(barrier.done, arrived, due, loaded)
         return replace(state, barriers=_with(state.barriers, number, barrier))
 
-    def _step(self, state: State, agent: int) -> State | None:
-        who, at = self.skeleton.agents[agent], state.at[agent]
+    def _step(self, state: State, actor: int) -> State | None:
+        who, at = self.skeleton.actors[actor], state.at[actor]
         if at == len(who.steps):
             return None
         step = who.steps[at]
-        moved = replace(state, at=_with(state.at, agent, at + 1))
+        moved = replace(state, at=_with(state.at, actor, at + 1))
         if step.kind in (Kind.AWAIT, Kind.ARRIVE, Kind.EXPECT):
             barrier = state.barriers[step.place]
             if step.kind == Kind.AWAIT:
                 if barrier.done & 1 == step.amount:
                     return None
-                self._see(agent, at, barrier.done - 1)
+                self._see(actor, at, barrier.done - 1)
                 self.waited.add((step.place, barrier.done - 1))
                 return moved
-            self._see(agent, at, barrier.done)
+            self._see(actor, at, barrier.done)
             if step.kind == Kind.ARRIVE:
                 return self._changed(moved, step.place, step.amount * who.weight)
             arrivals = step.arrivals * who.weight
@@ -150,20 +150,20 @@ class Search:
             )
             moved = replace(moved, barriers=barriers)
             return self._changed(moved, step.place, arrivals) if arrivals else moved
-        return self._touch(moved, agent, at)
+        return self._touch(moved, actor, at)
 
-    def _touch(self, state: State, agent: int, at: int) -> State:
-        step = self.skeleton.agents[agent].steps[at]
+    def _touch(self, state: State, actor: int, at: int) -> State:
+        step = self.skeleton.actors[actor].steps[at]
         if step.kind == Kind.FENCE:
             return state
         content = state.places[step.place]
         if step.kind == Kind.LOAD:
             done = state.barriers[step.barrier].done
-            self._see(agent, at, (done, content.fill, content.writers))
+            self._see(actor, at, (done, content.fill, content.writers))
             if content.flying:
                 self.wrong = self.wrong or "filled while it is filled"
-            content = Content((agent, at, done), flying=1)
-            copy = (agent, at, step.place, step.barrier, step.amount)
+            content = Content((actor, at, done), flying=1)
+            copy = (actor, at, step.place, step.barrier, step.amount)
             marked = replace(state.barriers[step.barrier], loaded=done + 1)
             return replace(
                 state,
@@ -174,13 +174,13 @@ class Search:
         if content.flying:
             self.wrong = self.wrong or "touched while it is filled"
         if step.kind == Kind.READ:
-            self._see(agent, at, (content.fill, content.writers))
+            self._see(actor, at, (content.fill, content.writers))
             if content.fill is None and not content.writers:
                 self.wrong = self.wrong or "read before it is filled"
             return state
         assert step.kind == Kind.WRITE
-        self._see(agent, at, content.fill)
-        writers = frozenset(w for w in content.writers if w[0] != agent) | {(agent, at)}
+        self._see(actor, at, content.fill)
+        writers = frozenset(w for w in content.writers if w[0] != actor) | {(actor, at)}
         content = replace(content, writers=writers)
         return replace(state, places=_with(state.places, step.place, content))
 

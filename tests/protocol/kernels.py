@@ -27,6 +27,7 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.nodes import Accumulate, Buffer, Element, For, Reduce, Store
 from warpsmith.kernel.rings import (
     Advance,
@@ -39,17 +40,16 @@ from warpsmith.kernel.rings import (
     Expect,
     FenceProxy,
 )
-from warpsmith.kernel.roles import Branch, Role
 
 
 def fed_by(producers: int, *, stages: int = 3, size: int = 6000) -> RoleCase:
     """So many load roles, a tensor each, and one role that adds up what they bring."""
     roles = [single(f"load{n}", n) for n in range(producers)]
     first = -(-producers // 4) * 4
-    adding = Role("add", first, along(128))
+    adding = Agent("add", first, along(128))
     inputs = [memory(f"T{n}") for n in range(producers)]
     z = memory(f"T{producers}", written=True)
-    rings = [channel(f"ring{n}", 256, stages + n, role, adding) for n, role in enumerate(roles)]
+    rings = [channel(f"ring{n}", 256, stages + n, agent, adding) for n, agent in enumerate(roles)]
 
     def add(index: Expr, place: Expr) -> Store:
         total: Expr = element(rings[0], index)
@@ -70,7 +70,7 @@ def fed_by(producers: int, *, stages: int = 3, size: int = 6000) -> RoleCase:
 def norm(rows: int = 60, columns: int = 4096) -> RoleCase:
     """Rows are loaded, reduced and scaled by 256 threads, and stored, by a role each."""
     load, store = single("load", 0), single("store", 1)
-    computing = Role("compute", 4, along(256), barrier=1)
+    computing = Agent("compute", 4, along(256), barrier=1)
     x, z = memory("T0"), memory("T1", written=True)
     raw = channel("ring0", columns, 4, load, computing)
     made = channel(
@@ -111,7 +111,7 @@ def norm(rows: int = 60, columns: int = 4096) -> RoleCase:
     return RoleCase(kernel, {"size": 2 * rows * columns}, {}, {})
 
 
-def _stores(role: Role, ring: Channel, tensor: Buffer) -> Branch:
+def _stores(agent: Agent, ring: Channel, tensor: Buffer) -> Branch:
     """A role of one thread that stores every stage."""
     use = ring.use
     drain = (
@@ -122,7 +122,7 @@ def _stores(role: Role, ring: Channel, tensor: Buffer) -> Branch:
         Arrive(ring.empty, use.stage),
         Advance(use),
     )
-    return Branch(role, (Begin(use), For(STEP, steps(ring.tile), drain, unroll=False)))
+    return Branch(agent, (Begin(use), For(STEP, steps(ring.tile), drain, unroll=False)))
 
 
 def matmul(tiles: int = 16, depth: int = 128) -> RoleCase:
@@ -132,9 +132,9 @@ def matmul(tiles: int = 16, depth: int = 128) -> RoleCase:
     step by step, as the groups run side by side.
     """
     load, store = single("load", 0), single("store", 1)
-    groups = [Role(f"compute{n}", 4 + 4 * n, along(128)) for n in (0, 1)]
+    groups = [Agent(f"compute{n}", 4 + 4 * n, along(128)) for n in (0, 1)]
     x, z = memory("T0"), memory("T1", written=True)
-    fed = [channel(f"ring{n}", 1024, 4, load, role) for n, role in enumerate(groups)]
+    fed = [channel(f"ring{n}", 1024, 4, load, agent) for n, agent in enumerate(groups)]
     made = [
         channel(f"ring{2 + n}", 512, 2, r, store, full=r.group_warps, empty=integers.ONE)
         for n, r in enumerate(groups)
@@ -169,12 +169,12 @@ def matmul(tiles: int = 16, depth: int = 128) -> RoleCase:
         )
     uses = tuple(Begin(ring.use) for ring in made)
     branches.append(Branch(store, (*uses, For(tile, turns, stores, unroll=False))))
-    for role, source, target in zip(groups, fed, made, strict=True):
+    for agent, source, target in zip(groups, fed, made, strict=True):
         total = local("total")
-        item = element(source, thread("x", role))
+        item = element(source, thread("x", agent))
         work = source.used(added(total, integers.ZERO, item))
         value = times(Element(total, integers.ZERO), 2)
-        index = target.at(target.fill, thread("x", role))
+        index = target.at(target.fill, thread("x", agent))
         finish = (
             target.free(),
             Store(target.buffer, index, value),
@@ -184,6 +184,6 @@ def matmul(tiles: int = 16, depth: int = 128) -> RoleCase:
         )
         inner = For(step, Const(depth), work, unroll=False)
         body = (Begin(source.use), Begin(target.fill))
-        branches.append(Branch(role, (*body, For(tile, turns, (inner, *finish), unroll=False))))
+        branches.append(Branch(agent, (*body, For(tile, turns, (inner, *finish), unroll=False))))
     kernel = kernel_of((x, z), (*fed, *made), tuple(branches))
     return RoleCase(kernel, {"size": 1 << 24}, {}, {})

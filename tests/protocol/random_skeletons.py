@@ -1,10 +1,10 @@
-"""Random protocols, right ones and wrong ones: rings between agents, with one thing changed."""
+"""Random protocols, right ones and wrong ones: rings between actors, with one thing changed."""
 
 from __future__ import annotations
 
 from random import Random
 
-from warpsmith.protocol.skeleton import Agent, BarrierStage, Kind, Place, Skeleton, Step
+from warpsmith.protocol.skeleton import Actor, BarrierStage, Kind, Place, Skeleton, Step
 
 BYTES = 64
 
@@ -46,8 +46,8 @@ def random_skeleton(random: Random, turns: int = 0) -> Skeleton:
                 Step(Kind.READ, stages),
                 Step(Kind.ARRIVE, 2 * stages + 1, 1),
             ]
-    agents = tuple(Agent(f"a{n}", f"r{n}", tuple(steps)) for n, steps in enumerate(lists))
-    return Skeleton(agents, tuple(barriers), tuple(places))
+    actors = tuple(Actor(f"a{n}", f"r{n}", tuple(steps)) for n, steps in enumerate(lists))
+    return Skeleton(actors, tuple(barriers), tuple(places))
 
 
 def _fill(full: int, empty: int, place: int, turn: int, by_tma: bool) -> list[Step]:
@@ -64,10 +64,10 @@ def _fill(full: int, empty: int, place: int, turn: int, by_tma: bool) -> list[St
 
 def changed(random: Random, skeleton: Skeleton) -> Skeleton:
     """One step is dropped, doubled, moved or changed, or a barrier counts something else."""
-    agents = [list(agent.steps) for agent in skeleton.agents]
+    actors = [list(actor.steps) for actor in skeleton.actors]
     barriers = list(skeleton.barriers)
-    number = random.randrange(len(agents))
-    steps = agents[number]
+    number = random.randrange(len(actors))
+    steps = actors[number]
     at = random.randrange(len(steps))
     step = steps[at]
     match random.randrange(7):
@@ -90,9 +90,9 @@ def changed(random: Random, skeleton: Skeleton) -> Skeleton:
             barriers[which] = BarrierStage(stage.name, stage.stage, 3 - stage.count)
         case _:
             del steps[at:]
-    made = zip(skeleton.agents, agents, strict=True)
+    made = zip(skeleton.actors, actors, strict=True)
     return Skeleton(
-        tuple(Agent(agent.name, agent.role, tuple(steps)) for agent, steps in made),
+        tuple(Actor(actor.name, actor.role, tuple(steps)) for actor, steps in made),
         tuple(barriers),
         skeleton.places,
     )

@@ -13,10 +13,10 @@ from tests.support.cluster_roles import RoleSum
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Const
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, StoreRemote, SynchronizeCluster
 from warpsmith.kernel.nodes import If, Kernel, Statement, Store
 from warpsmith.kernel.rings import ArriveByWarp
-from warpsmith.kernel.roles import Branch
 from warpsmith.protocol import check
 from warpsmith.targets.hopper import H200
 
@@ -57,7 +57,7 @@ def bare_roles() -> Kernel:
 
 def test_waits_for_other_blocks_are_refused() -> None:
     kernel = bare_roles()
-    (branch,) = (s for s in kernel.body if isinstance(s, Branch) and s.role.single)
+    (branch,) = (s for s in kernel.body if isinstance(s, Branch) and s.agent.elected)
     waiting = without(kernel, branch, replace(branch, body=(roles.FILLED,)))
     with pytest.raises(ProtocolError, match="a wait for other blocks at ring0_full") as failure:
         check(waiting, {}, target=H200)

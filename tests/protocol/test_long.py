@@ -92,7 +92,7 @@ WRONG: dict[str, tuple[str, Callable[[Kernel], Kernel]]] = {
 @pytest.mark.parametrize("size", [LONG, 1 << 26], ids=["cut", "whole"])
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_refused_with_a_run(name: str, size: int) -> None:
-    """Also where an agent goes wrong only after millions of steps."""
+    """Also where an actor goes wrong only after millions of steps."""
     code, change = WRONG[name]
     wrong = change(streaming().kernel)
     start = time.process_time()

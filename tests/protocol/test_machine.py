@@ -10,7 +10,7 @@ from tests.protocol.exhaustive import Search, TooLargeError
 from tests.protocol.random_skeletons import changed, random_skeleton
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.rules import Broken
-from warpsmith.protocol.skeleton import Agent, BarrierStage, Kind, Skeleton, Step
+from warpsmith.protocol.skeleton import Actor, BarrierStage, Kind, Skeleton, Step
 
 BATCHES, A_BATCH = 8, 60
 
@@ -34,7 +34,7 @@ def test_one_run_tells_what_all_interleavings_do(batch: int) -> None:
     for _ in range(A_BATCH):
         skeleton = random_skeleton(random)
         for _ in range(random.choice((0, 1, 1, 1, 2))):
-            if all(agent.steps for agent in skeleton.agents):
+            if all(actor.steps for actor in skeleton.actors):
                 skeleton = changed(random, skeleton)
         try:
             search = Search(skeleton)
@@ -72,9 +72,9 @@ def test_two_equal_warps_are_not_one() -> None:
     ]
     barriers = (BarrierStage("all", 0, 3), BarrierStage("go", 0, 1))
     three = Skeleton(
-        (Agent("a", "", first), Agent("b", "", others), Agent("c", "", others)), barriers
+        (Actor("a", "", first), Actor("b", "", others), Actor("c", "", others)), barriers
     )
     assert not Search(three).run()
     assert "may count in phase 0" in verdict(three)
-    lumped = Skeleton((Agent("a", "", first), Agent("b", "", others, weight=2)), barriers)
+    lumped = Skeleton((Actor("a", "", first), Actor("b", "", others, weight=2)), barriers)
     assert not verdict(lumped), "one representative of the others would not be enough"

@@ -15,8 +15,8 @@ from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.scalar import Symbol
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import If, Kernel, Reduce, Statement
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol import check
 from warpsmith.schedulers import specialized
@@ -46,7 +46,7 @@ def across(statement: Statement) -> bool:
 
 
 def test_all_groups_have_one_barrier_more() -> None:
-    roles = {s.role.name: s.role for s in kernel().body if isinstance(s, Branch)}
+    roles = {s.agent.name: s.agent for s in kernel().body if isinstance(s, Branch)}
     assert list(roles["compute"].barriers) == [1, 2, 3]
     assert roles["compute"].common == 3
     assert sum(map(across, walk(kernel().body))) == 1
@@ -67,8 +67,8 @@ def test_a_group_that_stays_away_is_found() -> None:
 
 def test_a_barrier_that_is_a_groups_too_is_found() -> None:
     def shared(statement: Statement) -> tuple[Statement, ...]:
-        if isinstance(statement, Branch) and statement.role.common:
-            statement = replace(statement, role=replace(statement.role, common=0, barrier=15))
+        if isinstance(statement, Branch) and statement.agent.common:
+            statement = replace(statement, agent=replace(statement.agent, common=0, barrier=15))
         return (statement,)
 
     wrong = edited(kernel(), shared)

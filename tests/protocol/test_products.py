@@ -18,7 +18,7 @@ from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.repeats import description
 from warpsmith.protocol.rules import Broken, Rule
 from warpsmith.protocol.skeleton import (
-    Agent,
+    Actor,
     Async,
     BarrierStage,
     Kind,
@@ -163,8 +163,8 @@ DONE = [MULTIPLY, COMMIT, WAIT]
 
 def test_states_that_differ_in_products_are_told_apart() -> None:
     """So that a run is never cut short between them."""
-    agent = Agent("a", "", [WRITE, FENCE, *DONE])
-    machine = Machine(Skeleton((agent,), places=(Place("x", 0),)))
+    actor = Actor("a", "", [WRITE, FENCE, *DONE])
+    machine = Machine(Skeleton((actor,), places=(Place("x", 0),)))
     while machine.round():
         pass
     place, before = machine.places[0], description(machine)
@@ -178,9 +178,9 @@ def test_states_that_differ_in_products_are_told_apart() -> None:
 
 
 def broken(*lists: list[Step]) -> Rule | None:
-    agents = tuple(Agent(f"a{n}", "", steps) for n, steps in enumerate(lists))
+    actors = tuple(Actor(f"a{n}", "", steps) for n, steps in enumerate(lists))
     skeleton = Skeleton(
-        agents,
+        actors,
         (BarrierStage("b", 0, 1),),
         (Place("x", 0),),
         (Meeting("all", tuple(range(len(lists)))),),

@@ -13,7 +13,7 @@ from warpsmith.protocol.extract import launch_values, skeleton_of
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.repeats import Cycles, Repeats
 from warpsmith.protocol.rules import Broken
-from warpsmith.protocol.skeleton import Agent, BarrierStage, Kind, Place, Skeleton, Step
+from warpsmith.protocol.skeleton import Actor, BarrierStage, Kind, Place, Skeleton, Step
 
 TURNS = 40
 
@@ -75,10 +75,10 @@ def test_agents_that_never_hear_of_each_other_repeat_too() -> None:
                 Step(Kind.READ, pair),
                 Step(Kind.ARRIVE, empty, 1),
             ]
-    agents = tuple(Agent(f"a{n}", "", steps) for n, steps in enumerate(lists))
+    actors = tuple(Actor(f"a{n}", "", steps) for n, steps in enumerate(lists))
     barriers = tuple(BarrierStage(f"b{n}", 0, 1) for n in range(4))
     places = (Place("x", 0, by_tma=False), Place("y", 0, by_tma=False))
-    wrong, phases, jumped = outcome(Skeleton(agents, barriers, places), cut=True)
+    wrong, phases, jumped = outcome(Skeleton(actors, barriers, places), cut=True)
     assert not wrong
     assert phases == (400,) * 4
     assert jumped > 4000
@@ -86,13 +86,13 @@ def test_agents_that_never_hear_of_each_other_repeat_too() -> None:
 
 def test_a_fault_after_a_long_run_is_found() -> None:
     skeleton = random_skeleton(Random(3), 300)
-    agents = list(skeleton.agents)
-    steps = list(agents[1].steps)
+    actors = list(skeleton.actors)
+    steps = list(actors[1].steps)
     assert steps[-2].kind == Kind.READ
     del steps[-3]  # the last wait
-    agents[1] = Agent("a1", "r1", steps)
+    actors[1] = Actor("a1", "r1", steps)
     wrong, _, jumped = outcome(
-        Skeleton(tuple(agents), skeleton.barriers, skeleton.places), cut=True
+        Skeleton(tuple(actors), skeleton.barriers, skeleton.places), cut=True
     )
     assert wrong.startswith(("UNFILLED", "UNAWAITED", "ARRIVALS"))
     assert jumped > 0
@@ -117,12 +117,12 @@ def test_loops_in_loops_with_a_fault_anywhere(name: str) -> None:
     random = Random(name)
     wrongs = jumps = 0
     for _ in range(16):
-        agents = list(right.agents)
-        at = random.randrange(len(agents))
-        steps = list(agents[at].steps)
+        actors = list(right.actors)
+        at = random.randrange(len(actors))
+        steps = list(actors[at].steps)
         del steps[random.randrange(len(steps) // 4, len(steps))]
-        agents[at] = replace(agents[at], steps=steps)
-        changed_one = replace(right, agents=tuple(agents))
+        actors[at] = replace(actors[at], steps=steps)
+        changed_one = replace(right, actors=tuple(actors))
         full, cut = outcome(changed_one, cut=False), outcome(changed_one, cut=True)
         assert bool(full[0]) == bool(cut[0])
         assert full[0].split(":")[0] == cut[0].split(":")[0]

@@ -38,7 +38,7 @@ def test_producers(producers: int) -> None:
     verdict = check(case.kernel, case.values, target=H200)
     assert [ring.fills for ring in verdict.rings] == [12] * producers
     assert [ring.bytes for ring in verdict.rings] == [1024] * producers
-    assert verdict.agents == producers + 3
+    assert verdict.actors == producers + 3
     assert len(check_any_sizes(case.kernel, target=H200)) > 10
 
 

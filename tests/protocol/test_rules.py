@@ -6,7 +6,7 @@ import pytest
 
 from warpsmith.protocol.check import run
 from warpsmith.protocol.rules import Broken, Rule
-from warpsmith.protocol.skeleton import Agent, BarrierStage, Kind, Meeting, Place, Skeleton, Step
+from warpsmith.protocol.skeleton import Actor, BarrierStage, Kind, Meeting, Place, Skeleton, Step
 
 BYTES = 128
 
@@ -36,10 +36,10 @@ def load(amount: int) -> Step:
 def broken(
     *lists: list[Step], count: int = 1, begun: bool = True, private: bool = False
 ) -> Rule | None:
-    """The rule that agents with these steps break, one barrier, place and meeting at hand."""
-    agents = tuple(Agent(f"a{n}", "", steps) for n, steps in enumerate(lists))
+    """The rule that actors with these steps break, one barrier, place and meeting at hand."""
+    actors = tuple(Actor(f"a{n}", "", steps) for n, steps in enumerate(lists))
     skeleton = Skeleton(
-        agents,
+        actors,
         (BarrierStage("b", 0, count, begun=begun),),
         (Place("x", 0, private=private),),
         (Meeting("all", tuple(range(len(lists)))),),
@@ -135,12 +135,12 @@ def test_places_that_share_bytes() -> None:
 
     def verdict(*, meets: bool) -> str:
         met = [MEET] if meets else []
-        agents = (
-            Agent("a", "", [WRITE, READ, *met]),
-            Agent("b", "", [*met, Step(Kind.WRITE, 1), Step(Kind.READ, 1)]),
+        actors = (
+            Actor("a", "", [WRITE, READ, *met]),
+            Actor("b", "", [*met, Step(Kind.WRITE, 1), Step(Kind.READ, 1)]),
         )
         places = (Place("old", 0, overlaps=(1,)), Place("new", 0, overlaps=(0,)))
-        skeleton = Skeleton(agents, (), places, (Meeting("all", (0, 1)),))
+        skeleton = Skeleton(actors, (), places, (Meeting("all", (0, 1)),))
         try:
             run(skeleton)
         except Broken as found:
@@ -165,13 +165,13 @@ def test_places_that_share_bytes() -> None:
 def test_a_block_that_others_reach_into(
     rule: Rule | None, own: list[Step], other: list[Step]
 ) -> None:
-    """The barrier and the place are those of block 0, where one of two agents does nothing."""
-    agents = (
-        Agent("a", "", own),
-        Agent("b", "", [step for step in own if step == MEET]),
-        Agent("c", "", other, block=1),
+    """The barrier and the place are those of block 0, where one of two actors does nothing."""
+    actors = (
+        Actor("a", "", own),
+        Actor("b", "", [step for step in own if step == MEET]),
+        Actor("c", "", other, block=1),
     )
     skeleton = Skeleton(
-        agents, (BarrierStage("b", 0, 1),), (Place("x", 0),), (Meeting("all", (0, 1, 2)),)
+        actors, (BarrierStage("b", 0, 1),), (Place("x", 0),), (Meeting("all", (0, 1, 2)),)
     )
     assert broken_by(skeleton) is rule

@@ -35,6 +35,7 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.nodes import For, If, Kernel, Statement, Store, Synchronize
 from warpsmith.kernel.rings import (
     ELECTED,
@@ -48,7 +49,6 @@ from warpsmith.kernel.rings import (
     InitBarriers,
     TileCopy,
 )
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import children
 from warpsmith.protocol import check
 from warpsmith.targets.hopper import H200
@@ -135,7 +135,7 @@ def parted(statement: ArriveByWarp | Await) -> If:
 def trap(groups: int, stages: int, *, size: int = 6000) -> RoleCase:
     """Groups take turns in so many stages; stages belong to no group unless groups divide them."""
     load = single("load", 0)
-    adding = Role("add", 4, along(128, groups), groups_along=ParallelType.block_y)
+    adding = Agent("add", 4, along(128, groups), groups_along=ParallelType.block_y)
     x, z = memory("T0"), memory("T1", written=True)
     ring = channel("ring0", 256, stages, load, adding)
 
@@ -154,7 +154,7 @@ def meeting(barrier: int) -> Callable[[Kernel], Kernel]:
 
     def change(kernel: Kernel) -> Kernel:
         if barrier:
-            kernel = with_role(kernel, "add", lambda role: replace(role, barrier=barrier))
+            kernel = with_role(kernel, "add", lambda agent: replace(agent, barrier=barrier))
         met = (Synchronize("a test"),)
         return edited(kernel, instead(ArriveByWarp, lambda r: (*met, r), barrier="ring0_empty"))
 

@@ -15,7 +15,7 @@ from tests.support.role_cases import CASES, Array, Case, case_named
 from tests.support.role_feeds import Feed
 from warpsmith import FusionDefinition, ParallelType
 from warpsmith.engine.launches import Launch
-from warpsmith.kernel.roles import Branch
+from warpsmith.kernel.agents import Branch
 
 FLOAT = 4
 BARRIER = 8
@@ -121,7 +121,7 @@ def test_shared_memory_of_slices(
 def roles_of(launch: Launch) -> dict[str, tuple[int, bool]]:
     """First warp of each role, and whether it is one warp."""
     branches = [s for s in launch.compiled.kernel.body if isinstance(s, Branch)]
-    return {b.role.name: (b.role.first_warp, b.role.single) for b in branches}
+    return {b.agent.name: (b.agent.first_warp, b.agent.elected) for b in branches}
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])

@@ -83,8 +83,14 @@ def test_any_number_of_groups(groups: int, stores: str) -> None:
 
 
 def test_tiles_of_the_seed() -> None:
-    """64 rows and 256 columns for each of two groups, in 168 registers a thread."""
-    works(ping_pong_product(columns=256, **STORES["through shared memory"]), (130, 264, 72))
+    """64 rows and 256 columns for each of two groups, and the seed's registers."""
+    fd = ping_pong_product(columns=256, **STORES["through shared memory"])
+    fd.sched.set_registers((40, 232))
+    works(fd, (130, 264, 72))
+    said = fd.explain()
+    assert "load: copy, warp 0, one thread, 40 registers" in said
+    assert "compute: multiply, warps 4 to 11, 256 threads, 2 groups, 232 registers" in said
+    assert "order       compute_main: 2 groups of compute, one after the other" in said
 
 
 @pytest.mark.parametrize("sizes", [(64, 136, 64), (200, 136, 72)])

@@ -167,5 +167,5 @@ def test_row_counts_need_no_new_kernel() -> None:
 def test_nothing_spills(program: Any, dtype: str, columns: int) -> None:
     inputs = drawn(program, 3, columns, dtype)
     compiled = warpsmith.fuse(program, warp_specialize=True).lower(*inputs).compile()
-    assert "load: warp 0, one thread" in compiled.explain()
+    assert "load: copy, warp 0, one thread" in compiled.explain()
     assert compiled.n_spills == 0

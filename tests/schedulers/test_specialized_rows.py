@@ -74,7 +74,7 @@ def test_no_order_of_warps_changes_anything(variant: str, forced: Any) -> None:
     inputs = case.inputs(layer_norm_backward)
     with knobs.scope(rings="prefer"):
         compiled = warpsmith.fuse(layer_norm_backward).lower(*inputs).compile()
-        assert "role        load: warp 0, one thread" in compiled.explain()
+        assert "role        load: copy, warp 0, one thread" in compiled.explain()
         assert compiled.verify().verdict == "clean"
 
 
@@ -102,7 +102,7 @@ def test_nothing_spills(program: Any, dtype: str, columns: int) -> None:
         pytest.skip("two stages of such a row do not fit in shared memory")
     case = Case((3, columns), dtype)
     compiled = warpsmith.fuse(program, warp_specialize=True).lower(*case.inputs(program)).compile()
-    assert "load: warp 0, one thread" in compiled.explain()
+    assert "load: copy, warp 0, one thread" in compiled.explain()
     assert compiled.n_spills == 0
 
 

@@ -12,7 +12,7 @@ from tests.schedulers.test_inner_outer import Case, layer_norm_backward, rms_nor
 from warpsmith import DataType, FusionDefinition, knobs, ops
 from warpsmith.errors import KnobError, SchedulerRefusal
 
-ROLE = "role        load: warp 0, one thread"
+ROLE = "role        load: copy, warp 0, one thread"
 
 
 def explained(asked: Any, columns: int = 1024, dtype: str = "bfloat16") -> str:

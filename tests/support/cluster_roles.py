@@ -23,6 +23,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import ArriveRemote, StoreRemote, SynchronizeCluster, rank_in
 from warpsmith.kernel.nodes import (
     Buffer,
@@ -37,7 +38,6 @@ from warpsmith.kernel.nodes import (
     Store,
 )
 from warpsmith.kernel.rings import Advance, Await, Begin, Cursor, InitBarriers
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.sim.report import Report
 from warpsmith.targets.family import WARP, WARP_GROUP
@@ -54,8 +54,8 @@ FILL, USE = Cursor("ring0_fill", 1), Cursor("ring0_use", 1)
 FREE = Await(EMPTY, ZERO, integers.sub(1, FILL.phase), of_cluster=True)
 FILLED = Await(FULL, ZERO, USE.phase, of_cluster=True)
 
-COLLECT = Role(name="collect", first_warp=0, block=(ONE, ONE, ONE), single=True)
-SUM = Role(name="sum", first_warp=WARP_GROUP, block=(Const(THREADS), ONE, ONE), barrier=1)
+COLLECT = Agent(name="collect", first_warp=0, block=(ONE, ONE, ONE), elected=True)
+SUM = Agent(name="sum", first_warp=WARP_GROUP, block=(Const(THREADS), ONE, ONE), barrier=1)
 
 BLOCK = Symbol("grid_x", low=0)
 X = Symbol("block_x", low=0, extent=Const(THREADS))

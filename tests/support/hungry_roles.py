@@ -24,9 +24,9 @@ from tests.support.role_parts import (
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.nodes import Budgets, Declare, Element, For, Statement, Store
 from warpsmith.kernel.rings import Begin
-from warpsmith.kernel.roles import Branch, Role
 
 TILE = 512
 
@@ -45,7 +45,7 @@ def hungry(
     """
     load = single("load", 0)
     x, y, z = (Const(extent) for extent in block)
-    compute = Role("compute", 4, (x, y, z))
+    compute = Agent("compute", 4, (x, y, z))
     source, result = memory("T0"), memory("T1", written=True)
     ring = channel("ring0", TILE, 2, load, compute)
     kept, each = local("sums", sums), Symbol("i1", low=0, extent=Const(sums))
@@ -85,13 +85,13 @@ def hungry(
     )
 
 
-def _linear(role: Role) -> Expr:
+def _linear(agent: Agent) -> Expr:
     """Number of a thread in its role, x fastest."""
-    x, y, _ = (integers.constant(extent) for extent in role.block)
+    x, y, _ = (integers.constant(extent) for extent in agent.block)
     assert x is not None
     assert y is not None
     return integers.add(
-        thread("x", role),
-        integers.mul(thread("y", role), x),
-        integers.mul(thread("z", role), x * y),
+        thread("x", agent),
+        integers.mul(thread("y", agent), x),
+        integers.mul(thread("z", agent), x * y),
     )

@@ -27,9 +27,9 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.nodes import Buffer, Declare, For, If, Kernel, Statement
 from warpsmith.kernel.pipelines import Content, Drain, Fill, OneStage, Pipeline
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
@@ -185,25 +185,25 @@ def _sums() -> Buffer:
 def _branches(meeting: Meeting) -> tuple[Body, Const]:
     """A role that fills stages and one that uses them; those of the TMA unit have one thread."""
     fills = single("write", 0) if meeting.writer == "TMA load" else _many("write", 0, 1)
-    at = 4 if not fills.single or meeting.reader != "TMA store" else 1
+    at = 4 if not fills.elected or meeting.reader != "TMA store" else 1
     uses = single("read", at) if meeting.reader == "TMA store" else _many("read", at, 2)
     place = meeting.place
     ahead = replace(meeting, ahead=meeting.ahead or 0)
     written = For(I, Const(place.turns), (OneStage(("S",), _written(ahead, I)),), False)
     loop = For(I, Const(place.turns), (OneStage(("S",), _read(meeting, I)),), False)
     roles = (fills, uses)
-    if fills.single and uses.single:
+    if fills.elected and uses.elected:
         roles = (fills, uses)
-    elif uses.single:  # single warps come first
+    elif uses.elected:  # single warps come first
         fills, uses = replace(fills, first_warp=4), replace(uses, first_warp=0)
         roles = (uses, fills)
     bodies: dict[str, Body] = {fills.name: (written,), uses.name: _around(meeting, loop)}
-    branches: list[Statement] = [Branch(role, bodies[role.name]) for role in roles]
+    branches: list[Statement] = [Branch(agent, bodies[agent.name]) for agent in roles]
     threads = integers.constant(block_threads(roles))
     assert threads is not None
     return tuple(branches), Const(threads)
 
 
-def _many(name: str, first_warp: int, barrier: int) -> Role:
+def _many(name: str, first_warp: int, barrier: int) -> Agent:
     one = integers.ONE
-    return Role(name, first_warp, (Const(THREADS), one, one), barrier=barrier)
+    return Agent(name, first_warp, (Const(THREADS), one, one), barrier=barrier)

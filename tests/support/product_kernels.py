@@ -30,6 +30,7 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.nodes import (
     Buffer,
     Declare,
@@ -64,7 +65,6 @@ from warpsmith.kernel.rings import (
     InitBarriers,
     TileCopy,
 )
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.tiles import TileDim
 from warpsmith.layouts.descriptors import packed_rows
 from warpsmith.lower.passes.collect_maps import collect_maps
@@ -108,13 +108,13 @@ class Product:
         return ROWS * self.groups
 
     @property
-    def load(self) -> Role:
+    def load(self) -> Agent:
         return single("load", 0, self.registers and self.registers[0])
 
     @property
-    def compute(self) -> Role:
+    def compute(self) -> Agent:
         threads = (Const(128), Const(self.groups), integers.ONE)
-        return Role(
+        return Agent(
             "compute", 4, threads, barrier=1, registers=self.registers and self.registers[1]
         )
 

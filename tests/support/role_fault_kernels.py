@@ -16,6 +16,7 @@ from warpsmith import DataType
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.scalar import Const, Symbol
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
 from warpsmith.kernel.rings import (
     ELECTED,
@@ -29,7 +30,6 @@ from warpsmith.kernel.rings import (
     InvalidateBarriers,
     TileCopy,
 )
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import children, walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
@@ -250,7 +250,7 @@ def ended_by_the_loader(kernel: Kernel) -> Kernel:
 def run_by_every_lane(kernel: Kernel) -> Kernel:
     """All 32 lanes run the body of a role for one."""
     block = (Const(32), integers.ONE, integers.ONE)
-    return with_role(kernel, "load_x", partial(replace, single=False, block=block))
+    return with_role(kernel, "load_x", partial(replace, elected=False, block=block))
 
 
 def to_own_turn(kernel: Kernel) -> Kernel:

@@ -34,6 +34,7 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.nodes import For, If, Kernel, Statement, Store
 from warpsmith.kernel.rings import (
     ELECTED,
@@ -46,7 +47,6 @@ from warpsmith.kernel.rings import (
     CommitCopies,
     FenceProxy,
 )
-from warpsmith.kernel.roles import Branch, Role
 
 FULL_SCHEDULES = 16
 
@@ -118,7 +118,7 @@ def streaming(
     """
     few, many = registers or (None, None)
     load_x, load_y = single("load_x", 0, few), single("load_y", 1, few)
-    adding = Role("add", 4, along(threads), registers=many)
+    adding = Agent("add", 4, along(threads), registers=many)
     x, y, z = memory("T0"), memory("T1"), memory("T2", written=True)
     from_x = channel("ring0", tile, stages, load_x, adding)
     from_y = channel("ring1", tile, stages, load_y, adding)
@@ -158,7 +158,7 @@ def turns(
 ) -> RoleCase:
     """z = x + x by groups of 128 threads along y, each with stages of its own in one ring."""
     load = single("load", 0)
-    adding = Role("add", 4, along(128, groups), groups_along=ParallelType.block_y)
+    adding = Agent("add", 4, along(128, groups), groups_along=ParallelType.block_y)
     x, z = memory("T0"), memory("T1", written=True)
     ring = channel("ring0", tile, groups * share * rounds, load, adding, share=share)
 
@@ -177,12 +177,12 @@ def turns(
     return RoleCase(kernel, {"size": size}, {"T0": a}, {"T1": a + a})
 
 
-def taking_turns(role: Role, ring: Channel, body: Callable[[Expr], Body]) -> Body:
+def taking_turns(agent: Agent, ring: Channel, body: Callable[[Expr], Body]) -> Body:
     """The groups of a role use `share` stages each, one group after the other."""
-    assert role.groups_along is not None
+    assert agent.groups_along is not None
     turn, part = Symbol("i2", low=0), Symbol("i3", low=0)
-    groups, share = role.groups, integers.constant(ring.ring.groups.share) or 1
-    count, group = steps(ring.tile), thread(role.groups_along.name[-1], role)
+    groups, share = agent.groups, integers.constant(ring.ring.groups.share) or 1
+    count, group = steps(ring.tile), thread(agent.groups_along.name[-1], agent)
     first = integers.mul(integers.add(integers.mul(turn, groups), group), share)
     step = integers.add(first, part)
     one = If(integers.less(step, count), body(step), uniform=True)
@@ -200,7 +200,7 @@ def taking_turns(role: Role, ring: Channel, body: Callable[[Expr], Body]) -> Bod
 def chained(*, size: int = 3000, tile: int = 256, stages: int = 2) -> RoleCase:
     """z = 2x + 1: one role loads, one doubles into another ring, one adds 1."""
     load = single("load", 0)
-    doubling, adding = Role("double", 4, along(128)), Role("add", 8, along(128))
+    doubling, adding = Agent("double", 4, along(128)), Agent("add", 8, along(128))
     x, z = memory("T0"), memory("T1", written=True)
     raw = channel("ring0", tile, stages, load, doubling)
     doubled = channel("ring1", tile, stages, doubling, adding, full=doubling.group_warps)
@@ -229,7 +229,7 @@ def chained(*, size: int = 3000, tile: int = 256, stages: int = 2) -> RoleCase:
 def storing(*, size: int = 3000, tile: int = 256, stages: int = 2) -> RoleCase:
     """z = 2x: one role loads, one doubles, and one asks the TMA unit to store."""
     load, store = single("load", 0), single("store", 1)
-    doubling = Role("double", 4, along(256))
+    doubling = Agent("double", 4, along(256))
     x, z = memory("T0"), memory("T1", written=True)
     raw = channel("ring0", tile, stages, load, doubling)
     doubled = channel(
@@ -271,7 +271,7 @@ def copied_by_threads(
     how: LoadStoreOpType = LoadStoreOpType.set,
 ) -> RoleCase:
     """z = 2x, where the threads of the loading role, one warp, copy the tiles themselves."""
-    load, doubling = Role("load", 0, along(32)), Role("double", 4, along(128))
+    load, doubling = Agent("load", 0, along(32)), Agent("double", 4, along(128))
     x, z = memory("T0"), memory("T1", written=True)
     raw = channel("ring0", tile, stages, load, doubling, full=load.group_warps)
 
@@ -297,7 +297,7 @@ def copied_by_threads(
 
 def loaded_by_one_of_many(*, size: int = 3000, tile: int = 256, stages: int = 3) -> RoleCase:
     """z = 2x, where a role of 64 threads loads: all wait for the stage, and one asks for copies."""
-    load, doubling = Role("load", 0, along(64)), Role("double", 4, along(128))
+    load, doubling = Agent("load", 0, along(64)), Agent("double", 4, along(128))
     x, z = memory("T0"), memory("T1", written=True)
     raw = channel("ring0", tile, stages, load, doubling)
 

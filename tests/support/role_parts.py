@@ -10,6 +10,7 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.agents import Agent, Branch, Kind
 from warpsmith.kernel.nodes import Buffer, Element, For, If, Kernel, Launch, Statement, Synchronize
 from warpsmith.kernel.pipelines import By, Content, Groups, Pipeline
 from warpsmith.kernel.rings import (
@@ -23,7 +24,6 @@ from warpsmith.kernel.rings import (
     InitBarriers,
     TileCopy,
 )
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.tiles import TileDim
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
@@ -82,8 +82,8 @@ def channel(
     name: str,
     tile: int,
     stages: int,
-    producer: Role,
-    consumer: Role,
+    producer: Agent,
+    consumer: Agent,
     *,
     full: Expr = integers.ONE,
     empty: Expr | None = None,
@@ -120,17 +120,17 @@ def local(name: str, size: int = 1) -> Buffer:
     return Buffer(name, DataType.Float, MemoryType.local, Const(size))
 
 
-def thread(axis: str, role: Role) -> Expr:
+def thread(axis: str, agent: Agent) -> Expr:
     """Index of a thread of the role along x, y or z."""
-    extent = role.block["xyz".index(axis)]
+    extent = agent.block["xyz".index(axis)]
     if extent == integers.ONE:
         return integers.ZERO
     return Symbol(f"block_{axis}", low=0, extent=extent)
 
 
-def single(name: str, warp: int, registers: int | None = None) -> Role:
+def single(name: str, warp: int, registers: int | None = None) -> Agent:
     one = integers.ONE
-    return Role(name, warp, (one, one, one), single=True, registers=registers)
+    return Agent(name, warp, (one, one, one), elected=True, registers=registers, kind=Kind.COPY)
 
 
 def tile_start(step: Expr, tile: int) -> Expr:
@@ -168,7 +168,7 @@ def tile_copy(
 
 
 def loader(
-    role: Role, to: Channel, tensor: Buffer, how: LoadStoreOpType = LoadStoreOpType.bulk
+    agent: Agent, to: Channel, tensor: Buffer, how: LoadStoreOpType = LoadStoreOpType.bulk
 ) -> Branch:
     """A role of one thread that asks the TMA unit for every tile of this block."""
     copy = tile_copy(to, to.fill, tensor, how)
@@ -179,19 +179,19 @@ def loader(
         copy,
         Advance(to.fill),
     )
-    return Branch(role, (Begin(to.fill), For(STEP, steps(to.tile), fill, unroll=False)))
+    return Branch(agent, (Begin(to.fill), For(STEP, steps(to.tile), fill, unroll=False)))
 
 
 def each_element(
-    role: Role, tile: int, work: Callable[[Expr, Expr], Statement], step: Expr = STEP
+    agent: Agent, tile: int, work: Callable[[Expr, Expr], Statement], step: Expr = STEP
 ) -> For:
     """`work(i, place)` for every element `i` of a tile that lies inside, at `place` in memory.
 
     The group's threads, all along x, take elements in turn.
     """
     lane = Symbol("i1", low=0)
-    threads = role.group_block[0]
-    index = integers.add(integers.mul(lane, threads), thread("x", role))
+    threads = agent.group_block[0]
+    index = integers.add(integers.mul(lane, threads), thread("x", agent))
     place = integers.add(tile_start(step, tile), index)
     inside = integers.conjunction(integers.less(index, tile), integers.less(place, SIZE))
     count = integers.ceildiv(tile, threads)
@@ -231,7 +231,7 @@ def kernel_of(
                 body=(InitBarriers(arrivals), Synchronize("barriers are ready"), *branches),
                 launch=Launch(
                     (Const(BLOCKS), one, one),
-                    (block_threads(tuple(branch.role for branch in branches)), one, one),
+                    (block_threads(tuple(branch.agent for branch in branches)), one, one),
                     blocks_per_sm,
                 ),
                 index_type=DataType.Int32,
@@ -241,9 +241,9 @@ def kernel_of(
     )
 
 
-def block_threads(roles: tuple[Role, ...]) -> Expr:
+def block_threads(roles: tuple[Agent, ...]) -> Expr:
     """Threads of a block: single warps are padded to warp groups, many threads are not."""
-    last = max(roles, key=lambda role: role.first_warp)
-    if last.single:
+    last = max(roles, key=lambda agent: agent.first_warp)
+    if last.elected:
         return Const(-(-(last.first_warp + 1) // WARP_GROUP) * WARP_GROUP * WARP)
     return integers.add(last.first_warp * WARP, last.threads)

@@ -29,6 +29,7 @@ from warpsmith.ir.carry import moments
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.nodes import (
     Buffer,
     Declare,
@@ -41,7 +42,6 @@ from warpsmith.kernel.nodes import (
     WelfordStep,
 )
 from warpsmith.kernel.rings import Begin
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.scratch import groups_reduce_scratch
 
 ROWS = 5
@@ -65,15 +65,15 @@ def reducing(
     """
     load = single("load", 0)
     axes = tuple(kind for kind in BLOCK_TYPES if kind.name[-1] in reduced)
-    role = _role(block, groups)
+    agent = _role(block, groups)
     columns = PASSES * block[0] * block[1] * block[2]
     x = memory("T0")
-    ring = channel("ring0", columns, stages * groups, load, role)
+    ring = channel("ring0", columns, stages * groups, load, agent)
     outputs = tuple(memory(name, written=True) for name in ("T1", "T2")[: 1 + welford])
     scratch = _scratch(block, axes, groups, 3 if welford else 1)
     values = tuple(local(name) for name in ("mean", "m2", "count")[: 3 if welford else 1])
     lane = Symbol("i1", low=0)
-    item = element(ring, integers.add(integers.mul(lane, columns // PASSES), _linear(role, block)))
+    item = element(ring, integers.add(integers.mul(lane, columns // PASSES), _linear(agent, block)))
     step: Statement = (
         WelfordStep(*values, integers.ZERO, integers.ZERO, (item,))
         if welford
@@ -95,15 +95,15 @@ def reducing(
             *start,
             *ring.used(For(lane, Const(PASSES), (step,), unroll=True)),
             reduce,
-            *_results(role, block, axes, index, outputs, values),
+            *_results(agent, block, axes, index, outputs, values),
         )
 
     if groups > 1:
-        body = taking_turns(role, ring, row)
+        body = taking_turns(agent, ring, row)
     else:
         body = (Begin(ring.use), For(STEP, steps(columns), row(STEP), unroll=False))
     kernel = kernel_of(
-        (x, *outputs), (ring,), (loader(load, ring, x), Branch(role, body)), scratch=(scratch,)
+        (x, *outputs), (ring,), (loader(load, ring, x), Branch(agent, body)), scratch=(scratch,)
     )
     data = random(ROWS * columns, 0)
     expected = _expected(data.reshape(ROWS, PASSES, *reversed(block)), reduced, welford)
@@ -114,21 +114,21 @@ def across_blocks(*, groups: int = 1) -> RoleCase:
     """The sum of all elements that each group of a role meets, in both blocks together."""
     load = single("load", 0)
     block = (64, 1, 1)
-    role = _role(block, groups)
+    agent = _role(block, groups)
     x, z = memory("T0"), memory("T1", Const(groups), written=True)
-    ring = channel("ring0", 64, 2 * groups, load, role)
+    ring = channel("ring0", 64, 2 * groups, load, agent)
     workspace = memory("T1_parts", Const(groups * BLOCKS), written=True)
     semaphore = Buffer("T1_arrivals", DataType.Int32, MemoryType.global_, Const(groups))
     axes = (ParallelType.block_x,)
     scratch = _scratch(block, axes, groups, 1)
     total, last = local("total"), Symbol("T1_last", DataType.Bool)
-    add = added(total, integers.ZERO, element(ring, thread("x", role)))
+    add = added(total, integers.ZERO, element(ring, thread("x", agent)))
 
     def row(number: Expr) -> Body:
         return ring.used(add)
 
     if groups > 1:
-        loop = taking_turns(role, ring, row)
+        loop = taking_turns(agent, ring, row)
     else:
         loop = (Begin(ring.use), For(STEP, steps(64), row(STEP), unroll=False))
     grid = (ParallelType.grid_x,)
@@ -141,12 +141,12 @@ def across_blocks(*, groups: int = 1) -> RoleCase:
             workspace=workspace,
             semaphore=semaphore,
         ),
-        If(last, _results(role, block, axes, integers.ZERO, (z,), (total,))),
+        If(last, _results(agent, block, axes, integers.ZERO, (z,), (total,))),
     )
     kernel = kernel_of(
         (x, z, workspace, semaphore),
         (ring,),
-        (loader(load, ring, x), Branch(role, body)),
+        (loader(load, ring, x), Branch(agent, body)),
         scratch=(scratch,),
     )
     rows = 8
@@ -161,12 +161,12 @@ def zero() -> Expr:
     return Const(0.0, DataType.Float)
 
 
-def _role(block: Extents, groups: int) -> Role:
+def _role(block: Extents, groups: int) -> Agent:
     x, y, z = block
     assert groups == 1 or z == 1, "groups are numbered along z"
     extents = (Const(x), Const(y), Const(z * groups))
     along = ParallelType.block_z if groups > 1 else None
-    return Role("reduce", 4, extents, groups_along=along, barrier=1)
+    return Agent("reduce", 4, extents, groups_along=along, barrier=1)
 
 
 def _scratch(block: Extents, axes: tuple[ParallelType, ...], groups: int, parts: int) -> Buffer:
@@ -177,17 +177,17 @@ def _scratch(block: Extents, axes: tuple[ParallelType, ...], groups: int, parts:
     return Buffer("scratch", DataType.Float, MemoryType.shared, size)
 
 
-def _linear(role: Role, block: Extents) -> Expr:
+def _linear(agent: Agent, block: Extents) -> Expr:
     """A thread's number in its group."""
     x, y, z = (
-        integers.ZERO if kind is role.groups_along else thread(kind.name[-1], role)
+        integers.ZERO if kind is agent.groups_along else thread(kind.name[-1], agent)
         for kind in BLOCK_TYPES
     )
     return integers.add(x, integers.mul(y, block[0]), integers.mul(z, block[0] * block[1]))
 
 
 def _results(
-    role: Role,
+    agent: Agent,
     block: Extents,
     axes: tuple[ParallelType, ...],
     row: Expr,
@@ -198,10 +198,10 @@ def _results(
     index: Expr = row
     first: list[Expr] = []
     for kind, extent in reversed([*zip(BLOCK_TYPES, block, strict=True)]):
-        place = thread(kind.name[-1], role)
+        place = thread(kind.name[-1], agent)
         if kind in axes:
             first.append(Apply("eq", (place, integers.ZERO), DataType.Bool))
-        elif kind is not role.groups_along:
+        elif kind is not agent.groups_along:
             index = integers.add(integers.mul(index, extent), place if extent > 1 else 0)
         elif row == integers.ZERO:
             index = place

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.product_kernels import Product, product_kernel
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import If, Kernel, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts
 from warpsmith.kernel.rings import (
@@ -16,7 +17,6 @@ from warpsmith.kernel.rings import (
     Cursor,
     FenceProxy,
 )
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import children, walk
 
 ORDERING = (

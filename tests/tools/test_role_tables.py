@@ -69,7 +69,7 @@ def test_the_kernel_of_the_tables_is_the_example_of_the_page() -> None:
         kernel_text(lower(fusion, "k", DataType.Int32, target=H200)) for fusion in fusions
     )
     assert drawn == shown
-    assert "role store, warps from 2, one elected thread" in shown
+    assert "agent store: store, warps from 2, one elected thread" in shown
 
 
 def test_arrivals_that_are_counted_are_those_that_barriers_expect() -> None:

@@ -73,7 +73,7 @@ def cluster_lines(statement: Statement, value: ValueText, team: Team | None) -> 
     """The lines of one statement of `kernel/clusters.py`, or of a wait of the whole cluster.
 
     Args:
-        team: that runs it; None for the one thread of a single role.
+        team: that runs it; None for an elected thread.
     """
     match statement:
         case AnnounceStart() | AwaitStart() | SynchronizeCluster():

@@ -29,6 +29,7 @@ from warpsmith.codegen.values import ValueText
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.elected import ELECTED_LANE, ELECTED_WARP, ByLane, Converge, CopyIf
 from warpsmith.kernel.nodes import (
     Accumulate,
@@ -49,7 +50,6 @@ from warpsmith.kernel.nodes import (
 )
 from warpsmith.kernel.products import BY_WARPS
 from warpsmith.kernel.rings import ELECTED, InitBarriers, TileCopy
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
@@ -223,7 +223,7 @@ class _Printer:
         chained = ""
         tests = conditions(warps_of(bundle.branches), bundle.start, bundle.end)
         for branch, condition in zip(bundle.branches, tests, strict=True):
-            self._line(f"// {branch.role.name}")
+            self._line(f"// {branch.agent.name}")
             if condition or chained:
                 with self._braces(f"{chained}{f'if ({condition}) ' if condition else ''}{{"):
                     self._branch(branch)
@@ -232,19 +232,19 @@ class _Printer:
             chained = "else "
 
     def _branch(self, branch: Branch) -> None:
-        role = branch.role
-        if role.single:
+        agent = branch.agent
+        if agent.elected:
             self._block(f"if ({ELECTED_LANE.name})", branch.body, None)
             return
         kind = self._value.type_name(DataType.Index)
-        self._all(thread_lines(role, self._value, kind))
-        first = f"warp - group * {self._value(role.group_warps)}" if role.groups > 1 else "warp"
-        leads = f"{first} == {role.first_warp}"
+        self._all(thread_lines(agent, self._value, kind))
+        first = f"warp - group * {self._value(agent.group_warps)}" if agent.groups > 1 else "warp"
+        leads = f"{first} == {agent.first_warp}"
         if asks_for(ELECTED_WARP, branch.body):
             self._line(f"const bool {ELECTED_WARP.name} = {leads};")
         if asks_for(ELECTED, branch.body):
             self._line(f"const bool {ELECTED.name} = {ELECTED_LANE.name} && {leads};")
-        team = group_of(role, self._value)
+        team = group_of(agent, self._value)
         for statement in branch.body:
             self._statement(statement, team)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Symbol
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.nodes import Kernel, Statement
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import expressions, walk
 from warpsmith.protocol.registers import change, entry_registers
 from warpsmith.targets.family import WARP, WARP_GROUP, Limits
@@ -33,9 +33,9 @@ class Bundle:
     @property
     def registers(self) -> int | None:
         """That each of its threads asks for."""
-        asked = {b.role.registers for b in self.branches if b.role.registers is not None}
+        asked = {b.agent.registers for b in self.branches if b.agent.registers is not None}
         if len(asked) > 1:
-            names = ", ".join(branch.role.name for branch in self.branches)
+            names = ", ".join(branch.agent.name for branch in self.branches)
             raise InternalError(f"{names} share a warp group, and have different registers")
         return asked.pop() if asked else None
 
@@ -63,7 +63,7 @@ def bundles(branches: tuple[Branch, ...], warps: int | None) -> tuple[Bundle, ..
         warps: of the block, if known.
     """
     result: list[Bundle] = []
-    for branch in sorted(branches, key=lambda b: b.role.first_warp):
+    for branch in sorted(branches, key=lambda b: b.agent.first_warp):
         start, last = _warps(branch)
         begin = start // WARP_GROUP * WARP_GROUP
         end = None if last is None else -(-last // WARP_GROUP) * WARP_GROUP
@@ -73,8 +73,8 @@ def bundles(branches: tuple[Branch, ...], warps: int | None) -> tuple[Bundle, ..
         if before is not None:
             taken = _warps(before.branches[-1])[1]
             if taken is None or taken > start:
-                other = before.branches[-1].role.name
-                raise InternalError(f"{other} and {branch.role.name} have warp {start} in common")
+                other = before.branches[-1].agent.name
+                raise InternalError(f"{other} and {branch.agent.name} have warp {start} in common")
         if before is not None and before.end is not None and before.end > begin:
             result[-1] = Bundle(before.start, end, (*before.branches, branch))
         else:
@@ -106,11 +106,11 @@ def warps_of(branches: tuple[Branch, ...]) -> tuple[tuple[int, int | None], ...]
 
 
 def _warps(branch: Branch) -> tuple[int, int | None]:
-    role = branch.role
-    if role.single:
-        return role.first_warp, role.first_warp + 1
-    threads = integers.constant(role.threads)
-    return role.first_warp, None if threads is None else role.first_warp + -(-threads // WARP)
+    agent = branch.agent
+    if agent.elected:
+        return agent.first_warp, agent.first_warp + 1
+    threads = integers.constant(agent.threads)
+    return agent.first_warp, None if threads is None else agent.first_warp + -(-threads // WARP)
 
 
 def asks_for(symbol: Symbol, statements: tuple[Statement, ...]) -> bool:
@@ -127,7 +127,7 @@ def bounds(kernel: Kernel) -> tuple[int | None, int]:
     """
     threads = integers.constant(integers.mul(*kernel.launch.block))
     blocks = kernel.launch.blocks_per_sm
-    if not any(branch.role.registers is not None for branch in branches_of(kernel)):
+    if not any(branch.agent.registers is not None for branch in branches_of(kernel)):
         return threads, blocks
     if threads is None or threads % (WARP_GROUP * WARP):
         raise InternalError(

@@ -9,10 +9,10 @@ from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
 from warpsmith.ir.scalar import Const, Expr
+from warpsmith.kernel.agents import Agent
 from warpsmith.kernel.nodes import Kernel, Statement
 from warpsmith.kernel.products import BY_WARPS
 from warpsmith.kernel.rings import ArriveByWarp
-from warpsmith.kernel.roles import Role
 from warpsmith.targets.family import WARP
 
 BARRIERS = 16
@@ -64,65 +64,65 @@ def whole_block(kernel: Kernel, value: ValueText) -> Team:
     return Team("ws_thread()", "ws_threads()", extents, (x, y, z), "__syncthreads();")
 
 
-def group_of(role: Role, value: ValueText) -> Team:
+def group_of(agent: Agent, value: ValueText) -> Team:
     """The threads of this thread's group, by the variables of `thread_lines`."""
-    if not 0 <= role.barrier <= BARRIERS - max(1, len(role.barriers)):
+    if not 0 <= agent.barrier <= BARRIERS - max(1, len(agent.barriers)):
         raise InternalError(
-            f"{role.name} has {role.groups} groups, whose barriers from {role.barrier} on are not "
-            f"all among the {BARRIERS} of a block"
+            f"{agent.name} has {agent.groups} groups, whose barriers from {agent.barrier} on are "
+            f"not all among the {BARRIERS} of a block"
         )
-    x, y, z = (_int(value, extent) for extent in role.group_block)
+    x, y, z = (_int(value, extent) for extent in agent.group_block)
     places = ", ".join(
         "0" if extent == integers.ONE else f"(int){kind.name}"
-        for kind, extent in zip(BLOCK_TYPES, role.group_block, strict=True)
+        for kind, extent in zip(BLOCK_TYPES, agent.group_block, strict=True)
     )
-    barrier = f"{role.barrier} + group" if role.groups > 1 else str(role.barrier)
-    threads = _int(value, integers.mul(role.group_warps, WARP))
-    meets = role.barrier > 0
+    barrier = f"{agent.barrier} + group" if agent.groups > 1 else str(agent.barrier)
+    threads = _int(value, integers.mul(agent.group_warps, WARP))
+    meets = agent.barrier > 0
     meeting = f"ws_meet({barrier}, {threads});" if meets else ""
     return Team(
         thread="thread",
-        threads=_int(value, role.group_threads),
-        extents=role.group_block,
+        threads=_int(value, agent.group_threads),
+        extents=agent.group_block,
         dims=(x, y, z),
-        meeting="__syncwarp();" if role.is_warp else meeting,
+        meeting="__syncwarp();" if agent.is_warp else meeting,
         place=f"ws_role_group{{{places}, {barrier}, {threads}}}" if meets else "",
         pieces=frozenset({"meet"}),
-        group="group" if role.groups > 1 else "",
-        groups=role.groups,
-        apart=role.groups_along,
-        whole=_whole_role(role, value) if role.common else None,
+        group="group" if agent.groups > 1 else "",
+        groups=agent.groups,
+        apart=agent.groups_along,
+        whole=_whole_role(agent, value) if agent.common else None,
     )
 
 
-def _whole_role(role: Role, value: ValueText) -> Team:
+def _whole_role(agent: Agent, value: ValueText) -> Team:
     """All groups of a role, whose axis is the slowest: the threads along x come first."""
-    x, y, z = (_int(value, extent) for extent in role.block)
+    x, y, z = (_int(value, extent) for extent in agent.block)
     beside = [
         kind
-        for kind, extent in zip(BLOCK_TYPES[1:], role.block[1:], strict=True)
-        if extent != integers.ONE and kind is not role.groups_along
+        for kind, extent in zip(BLOCK_TYPES[1:], agent.block[1:], strict=True)
+        if extent != integers.ONE and kind is not agent.groups_along
     ]
-    if beside or role.groups_along is BLOCK_TYPES[0]:
-        raise InternalError(f"the threads of {role.name} do not follow each other along x")
+    if beside or agent.groups_along is BLOCK_TYPES[0]:
+        raise InternalError(f"the threads of {agent.name} do not follow each other along x")
     places = ", ".join(
         "0" if extent == integers.ONE else f"(int){kind.name}"
-        for kind, extent in zip(BLOCK_TYPES, role.block, strict=True)
+        for kind, extent in zip(BLOCK_TYPES, agent.block, strict=True)
     )
-    threads = _int(value, role.threads)
+    threads = _int(value, agent.threads)
     return Team(
-        thread=f"(thread + group * {_int(value, role.group_threads)})",
+        thread=f"(thread + group * {_int(value, agent.group_threads)})",
         threads=threads,
-        extents=role.block,
+        extents=agent.block,
         dims=(x, y, z),
-        meeting=f"ws_meet({role.common}, {threads});",
-        place=f"ws_role_group{{{places}, {role.common}, {threads}}}",
+        meeting=f"ws_meet({agent.common}, {threads});",
+        place=f"ws_role_group{{{places}, {agent.common}, {threads}}}",
         pieces=frozenset({"meet"}),
     )
 
 
 def together(team: Team | None, statement: Statement) -> Team:
-    """The team that a statement is for; the one thread of a single role is none."""
+    """The team that a statement is for; an elected one is none."""
     what = type(statement).__name__
     if team is None:
         raise InternalError(f"{what} is for many threads, and stands in a role of one")
@@ -132,44 +132,44 @@ def together(team: Team | None, statement: Statement) -> Team:
     return team
 
 
-def thread_lines(role: Role, value: ValueText, kind: str) -> list[str]:
+def thread_lines(agent: Agent, value: ValueText, kind: str) -> list[str]:
     """Declares `thread`, and `group` where there are several, and block_x, block_y, block_z.
 
     Args:
         kind: C++ type of indices.
     """
-    start = role.first_warp * WARP
+    start = agent.first_warp * WARP
     lines: list[str] = []
     thread = f"threadIdx.x - {start}" if start else "threadIdx.x"
-    if role.groups > 1:
-        threads = integers.constant(role.group_threads)
+    if agent.groups > 1:
+        threads = integers.constant(agent.group_threads)
         if threads is None or threads % WARP:
-            raise InternalError(f"groups of {role.name} are not made of whole warps")
-        warp = f"(warp - {role.first_warp})" if role.first_warp else "warp"
+            raise InternalError(f"groups of {agent.name} are not made of whole warps")
+        warp = f"(warp - {agent.first_warp})" if agent.first_warp else "warp"
         lines.append(f"const int group = {warp} / {threads // WARP};")
         thread += f" - group * {threads}"
     lines.append(f"const int thread = {thread};")
     axes = [
         (axis.name, extent)
-        for axis, extent in zip(BLOCK_TYPES, role.group_block, strict=True)
+        for axis, extent in zip(BLOCK_TYPES, agent.group_block, strict=True)
         if extent != integers.ONE
     ]
     below: Expr = integers.ONE
     for number, (name, extent) in enumerate(axes):
         index = "thread"
         if number:
-            index = _by_warps(role, below) or f"(unsigned)thread / {_unsigned(value, below)}"
+            index = _by_warps(agent, below) or f"(unsigned)thread / {_unsigned(value, below)}"
         if number < len(axes) - 1:
             index = f"(unsigned){index}" if number == 0 else index
             index += f" % {_unsigned(value, extent)}"
         lines.append(f"const {kind} {name} = {index};")
         below = integers.mul(below, extent)
-    if role.groups > 1 and role.groups_along is not None:
-        lines.append(f"const {kind} {role.groups_along.name} = group;")
+    if agent.groups > 1 and agent.groups_along is not None:
+        lines.append(f"const {kind} {agent.groups_along.name} = group;")
     return lines
 
 
-def _by_warps(role: Role, below: Expr) -> str:
+def _by_warps(agent: Agent, below: Expr) -> str:
     """The quotient of a thread's number by `below`, from its warp's; empty where warps are split.
 
     ptxas knows that a warp's number is equal in its lanes, and keeps what follows from it, such as
@@ -178,8 +178,8 @@ def _by_warps(role: Role, below: Expr) -> str:
     threads = integers.constant(below)
     if threads is None or threads % WARP:
         return ""
-    parts = ["warp", f"- {role.first_warp}" if role.first_warp else ""]
-    parts.append(f"- group * {integers.constant(role.group_warps)}" if role.groups > 1 else "")
+    parts = ["warp", f"- {agent.first_warp}" if agent.first_warp else ""]
+    parts.append(f"- group * {integers.constant(agent.group_warps)}" if agent.groups > 1 else "")
     number = f"(unsigned)({' '.join(filter(None, parts))})"
     return number if threads == WARP else f"{number} / {threads // WARP}u"
 

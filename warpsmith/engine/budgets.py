@@ -16,8 +16,8 @@ from warpsmith.codegen.roles import Bundle, branches_of, bundles
 from warpsmith.errors import CompileError, ScheduleError, SpillWarning
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Symbol
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import Budgets, Kernel, Launch
-from warpsmith.kernel.roles import Branch
 from warpsmith.protocol.registers import (
     GROUP_THREADS,
     Allotment,
@@ -138,14 +138,14 @@ def _block(kernel: Kernel, parts: tuple[Bundle, ...], target: Target) -> Block |
 
 
 def _allotment(part: Bundle) -> Allotment:
-    names = tuple(branch.role.name for branch in part.branches)
+    names = tuple(branch.agent.name for branch in part.branches)
     return Allotment(roles=names, threads=((part.end or part.start) - part.start) * WARP)
 
 
 def _given(wish: Budgets, parts: tuple[Bundle, ...]) -> tuple[int | None, ...]:
     """The budget of each part that the wish names."""
     named = dict(wish.roles)
-    known = [branch.role.name for part in parts for branch in part.branches]
+    known = [branch.agent.name for part in parts for branch in part.branches]
     for name in named:
         if name not in known:
             raise ScheduleError(
@@ -155,10 +155,10 @@ def _given(wish: Budgets, parts: tuple[Bundle, ...]) -> tuple[int | None, ...]:
             )
     result: list[int | None] = []
     for part in parts:
-        single = any(branch.role.single for branch in part.branches)
-        numbers = [named[b.role.name] for b in part.branches if b.role.name in named]
+        moves = any(branch.agent.kind.moves for branch in part.branches)
+        numbers = [named[b.agent.name] for b in part.branches if b.agent.name in named]
         if wish.pair is not None and not numbers:
-            numbers = [wish.pair[0] if single else wish.pair[1]]
+            numbers = [wish.pair[0] if moves else wish.pair[1]]
         if len(set(numbers)) > 1:
             raise ScheduleError(
                 f"{_allotment(part)} are given {' and '.join(map(str, numbers))} registers, and "
@@ -194,12 +194,12 @@ def _with_registers(
 ) -> Kernel:
     """The kernel with a budget for each part, and the launch bound that `setmaxnreg` needs."""
     numbers = {
-        branch.role.name: budget
+        branch.agent.name: budget
         for part, budget in zip(parts, budgets, strict=True)
         for branch in part.branches
     }
     body = tuple(
-        replace(s, role=replace(s.role, registers=numbers[s.role.name]))
+        replace(s, agent=replace(s.agent, registers=numbers[s.agent.name]))
         if isinstance(s, Branch)
         else s
         for s in kernel.body
@@ -218,7 +218,7 @@ def _alone(kernel: Kernel, parts: tuple[Bundle, ...], number: int, target: Targe
     """
     kept = parts[number].branches
     body = tuple(
-        replace(s, role=replace(s.role, registers=None), body=s.body if s in kept else ())
+        replace(s, agent=replace(s.agent, registers=None), body=s.body if s in kept else ())
         if isinstance(s, Branch)
         else s
         for s in kernel.body

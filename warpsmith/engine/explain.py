@@ -8,7 +8,7 @@ from dataclasses import fields
 from warpsmith.engine.classes import Classes, launched
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.plan import PlannedSegment
-from warpsmith.engine.role_facts import ring_line, ring_rows, role_line, role_rows
+from warpsmith.engine.role_facts import order_lines, ring_line, ring_rows, role_line, role_rows
 from warpsmith.engine.sync_facts import sync_lines
 from warpsmith.planner.alike import renamed
 from warpsmith.planner.cuts import cuts
@@ -114,4 +114,5 @@ def _roles_and_rings(launch: Launch, values: Mapping[str, int]) -> list[str]:
     if compiled.budgets:
         lines.append(f"  registers   {compiled.budgets}")
     rings = map(ring_line, ring_rows(compiled.kernel, values))
-    return lines + [f"  ring        {line}" for line in rings]
+    lines += [f"  ring        {line}" for line in rings]
+    return lines + [f"  order       {line}" for line in order_lines(compiled.kernel)]

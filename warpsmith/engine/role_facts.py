@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, evaluate
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.pipelines import Pipeline, with_contents
 from warpsmith.kernel.rings import InitBarriers
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol.extract import launch_values
 from warpsmith.targets.family import WARP
@@ -21,6 +21,7 @@ class RoleRow:
     """One role in one launch.
 
     Attributes:
+        kind: what its agent does: `copy`, `multiply`, `compute` or `store`.
         first_warp, last_warp: of the block.
         threads: that run the role's body, of all groups together; 1 in a role of one elected
             thread.
@@ -31,6 +32,7 @@ class RoleRow:
     """
 
     name: str
+    kind: str
     first_warp: int
     last_warp: int
     threads: int
@@ -78,9 +80,9 @@ def role_rows(kernel: Kernel, values: Mapping[str, int], registers: int) -> tupl
         registers: of a thread of a role that has no number of its own.
     """
     known = launch_values(kernel, values, (0, 0, 0))
-    roles = [branch.role for branch in kernel.body if isinstance(branch, Branch)]
-    ordered = sorted(roles, key=lambda role: role.first_warp)
-    return tuple(_role_row(role, known, registers) for role in ordered)
+    roles = [branch.agent for branch in kernel.body if isinstance(branch, Branch)]
+    ordered = sorted(roles, key=lambda agent: agent.first_warp)
+    return tuple(_role_row(agent, known, registers) for agent in ordered)
 
 
 def ring_rows(kernel: Kernel, values: Mapping[str, int]) -> tuple[RingRow, ...]:
@@ -93,9 +95,18 @@ def ring_rows(kernel: Kernel, values: Mapping[str, int]) -> tuple[RingRow, ...]:
     )
 
 
+def order_lines(kernel: Kernel) -> list[str]:
+    """`compute_main: 2 groups of compute, one after the other`, for each hand-off of groups."""
+    return [
+        f"{each.name}: {each.groups.count} groups of {each.producer}, one after the other"
+        for each in kernel.pipelines
+        if not each.contents
+    ]
+
+
 def role_line(row: RoleRow) -> str:
-    """`load: warp 0, one thread, 40 registers`."""
-    words = [row.warps, "one thread" if row.threads == 1 else f"{row.threads} threads"]
+    """`load: copy, warp 0, one thread, 40 registers`."""
+    words = [row.kind, row.warps, "one thread" if row.threads == 1 else f"{row.threads} threads"]
     if row.groups > 1:
         words.append(f"{row.groups} groups")
     words.append(f"{row.registers} registers")
@@ -121,16 +132,17 @@ def ring_line(row: RingRow) -> str:
     return f"{row.name}: {', '.join(words)}"
 
 
-def _role_row(role: Role, known: Mapping[str, int], registers: int) -> RoleRow:
-    threads = 1 if role.single else _value(role.threads, known)
+def _role_row(agent: Agent, known: Mapping[str, int], registers: int) -> RoleRow:
+    threads = 1 if agent.elected else _value(agent.threads, known)
     return RoleRow(
-        name=role.name,
-        first_warp=role.first_warp,
-        last_warp=role.first_warp + max(-(-threads // WARP), 1) - 1,
+        name=agent.name,
+        kind=agent.kind.value,
+        first_warp=agent.first_warp,
+        last_warp=agent.first_warp + max(-(-threads // WARP), 1) - 1,
         threads=threads,
-        groups=role.groups,
-        barriers=tuple(role.barriers),
-        registers=registers if role.registers is None else role.registers,
+        groups=agent.groups,
+        barriers=tuple(agent.barriers),
+        registers=registers if agent.registers is None else agent.registers,
     )
 
 

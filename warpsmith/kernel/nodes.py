@@ -372,7 +372,8 @@ class Budgets:
     """What is wished of the registers of a kernel's roles; with neither, all are derived.
 
     Attributes:
-        pair: registers of a thread in the warp groups of single warps, and in all others.
+        pair: registers of a thread in the warp groups of agents that copy or store, and in all
+            others.
         roles: registers of a thread in some roles, by name; those of the others are derived.
     """
 

@@ -9,15 +9,16 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Symbol
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import Kernel, Statement
-from warpsmith.kernel.roles import Branch
 from warpsmith.lower.access import stride_symbols
+from warpsmith.lower.agents import block_of, budgets_of
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.emit import Emitter
 from warpsmith.lower.grouping import readers_together
 from warpsmith.lower.nests import Nests
 from warpsmith.lower.roles import Roles
-from warpsmith.lower.specialize import block_of, branches, budgets_of
+from warpsmith.lower.specialize import branches
 from warpsmith.lower.threads import check_no_exchange, find_threads
 from warpsmith.lower.vectors import Vectorizer
 from warpsmith.targets.target import Target
@@ -41,7 +42,7 @@ def build(
     if roles.names:
         check_no_exchange(fusion.computed)
         body = branches(fusion, buffers, roles, vectors, target.family.limits)
-        block = block_of([s.role for s in body if isinstance(s, Branch)])
+        block = block_of([s.agent for s in body if isinstance(s, Branch)])
         launch = replace(threads.launch(), block=block)
     else:
         leaves = Emitter(buffers, vectors)

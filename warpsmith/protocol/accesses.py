@@ -11,10 +11,10 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Expr, Symbol, evaluate
 from warpsmith.kernel.accesses import Access as Touched
 from warpsmith.kernel.accesses import accesses as touched
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.effects import Done, Effect, Orders, Proxy, Verb, Who
 from warpsmith.kernel.nodes import Buffer, Kernel, Let, Statement
 from warpsmith.kernel.rings import Begin, Cursor, TileCopy
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import barrier_uses, children, effect_of, operands, walk
 
 
@@ -140,9 +140,9 @@ def divisions(kernel: Kernel, known: Mapping[str, int]) -> dict[str, Division]:
     lets = {s.symbol.name: s.value for s in walk(kernel.body) if isinstance(s, Let)}
     names = _Names(cursors, lets)
     found: dict[str, _Found] = {}
-    for role, statements in _by_role(kernel.body):
+    for agent, statements in _by_role(kernel.body):
         for statement in statements:
-            _note(found, role, statement, names)
+            _note(found, agent, statement, names)
     ringed = {
         content.name: (pipeline.stages, content.elements)
         for pipeline in kernel.pipelines
@@ -172,16 +172,18 @@ def divisions(kernel: Kernel, known: Mapping[str, int]) -> dict[str, Division]:
     return result
 
 
-def _note(found: dict[str, _Found], role: Role | None, statement: Statement, names: _Names) -> None:
+def _note(
+    found: dict[str, _Found], agent: Agent | None, statement: Statement, names: _Names
+) -> None:
     """Remember the buffers that a statement touches."""
-    axis = role.groups_along.name if role is not None and role.groups_along else None
+    axis = agent.groups_along.name if agent is not None and agent.groups_along else None
     for access in touched(statement):
         if access.buffer.memory is not MemoryType.shared:
             continue
         each = found.setdefault(access.buffer.name, _Found(access.buffer))
         used, cursors = _NOTHING if access.index is None else names.of(access.index)
         each.cursors |= cursors
-        each.roles.add("" if role is None else role.name)
+        each.roles.add("" if agent is None else agent.name)
         each.apart = each.apart and axis in used
         each.by_tma = each.by_tma or access.effect.proxy is Proxy.ASYNC
         if isinstance(statement, TileCopy) and statement.multicast is not None:
@@ -221,12 +223,12 @@ class _Names:
         return names, cursors
 
 
-def _by_role(body: Sequence[Statement]) -> Iterator[tuple[Role | None, Iterator[Statement]]]:
+def _by_role(body: Sequence[Statement]) -> Iterator[tuple[Agent | None, Iterator[Statement]]]:
     yield None, walk(tuple(s for s in body if not isinstance(s, Branch)))
     for statement in body:
         if isinstance(statement, Branch):
-            yield statement.role, walk(statement.body)
+            yield statement.agent, walk(statement.body)
 
 
-def _roles(body: Sequence[Statement]) -> list[Role]:
-    return [s.role for s in body if isinstance(s, Branch)]
+def _roles(body: Sequence[Statement]) -> list[Agent]:
+    return [s.agent for s in body if isinstance(s, Branch)]

@@ -1,4 +1,4 @@
-"""Statements of a kernel as what one kind of agent does: segments, conditions and loops."""
+"""Statements of a kernel as what one kind of actor does: segments, conditions and loops."""
 
 from __future__ import annotations
 

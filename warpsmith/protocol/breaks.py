@@ -6,20 +6,20 @@ from typing import NoReturn
 
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.skeleton import Kind, Skeleton, Step
-from warpsmith.protocol.states import AgentState, BarrierState, Clock, PlaceState
+from warpsmith.protocol.states import ActorState, BarrierState, Clock, PlaceState
 
 
 class Breaks:
     """The states of a run, and the breaks that can be told of them.
 
     Attributes:
-        met: by meeting, the agents that have come.
+        met: by meeting, the actors that have come.
     """
 
     def __init__(self, skeleton: Skeleton) -> None:
-        count = len(skeleton.agents)
+        count = len(skeleton.actors)
         self.skeleton = skeleton
-        self.agents = [AgentState(a, n, count) for n, a in enumerate(skeleton.agents)]
+        self.actors = [ActorState(a, n, count) for n, a in enumerate(skeleton.actors)]
         self.barriers = [BarrierState(b.count, b.begun) for b in skeleton.barriers]
         self.places = [PlaceState() for _ in skeleton.places]
         self.met: list[set[int]] = [set() for _ in skeleton.meetings]
@@ -38,7 +38,7 @@ class Breaks:
         clock: Clock | None = None,
     ) -> NoReturn:
         if clock is None:
-            clock = self.agents[actor].clock if actor >= 0 else []
+            clock = self.actors[actor].clock if actor >= 0 else []
         raise Broken(
             Break(
                 rule=rule,
@@ -98,7 +98,7 @@ class Breaks:
             number,
             Rule.BYTES,
             f"phase {barrier.done - 1} announces {phase.expected} bytes, and is over when as many "
-            f"are there; a copy of {step.amount * self.agents[number].weight} more is asked for",
+            f"are there; a copy of {step.amount * self.actors[number].weight} more is asked for",
             "both are equal",
             barrier=step.barrier,
             place=step.place,
@@ -163,7 +163,7 @@ class Breaks:
 
     def _stuck(self, waiting: list[int]) -> NoReturn:
         """Nobody can go on. Named are bytes that do not add up; else a wait that nobody ends."""
-        waits = {n: self.agents[n].steps[self.agents[n].at] for n in waiting}
+        waits = {n: self.actors[n].steps[self.actors[n].at] for n in waiting}
         for step in waits.values():
             if step.kind != Kind.AWAIT:
                 continue
@@ -177,8 +177,8 @@ class Breaks:
             self._absent(waits)
         coming = {
             step.place
-            for agent in self.agents
-            for step in agent.steps[agent.at :]
+            for actor in self.actors
+            for step in actor.steps[actor.at :]
             if step.kind in (Kind.ARRIVE, Kind.EXPECT)
         }
         hopeless = [n for n in awaited if waits[n].place not in coming]
@@ -199,7 +199,7 @@ class Breaks:
         """A meeting to which some never come."""
         meeting = next(iter(waits.values())).place
         names = self.skeleton.meetings[meeting]
-        absent = sorted(set(names.agents) - self.met[meeting])
+        absent = sorted(set(names.actors) - self.met[meeting])
         self._broken(
             -1,
             Rule.MEETING,

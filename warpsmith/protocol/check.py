@@ -43,7 +43,7 @@ SHORTEST = 40
 """Iterations up to which shorter runs are sought that go wrong in the same way."""
 
 LONGEST_TOLD = 1 << 16
-"""Steps of all agents up to which a run is kept to be told."""
+"""Steps of all actors up to which a run is kept to be told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,8 @@ class Verdict:
     """A protocol that holds, and how it was found.
 
     Attributes:
-        agents: warps, or representatives of equal warps.
-        steps: of all agents in the block's whole run.
+        actors: warps, or representatives of equal warps.
+        steps: of all actors in the block's whole run.
         taken: those that were run, not concluded.
         phases: of all barriers together that were completed.
         shared_bytes: of the block.
@@ -80,7 +80,7 @@ class Verdict:
             listed; 0 where nothing was.
     """
 
-    agents: int
+    actors: int
     steps: int
     taken: int
     phases: int
@@ -143,7 +143,7 @@ class _Common:
     cycles: dict[object, Cycles] = field(default_factory=dict)
 
     def cycles_of(self, skeleton: Skeleton) -> Cycles:
-        weights = tuple(agent.weight for agent in skeleton.agents)
+        weights = tuple(actor.weight for actor in skeleton.actors)
         key = (weights, skeleton.barriers, skeleton.places, skeleton.meetings)
         return self.cycles.setdefault(key, {})
 
@@ -219,12 +219,12 @@ def _verdict(
     known = launch_values(kernel, values, block)
     total = check_shared(kernel, known, common.limits)
     if any(evaluate(extent, known) < 1 for extent in kernel.launch.grid):
-        return Verdict(agents=0, steps=0, taken=0, phases=0, shared_bytes=total)
+        return Verdict(actors=0, steps=0, taken=0, phases=0, shared_bytes=total)
     check_resources(kernel, known, common.limits)
     skeleton = skeleton_of(kernel, known, common.prepared if whole else None)
     machine, repeats = run(skeleton, common.cycles_of(skeleton) if whole else None)
     return Verdict(
-        agents=len(skeleton.agents),
+        actors=len(skeleton.actors),
         steps=skeleton.steps,
         taken=skeleton.steps - repeats.jumped,
         phases=sum(barrier.done for barrier in machine.barriers),
@@ -350,5 +350,5 @@ def _kind(told: Told) -> tuple[object, ...]:
         return (found.rule, found.got)
     barrier = skeleton.barriers[found.barrier].name if found.barrier >= 0 else ""
     place = skeleton.places[found.place].buffer if found.place >= 0 else ""
-    actor = skeleton.agents[found.actor].role if found.actor >= 0 else ""
+    actor = skeleton.actors[found.actor].role if found.actor >= 0 else ""
     return (found.rule, barrier, place, actor)

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import MEETINGS, AnnounceStart, AwaitStart
 from warpsmith.kernel.effects import Verb
 from warpsmith.kernel.elected import ELECTED_WARP
 from warpsmith.kernel.nodes import If, Kernel, Statement
 from warpsmith.kernel.rings import ELECTED, Await, InitBarriers, TileCopy
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import (
     barrier_uses,
     barriers,
@@ -59,7 +59,7 @@ def check_clusters(kernel: Kernel) -> None:
         return
     known = gifts(kernel)
     for statement in kernel.body:
-        role = (statement.role.name,) if isinstance(statement, Branch) else ()
+        role = (statement.agent.name,) if isinstance(statement, Branch) else ()
         for each in walk((statement,)):
             _check_meeting(each, role)
             for use in barrier_uses(each):
@@ -79,7 +79,7 @@ def _check_together(kernel: Kernel) -> None:
         if use.remote and use.verb is Verb.ARRIVE
     }
     for statement in kernel.body:
-        role = (statement.role.name,) if isinstance(statement, Branch) else ()
+        role = (statement.agent.name,) if isinstance(statement, Branch) else ()
         for each in walk((statement,)):
             _check_meeting(each, role)
             for buffer, declared, by in operands(each):

@@ -1,8 +1,8 @@
 """Descriptions of a machine's states, by which it is seen that one comes again.
 
 Stamps grow without end, so a state never comes again as it was. But rules only compare stamps of
-one agent. So each is replaced by its rank among all of that agent which the state has. What is not
-known to be over ranks above the agent's own clock, which no other stamp of it exceeds.
+one actor. So each is replaced by its rank among all of that actor which the state has. What is not
+known to be over ranks above the actor's own clock, which no other stamp of it exceeds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.states import (
     PENDING,
-    AgentState,
+    ActorState,
     BarrierState,
     Clock,
     Phase,
@@ -24,7 +24,7 @@ _BASE = PENDING << 1
 """More than any stamp."""
 
 _Stamps = dict[int, int]
-"""By agent."""
+"""By actor."""
 
 
 def description(machine: Machine) -> Description:
@@ -35,11 +35,11 @@ def description(machine: Machine) -> Description:
             numbers[phase] = len(numbers)
     collected = _Collected()
     for barrier in machine.barriers:
-        collected.barrier(barrier, machine.agents)
+        collected.barrier(barrier, machine.actors)
     for place in machine.places:
         collected.place(place, numbers)
-    for agent in machine.agents:
-        collected.agent(agent)
+    for actor in machine.actors:
+        collected.actor(actor)
     return collected.description([frozenset(met) for met in machine.met])
 
 
@@ -53,22 +53,22 @@ class _Collected:
 
     def description(self, met: list[frozenset[int]]) -> Description:
         sizes = [*map(len, self._stamps), *map(len, self._clocks)]
-        agents: list[int] = []
+        actors: list[int] = []
         values: list[int] = []
         for stamps in filter(None, self._stamps):
-            agents += stamps
+            actors += stamps
             values += stamps.values()
         for clock in filter(None, self._clocks):
-            agents += range(len(clock))
+            actors += range(len(clock))
             values += clock
-        keys = [agent * _BASE + value for agent, value in zip(agents, values, strict=True)]
+        keys = [actor * _BASE + value for actor, value in zip(actors, values, strict=True)]
         ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
-        return met, sizes, agents, list(map(ranks.__getitem__, keys)), self._shape
+        return met, sizes, actors, list(map(ranks.__getitem__, keys)), self._shape
 
-    def barrier(self, barrier: BarrierState, agents: list[AgentState]) -> None:
+    def barrier(self, barrier: BarrierState, actors: list[ActorState]) -> None:
         older, previous, current = barrier.older, barrier.previous, barrier.current
         begun, stamp = barrier.begun
-        joined = [(a, learned == agents[a].learned) for a, learned in current.joined.items()]
+        joined = [(a, learned == actors[a].learned) for a, learned in current.joined.items()]
         self._shape += (
             barrier.alive,
             barrier.done & 1,
@@ -105,11 +105,11 @@ class _Collected:
             tuple(place.multiplying.items()),
         )
 
-    def agent(self, agent: AgentState) -> None:
-        self._clocks += (agent.clock, agent.fenced)
-        self._shape.append(frozenset(agent.unfenced))
-        self._shape += map(tuple, agent.open)
-        self._shape += map(tuple, agent.groups)
+    def actor(self, actor: ActorState) -> None:
+        self._clocks += (actor.clock, actor.fenced)
+        self._shape.append(frozenset(actor.unfenced))
+        self._shape += map(tuple, actor.open)
+        self._shape += map(tuple, actor.groups)
 
 
 def _has_bytes(phase: Phase) -> bool:

@@ -1,6 +1,6 @@
 """What must hold where barriers, blocks and a run end: nobody waits, and nothing is left behind.
 
-A block ends when the last of its agents does. So it is enough that one of them knows, at its end,
+A block ends when the last of its actors does. So it is enough that one of them knows, at its end,
 of all that other blocks did in it: of copies by a wait for their bytes, of arrivals by a wait or a
 meeting. Those of the latest two phases of a barrier know of all before.
 """
@@ -22,14 +22,14 @@ class Ends(Uses):
         Raises:
             Broken: somebody waits forever, or leaves something behind.
         """
-        waiting = [n for n, agent in enumerate(self.agents) if agent.at < agent.end]
+        waiting = [n for n, actor in enumerate(self.actors) if actor.at < actor.end]
         if waiting:
             self._stuck(waiting)
-        for number, agent in enumerate(self.agents):
+        for number, actor in enumerate(self.actors):
             for sort in reversed(Async):
-                left = [*agent.open[sort], *(p for g in agent.groups[sort] for p in g)]
+                left = [*actor.open[sort], *(p for g in actor.groups[sort] for p in g)]
                 if left:
-                    verb = "committed" if agent.open[sort] else "awaited"
+                    verb = "committed" if actor.open[sort] else "awaited"
                     got = f"{sort.words} are not {verb} at the end"
                     self._broken(number, Rule.GROUPS, got, place=left[0])
         for number, barrier in enumerate(self.barriers):
@@ -39,21 +39,21 @@ class Ends(Uses):
             self._check_leaving()
 
     def _check_leaving(self) -> None:
-        """Each block has an agent that knows of the last arrivals from others when it ends."""
+        """Each block has an actor that knows of the last arrivals from others when it ends."""
         for number, (stage, barrier) in enumerate(
             zip(self.skeleton.barriers, self.barriers, strict=True)
         ):
             own = [
                 state.clock
-                for agent, state in zip(self.skeleton.agents, self.agents, strict=True)
-                if agent.block == stage.block
+                for actor, state in zip(self.skeleton.actors, self.actors, strict=True)
+                if actor.block == stage.block
             ]
             for done, phase in ((-1, barrier.previous), (0, barrier.current)):
                 late = tuple(
-                    agent
-                    for agent, stamp in phase.arrivals.items()
-                    if self.skeleton.agents[agent].block != stage.block
-                    and all(clock[agent] < stamp for clock in own)
+                    actor
+                    for actor, stamp in phase.arrivals.items()
+                    if self.skeleton.actors[actor].block != stage.block
+                    and all(clock[actor] < stamp for clock in own)
                 )
                 if late:
                     self._broken(
@@ -78,7 +78,7 @@ class Ends(Uses):
                 number,
                 Rule.LIFETIME,
                 "it is invalidated while it may be in use",
-                "all agents are done with it before",
+                "all actors are done with it before",
                 barrier=at,
                 phase=barrier.done,
                 others=tuple(late),

@@ -9,11 +9,11 @@ from itertools import product, takewhile
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.scalar import Expr, evaluate
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import RANK, rank_of
 from warpsmith.kernel.elected import ELECTED_WARP
 from warpsmith.kernel.nodes import Buffer, Kernel, Reciprocal, Reduce, ScanElements, Statement
 from warpsmith.kernel.rings import ELECTED, InitBarriers
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.scratch import block_reduce_scratch, block_scan_scratch
 from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.kernel.traversal import barriers, walk
@@ -24,7 +24,7 @@ from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.numbers import Prepared, Runner, Shared
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scope
-from warpsmith.protocol.skeleton import Agent, BarrierStage, Meeting, Place, Skeleton, Step
+from warpsmith.protocol.skeleton import Actor, BarrierStage, Meeting, Place, Skeleton, Step
 from warpsmith.protocol.steps import LANES
 from warpsmith.protocol.walks import walked
 from warpsmith.targets.family import WARP
@@ -70,19 +70,19 @@ def skeleton_of(
         here = {kind.name: origin[kind.name] + step for kind, step in along}
         own = {**known, **here, RANK: rank}
         blocks.append(_Extraction(kernel, own, prepared, rank, before, together=True).skeleton())
-        before += len(blocks[-1].agents)
+        before += len(blocks[-1].actors)
     return _joined(blocks)
 
 
 def _joined(blocks: Sequence[Skeleton]) -> Skeleton:
     """The skeleton of all blocks of a cluster, with their own meeting behind the others."""
-    agents = tuple(agent for block in blocks for agent in block.agents)
+    actors = tuple(actor for block in blocks for actor in block.actors)
     meetings = tuple(meeting for block in blocks for meeting in block.meetings)
     return Skeleton(
-        agents,
+        actors,
         tuple(each for block in blocks for each in block.barriers),
         tuple(place for block in blocks for place in block.places),
-        (*meetings, Meeting("the barrier of the whole cluster", tuple(range(len(agents))))),
+        (*meetings, Meeting("the barrier of the whole cluster", tuple(range(len(actors))))),
     )
 
 
@@ -90,7 +90,7 @@ def _joined(blocks: Sequence[Skeleton]) -> Skeleton:
 class Team:
     """Warps that run one body for themselves: a group of a role, or the whole block."""
 
-    role: Role | None
+    agent: Agent | None
     group: int
     body: tuple[Statement, ...]
     warps: int
@@ -99,9 +99,9 @@ class Team:
     @property
     def name(self) -> str:
         """In messages."""
-        if self.role is None:
+        if self.agent is None:
             return "block"
-        return self.role.name if self.role.groups == 1 else f"{self.role.name}[{self.group}]"
+        return self.agent.name if self.agent.groups == 1 else f"{self.agent.name}[{self.group}]"
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class _Extraction:
     Attributes:
         rank: of the block among those of a cluster that are looked at `together`; numbers of
             barriers, places and meetings go on from those of the blocks before.
-        before: agents of these.
+        before: actors of these.
     """
 
     kernel: Kernel
@@ -120,12 +120,12 @@ class _Extraction:
     rank: int = 0
     before: int = 0
     together: bool = False
-    agents: list[Agent] = field(default_factory=list)
+    actors: list[Actor] = field(default_factory=list)
 
     def skeleton(self) -> Skeleton:
         stages, found = self._barriers()
         teams = teams_of(self.kernel, self.known)
-        roles = {team.role.name: None for team in teams if team.role and team.role.common}
+        roles = {team.agent.name: None for team in teams if team.agent and team.agent.common}
         places = self._places(self.prepared.divisions)
         meetings = 1 + len(teams) + len(roles)
         block = self.rank * meetings
@@ -133,49 +133,49 @@ class _Extraction:
         shared = Shared(stages, self.prepared, self.rank, len(found), len(places), last)
         members: list[tuple[int, ...]] = []
         for number, team in enumerate(teams):
-            before = len(self.agents)
+            before = len(self.actors)
             common = 0
-            if team.role is not None and team.role.name in roles:
-                common = block + 1 + len(teams) + list(roles).index(team.role.name)
+            if team.agent is not None and team.agent.name in roles:
+                common = block + 1 + len(teams) + list(roles).index(team.agent.name)
             self._team(team, (block, block + number + 1, common), shared)
-            members.append(tuple(range(self.before + before, self.before + len(self.agents))))
+            members.append(tuple(range(self.before + before, self.before + len(self.actors))))
         of = f" of block {self.rank}" if self.together else ""
         together = [
             Meeting(f"the barrier of all of {name}{of}", self._agents_of(name)) for name in roles
         ]
-        numbers = range(self.before, self.before + len(self.agents))
+        numbers = range(self.before, self.before + len(self.actors))
         everyone = Meeting(f"the barrier of the whole block{of}", tuple(numbers))
         groups = [
             Meeting(f"the barrier of {team.name}{of}", ids)
             for team, ids in zip(teams, members, strict=True)
         ]
-        return Skeleton(tuple(self.agents), found, places, (everyone, *groups, *together))
+        return Skeleton(tuple(self.actors), found, places, (everyone, *groups, *together))
 
     def _agents_of(self, role: str) -> tuple[int, ...]:
-        return tuple(self.before + n for n, agent in enumerate(self.agents) if agent.role == role)
+        return tuple(self.before + n for n, actor in enumerate(self.actors) if actor.role == role)
 
     def _team(self, team: Team, meetings: tuple[int, int, int], shared: Shared) -> None:
-        """A team's agents: its first warp, the second, and the others.
+        """A team's actors: its first warp, the second, and the others.
 
         Args:
             meetings: numbers of those of the block, of the team, and of all groups of its role.
         """
-        first = len(self.agents)
+        first = len(self.actors)
         lists: dict[bool, list[Step]] = {}
         for number, (label, weight) in enumerate(_labels(team)):
             leads = number == 0
             if leads not in lists:
                 lists[leads] = self._steps(team, meetings, shared, first + number, leads)
-            role = team.role.name if team.role else ""
+            role = team.agent.name if team.agent else ""
             name = f"{team.name}, {label}" if label else team.name
             if self.together:
                 name = f"block {self.rank}: {name}"
-            self.agents.append(Agent(name, role, lists[leads], weight, self.rank))
+            self.actors.append(Actor(name, role, lists[leads], weight, self.rank))
 
     def _steps(
         self, team: Team, meetings: tuple[int, int, int], shared: Shared, number: int, leads: bool
     ) -> list[Step]:
-        role, block = team.role, self.kernel.launch.block
+        agent, block = team.agent, self.kernel.launch.block
         scope = Scope({**self.known, **_elected(number == 0)})
         body = self.kernel.body
         before = tuple(takewhile(lambda s: not isinstance(s, Branch), body))
@@ -190,27 +190,27 @@ class _Extraction:
             meeting=meetings[0],
             reduces=_meeting_reductions(before, extents),
         )
-        if role is None:
+        if agent is None:
             scope = Scope({**scope.known, **_single_axes(extents)})
         outside = Body(shared, scope, start)
         nodes = outside.nodes(before)
-        if role is not None:
-            single = role.single
+        if agent is not None:
+            alone = agent.elected
             axes = _single_axes(team.extents)
-            if role.groups_along is not None:
-                axes[role.groups_along.name] = team.group
-            known = {**self.known, **axes, **_elected(leads or single)}
+            if agent.groups_along is not None:
+                axes[agent.groups_along.name] = team.group
+            known = {**self.known, **axes, **_elected(leads or alone)}
             scope = Scope(known, scope.cursors, scope.lets)
             runner = Runner(
                 number=self.before + number,
-                role=role.name,
+                role=agent.name,
                 group=team.group,
-                threads=1 if single else LANES,
+                threads=1 if alone else LANES,
                 elected=leads,
-                meeting=meetings[1] if role.barrier and not single else None,
+                meeting=meetings[1] if agent.barrier and not alone else None,
                 reduces=_meeting_reductions(team.body, team.extents),
                 common=meetings[2],
-                across=_across_groups(team.body, role),
+                across=_across_groups(team.body, agent),
             )
             nodes += Body(shared, scope, runner).nodes(team.body)
         return walked([*nodes, *outside.nodes(behind)])
@@ -286,11 +286,11 @@ def teams_of(kernel: Kernel, known: Mapping[str, int]) -> list[Team]:
         threads = extents[0] * extents[1] * extents[2]
         return [Team(None, 0, (), -(-threads // WARP), extents)]
     teams = []
-    for branch in sorted(branches, key=lambda b: b.role.first_warp):
-        role = branch.role
-        extents = _evaluated(role.group_block, known)
-        warps = 1 if role.single else evaluate(role.group_warps, values)
-        teams += [Team(role, group, branch.body, warps, extents) for group in range(role.groups)]
+    for branch in sorted(branches, key=lambda b: b.agent.first_warp):
+        agent = branch.agent
+        extents = _evaluated(agent.group_block, known)
+        warps = 1 if agent.elected else evaluate(agent.group_warps, values)
+        teams += [Team(agent, group, branch.body, warps, extents) for group in range(agent.groups)]
     return teams
 
 
@@ -311,7 +311,7 @@ def _single_axes(extents: Extents) -> dict[str, int]:
 
 
 def _elected(here: bool) -> dict[str, int]:
-    """Whether the elected thread is one of an agent's."""
+    """Whether the elected thread is one of an actor's."""
     return {ELECTED.name: int(here), ELECTED_WARP.name: int(here)}
 
 
@@ -320,12 +320,12 @@ def _evaluated(extents: tuple[Expr, Expr, Expr], known: Mapping[str, int]) -> Ex
     return x, y, z
 
 
-def _across_groups(statements: tuple[Statement, ...], role: Role) -> frozenset[int]:
+def _across_groups(statements: tuple[Statement, ...], agent: Agent) -> frozenset[int]:
     """Reductions, by identity, for which all groups of a role meet."""
     return frozenset(
         id(s)
         for s in walk(statements)
-        if isinstance(s, Reduce) and role.common and role.groups_along in s.block_axes
+        if isinstance(s, Reduce) and agent.common and agent.groups_along in s.block_axes
     )
 
 

@@ -1,6 +1,6 @@
 """Runs a skeleton once, and concludes about all interleavings.
 
-What an agent does next never depends on time: its steps are a list. So there is one partial order
+What an actor does next never depends on time: its steps are a list. So there is one partial order
 of steps, "comes before", as long as each wait passes at the same phase, and each arrival counts in
 the same phase, in every interleaving. One run shows the order, and vector clocks keep it. The rules
 that make it the only one are checked on the way, each for the first step that could break it:
@@ -12,7 +12,7 @@ that make it the only one are checked on the way, each for the first step that c
   ARRIVALS  who arrives in phase k knows that phase k - 1 is over: else a run exists in which the
             arrival counts in phase k - 1. The same goes for bytes and their announcement.
 
-A step comes before another one if the agent of the second knows of it. Copies land at any time
+A step comes before another one if the actor of the second knows of it. Copies land at any time
 between being asked for and the end of their phase, so nothing but a wait tells of them. Accesses of
 one place must be ordered, if one of them writes: then no run differs in what is read.
 
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from warpsmith.protocol.ends import Ends
 from warpsmith.protocol.rules import Rule
 from warpsmith.protocol.skeleton import Async, Kind, Skeleton, Step
-from warpsmith.protocol.states import PENDING, AgentState, BarrierState, Clock, Phase
+from warpsmith.protocol.states import PENDING, ActorState, BarrierState, Clock, Phase
 
 _AWAIT, _ARRIVE, _EXPECT, _LOAD = Kind.AWAIT, Kind.ARRIVE, Kind.EXPECT, Kind.LOAD
 _READ, _WRITE, _MEET, _JOIN = Kind.READ, Kind.WRITE, Kind.MEET, Kind.JOIN
@@ -44,7 +44,7 @@ MOST_BYTES = (1 << 20) - 1
 class Past:
     """A step that was taken, with the stamp that it had, and the phase that it was about."""
 
-    agent: int
+    actor: int
     step: Step
     stamp: int
     phase: int | None = None
@@ -55,7 +55,7 @@ class Machine(Ends):
 
     Args:
         skeleton: what to run.
-        fair: remember every step, for `history`, and let agents go on by one wait at a time, which
+        fair: remember every step, for `history`, and let actors go on by one wait at a time, which
             shows best what is wrong. What is concluded does not depend on it.
 
     Attributes:
@@ -68,16 +68,16 @@ class Machine(Ends):
         self._fair = fair
 
     def round(self) -> bool:
-        """Let each agent run until it waits; whether any of them took a step.
+        """Let each actor run until it waits; whether any of them took a step.
 
         Raises:
             Broken: a rule is.
         """
         moved = False
-        for number, agent in enumerate(self.agents):
-            before = agent.at
-            self._run(number, agent)
-            moved = moved or agent.at != before
+        for number, actor in enumerate(self.actors):
+            before = actor.at
+            self._run(number, actor)
+            moved = moved or actor.at != before
         return moved
 
     def _phase(self, step: Step) -> int | None:
@@ -90,54 +90,54 @@ class Machine(Ends):
 
     # --- steps ---------------------------------------------------------------------------------
 
-    def _run(self, number: int, agent: AgentState) -> None:
+    def _run(self, number: int, actor: ActorState) -> None:
         """Take steps until one waits, the list ends, or a round's worth is taken."""
-        enough = agent.at + ROUND
-        steps, clock = agent.steps, agent.clock
+        enough = actor.at + ROUND
+        steps, clock = actor.steps, actor.clock
         barriers, places = self.barriers, self.places
-        while agent.at < agent.end:
-            step = steps[agent.at]
+        while actor.at < actor.end:
+            step = steps[actor.at]
             kind = step.kind
             stamp = clock[number]
             if self._fair:
                 past = Past(number, step, stamp, self._phase(step))
             if kind is _AWAIT:
-                if not self._await(number, agent, step, barriers[step.place]):
+                if not self._await(number, actor, step, barriers[step.place]):
                     return
             elif kind is _READ:
-                self._read(number, agent, step.place, places[step.place])
+                self._read(number, actor, step.place, places[step.place])
             elif kind is _MULTIPLY:
-                self._multiply(number, agent, step.place)
+                self._multiply(number, actor, step.place)
             elif kind is _ARRIVE:
                 barrier = barriers[step.place]
                 self._may_count(number, clock, step.place, barrier, "an arrival")
-                self._arrive(number, agent, step.place, barrier, step.amount * agent.weight)
+                self._arrive(number, actor, step.place, barrier, step.amount * actor.weight)
             elif kind is _EXPECT:
-                self._expect(number, agent, step)
+                self._expect(number, actor, step)
             elif kind is _LOAD:
-                self._load(number, agent, step)
+                self._load(number, actor, step)
             elif kind is _WRITE:
-                self._write(number, agent, step.place, stamp)
+                self._write(number, actor, step.place, stamp)
             elif kind is _MEET:
                 if not self._meet(number, step.place):
                     return
                 continue
             elif kind is _JOIN:
-                self._awaited(number, agent, step)
-                agent.at += 1
+                self._awaited(number, actor, step)
+                actor.at += 1
                 if self._fair:
                     self.history.append(past)
                 return  # a round ends here, too, so that loops without waits have several
             else:
-                self._rare(number, agent, step)
-            agent.at += 1
+                self._rare(number, actor, step)
+            actor.at += 1
             if self._fair:
                 self.history.append(past)
-            if kind is _AWAIT and (self._fair or agent.at > enough):
+            if kind is _AWAIT and (self._fair or actor.at > enough):
                 return
 
-    def _await(self, number: int, agent: AgentState, step: Step, barrier: BarrierState) -> bool:
-        clock = agent.clock
+    def _await(self, number: int, actor: ActorState, step: Step, barrier: BarrierState) -> bool:
+        clock = actor.clock
         if not barrier.alive or clock[barrier.begun[0]] < barrier.begun[1]:
             self._not_alive(number, step.place)
         if barrier.done & 1 == step.amount:
@@ -150,14 +150,14 @@ class Machine(Ends):
             phase.seen[number] = stamp
             if phase.clock:
                 clock[:] = map(max, clock, phase.clock)
-        agent.learned += 1
+        actor.learned += 1
         phase.waits[number] = stamp
         return True
 
     def _may_count(
         self, number: int, clock: Clock, place: int, barrier: BarrierState, what: str
     ) -> None:
-        """Whether what an agent does at a barrier can only count in the current phase."""
+        """Whether what an actor does at a barrier can only count in the current phase."""
         if not barrier.alive or clock[barrier.begun[0]] < barrier.begun[1]:
             self._not_alive(number, place)
         if not barrier.previous.known(clock):
@@ -174,9 +174,9 @@ class Machine(Ends):
             )
 
     def _arrive(
-        self, number: int, agent: AgentState, place: int, barrier: BarrierState, times: int
+        self, number: int, actor: ActorState, place: int, barrier: BarrierState, times: int
     ) -> None:
-        phase, clock = barrier.current, agent.clock
+        phase, clock = barrier.current, actor.clock
         phase.arrived += times
         if phase.arrived > barrier.count:
             self._broken(
@@ -187,33 +187,33 @@ class Machine(Ends):
                 barrier=place,
                 phase=barrier.done,
             )
-        self._join(number, agent, phase)
+        self._join(number, actor, phase)
         phase.arrivals[number] = clock[number] - 1
         if phase.arrived == barrier.count:
             self._complete(number, place, barrier)
 
-    def _join(self, number: int, agent: AgentState, phase: Phase) -> None:
-        """The phase ends after all that the agent has done so far."""
-        clock = agent.clock
+    def _join(self, number: int, actor: ActorState, phase: Phase) -> None:
+        """The phase ends after all that the actor has done so far."""
+        clock = actor.clock
         phase.clock = list(map(max, phase.clock, clock)) if phase.clock else clock.copy()
-        phase.joined[number] = agent.learned
+        phase.joined[number] = actor.learned
         clock[number] += 1
 
-    def _expect(self, number: int, agent: AgentState, step: Step) -> None:
+    def _expect(self, number: int, actor: ActorState, step: Step) -> None:
         barrier = self.barriers[step.place]
-        self._may_count(number, agent.clock, step.place, barrier, "an announcement")
+        self._may_count(number, actor.clock, step.place, barrier, "an announcement")
         phase = barrier.current
-        phase.expected += step.amount * agent.weight
+        phase.expected += step.amount * actor.weight
         if phase.expected > MOST_BYTES:
             self._bytes(number, step.place, f"more than the {MOST_BYTES} that a barrier can count")
         if step.arrivals:
-            self._arrive(number, agent, step.place, barrier, step.arrivals * agent.weight)
+            self._arrive(number, actor, step.place, barrier, step.arrivals * actor.weight)
         else:
-            phase.announced[number] = agent.clock[number]
+            phase.announced[number] = actor.clock[number]
 
-    def _load(self, number: int, agent: AgentState, step: Step) -> None:
+    def _load(self, number: int, actor: ActorState, step: Step) -> None:
         barrier, place = self.barriers[step.barrier], self.places[step.place]
-        clock = agent.clock
+        clock = actor.clock
         phase = barrier.current
         if not barrier.previous.known(clock):
             self._late_copy(number, step, barrier)
@@ -228,9 +228,9 @@ class Machine(Ends):
             place.stores.clear()
             place.products.clear()
             place.fences.clear()
-        phase.copied += step.amount * agent.weight
-        if phase.joined.get(number) != agent.learned:
-            self._join(number, agent, phase)
+        phase.copied += step.amount * actor.weight
+        if phase.joined.get(number) != actor.learned:
+            self._join(number, actor, phase)
         if phase.arrived == barrier.count:
             self._complete(number, step.barrier, barrier)
 
@@ -242,52 +242,52 @@ class Machine(Ends):
         if phase.copied > phase.expected:
             self._bytes(number, place)
         clock = phase.clock
-        for agent, stamp in phase.announced.items():
-            if clock[agent] < stamp:
-                self._bytes(agent, place, "bytes announced after the phase may be over")
-        for agent, stamp in barrier.previous.waits.items():
-            if clock[agent] < stamp:
-                self._ahead(number, place, barrier, agent)
+        for actor, stamp in phase.announced.items():
+            if clock[actor] < stamp:
+                self._bytes(actor, place, "bytes announced after the phase may be over")
+        for actor, stamp in barrier.previous.waits.items():
+            if clock[actor] < stamp:
+                self._ahead(number, place, barrier, actor)
         barrier.older, barrier.previous, barrier.current = barrier.previous, phase, Phase()
         barrier.done += 1
 
     def _meet(self, number: int, meeting: int) -> bool:
-        """Whether the agent was the last to come; then all have gone on."""
+        """Whether the actor was the last to come; then all have gone on."""
         met, names = self.met[meeting], self.skeleton.meetings[meeting]
         met.add(number)
-        if len(met) < len(names.agents):
+        if len(met) < len(names.actors):
             return False
         together = [
-            max(column) for column in zip(*(self.agents[n].clock for n in met), strict=True)
+            max(column) for column in zip(*(self.actors[n].clock for n in met), strict=True)
         ]
-        for other in names.agents:
-            agent = self.agents[other]
+        for other in names.actors:
+            actor = self.actors[other]
             if self._fair:
-                self.history.append(Past(other, agent.steps[agent.at], agent.clock[other]))
-            agent.clock[:] = together
-            agent.clock[other] += 1
-            agent.learned += 1
-            agent.at += 1
+                self.history.append(Past(other, actor.steps[actor.at], actor.clock[other]))
+            actor.clock[:] = together
+            actor.clock[other] += 1
+            actor.learned += 1
+            actor.at += 1
         met.clear()
         return True
 
-    def _rare(self, number: int, agent: AgentState, step: Step) -> None:
-        clock = agent.clock
+    def _rare(self, number: int, actor: ActorState, step: Step) -> None:
+        clock = actor.clock
         match step.kind:
             case Kind.FENCE:
-                agent.fenced = clock.copy()
-                for at in agent.unfenced:
+                actor.fenced = clock.copy()
+                for at in actor.unfenced:
                     self.places[at].fences[number] = clock[number]
-                agent.unfenced.clear()
+                actor.unfenced.clear()
                 clock[number] += 1
             case Kind.STORE:
-                self._store(number, agent, step.place)
+                self._store(number, actor, step.place)
             case Kind.COPY:
-                self._write(number, agent, step.place, PENDING)
-                self._begun(number, agent, step.place, Async.COPIES)
+                self._write(number, actor, step.place, PENDING)
+                self._begun(number, actor, step.place, Async.COPIES)
             case Kind.COMMIT:
-                agent.groups[step.amount].append(tuple(agent.open[step.amount]))
-                agent.open[step.amount].clear()
+                actor.groups[step.amount].append(tuple(actor.open[step.amount]))
+                actor.open[step.amount].clear()
             case Kind.BEGIN:
                 for at in range(step.place, step.place + step.amount):
                     barrier = self.barriers[at]

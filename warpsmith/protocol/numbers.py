@@ -68,7 +68,7 @@ class Runner:
     """Who runs a body.
 
     Attributes:
-        number: of the agent, for breaks.
+        number: of the actor, for breaks.
         role: its name; empty where all threads are meant.
         group: its number among the groups of the role.
         threads: of each warp that do what nobody is elected for; 1 in a single role.
@@ -90,7 +90,7 @@ class Runner:
 
 
 class Numbers:
-    """Finds numbers for one agent, by what its body knows.
+    """Finds numbers for one actor, by what its body knows.
 
     Raises:
         Broken: a barrier has no such stage.

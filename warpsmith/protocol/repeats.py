@@ -1,10 +1,10 @@
 """Long runs are cut short where their state repeats.
 
 The machine's next state depends on nothing but its state and the steps that follow. Of the stamps
-in a state only the order matters, agent by agent: rules compare stamps of one agent, and new ones
+in a state only the order matters, actor by actor: rules compare stamps of one actor, and new ones
 are larger than all before. So a state is described by the places of its stamps in that order. If
-the description of a state is that of an earlier one, between which agent a took d(a) steps, and the
-lists of all agents go on for r times d(a) steps as they did between the two, then the machine would
+the description of a state is that of an earlier one, between which actor a took d(a) steps, and the
+lists of all actors go on for r times d(a) steps as they did between the two, then the machine would
 go through the same states r times more, and break no rule that it has not broken. It jumps.
 """
 
@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from warpsmith.protocol.descriptions import Description, description
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.skeleton import Step
-from warpsmith.protocol.states import AgentState
+from warpsmith.protocol.states import ActorState
 
 LEAST = 600
-"""Steps of all agents below which looking for repeats costs more than they save."""
+"""Steps of all actors below which looking for repeats costs more than they save."""
 
 PATIENCE = 48
 """Descriptions of states that are made before looking is given up, without a jump."""
@@ -43,11 +43,11 @@ class Repeats:
     """What a run remembers of its states.
 
     To describe a state costs more than to go on to the next one. So one state is described, and
-    then only those in which agents wait as they did in it, or where a cycle is known to begin.
+    then only those in which actors wait as they did in it, or where a cycle is known to begin.
 
     Attributes:
-        cycles: that are known, by what agents wait for where they begin.
-        jumped: steps that were not taken, of all agents.
+        cycles: that are known, by what actors wait for where they begin.
+        jumped: steps that were not taken, of all actors.
     """
 
     cycles: Cycles = field(default_factory=dict)
@@ -65,25 +65,25 @@ class Repeats:
         """Jump, if the state after this round has been met before."""
         if self._tried > PATIENCE:
             return
-        agents = machine.agents
-        waits = tuple([a.steps[a.at] if a.at < a.end else None for a in agents])
+        actors = machine.actors
+        waits = tuple([a.steps[a.at] if a.at < a.end else None for a in actors])
         if not self._worth(waits):
             return
         self._tried += 1
         mark = _Mark(
             waits,
             description(machine),
-            tuple([agent.at for agent in agents]),
+            tuple([actor.at for actor in actors]),
             tuple([barrier.done for barrier in machine.barriers]),
         )
         self._since.append(mark)
-        best, times = self._best(agents, mark)
+        best, times = self._best(actors, mark)
         self._seen.setdefault(waits, []).append(mark)
         if best is not None:
             self._jump(machine, best, times)
 
     def _worth(self, waits: _Waits) -> bool:
-        """Whether a state in which agents wait like this is to be described."""
+        """Whether a state in which actors wait like this is to be described."""
         self._rounds += 1
         if waits not in self._met:
             self._met.add(waits)
@@ -96,26 +96,26 @@ class Repeats:
         self._span *= 2
         return True
 
-    def _best(self, agents: list[AgentState], mark: _Mark) -> tuple[_Cycle | None, int]:
+    def _best(self, actors: list[ActorState], mark: _Mark) -> tuple[_Cycle | None, int]:
         """The cycle by which most steps can be jumped over, and how often."""
         start: _Mark | None = None
         times, gain = 0, 0
         for old in self._seen.get(mark.waits, ()):
             if old.description == mark.description:
-                found = _repeats(agents, old.places)
+                found = _repeats(actors, old.places)
                 steps = found * (sum(mark.places) - sum(old.places))
                 if steps > gain:
                     start, times, gain = old, found, steps
         if start is not None:
-            return self._found(agents, start, mark), times
+            return self._found(actors, start, mark), times
         for cycle in self.cycles.get(mark.waits, ()):
             if cycle.description == mark.description:
-                times = cycle.times(agents)
+                times = cycle.times(actors)
                 if times:
                     return cycle, times
         return None, 0
 
-    def _found(self, agents: list[AgentState], start: _Mark, end: _Mark) -> _Cycle:
+    def _found(self, actors: list[ActorState], start: _Mark, end: _Mark) -> _Cycle:
         """A new cycle, remembered for each state in it that was described."""
         phases = tuple(b - a for a, b in zip(start.phases, end.phases, strict=True))
         inside = self._since[:-1]
@@ -123,9 +123,9 @@ class Repeats:
         cycles = []
         for mark in inside:
             patterns = tuple(
-                agent.steps[at:after] + agent.steps[before:at]
-                for agent, before, at, after in zip(
-                    agents, start.places, mark.places, end.places, strict=True
+                actor.steps[at:after] + actor.steps[before:at]
+                for actor, before, at, after in zip(
+                    actors, start.places, mark.places, end.places, strict=True
                 )
             )
             cycles.append(_Cycle(mark.description, patterns, phases))
@@ -133,8 +133,8 @@ class Repeats:
         return cycles[0]
 
     def _jump(self, machine: Machine, cycle: _Cycle, times: int) -> None:
-        for agent, pattern in zip(machine.agents, cycle.patterns, strict=True):
-            agent.at += times * len(pattern)
+        for actor, pattern in zip(machine.actors, cycle.patterns, strict=True):
+            actor.at += times * len(pattern)
             self.jumped += times * len(pattern)
         for barrier, phases in zip(machine.barriers, cycle.phases, strict=True):
             barrier.done += times * phases
@@ -144,7 +144,7 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Mark:
-    """A state: what it is like, and where agents and barriers stood."""
+    """A state: what it is like, and where actors and barriers stood."""
 
     waits: _Waits
     description: Description
@@ -157,7 +157,7 @@ class _Cycle:
     """From a state of this description, steps that lead to one of the same description.
 
     Attributes:
-        patterns: steps of each agent.
+        patterns: steps of each actor.
         phases: that end meanwhile, of each barrier.
     """
 
@@ -165,26 +165,26 @@ class _Cycle:
     patterns: tuple[list[Step], ...]
     phases: tuple[int, ...]
 
-    def times(self, agents: list[AgentState]) -> int:
-        """How often all agents can go round from where they stand."""
+    def times(self, actors: list[ActorState]) -> int:
+        """How often all actors can go round from where they stand."""
         least: int | None = None
-        for agent, pattern in zip(agents, self.patterns, strict=True):
+        for actor, pattern in zip(actors, self.patterns, strict=True):
             if pattern:
-                most = (agent.end - agent.at) // len(pattern)
-                least = _times(agent, pattern, 0, len(pattern), _lesser(most, least))
+                most = (actor.end - actor.at) // len(pattern)
+                least = _times(actor, pattern, 0, len(pattern), _lesser(most, least))
                 if not least:
                     return 0
         return least or 0
 
 
-def _repeats(agents: list[AgentState], before: tuple[int, ...]) -> int:
-    """How often all agents go on as they did since they stood at these steps."""
+def _repeats(actors: list[ActorState], before: tuple[int, ...]) -> int:
+    """How often all actors go on as they did since they stood at these steps."""
     least: int | None = None
-    for agent, start in zip(agents, before, strict=True):
-        period = agent.at - start
+    for actor, start in zip(actors, before, strict=True):
+        period = actor.at - start
         if period:
-            most = (agent.end - agent.at) // period
-            least = _times(agent, agent.steps, start, agent.at, _lesser(most, least))
+            most = (actor.end - actor.at) // period
+            least = _times(actor, actor.steps, start, actor.at, _lesser(most, least))
             if not least:
                 return 0
     return least or 0
@@ -194,14 +194,14 @@ def _lesser(most: int, least: int | None) -> int:
     return most if least is None else min(most, least)
 
 
-def _times(agent: AgentState, steps: list[Step], start: int, end: int, most: int) -> int:
-    """How often an agent takes those steps next, so that the first of them follows, too.
+def _times(actor: ActorState, steps: list[Step], start: int, end: int, most: int) -> int:
+    """How often an actor takes those steps next, so that the first of them follows, too.
 
     Args:
         steps, start, end: a list, and the part of it that is meant.
         most: times that are counted.
     """
-    period, ahead, at = end - start, agent.steps, agent.at
+    period, ahead, at = end - start, actor.steps, actor.at
     stride = period // PROBES + 1
     if not most or steps[start:end:stride] != ahead[at : at + period : stride]:
         return 0
@@ -210,6 +210,6 @@ def _times(agent: AgentState, steps: list[Step], start: int, end: int, most: int
     while times < most and ahead[at : at + period] == pattern:
         at += period
         times += 1
-    if times and (at >= agent.end or ahead[at] != pattern[0]):
+    if times and (at >= actor.end or ahead[at] != pattern[0]):
         times -= 1
     return times

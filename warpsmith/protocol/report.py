@@ -1,8 +1,8 @@
 """What is wrong with a kernel, in words, with the shortest run that shows it.
 
-Every run in which an agent takes the step that breaks a rule has, before it, the steps that come
+Every run in which an actor takes the step that breaks a rule has, before it, the steps that come
 before that step, and needs no others. So these, and the step, are the shortest run; a deadlock is
-reached by every run, and shown by what each agent did last and waits for.
+reached by every run, and shown by what each actor did last and waits for.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ def _last(machine: Machine, found: Break) -> list[Past]:
     """The step at which a run stopped."""
     if found.actor < 0:
         return []
-    agent = machine.agents[found.actor]
-    if agent.at >= agent.end:
+    actor = machine.actors[found.actor]
+    if actor.at >= actor.end:
         return []
-    return [Past(found.actor, agent.steps[agent.at], agent.clock[found.actor], found.phase)]
+    return [Past(found.actor, actor.steps[actor.at], actor.clock[found.actor], found.phase)]
 
 
 class _Words:
@@ -126,8 +126,8 @@ class _Words:
         found = self._told.found
         names = list(found.roles)
         if self._skeleton is not None:
-            agents = [a for a in (found.actor, *found.others) if a >= 0]
-            names += [self._skeleton.agents[a].role for a in agents]
+            actors = [a for a in (found.actor, *found.others) if a >= 0]
+            names += [self._skeleton.actors[a].role for a in actors]
         if self.ring is not None:
             names += [self.ring.producer, *self.ring.consumers]
         return tuple(dict.fromkeys(name for name in names if name))
@@ -155,7 +155,7 @@ class _Words:
             history = [
                 past
                 for past in history
-                if past.agent == found.actor or past.stamp <= found.clock[past.agent]
+                if past.actor == found.actor or past.stamp <= found.clock[past.actor]
             ]
         brief = found.rule not in (Rule.LIFETIME, Rule.MEETING)
         lines = [self._line(p) for p in history if not (brief and self._is_prologue(p.step))]
@@ -171,26 +171,26 @@ class _Words:
         return tuple(f"  {line}" for line in (*where, *lines))
 
     def _is_prologue(self, step: Step) -> bool:
-        """Whether every agent does it before its role starts."""
+        """Whether every actor does it before its role starts."""
         assert self._skeleton is not None
         if step.kind != Kind.MEET:
             return step.kind in (Kind.BEGIN, Kind.END)
-        return len(self._skeleton.meetings[step.place].agents) == len(self._skeleton.agents)
+        return len(self._skeleton.meetings[step.place].actors) == len(self._skeleton.actors)
 
     def _behind(self) -> list[str]:
         """Where the others may still stand."""
         assert self._skeleton is not None
         found, lines = self._told.found, []
         for other in dict.fromkeys(found.others) if found.clock else ():
-            late = (p for p in self._told.history if p.agent == other)
+            late = (p for p in self._told.history if p.actor == other)
             step = next((p for p in late if p.stamp > found.clock[other]), None)
             if step is not None and other != found.actor:
-                name = self._skeleton.agents[other].name
+                name = self._skeleton.actors[other].name
                 lines.append(f"{name}: may be before this: {self._step(step.step, step.phase)}")
         return lines
 
     def _waits(self) -> list[str]:
-        """What the agents that are not done wait for."""
+        """What the actors that are not done wait for."""
         assert self._skeleton is not None
         machine = Machine(self._skeleton, fair=True)
         try:
@@ -199,14 +199,14 @@ class _Words:
         except Broken:
             return []
         lines = []
-        for agent, state in zip(self._skeleton.agents, machine.agents, strict=True):
+        for actor, state in zip(self._skeleton.actors, machine.actors, strict=True):
             if state.at < state.end:
                 step = state.steps[state.at]
                 lines.append(
-                    f"{agent.name}: {self._step(step, self._open(machine, step))} ... waits"
+                    f"{actor.name}: {self._step(step, self._open(machine, step))} ... waits"
                 )
             else:
-                lines.append(f"{agent.name}: done")
+                lines.append(f"{actor.name}: done")
         return lines
 
     def _open(self, machine: Machine, step: Step) -> int | None:
@@ -216,7 +216,7 @@ class _Words:
         assert self._skeleton is not None
         passes = " ... passes" if past.step.kind == Kind.AWAIT else ""
         return (
-            f"{self._skeleton.agents[past.agent].name}: {self._step(past.step, past.phase)}{passes}"
+            f"{self._skeleton.actors[past.actor].name}: {self._step(past.step, past.phase)}{passes}"
         )
 
     def _step(self, step: Step, phase: int | None) -> str:

@@ -9,9 +9,9 @@ from typing import NoReturn
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.scalar import evaluate
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.nodes import Kernel
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.protocol import registers
 from warpsmith.protocol.clusters import check_clusters
 from warpsmith.protocol.rules import Break, Broken, Rule
@@ -23,7 +23,7 @@ from warpsmith.targets.family import WARP, WARP_GROUP, Limits
 class Span:
     """Warps of a role: from `first` to before `end`; `threads` of all of them."""
 
-    role: Role
+    agent: Agent
     first: int
     end: int
     threads: int
@@ -47,9 +47,9 @@ def check_resources(kernel: Kernel, known: Mapping[str, int], limits: Limits) ->
     spans = []
     for statement in kernel.body:
         if isinstance(statement, Branch):
-            spans.append(_span(statement.role, values))
+            spans.append(_span(statement.agent, values))
         elif spans and not isinstance(statement, SynchronizeCluster):
-            _broken(Rule.LAUNCH, "statements follow the bodies of roles", (spans[-1].role.name,))
+            _broken(Rule.LAUNCH, "statements follow the bodies of roles", (spans[-1].agent.name,))
     x, y, z = (evaluate(extent, values) for extent in kernel.launch.block)
     threads = x * y * z
     _check_warps(spans, threads)
@@ -57,30 +57,30 @@ def check_resources(kernel: Kernel, known: Mapping[str, int], limits: Limits) ->
     _check_registers(spans, threads, kernel.launch.blocks_per_sm, limits)
 
 
-def _span(role: Role, values: dict[str, int]) -> Span:
-    threads = WARP if role.single else evaluate(role.threads, values)
-    group = threads // role.groups
-    if role.groups > 1 and group % WARP:
+def _span(agent: Agent, values: dict[str, int]) -> Span:
+    threads = WARP if agent.elected else evaluate(agent.threads, values)
+    group = threads // agent.groups
+    if agent.groups > 1 and group % WARP:
         _broken(
             Rule.LAUNCH,
-            f"a group of {role.name} has {group} threads",
-            (role.name,),
+            f"a group of {agent.name} has {group} threads",
+            (agent.name,),
             "groups that do not meet have whole warps",
         )
-    return Span(role, role.first_warp, role.first_warp - (-threads // WARP), threads)
+    return Span(agent, agent.first_warp, agent.first_warp - (-threads // WARP), threads)
 
 
 def _check_warps(spans: Sequence[Span], threads: int) -> None:
     for a, b in itertools.pairwise(spans):
         if max(a.first, b.first) < min(a.end, b.end):
-            _broken(Rule.LAUNCH, "two roles have warps in common", (a.role.name, b.role.name))
+            _broken(Rule.LAUNCH, "two roles have warps in common", (a.agent.name, b.agent.name))
     for span in spans:
         if span.first * WARP + span.threads > threads:
             _broken(
                 Rule.LAUNCH,
-                f"{span.role.name} has warps {span.first} to {span.end - 1} of a block of "
+                f"{span.agent.name} has warps {span.first} to {span.end - 1} of a block of "
                 f"{threads} threads",
-                (span.role.name,),
+                (span.agent.name,),
             )
 
 
@@ -88,57 +88,57 @@ def _check_named(spans: Sequence[Span], limits: Limits) -> None:
     """Every group that meets has an id of its own."""
     owners: dict[int, str] = {}
     for span in spans:
-        role = span.role
-        if not role.barrier:
+        agent = span.agent
+        if not agent.barrier:
             continue
-        for number in role.barriers:
+        for number in agent.barriers:
             if not 1 <= number < limits.named_barriers:
                 _broken(
                     Rule.NAMED,
-                    f"{role.name} has named barrier {number}",
-                    (role.name,),
+                    f"{agent.name} has named barrier {number}",
+                    (agent.name,),
                     f"ids of groups are 1 to {limits.named_barriers - 1}",
                 )
             if number in owners:
                 _broken(
                     Rule.NAMED,
-                    f"named barrier {number} is that of {owners[number]} and of {role.name}",
-                    (owners[number], role.name),
+                    f"named barrier {number} is that of {owners[number]} and of {agent.name}",
+                    (owners[number], agent.name),
                 )
-            owners[number] = role.name
+            owners[number] = agent.name
 
 
 def _check_registers(
     spans: Sequence[Span], threads: int, blocks_per_sm: int, limits: Limits
 ) -> None:
     """Budgets are legal, equal within each warp group, and fit the block."""
-    if all(span.role.registers is None for span in spans):
+    if all(span.agent.registers is None for span in spans):
         return
     if threads % registers.GROUP_THREADS:
         _broken(
             Rule.REGISTERS,
             f"a block of {threads} threads changes its registers",
-            tuple(span.role.name for span in spans),
+            tuple(span.agent.name for span in spans),
             f"a block of whole warp groups, of {registers.GROUP_THREADS} threads",
         )
-    owners: dict[int, list[Role]] = {}
+    owners: dict[int, list[Agent]] = {}
     for span in spans:
         for number in span.warp_groups:
-            owners.setdefault(number, []).append(span.role)
+            owners.setdefault(number, []).append(span.agent)
     for number, roles in owners.items():
-        if len({role.registers for role in roles}) > 1:
-            each = ", ".join(f"{role.name} {role.registers or 'none'}" for role in roles)
+        if len({agent.registers for agent in roles}) > 1:
+            each = ", ".join(f"{agent.name} {agent.registers or 'none'}" for agent in roles)
             _broken(
                 Rule.REGISTERS,
                 f"roles of warp group {number} have different budgets: {each}",
-                tuple(role.name for role in roles),
+                tuple(agent.name for agent in roles),
                 "all four warps of a warp group set the same",
             )
     allotments: list[registers.Allotment] = []
     budgets: list[int | None] = []
     seen: set[tuple[str, ...]] = set()
     for roles in owners.values():
-        names = tuple(role.name for role in roles)
+        names = tuple(agent.name for agent in roles)
         if names not in seen:
             seen.add(names)
             groups = sum(tuple(r.name for r in others) == names for others in owners.values())
@@ -155,7 +155,7 @@ def _check_registers(
     try:
         registers.check(block, budgets)
     except ScheduleError as error:
-        _broken(Rule.REGISTERS, error.message, tuple(span.role.name for span in spans))
+        _broken(Rule.REGISTERS, error.message, tuple(span.agent.name for span in spans))
 
 
 def _broken(rule: Rule, got: str, roles: tuple[str, ...], wanted: str = "") -> NoReturn:

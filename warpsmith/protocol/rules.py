@@ -41,15 +41,15 @@ class Rule(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """A rule that is broken, where, and by whom; agents, stages and places by their numbers.
+    """A rule that is broken, where, and by whom; actors, stages and places by their numbers.
 
     Attributes:
         got, wanted: what is and what should be, in words; phases are counted from 0.
-        actor: the agent whose step breaks the rule; -1 where nobody can take one.
-        others: agents that should have come first, or that wait.
-        roles: names of roles, where agents are not known.
+        actor: the actor whose step breaks the rule; -1 where nobody can take one.
+        others: actors that should have come first, or that wait.
+        roles: names of roles, where actors are not known.
         buffer: name of a stage's buffer or barrier, where it has no number yet.
-        clock: by agent, the stamps of steps that must come before the actor's step; empty where
+        clock: by actor, the stamps of steps that must come before the actor's step; empty where
             everything that ran must.
     """
 

@@ -1,9 +1,9 @@
 """What is left of a kernel when only its synchronization is looked at: straight lists of steps.
 
 It is that of one block, or of all blocks of a cluster that fill each other's stages, in the order
-of their ranks. A skeleton knows agents, which are warps; stages of barriers; places in shared
+of their ranks. A skeleton knows actors, which are warps; stages of barriers; places in shared
 memory; and meetings, which are barriers of the hardware that all threads of a set reach. Loops have
-been walked, so that every agent has one list of steps, in which equal steps are one object. It does
+been walked, so that every actor has one list of steps, in which equal steps are one object. It does
 not know the Kernel form, and can be written by hand.
 
 Warps that run the same list are represented by few: the first, which may hold the elected thread,
@@ -35,7 +35,7 @@ class Kind(IntEnum):
     WRITE = 5
     """Threads write `place`."""
     MEET = 6
-    """Wait until all agents of a meeting have come."""
+    """Wait until all actors of a meeting have come."""
     FENCE = 7
     """Order the thread's accesses and those of the TMA unit."""
     STORE = 8
@@ -71,7 +71,7 @@ class Async(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of an agent; see `Kind`."""
+    """One step of an actor; see `Kind`."""
 
     kind: Kind
     place: int = 0
@@ -81,7 +81,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class Actor:
     """A warp, or several equal ones.
 
     Attributes:
@@ -105,7 +105,7 @@ class BarrierStage:
     Attributes:
         name: of the barriers that it is one of, such as `ring0_full`.
         count: arrivals that complete a phase.
-        begun: it is initialized before any agent starts.
+        begun: it is initialized before any actor starts.
         block: whose shared memory it is in.
     """
 
@@ -141,24 +141,24 @@ class Meeting:
     """A named barrier, or that of the whole block, with the numbers of those who must come."""
 
     name: str
-    agents: tuple[int, ...]
+    actors: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """All agents of one block, or of those of a cluster, and what they synchronize by."""
+    """All actors of one block, or of those of a cluster, and what they synchronize by."""
 
-    agents: tuple[Agent, ...]
+    actors: tuple[Actor, ...]
     barriers: tuple[BarrierStage, ...] = ()
     places: tuple[Place, ...] = ()
     meetings: tuple[Meeting, ...] = field(default=())
 
     @property
     def steps(self) -> int:
-        """Of all agents together."""
-        return sum(len(agent.steps) for agent in self.agents)
+        """Of all actors together."""
+        return sum(len(actor.steps) for actor in self.actors)
 
     @property
     def blocks(self) -> int:
         """How many there are."""
-        return 1 + max((agent.block for agent in self.agents), default=0)
+        return 1 + max((actor.block for actor in self.actors), default=0)

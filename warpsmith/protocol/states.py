@@ -1,15 +1,15 @@
-"""What the machine remembers of barriers, places and agents.
+"""What the machine remembers of barriers, places and actors.
 
-Time is told by stamps: each agent counts how often it has let others know of its steps. A step with
-stamp t of agent b comes before all that an agent does whose clock shows t or more for b.
+Time is told by stamps: each actor counts how often it has let others know of its steps. A step with
+stamp t of actor b comes before all that an actor does whose clock shows t or more for b.
 """
 
 from __future__ import annotations
 
-from warpsmith.protocol.skeleton import Agent, Async, Step
+from warpsmith.protocol.skeleton import Actor, Async, Step
 
 Clock = list[int]
-"""By agent, how much of its past is known."""
+"""By actor, how much of its past is known."""
 
 PENDING = 1 << 40
 """The stamp of what has begun and is not known to be over."""
@@ -22,10 +22,10 @@ class Phase:
         arrived: arrivals so far.
         expected, copied: bytes that were announced, and that copies will bring.
         clock: what the arrivals knew, together.
-        arrivals: by agent, the stamp of its latest arrival.
-        announced: by agent, the stamp of its latest announcement without an arrival.
-        seen, waits: by agent, the stamps of its first and latest wait that this phase let pass.
-        joined: by agent, waits that it had passed when the clock took up what it knew.
+        arrivals: by actor, the stamp of its latest arrival.
+        announced: by actor, the stamp of its latest announcement without an arrival.
+        seen, waits: by actor, the stamps of its first and latest wait that this phase let pass.
+        joined: by actor, waits that it had passed when the clock took up what it knew.
     """
 
     __slots__ = (
@@ -56,19 +56,19 @@ class Phase:
 
         Bytes land when they like, so only a wait shows that a phase with bytes is over.
         """
-        for agent, stamp in self.seen.items():
-            if clock[agent] >= stamp:
+        for actor, stamp in self.seen.items():
+            if clock[actor] >= stamp:
                 return True
         if self.expected or self.copied:
             return False
-        return all(clock[agent] >= stamp for agent, stamp in self.arrivals.items())
+        return all(clock[actor] >= stamp for actor, stamp in self.arrivals.items())
 
 
 class BarrierState:
     """A barrier stage: `done` phases are over; of the others, three matter at a time.
 
     Attributes:
-        begun: agent and stamp of the initialization.
+        begun: actor and stamp of the initialization.
         alive: it is initialized and not invalidated.
     """
 
@@ -92,10 +92,10 @@ class PlaceState:
         filled: something was written.
         fill: the phase that ends when the TMA unit has filled it; None where it has not.
         filler: who asked for that.
-        reads, writes, stores, products: by agent, the stamp of its latest one; `PENDING` for
+        reads, writes, stores, products: by actor, the stamp of its latest one; `PENDING` for
             asynchronous ones that are not awaited.
-        fences: by agent, the stamp of a proxy fence after its latest access.
-        copying, storing, multiplying: by agent, asynchronous accesses that are not awaited.
+        fences: by actor, the stamp of a proxy fence after its latest access.
+        copying, storing, multiplying: by actor, asynchronous accesses that are not awaited.
     """
 
     __slots__ = (
@@ -128,7 +128,7 @@ class PlaceState:
         self.multiplying: dict[int, int] = {}
 
     def asynchronous(self, sort: int) -> tuple[dict[int, int], dict[int, int]]:
-        """By agent, accesses of one sort that are not awaited, and the stamp of the latest."""
+        """By actor, accesses of one sort that are not awaited, and the stamp of the latest."""
         if sort == Async.STORES:
             return self.storing, self.stores
         if sort == Async.PRODUCTS:
@@ -136,8 +136,8 @@ class PlaceState:
         return self.copying, self.writes
 
 
-class AgentState:
-    """An agent on its way.
+class ActorState:
+    """An actor on its way.
 
     Attributes:
         at: number of the next step.
@@ -162,15 +162,15 @@ class AgentState:
         "weight",
     )
 
-    def __init__(self, agent: Agent, number: int, agents: int) -> None:
-        self.steps: list[Step] = agent.steps if isinstance(agent.steps, list) else list(agent.steps)
-        self.weight = agent.weight
+    def __init__(self, actor: Actor, number: int, actors: int) -> None:
+        self.steps: list[Step] = actor.steps if isinstance(actor.steps, list) else list(actor.steps)
+        self.weight = actor.weight
         self.at = 0
         self.end = len(self.steps)
-        self.clock: Clock = [0] * agents
+        self.clock: Clock = [0] * actors
         self.clock[number] = 1
         self.learned = 0
-        self.fenced: Clock = [0] * agents
+        self.fenced: Clock = [0] * actors
         self.unfenced: set[int] = set()
         self.open: tuple[list[int], ...] = tuple([] for _ in Async)
         self.groups: tuple[list[tuple[int, ...]], ...] = tuple([] for _ in Async)

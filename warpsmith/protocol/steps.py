@@ -1,4 +1,4 @@
-"""What single statements of a kernel are for one kind of agent: steps, and moves of cursors."""
+"""What single statements of a kernel are for one kind of actor: steps, and moves of cursors."""
 
 from __future__ import annotations
 

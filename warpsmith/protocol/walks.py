@@ -1,6 +1,6 @@
-"""Lists of steps that agents take, made by walking a body's loops.
+"""Lists of steps that actors take, made by walking a body's loops.
 
-A body is made ready once for the agents that run it: runs of statements between loops become
+A body is made ready once for the actors that run it: runs of statements between loops become
 segments, each of which knows its steps for every place of the cursors that it uses. Walking then
 is little more than joining lists. Iterations of a loop in which nothing depends on its index
 repeat themselves as soon as the cursors are where they were, and are repeated as a list; those in
@@ -19,17 +19,17 @@ from warpsmith.protocol.skeleton import Kind, Step
 Steps = list[Step]
 
 MOST_STEPS = 1 << 22
-"""Of one agent's list."""
+"""Of one actor's list."""
 
 MOST_ITERATIONS = 1 << 16
-"""Of loops that one agent's list is made of, where each must be looked at."""
+"""Of loops that one actor's list is made of, where each must be looked at."""
 
 FEW = 4
 """Iterations that are walked sooner than it is found out whether they are alike."""
 
 
 class TooLongError(Exception):
-    """An agent would take more than `MOST_STEPS` steps, or `MOST_ITERATIONS` that are not alike."""
+    """An actor would take more than `MOST_STEPS` steps, or `MOST_ITERATIONS` that are not alike."""
 
 
 @dataclass(slots=True)

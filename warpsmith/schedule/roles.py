@@ -81,7 +81,7 @@ def set_registers(fusion: Fusion, registers: Registers) -> None:
 
     Args:
         registers: `auto` derives them from what each role needs; `off` leaves all threads what the
-            launch gives; a pair is for the roles of single warps, and for the others; a mapping
+            launch gives; a pair is for roles that copy or store, and for the others; a mapping
             names roles, and leaves the others to be derived.
 
     Raises:

@@ -14,6 +14,7 @@ from typing import Final
 
 from warpsmith import DataType, FusionDefinition
 from warpsmith.ir.scalar import evaluate
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts
 from warpsmith.kernel.rings import (
@@ -25,7 +26,6 @@ from warpsmith.kernel.rings import (
     Expect,
     FenceProxy,
 )
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import children
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
@@ -79,7 +79,7 @@ def counts(kernel: Kernel, values: Mapping[str, int]) -> Counter[str]:
     found: Counter[str] = Counter()
     for branch in kernel.body:
         if isinstance(branch, Branch):
-            warps = 1 if branch.role.single else evaluate(branch.role.group_warps, known)
+            warps = 1 if branch.agent.elected else evaluate(branch.agent.group_warps, known)
             for statement in branch.body:
                 if isinstance(statement, For):  # over tiles
                     found += _inside(statement.body, known, warps)

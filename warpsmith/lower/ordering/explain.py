@@ -154,12 +154,12 @@ def _barrier(edge: Edge) -> str:
     scope = edge.first.scope
     if edge.across:
         return "barrier of the cluster"
-    if scope.role is None:
+    if scope.agent is None:
         return "barrier of the block"
-    if scope.role.is_warp:
+    if scope.agent.is_warp:
         return "__syncwarp"
-    more = " and on, one a group" if scope.role.groups > 1 else ""
-    return f"named barrier {scope.role.barrier}{more}"
+    more = " and on, one a group" if scope.agent.groups > 1 else ""
+    return f"named barrier {scope.agent.barrier}{more}"
 
 
 def _group(node: Node) -> str:

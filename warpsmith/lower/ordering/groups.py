@@ -125,7 +125,7 @@ def keep_behind(wait: Node, sums: Buffer) -> None:
 
 def by_one(before: Node, statement: Statement, scope: Scope) -> Node:
     """Let the thread that asks for copies run a statement before a node."""
-    if scope.single or any(node.elects for node in before.up() if node is not before):
+    if scope.elected or any(node.elects for node in before.up() if node is not before):
         return before.before(statement)[0]
     place = before.place
     known = before.siblings[place - 1] if place else None

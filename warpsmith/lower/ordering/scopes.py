@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.accesses import Access, accesses
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.effects import Done, Effect
 from warpsmith.kernel.nodes import Buffer, Kernel
 from warpsmith.kernel.products import Multiply
 from warpsmith.kernel.rings import Advance, Begin, Cursor, Jump
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.ordering.tree import Node, root
 
@@ -25,17 +25,17 @@ class Scope:
         role: None where all threads of the block run the body.
     """
 
-    role: Role | None
+    agent: Agent | None
     root: Node
 
     @property
     def name(self) -> str:
-        return "" if self.role is None else self.role.name
+        return "" if self.agent is None else self.agent.name
 
     @property
-    def single(self) -> bool:
+    def elected(self) -> bool:
         """Whether one thread runs it."""
-        return self.role is not None and self.role.single
+        return self.agent is not None and self.agent.elected
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,7 @@ class Site:
     @property
     def alone(self) -> bool:
         """Whether one thread does it, the same as elsewhere in its scope."""
-        return self.scope.single or any(node.elects for node in self.node.up())
+        return self.scope.elected or any(node.elects for node in self.node.up())
 
     @property
     def item(self) -> Node:
@@ -102,7 +102,7 @@ def scopes(kernel: Kernel) -> tuple[Scope, ...]:
     branches = [s for s in kernel.body if isinstance(s, Branch)]
     if not branches:
         return (Scope(None, root(kernel.body)),)
-    return tuple(Scope(branch.role, root(branch.body)) for branch in branches)
+    return tuple(Scope(branch.agent, root(branch.body)) for branch in branches)
 
 
 def sites(kernel: Kernel, scope: Scope) -> Iterator[Site]:
@@ -121,7 +121,7 @@ def sites(kernel: Kernel, scope: Scope) -> Iterator[Site]:
     for node in scope.root.walk():
         for access in accesses(node.statement) if node.statement is not None else ():
             memory = access.buffer.memory
-            if access.effect.remote and scope.role is not None:
+            if access.effect.remote and scope.agent is not None:
                 continue
             if memory is MemoryType.shared or access.buffer.name in held:
                 yield Site(scope, node, access, _cursor(access, places))

@@ -42,7 +42,7 @@ def delay_arrivals(scope: Scope, guards: Sequence[MbarrierEdge]) -> list[Mbarrie
     mine = [guard for guard in guards if guard.first.effect.done is Done.STORES]
     rings = {guard.pipeline.name for guard in guards}
     cursor, arrival = (mine[0].first.cursor, mine[0].arrival) if mine else (None, None)
-    if not scope.single or len(rings) != 1 or cursor is None or arrival is None:
+    if not scope.elected or len(rings) != 1 or cursor is None or arrival is None:
         return []
     begin, advance = _begin(scope, cursor), moving(scope.root, cursor)
     if any(guard.arrival is not arrival for guard in mine) or advance is None or begin is None:

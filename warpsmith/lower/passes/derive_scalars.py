@@ -8,13 +8,13 @@ from dataclasses import replace
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import RANK
 from warpsmith.kernel.nodes import (
     Kernel,
     Let,
     Statement,
 )
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import defined, walk
 
 

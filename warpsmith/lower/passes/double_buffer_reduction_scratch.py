@@ -9,9 +9,9 @@ from functools import partial
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import Buffer, For, Kernel, Reduce, Statement, Synchronize
 from warpsmith.kernel.rings import Advance, Begin, Cursor, InitBarriers
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import map_bodies, walk
 
 
@@ -41,7 +41,7 @@ def double_buffer_reduction_scratch(kernel: Kernel) -> Kernel:
     halves = _Halves(once)
     if any(isinstance(statement, Branch) for statement in kernel.body):
         body = tuple(
-            replace(s, body=_whole(s.body, replace(halves, groups=s.role.groups)))
+            replace(s, body=_whole(s.body, replace(halves, groups=s.agent.groups)))
             if isinstance(s, Branch)
             else s
             for s in kernel.body

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import RANK
 from warpsmith.kernel.nodes import Kernel
 from warpsmith.kernel.rings import ELECTED
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import defined, expressions, walk
 
 
@@ -27,7 +27,7 @@ def list_scalars(kernel: Kernel) -> Kernel:
     used: list[Expr] = [buffer.size for buffer in kernel.shared]
     for statement in walk(kernel.body):
         used += expressions(statement)
-        used += statement.role.block if isinstance(statement, Branch) else ()
+        used += statement.agent.block if isinstance(statement, Branch) else ()
         known |= {symbol.name for symbol in defined(statement)}
     for expr in used:
         for node in expr.walk():

@@ -8,11 +8,11 @@ from dataclasses import replace
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
 from warpsmith.kernel.pipelines import Pipeline, Scope
 from warpsmith.kernel.rings import AwaitClock, Begin, InitBarriers, StartClock
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipelines.mechanisms import arrivals, lowered
 from warpsmith.lower.pipelines.role_pipelines import joined, orders, placed
@@ -52,16 +52,16 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
         return kernel
     given = {pipeline.name: pipeline for pipeline in kernel.pipelines}
     branches = [s for s in kernel.body if isinstance(s, Branch)]
-    roles = {branch.role.name: branch.role for branch in branches}
+    roles = {branch.agent.name: branch.agent for branch in branches}
     between = (*joined(branches, given), *orders(branches, given))
     loops = Loops(given, used=sum(bool(pipeline.contents) for pipeline in between))
-    found: list[tuple[Pipeline, Role | None]] = [(pipeline, None) for pipeline in between]
+    found: list[tuple[Pipeline, Agent | None]] = [(pipeline, None) for pipeline in between]
     body: list[Statement] = []
     for statement in kernel.body if branches else ():
         if isinstance(statement, Branch):
             statement = placed(statement, between)
             _check_groups(statement, given)
-            inner = _in_place(statement.body, loops, found, statement.role)
+            inner = _in_place(statement.body, loops, found, statement.agent)
             statement = replace(statement, body=inner)
         body.append(statement)
     if not branches:
@@ -87,25 +87,25 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
 def _in_place(
     statements: Statements,
     loops: Loops,
-    found: list[tuple[Pipeline, Role | None]],
-    role: Role | None,
+    found: list[tuple[Pipeline, Agent | None]],
+    agent: Agent | None,
 ) -> Statements:
     """The body of one agent with its own pipelines, too, and what all its verbs become."""
     verbs = loops.statements(statements)
     begin, own = loops.taken()
-    found += [(pipeline, role) for pipeline in own]
+    found += [(pipeline, agent) for pipeline in own]
     pipelines = {pipeline.name: pipeline for pipeline, _ in found}
-    return (*map(Begin, begin), *lowered(verbs, pipelines, role))
+    return (*map(Begin, begin), *lowered(verbs, pipelines, agent))
 
 
 def _check_groups(branch: Branch, given: Mapping[str, Pipeline]) -> None:
     """Groups of a role do not meet, so they fill no shared memory in place."""
     own = (given[name] for name in filled(branch.body))
     shared = [p.name for p in own if p.contents[0].buffer.memory is MemoryType.shared]
-    if shared and branch.role.groups > 1:
+    if shared and branch.agent.groups > 1:
         raise ScheduleError(
-            f"{shared[0]} is filled by role `{branch.role.name}` itself, whose "
-            f"{branch.role.groups} groups take turns and do not meet",
+            f"{shared[0]} is filled by role `{branch.agent.name}` itself, whose "
+            f"{branch.agent.groups} groups take turns and do not meet",
             code="WS0255",
             remedy=f"let another role fill {shared[0]}: circular_buffer(..., role=...)",
         )

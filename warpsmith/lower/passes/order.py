@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import Kernel
-from warpsmith.kernel.roles import Branch
 from warpsmith.lower.ordering.explain import orders, starts
 from warpsmith.lower.ordering.plan import planned
 
@@ -46,12 +46,12 @@ def order(kernel: Kernel) -> Kernel:
         return kernel
     plan = planned(kernel)
     found = orders(plan)
-    if plan.scopes[0].role is None:
+    if plan.scopes[0].agent is None:
         body = plan.scopes[0].root.statements()
     else:
         bodies = {scope.name: scope.root.statements() for scope in plan.scopes}
         body = tuple(
-            replace(s, body=bodies[s.role.name]) if isinstance(s, Branch) else s
+            replace(s, body=bodies[s.agent.name]) if isinstance(s, Branch) else s
             for s in kernel.body
         )
     if not found and body == kernel.body:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import Buffer, If, Kernel, Statement, Synchronize
 from warpsmith.kernel.pipelines import Scope
 from warpsmith.kernel.rings import (
@@ -17,7 +18,6 @@ from warpsmith.kernel.rings import (
     InvalidateBarriers,
     TileCopy,
 )
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import barriers, read, walk, written
 from warpsmith.layouts.lifetimes import Life, packed
 

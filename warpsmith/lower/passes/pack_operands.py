@@ -9,9 +9,9 @@ from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import Buffer, Declare, Kernel, Statement
 from warpsmith.kernel.products import MatrixRegisters, Multiply, PackRegisters
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import map_bodies, read, walk, written
 
 WORD = DataType.Int32

@@ -8,6 +8,7 @@ from dataclasses import replace
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import (
     Buffer,
     If,
@@ -15,7 +16,6 @@ from warpsmith.kernel.nodes import (
     Reduce,
     Statement,
 )
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import children, read, written
 
 Extents = tuple[Expr, Expr, Expr]
@@ -46,7 +46,7 @@ def _narrowed(body: tuple[Statement, ...], block: Extents) -> tuple[Statement, .
     for statement in reversed(body):
         made = statement
         if isinstance(statement, Branch):
-            made = replace(statement, body=_narrowed(statement.body, statement.role.block))
+            made = replace(statement, body=_narrowed(statement.body, statement.agent.block))
         elif isinstance(statement, Reduce) and _within_block(statement):
             axes = _at_zero(statement, block)
             names = {buffer.name for buffer in statement.buffers}

@@ -8,11 +8,11 @@ from functools import partial
 from itertools import count
 
 from warpsmith.errors import InternalError
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import StoreAsync
 from warpsmith.kernel.nodes import Kernel, Statement
 from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.rings import Await
-from warpsmith.kernel.roles import Branch
 from warpsmith.kernel.traversal import map_bodies, walk
 from warpsmith.kernel.waits import WaitSite, WatchedAwait
 
@@ -79,6 +79,6 @@ def _watched(statements: tuple[Statement, ...], role: str, sites: _Sites) -> tup
     for statement in statements:
         if isinstance(statement, Await):
             statement = sites.watched(statement, role)
-        own = statement.role.name if isinstance(statement, Branch) else role
+        own = statement.agent.name if isinstance(statement, Branch) else role
         result.append(map_bodies(statement, partial(_watched, role=own, sites=sites)))
     return tuple(result)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.agents import Agent
 from warpsmith.kernel.clusters import ArriveRemote, ReleaseRemote, by_rank
 from warpsmith.kernel.nodes import Buffer, For, If, Statement
 from warpsmith.kernel.pipelines import Acquire, By, Commit, Pipeline, Release, Scope, Wait
@@ -19,7 +20,6 @@ from warpsmith.kernel.rings import (
     Expect,
     TileCopy,
 )
-from warpsmith.kernel.roles import Role
 from warpsmith.kernel.traversal import map_bodies
 from warpsmith.lower.pipelines.multicast import shared_out
 from warpsmith.lower.pipelines.stages import Statements
@@ -36,9 +36,9 @@ class Mechanism:
     """
 
     acquire: Callable[[Pipeline, Acquire], Statements]
-    commit: Callable[[Pipeline, Commit, Role | None], Statements]
+    commit: Callable[[Pipeline, Commit, Agent | None], Statements]
     wait: Callable[[Pipeline, Wait], Statements]
-    release: Callable[[Pipeline, Release, Role | None], Statements]
+    release: Callable[[Pipeline, Release, Agent | None], Statements]
     counted: bool = False
 
 
@@ -53,20 +53,20 @@ def _await_full(pipeline: Pipeline, verb: Wait) -> Statements:
     return (Await(pipeline.full, verb.stage, verb.parity),)
 
 
-def _arrive_full(pipeline: Pipeline, verb: Commit | Release, role: Role | None) -> Statements:
-    return (_arrival(pipeline.full, verb.stage, role),)
+def _arrive_full(pipeline: Pipeline, verb: Commit | Release, agent: Agent | None) -> Statements:
+    return (_arrival(pipeline.full, verb.stage, agent),)
 
 
-def _arrive_free(pipeline: Pipeline, verb: Release, role: Role | None) -> Statements:
-    return (_arrival(pipeline.empty, verb.stage, role),) if pipeline.empty is not None else ()
+def _arrive_free(pipeline: Pipeline, verb: Release, agent: Agent | None) -> Statements:
+    return (_arrival(pipeline.empty, verb.stage, agent),) if pipeline.empty is not None else ()
 
 
-def _arrive_free_everywhere(pipeline: Pipeline, verb: Release, role: Role | None) -> Statements:
+def _arrive_free_everywhere(pipeline: Pipeline, verb: Release, agent: Agent | None) -> Statements:
     """At the barriers of all blocks that load something for this one's stage."""
     if pipeline.empty is None:
         return ()
     ranks = tuple(map(by_rank, zip(*pipeline.peers, strict=True)))
-    kind = ArriveRemote if role is not None and role.single else ReleaseRemote
+    kind = ArriveRemote if agent is not None and agent.elected else ReleaseRemote
     return (kind(pipeline.empty, verb.stage, ranks),)
 
 
@@ -74,8 +74,8 @@ def _nothing(*_: object) -> Statements:
     return ()
 
 
-def _arrival(barrier: Buffer, stage: Expr, role: Role | None) -> Statement:
-    if role is not None and role.single:
+def _arrival(barrier: Buffer, stage: Expr, agent: Agent | None) -> Statement:
+    if agent is not None and agent.elected:
         return Arrive(barrier, stage)
     return ArriveByWarp(barrier, stage)
 
@@ -102,7 +102,7 @@ groups of copies they await; between roles, too, it adds the fences and the wait
 
 
 def lowered(
-    statements: Statements, pipelines: Mapping[str, Pipeline], role: Role | None
+    statements: Statements, pipelines: Mapping[str, Pipeline], agent: Agent | None
 ) -> Statements:
     """The statements, of one role if there are roles, with what verbs become in place of them."""
     result: list[Statement] = []
@@ -111,7 +111,7 @@ def lowered(
         statement = statements[position]
         position += 1
         if not isinstance(statement, Acquire | Commit | Wait | Release):
-            result.append(map_bodies(statement, lambda body: lowered(body, pipelines, role)))
+            result.append(map_bodies(statement, lambda body: lowered(body, pipelines, agent)))
             continue
         pipeline = pipelines[statement.pipeline]
         mechanism = MECHANISMS[pipeline.by, pipeline.scope]
@@ -121,22 +121,22 @@ def lowered(
                 free = (*mechanism.acquire(pipeline, statement), *_on_time(pipeline, statement))
                 copies = shared_out(statements[position:end], pipeline)
                 asked = (*free, *_armed(copies, pipeline.full, statement.stage))
-                alone = role is not None and role.single
+                alone = agent is not None and agent.elected
                 result += asked if alone else (If(ELECTED, asked),)
                 position = end + 1
             case Acquire():
                 result += mechanism.acquire(pipeline, statement)
             case Commit():
-                result += mechanism.commit(pipeline, statement, role)
+                result += mechanism.commit(pipeline, statement, agent)
             case Wait():
                 result += mechanism.wait(pipeline, statement)
             case Release():
-                result += mechanism.release(pipeline, statement, role)
+                result += mechanism.release(pipeline, statement, agent)
     return tuple(result)
 
 
 def arrivals(
-    pipeline: Pipeline, roles: Mapping[str, Role], own: Role | None, threads: Expr
+    pipeline: Pipeline, roles: Mapping[str, Agent], own: Agent | None, threads: Expr
 ) -> tuple[tuple[Buffer, Expr | None], ...]:
     """How often a phase of each barrier is arrived at; None is once for each warp of the block.
 
@@ -164,12 +164,12 @@ def arrivals(
     return tuple(zip(pipeline.barriers, (filled, used), strict=False))
 
 
-def _warps(pipeline: Pipeline, role: Role) -> Expr:
+def _warps(pipeline: Pipeline, agent: Agent) -> Expr:
     """Those of a role, or of one of its groups, that arrive at a stage's barrier."""
-    if role.single:
+    if agent.elected:
         return integers.ONE
-    together = role.name not in pipeline.groups.roles
-    return integers.mul(role.group_warps, role.groups if together else 1)
+    together = agent.name not in pipeline.groups.roles
+    return integers.mul(agent.group_warps, agent.groups if together else 1)
 
 
 # --- bytes -------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr
+from warpsmith.kernel.agents import THREADS, Agent, Branch
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.pipelines import (
     Acquire,
@@ -27,7 +28,6 @@ from warpsmith.kernel.pipelines import (
     Wait,
 )
 from warpsmith.kernel.rings import Advance, Begin, Cursor, Jump
-from warpsmith.kernel.roles import THREADS, Branch, Role
 from warpsmith.kernel.traversal import map_bodies, walk
 from warpsmith.lower.pipelines.stages import (
     Statements,
@@ -42,7 +42,7 @@ from warpsmith.lower.pipelines.stages import (
 def joined(found: Sequence[Branch], given: Mapping[str, Pipeline]) -> tuple[Pipeline, ...]:
     """The pipelines between roles: one where the same statements fill and use stages, alike."""
     sites: dict[str, list[tuple[str, int]]] = {}
-    stages = ((b.role.name, s) for b in found for s in walk(b.body) if isinstance(s, OneStage))
+    stages = ((b.agent.name, s) for b in found for s in walk(b.body) if isinstance(s, OneStage))
     for number, (role, statement) in enumerate(stages):
         for name in statement.pipelines:
             sites.setdefault(name, []).append((role, number))
@@ -79,8 +79,8 @@ def orders(found: Sequence[Branch], given: Mapping[str, Pipeline]) -> tuple[Pipe
 
 def placed(branch: Branch, pipelines: Iterable[Pipeline]) -> Branch:
     """The body of a role with the verbs of its pipelines, behind the start of its cursors."""
-    role = branch.role
-    ends = [End(p, role) for p in pipelines if role.name in (p.producer, *p.consumers)]
+    agent = branch.agent
+    ends = [End(p, agent) for p in pipelines if agent.name in (p.producer, *p.consumers)]
     begin = (s for end in ends for s in end.begin())
     return replace(branch, body=(*begin, *_placed(branch.body, ends)))
 
@@ -111,11 +111,11 @@ class End:
     """What one role does of a pipeline: it fills stages or uses them, and keeps its place."""
 
     pipeline: Pipeline
-    role: Role
+    agent: Agent
 
     @property
     def fills(self) -> bool:
-        return self.role.name == self.pipeline.producer
+        return self.agent.name == self.pipeline.producer
 
     @property
     def cursor(self) -> Cursor:
@@ -123,7 +123,7 @@ class End:
         pipeline = self.pipeline
         if not pipeline.contents:
             return Cursor(pipeline.name, 1)
-        return Cursor(f"{pipeline.name}_{self.role.name}", pipeline.stages)
+        return Cursor(f"{pipeline.name}_{self.agent.name}", pipeline.stages)
 
     def is_among(self, names: Iterable[str]) -> bool:
         """Whether the pipeline holds what was one of these before it was joined."""
@@ -158,7 +158,7 @@ class End:
         The first group waits once for nothing: it goes by the phase before.
         """
         name, phase = self.pipeline.name, self.cursor.phase
-        group, groups = self._group(), self.role.groups
+        group, groups = self._group(), self.agent.groups
         first = Apply("eq", (group, integers.ZERO), DataType.Bool)
         parity = Apply("where", (first, integers.sub(1, phase), phase), DataType.Index)
         after = integers.mod(integers.add(group, 1), groups)
@@ -180,7 +180,7 @@ class End:
         pipeline, stage = self.pipeline, self.cursor.stage
         wait = Wait(pipeline.name, stage, self.cursor.phase)
         release = Release(pipeline.name, stage)
-        if not self.role.single:
+        if not self.agent.elected:
             statements = by_elected(statements, pipeline.names)
         return spanned(statements, pipeline, stage, wait, release)
 
@@ -197,14 +197,14 @@ class End:
 
     @property
     def _takes_turns(self) -> bool:
-        return self.role.name in self.pipeline.groups.roles
+        return self.agent.name in self.pipeline.groups.roles
 
     def _group(self) -> Expr:
         """Number of the group."""
-        assert self.role.groups_along is not None
-        return THREADS[BLOCK_TYPES.index(self.role.groups_along)]
+        assert self.agent.groups_along is not None
+        return THREADS[BLOCK_TYPES.index(self.agent.groups_along)]
 
     def _group_start(self) -> Expr:
-        if not self.pipeline.contents or not self._takes_turns or self.role.groups_along is None:
+        if not self.pipeline.contents or not self._takes_turns or self.agent.groups_along is None:
             return integers.ZERO
         return integers.mul(self._group(), self.pipeline.groups.share)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType
 from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import MEETINGS, RANK
 from warpsmith.kernel.effects import Verb
 from warpsmith.kernel.nodes import Buffer, Declare, Element, If, Reduce, Statement
 from warpsmith.kernel.rings import Advance, Jump
-from warpsmith.kernel.roles import Branch, Role
 from warpsmith.kernel.traversal import (
     barrier_uses,
     children,
@@ -116,7 +116,7 @@ class Outlines:
     def _of_parent(self, statement: Statement) -> Outline:
         """What stands inside sees what the statement defines, and nothing outside does."""
         inside, own = self.of_list(children(statement)), self._of_leaf(statement)
-        seen = _threads_of(statement.role) if isinstance(statement, Branch) else own.defines
+        seen = _threads_of(statement.agent) if isinstance(statement, Branch) else own.defines
         return Outline(
             inside.items | own.items,
             inside.needs.difference(seen) | own.needs,
@@ -182,11 +182,11 @@ def _touched(statement: Statement) -> list[Buffer]:
     return found
 
 
-def _threads_of(role: Role) -> frozenset[str]:
-    """Indices that threads of a role have; the one thread of a single role has none."""
-    if role.single:
+def _threads_of(agent: Agent) -> frozenset[str]:
+    """Indices that threads of a role have; an elected one has none."""
+    if agent.elected:
         return frozenset()
-    axes = zip(BLOCK_TYPES, role.block, strict=True)
+    axes = zip(BLOCK_TYPES, agent.block, strict=True)
     return frozenset(kind.name for kind, extent in axes if extent != integers.ONE)
 
 

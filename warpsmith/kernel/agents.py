@@ -1,14 +1,16 @@
-"""Warp specialization in the Kernel form: roles and their bodies.
+"""Warp specialization in the Kernel form: agents, their kinds and their bodies.
 
 A kernel whose body holds `Branch`es starts with what all threads do together; then each warp runs
-the body of its own role, and nothing follows. Producer roles in which the TMA unit does all the
-work need one thread: they are single warps, packed into padded warp groups at the start of the
-block. Roles of many threads follow, each from a multiple of 32 threads on.
+the body of its own agent, and nothing follows. A schedule names roles; the warps that do the work
+of one are an agent. Agents for which the TMA unit does all the work are one elected thread: they
+are single warps, packed into padded warp groups at the start of the block. Agents of many threads
+follow, each from a multiple of 32 threads on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
@@ -18,22 +20,48 @@ from warpsmith.kernel.nodes import Statement
 from warpsmith.targets.family import WARP
 
 THREADS = tuple(Symbol(kind.name) for kind in BLOCK_TYPES)
-"""Indices of a thread in its block, which every role counts for itself."""
+"""Indices of a thread in its block, which every agent counts for itself."""
+
+
+class Kind(Enum):
+    """What the warps of an agent do."""
+
+    COPY = "copy"
+    """They bring tiles into shared memory, and compute nothing."""
+    MULTIPLY = "multiply"
+    """They multiply by tensor cores, as whole warp groups, and whatever goes with it."""
+    COMPUTE = "compute"
+    """They compute as threads."""
+    STORE = "store"
+    """They bring what others computed to global memory, and compute nothing."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether it computes nothing: one thread does, where the TMA unit does the work, and few
+        registers."""
+        return self in (Kind.COPY, Kind.STORE)
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
-    """A set of warps that run one body.
+class Agent:
+    """A set of warps that run one body, with loops of its own.
+
+    The kernel of a product may have two::
+
+        Agent("load", 0, (ONE, ONE, ONE), kind=Kind.COPY, elected=True)
+        Agent("compute", 4, (Const(128), Const(2), ONE), groups_along=ParallelType.block_y,
+              kind=Kind.MULTIPLY, barrier=1)
 
     Attributes:
+        name: of the role whose work it does.
         first_warp: of the block.
         block: threads along x, y, z, of all groups together.
         groups_along: the axis whose threads are groups that do not meet: each runs the body for
             itself, with cursors and a named barrier of its own. They are numbered by that axis,
-            which then is the slowest of the role's threads. None where all threads are one group.
-        single: one elected thread of the one warp runs the body.
+            which then is the slowest of its threads. None where all threads are one group.
+        elected: one elected thread of the one warp runs the body.
         barrier: id of the first group's named barrier; the next groups have the next ones. 0 where
-            the threads of the role never meet.
+            its threads never meet.
         registers: a thread may have after `setmaxnreg`; None leaves what the launch gives.
         common: id of the named barrier at which all groups meet, in reductions across them; 0 where
             they never do.
@@ -43,17 +71,18 @@ class Role:
     first_warp: int
     block: tuple[Expr, Expr, Expr]
     groups_along: ParallelType | None = None
-    single: bool = False
+    elected: bool = False
     barrier: int = 0
     registers: int | None = None
     common: int = 0
+    kind: Kind = Kind.COMPUTE
 
     @property
     def text(self) -> str:
-        """`compute, warps from 4, 128 x 2 x 1 threads, 2 groups along block_y, barrier 1`."""
+        """`mma: multiply, warps from 4, 128 x 2 x 1 threads, 2 groups along block_y, barrier 1`."""
         block = " x ".join(map(repr, self.block))
-        parts = [self.name, f"warps from {self.first_warp}"]
-        parts.append("one elected thread" if self.single else f"{block} threads")
+        parts = [f"{self.name}: {self.kind.value}", f"warps from {self.first_warp}"]
+        parts.append("one elected thread" if self.elected else f"{block} threads")
         if self.groups_along is not None:
             parts.append(f"{self.groups} groups along {self.groups_along.name}")
         if self.barrier:
@@ -64,7 +93,7 @@ class Role:
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """What has other values inside the role."""
+        """What has other values inside its body."""
         return THREADS
 
     @property
@@ -104,7 +133,7 @@ class Role:
     @property
     def is_warp(self) -> bool:
         """Whether the threads of a group are those of one warp, which need no barrier to meet."""
-        return not self.single and integers.constant(self.group_threads) == WARP
+        return not self.elected and integers.constant(self.group_threads) == WARP
 
     @property
     def group_warps(self) -> Expr:
@@ -114,9 +143,9 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Branch(Statement):
-    """What the warps of one role do. Those of a kernel follow each other and end its body."""
+    """What the warps of one agent do. Those of a kernel follow each other and end its body."""
 
-    words = "role {role.text}"
+    words = "agent {agent.text}"
 
-    role: Role = field(metadata=defines())
+    agent: Agent = field(metadata=defines())
     body: tuple[Statement, ...] = field(metadata=body())
