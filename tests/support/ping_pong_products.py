@@ -12,7 +12,6 @@ from warpsmith import (
     ParallelType,
     TileOrder,
 )
-from warpsmith.schedule.transforms import set_allocation_domain
 
 ROWS, DEPTH, BLOCKS = 64, 64, 2
 GRID_X, BLOCK_X, BLOCK_Y, TMA = (
@@ -141,7 +140,7 @@ def _through_shared(
             tensor.split(4, 64)
             tensor.reorder({4: 3})
     tile = staged.loop[-2:]
-    set_allocation_domain(staged, [*staged.loop[2:3], *tile] if allocated == "groups" else tile)
+    staged.set_allocation_domain([*staged.loop[2:3], *tile] if allocated == "groups" else tile)
     for tensor in (result, staged):
         tensor.split_fragments()
         tensor.axis(2).parallelize(BLOCK_Y)

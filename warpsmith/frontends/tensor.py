@@ -125,6 +125,10 @@ class Tensor(Operators, TensorView):
     def set_memory_type(self, memory_type: MemoryType) -> None:
         transforms.set_memory_type(self, memory_type)
 
+    def set_allocation_domain(self, axes: Sequence[IterDomain]) -> None:
+        """Lay shared memory out by these loops, or axes that loops are made from; fastest last."""
+        transforms.set_allocation_domain(self, axes)
+
     def set_swizzle(self, row_bytes: int) -> None:
         """Permute 16-byte chunks in shared memory as TMA does: rows of 32, 64, 128 bytes; 0: no."""
         transforms.set_swizzle(self, row_bytes)

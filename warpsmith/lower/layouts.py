@@ -91,7 +91,7 @@ def _check_tells_apart(
             f"{tensor.name} is allocated along {unknown!r}, which its loops {tensor.loop!r} do "
             "not walk",
             code="WS1101",
-            remedy=f"call set_allocation_domain({tensor.name}, axes) with axes that its loops are "
+            remedy=f"call {tensor.name}.set_allocation_domain(axes) with axes that its loops are "
             "made from, or with the loops",
         )
     given = dict.fromkeys(map(domains.group, (*allocation, *fixed)), integers.ZERO)
@@ -103,7 +103,7 @@ def _check_tells_apart(
             f"{tensor.name} is allocated in {where} along {tuple(allocation)!r}, which leaves out "
             f"{lost!r}: elements that are alive at once would have one place",
             code="WS1101",
-            remedy=f"call set_allocation_domain({tensor.name}, axes) with these loops, too, or "
+            remedy=f"call {tensor.name}.set_allocation_domain(axes) with these loops, too, or "
             "with what they are made from",
         )
 
