@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.matmuls import check, operands
 from tests.support.ping_pong_products import ping_pong_product
+from tests.support.product_schedules import by_hand
 from warpsmith import FusionDefinition, TileOrder, knobs
 from warpsmith.errors import ScheduleError
 
@@ -109,3 +110,12 @@ def test_tiles_in_another_order(stores: str, sizes: Sizes) -> None:
 @pytest.mark.parametrize("stores", STORES)
 def test_orders_in_which_no_tile_lies_outside(stores: str, order: TileOrder) -> None:
     works(ping_pong_product(order=order, **STORES[stores]), (264, 136, 40))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 8), (130, 70, 200), (320, 64, 40)])
+def test_groups_on_one_tile(sizes: Sizes) -> None:
+    """Cooperative: both groups multiply 64 rows each of every tile, and take no turns."""
+    fd = by_hand()
+    works(fd, sizes, schedules=8)
+    assert "in turn" not in fd.explain()
+    assert "compute: multiply, warps 4 to 11, 256 threads, " in fd.explain()
