@@ -37,6 +37,7 @@ def ping_pong_product(
     bound: bool = False,
     raster: int = 0,
     order: TileOrder = BY_ROWS,
+    dynamic: bool = False,
 ) -> FusionDefinition:
     """`linear`; a tile goes through registers to 64 columns of shared memory at a time, or out.
 
@@ -67,6 +68,8 @@ def ping_pong_product(
             out.set_load_store_op(LoadStoreOpType.tma)
         operands: list[Any] = [t.cache_after(op_type=LoadStoreOpType.tma) for t in (a, b)]
         _tiles(out, columns, groups, raster, order)
+        if dynamic:
+            out.axis(0).parallelize(ParallelType.dynamic)
         fd.sched.transform_like(out)
         fd.sched.parallelize_like(out)
         _load(operands, stages)

@@ -53,6 +53,7 @@ from warpsmith.kernel.rings import ELECTED, InitBarriers, TileCopy
 from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
+from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile, WithTile
 from warpsmith.targets.family import WARP, Limits
 from warpsmith.targets.target import Target
 
@@ -277,6 +278,18 @@ class _Printer:
                 value.pieces |= together(team, statement).pieces
                 meeting = together(team, statement).meeting
                 self._line(f"{meeting}{f'  // {why}' if why else ''}")
+            case TakeTile(symbol=symbol, counter=counter, count=count, target=target, index=index):
+                value.pieces.add("tiles")
+                taken = f"ws_take({counter.name}, {value(count)})"
+                self._line(f"const {value.type_name(symbol.dtype)} {symbol.name} = {taken};")
+                self._line(f"{value.place(target, index)} = {symbol.name};")
+            case ReadTile(symbol=symbol, source=source, index=index):
+                kind = value.type_name(symbol.dtype)
+                self._line(f"const {kind} {symbol.name} = {value.place(source, index)};")
+            case WithTile(symbol=tile, count=count, body=body):
+                self._line(f"if ({value.operand(tile)} >= {value.operand(count)}) break;")
+                for inner in body:
+                    self._statement(inner, team)
             case Converge():
                 self._line("__syncwarp();")
             case AwaitPrevious():

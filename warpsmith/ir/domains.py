@@ -35,6 +35,7 @@ class ParallelType(Enum):
     block_y = "threadIdx.y"
     block_z = "threadIdx.z"
     cluster_x = "cluster.x"
+    dynamic = "dynamic"
     vectorize = "vectorize"
     unroll = "unroll"
     unswitch = "unswitch"

@@ -34,12 +34,14 @@ class Kind(Enum):
     """They compute as threads."""
     STORE = "store"
     """They bring what others computed to global memory, and compute nothing."""
+    TILES = "tile scheduler"
+    """They say which tile is next."""
 
     @property
     def moves(self) -> bool:
         """Whether it computes nothing: one thread does, where the TMA unit does the work, and few
         registers."""
-        return self in (Kind.COPY, Kind.STORE)
+        return self in (Kind.COPY, Kind.STORE, Kind.TILES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.domains import IterDomain, MemoryType
+from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.integers import Facts
 from warpsmith.ir.mapping import DomainMap, Group
@@ -236,5 +236,13 @@ class Access:
             if self._domains.extent(group) == integers.ONE:
                 continue
             known = self._derivation.reaches(group)
-            if not known or self.index(group) != self._threads.symbols.get(axis.parallel):
+            if not known or self.index(group) != self._own_index(axis.parallel):
                 yield axis
+
+    def _own_index(self, kind: ParallelType) -> Expr | None:
+        """This thread's, or its block's; where tiles are handed out, that of the tile's block."""
+        loops = self.output.loop
+        if kind.is_of_blocks and loops and loops[0].parallel is ParallelType.dynamic:
+            own = next((axis for axis in loops if axis.parallel is kind), None)
+            return None if own is None else self.index(self._domains.group(own))
+        return self._threads.symbols.get(kind)

@@ -48,6 +48,7 @@ class Made:
         left_to_threads: tensors that it cannot copy, with the reason.
         exchanged: names of the buffers of which some thread reads what another one wrote.
         pipelines: by name, which is that of the tensor whose stages they hold.
+        limits: the largest values that expressions may have, where indices could have larger ones.
     """
 
     shared: dict[str, Buffer] = field(default_factory=dict)
@@ -57,6 +58,7 @@ class Made:
     left_to_threads: dict[str, str] = field(default_factory=dict)
     exchanged: set[str] = field(default_factory=set)
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
+    limits: dict[Expr, int] = field(default_factory=dict)
 
 
 class Buffers:

@@ -20,6 +20,7 @@ from warpsmith.lower.nests import Nests
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.specialize import branches
 from warpsmith.lower.threads import check_no_exchange, find_threads
+from warpsmith.lower.tile_scheduler import handed_out
 from warpsmith.lower.vectors import Vectorizer
 from warpsmith.targets.target import Target
 
@@ -45,6 +46,7 @@ def build(
         block = block_of([s.agent for s in body if isinstance(s, Branch)])
         launch = replace(threads.launch(), block=block)
     else:
+        handed_out(fusion.operations, buffers, ())
         leaves = Emitter(buffers, vectors)
         siblings = readers_together(fusion)
         body = Nests(domains, threads, leaves, siblings=siblings).build(fusion.operations)
@@ -63,7 +65,7 @@ def build(
         launch=replace(launch, blocks_per_sm=fusion.blocks_per_sm, last_first=fusion.last_first),
         index_type=index_type,
         requirements=tuple({**dict.fromkeys(fusion.divisors), **vectors.requirements}),
-        limits=tuple(fusion.limits),
+        limits=(*fusion.limits, *(made.limits.items() if index_type is DataType.Int else ())),
         alignments=tuple(made.alignments.items()),
         tile_needs=tuple(made.needs.values()),
         exchanged=frozenset(made.exchanged),

@@ -22,6 +22,7 @@ from warpsmith.lower.emit import Emitter
 from warpsmith.lower.grouping import APART, Siblings, grouped
 from warpsmith.lower.skips import Skips
 from warpsmith.lower.threads import Threads
+from warpsmith.lower.tile_scheduler import HandedOut
 from warpsmith.lower.tiles import share_less
 
 UNROLL_LIMIT = 64
@@ -36,6 +37,7 @@ class Nests:
         skips: which iterations the roles skip.
         siblings: loops that operations share though none reads the other's result.
         prefix: of the names of loops.
+        handed: the iterations that blocks are handed, where a loop is bound to `dynamic`.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Nests:
         skips: Skips | None = None,
         siblings: Siblings = APART,
         prefix: str = "i",
+        handed: HandedOut | None = None,
     ) -> None:
         self._domains = domains
         self._threads = threads
@@ -56,6 +59,8 @@ class Nests:
         self._siblings = siblings
         self._prefix = prefix
         self._loops = 0
+        self._handed = handed
+        self._block: Expr | None = None  # of the tile that is handed out
 
     def build(self, operations: Sequence[Operation]) -> tuple[Statement, ...]:
         """The loops and statements of operations, given in definition order."""
@@ -125,12 +130,16 @@ class Nests:
         if any(depth >= len(op.outputs[0].loop) for op in nest):
             raise InternalError(f"{first.outputs[0].name}: loops end inside a shared nest")
         axes = [op.outputs[0].loop[depth] for op in nest]
+        if self._handed is not None and axes[0].parallel is ParallelType.dynamic:
+            return self._over_tiles(nest, depth, opened, self._handed)
         if all(self._skips_loop(op, a, depth) for op, a in zip(nest, axes, strict=True)):
             return self._inside(nest, depth, opened, integers.ZERO)
         parallel = self._parallel_type(nest, axes, depth)
         extent = self._domains.extent(self._domains.group(axes[0]))
         if extent == integers.ONE:
             return self._inside(nest, depth, opened, integers.ZERO)
+        if parallel is ParallelType.grid_x and self._block is not None:
+            return self._inside(nest, depth, opened, self._block)
         if parallel.is_thread:
             return self._inside(nest, depth, opened, self._threads.symbols[parallel])
         symbol = Symbol(f"{self._prefix}{self._loops}", extent=extent)
@@ -167,6 +176,20 @@ class Nests:
             )
         index = Symbol(f"{symbol.name}_back", extent=extent)
         return index, [Let(index, integers.sub(integers.sub(extent, 1), symbol))]
+
+    def _over_tiles(
+        self,
+        nest: list[Operation],
+        depth: int,
+        indices: dict[Operation, list[Expr]],
+        handed: HandedOut,
+    ) -> list[Statement]:
+        turn, tile = handed.loop(f"{self._prefix}{self._loops}")
+        self._loops += 1
+        index, self._block = handed.places(tile)
+        body = self._inside(nest, depth, indices, index)
+        self._block = None
+        return [handed.over(turn, tile, body)]
 
     def _in_registers(self, nest: list[Operation], depth: int) -> bool:
         """Whether the loop's index addresses registers, which have no address when it runs."""

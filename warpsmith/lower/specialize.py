@@ -19,6 +19,7 @@ from warpsmith.lower.roles import Roles
 from warpsmith.lower.siblings import in_order_of_use, siblings_of
 from warpsmith.lower.skips import Skips
 from warpsmith.lower.threads import find_role_threads
+from warpsmith.lower.tile_scheduler import MOST, NAME, counter, handed_out
 from warpsmith.lower.vectors import Vectorizer
 from warpsmith.targets.family import Limits
 
@@ -32,6 +33,7 @@ def branches(
         ScheduleError: WS0249 where a role uses a stage in several places, WS0253 where its threads
             cannot be laid out, WS0254 where named barriers run out.
     """
+    handed = handed_out(fusion.operations, buffers, roles.names)
     channels = Channels(fusion, buffers, roles)
     skips = Skips(buffers, channels, fusion.operations)
     siblings = siblings_of(buffers, roles)
@@ -41,12 +43,20 @@ def branches(
         groups = channels.groups_along(name)
         threads = find_role_threads(operations, buffers.threads, buffers.domains, groups)
         leaves = Emitter(buffers.in_role(threads), vectors)
-        nests = Nests(buffers.domains, threads, leaves, channels, skips, siblings, f"{name}_i")
+        nests = Nests(
+            buffers.domains, threads, leaves, channels, skips, siblings, f"{name}_i", handed
+        )
         body = nests.build(operations)
         agent = agent_of(name, operations, threads, body)
         found.append(Branch(agent, body))
         for section in (s for s in walk(body) if isinstance(s, Section)):
             buffers.note(_order(agent, section.pipeline))
+    if handed is not None:
+        buffers.note(handed.pipeline(roles.names))
+        buffers.made.shared[NAME] = handed.buffer
+        buffers.made.workspaces[counter().name] = counter()
+        buffers.made.limits[handed.count] = MOST
+        found.append(handed.branch())
     _check_turns(found)
     return laid_out(found, limits)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from warpsmith.errors import InternalError
-from warpsmith.ir.domains import BLOCK_TYPES
+from warpsmith.ir import integers
+from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.elected import ELECTED_WARP, ByLane, CopyIf
 from warpsmith.kernel.nodes import (
     For,
@@ -16,6 +19,7 @@ from warpsmith.kernel.nodes import (
 from warpsmith.kernel.rings import (
     ELECTED,
 )
+from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile, WithTile
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol.accesses import Access, Way, accesses, synchronizes
 from warpsmith.protocol.scalars import Scalar, UnknownError
@@ -63,6 +67,10 @@ class Body(Steps):
             self._flush(result, touched)
             if isinstance(statement, If):
                 self._extend(result, self._condition(statement))
+            elif isinstance(statement, WithTile):
+                below = Apply("lt", (statement.symbol, statement.count), DataType.Bool)
+                there = If(below, statement.body, uniform=True)
+                self._extend(result, self._condition(there))
             elif isinstance(statement, For):
                 self._extend(result, self._loop(statement))
             elif isinstance(statement, CopyIf):  # what copies leave out, they move no bytes of
@@ -145,7 +153,7 @@ class Body(Steps):
 
     def _loop(self, loop: For) -> list[Node]:
         try:
-            extent = self._scope.scalar(loop.extent)
+            extent = self._scope.scalar(self._turns(loop))
         except UnknownError:
             self._parted(loop)
         if extent.constant == 0:
@@ -164,6 +172,23 @@ class Body(Steps):
         nested = tuple((each.name, each.extent) for each in loops_of(body))
         key = self._key(extent, body, cursors) if self._scope.loops else None
         return [Loop(index, extent, body, moved, tuple(watched.values()), nested, key)]
+
+    def _turns(self, loop: For) -> Expr:
+        """Iterations of a loop.
+
+        Who is handed which tiles, no block knows. Here the first block is handed all, in their
+        order, and each other one the last of them; then both find that there are no more.
+        """
+        head = next((s for s in loop.body if isinstance(s, ReadTile | TakeTile)), None)
+        tile = next((s for s in loop.body if isinstance(s, WithTile)), None)
+        if head is None or tile is None:
+            return loop.extent
+        first = Apply("eq", (Symbol(ParallelType.grid_x.name), integers.ZERO), DataType.Bool)
+        last = integers.minimum(tile.count, 1)
+        count = Apply("where", (first, tile.count, last), DataType.Index)
+        before = integers.sub(tile.count, count)
+        self._scope.let(head.symbol.name, integers.add(before, loop.symbol))
+        return integers.add(count, 1)
 
     def _key(self, extent: Scalar, body: Sequence[Node], cursors: set[str]) -> tuple[str, ...]:
         """Names of all that a loop's steps depend on: places of cursors, and indices around it."""

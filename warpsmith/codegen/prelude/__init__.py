@@ -21,6 +21,7 @@ from warpsmith.codegen.prelude.roles import ROLES
 from warpsmith.codegen.prelude.scan import SCAN
 from warpsmith.codegen.prelude.storage import STORAGE
 from warpsmith.codegen.prelude.succession import SUCCESSION
+from warpsmith.codegen.prelude.tile_scheduler import TILES
 from warpsmith.codegen.prelude.vector import VECTOR, LoadHint, StoreHint
 from warpsmith.errors import InternalError
 from warpsmith.kernel.scratch import (
@@ -46,6 +47,7 @@ PIECES: Mapping[str, Piece] = MappingProxyType(
             *PRODUCTS,
             *CLUSTERS,
             *SUCCESSION,
+            *TILES,
         )
     }
 )

@@ -11,6 +11,7 @@ from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.pipelines import By, Pipeline
 from warpsmith.kernel.rings import Cursor
+from warpsmith.kernel.tile_scheduler import WithTile
 from warpsmith.kernel.traversal import replace_symbols
 from warpsmith.lower.pipelines.in_place import InPlace
 from warpsmith.lower.pipelines.role_pipelines import alike, as_one
@@ -73,7 +74,9 @@ class Loops:
                 names = claimed | set(statement.pipelines)
                 body = self.statements(statement.body, names, inside=True)
                 statement = replace(statement, body=body)
-            elif isinstance(statement, If) and statement.uniform:
+            elif isinstance(statement, WithTile) or (
+                isinstance(statement, If) and statement.uniform
+            ):
                 body = self.statements(statement.body, claimed, inside=inside)
                 statement = replace(statement, body=body)
             if isinstance(statement, For) and statement.pipelines:

@@ -1,0 +1,176 @@
+"""Products whose blocks are handed their tiles by a counter, through an agent of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.protocol.edits import edited, instead
+from tests.roles.test_hand_offs import SIZES
+from tests.roles.test_ping_pong_products import STORES, works
+from tests.support.memory import NUMPY_TYPES
+from tests.support.ping_pong_products import ping_pong_product
+from tests.support.product_schedules import by_hand
+from tests.support.simulating import Contents, reported
+from warpsmith import (
+    DataType,
+    FusionDefinition,
+    LoadStoreOpType,
+    MemoryType,
+    ParallelType,
+    TileOrder,
+)
+from warpsmith.engine.proofs import prove
+from warpsmith.errors import ProtocolError, ScheduleError
+from warpsmith.ir.scalar import evaluate
+from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.rings import Arrive, ArriveByWarp, Await
+from warpsmith.kernel.tile_scheduler import WithTile
+from warpsmith.lower.pipeline import lower
+from warpsmith.lower.request import Request
+from warpsmith.sim.report import Report
+from warpsmith.targets.hopper import H200
+
+ALL_STORES = {**STORES, "by a role": {}}
+
+
+@pytest.mark.parametrize("stores", ALL_STORES)
+@pytest.mark.parametrize("sizes", [(1, 1, 8), (64, 128, 72), (330, 136, 40)])
+def test_products(sizes: tuple[int, int, int], stores: str) -> None:
+    fd = ping_pong_product(dynamic=True, **ALL_STORES[stores])
+    works(fd, sizes, schedules=8)
+    assert "tiles: tile scheduler, warp " in fd.explain()
+
+
+def test_three_groups_in_another_order() -> None:
+    order = TileOrder("columns", band=2)
+    works(ping_pong_product(dynamic=True, groups=3, order=order, **STORES["from registers"]))
+
+
+@cache
+def product() -> Kernel:
+    fd = ping_pong_product(stored_by="compute", bound=True, dynamic=True)
+    return lower(fd.fusion, "k", DataType.Int32, target=H200)
+
+
+def report_of(kernel: Kernel) -> Report:
+    """A run on random operands, the counter at 0 before."""
+    memory = {}
+    for parameter in kernel.parameters:
+        size = evaluate(parameter.size, dict(SIZES))
+        counts = parameter.name.endswith("_arrivals")
+        data = np.zeros(size) if counts else np.random.default_rng(size).uniform(-2, 2, size)
+        known = np.full(size, counts or not parameter.written)
+        memory[parameter.name] = Contents(data.astype(NUMPY_TYPES[parameter.dtype]), known)
+    report = reported(kernel, SIZES, memory, schedules=4)
+    assert report is not None
+    return report
+
+
+def test_the_counter_comes_round() -> None:
+    prove(product(), SIZES, H200)
+    report = report_of(product())
+    assert report.verdict == "clean", str(report)
+    assert report.arrays["tiles_arrivals"].tolist() == [0]
+
+
+Mistake = tuple[type[Statement], Callable[..., Any], Mapping[str, Any], str, str]
+MISTAKES: Mapping[str, Mistake] = {
+    "a number is read before it is there": (
+        *(Await, lambda _: (), {"barrier": "ring0_full"}, "compute", "WS0907"),
+    ),
+    "a number is written where another one is read": (
+        *(Await, lambda _: (), {"barrier": "ring0_empty"}, "tiles", "WS0901"),
+    ),
+    "a number is not handed on": (
+        *(Arrive, lambda _: (), {"barrier": "ring0_full"}, "tiles", "WS0901"),
+    ),
+    "a stage is not given back": (
+        *(ArriveByWarp, lambda _: (), {"barrier": "ring0_empty"}, "compute", "WS0901"),
+    ),
+    "one agent goes on behind the last tile": (
+        *(WithTile, lambda s: s.body, {}, "load", "WS0901"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name: str) -> None:
+    kind, new, at, role, code = MISTAKES[name]
+    wrong = edited(product(), instead(kind, new, **at), role)
+    with pytest.raises(ProtocolError) as caught:
+        prove(wrong, SIZES, H200)
+    assert caught.value.code == code
+    assert report_of(wrong).verdict == "findings"
+
+
+def refused(make: Callable[[], FusionDefinition], code: str, words: str) -> None:
+    with pytest.raises(ScheduleError, match=code) as caught:
+        lower(make().fusion, "k", DataType.Int32, target=H200)
+    assert words in str(caught.value)
+
+
+def bound(position: int, kind: ParallelType = ParallelType.dynamic) -> FusionDefinition:
+    """A cooperative product; all tensors have a loop bound so."""
+    fd = by_hand()
+    for tensor in fd.fusion.computed:
+        tensor.loop[position].parallel = kind
+    return fd
+
+
+def summed() -> FusionDefinition:
+    """Sums over tiles that a role loads."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, 64], True)
+        y: Any = fd.ops.sum(x, [0])
+        fd.add_output(y)
+        load: Any = x.cache_after()
+        load.set_memory_type(MemoryType.shared)
+        total = y.cache_before()
+        total.split(0, 2)
+        fd.sched.transform_like(total)
+        for tensor in (load, total, y):
+            for axis, kind in zip(
+                tensor.loop[:2], (ParallelType.dynamic, ParallelType.grid_x), strict=False
+            ):
+                axis.parallel = kind
+        load.circular_buffer(2, role="load", stage_slice_position=2)
+    return fd
+
+
+def test_loops_that_cannot_be_handed_out() -> None:
+    refused(partial(bound, 2), "WS0381", "split the loop over tiles by the number of blocks")
+    refused(summed, "WS0381", "joins what comes from one iteration to the next")
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], True)
+        y: Any = fd.ops.exp(x)
+        fd.add_output(y)
+        y.split(0, 4)
+        y.axis(0).parallelize(ParallelType.dynamic)
+        y.axis(1).parallelize(ParallelType.grid_x)
+    refused(lambda: fd, "WS0381", "the kernel has no roles")
+
+
+def test_no_loop_over_tiles_turns_a_ring_in_place() -> None:
+    """Which tile comes next is not known before it is handed out."""
+    fd = ping_pong_product(dynamic=True, **STORES["through shared memory"])
+    staged: Any = next(t for t in fd.fusion.tensors if t.copied_by is LoadStoreOpType.stmatrix)
+    staged.circular_buffer(2)
+    refused(lambda: fd, "WS0291", "dynamic")
+
+
+def test_what_runs_before_and_beside() -> None:
+    for request in (Request(follows=True, followed=True), Request(wait_limit=10**9, thorough=True)):
+        fd = ping_pong_product(dynamic=True)
+        kernel = lower(fd.fusion, "k", DataType.Int, target=H200, request=request)
+        assert [most for _, most in kernel.limits] == [2**30]
+        prove(kernel, SIZES, H200)
+        assert report_of(kernel).verdict == "clean"
+
+
+def test_a_cooperative_product() -> None:
+    works(bound(0), (200, 136, 72), schedules=8)
