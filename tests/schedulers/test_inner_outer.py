@@ -311,7 +311,6 @@ def apart(array: np.ndarray, padding: int) -> np.ndarray:
     return room
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "laid",
     [shifted, lambda a: apart(a, 8), lambda a: apart(a, 3), np.asfortranarray],

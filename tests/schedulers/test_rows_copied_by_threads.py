@@ -68,7 +68,6 @@ def test_rows_with_room_between_them(columns: int, padding: int) -> None:
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
 
 
-@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("columns", "dtype"),
     [

@@ -109,7 +109,6 @@ def test_a_role_is_refused_where_all_rows_are_no_whole_chunks() -> None:
         compiled(rms_norm_backward, inputs, True)
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize("change", ["shifted", "apart", "never", "short"])
 def test_who_gets_none(change: str) -> None:
     """Tensors that begin elsewhere, or have room between rows; whose knob says so; short rows."""
