@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.cluster_products import cluster_product, rows_plus_row
+from tests.support.cluster_products import cluster_product, rows_plus_row, two_rows
 from tests.support.matmuls import check, operands
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.kernel.pipelines import Pipeline
@@ -136,6 +136,24 @@ def test_a_row_for_all_blocks_in_one_role(stages: int, once: bool) -> None:
     x, w = (random.standard_normal(s).astype(np.float32) for s in ((20, 700), (700,)))
     np.testing.assert_allclose(clean(fd, x, w), x + w)
     assert "T5 by multicast to 2 blocks" in fd.explain()
+
+
+def test_stages_that_other_blocks_fill_lie_apart() -> None:
+    """A block that is in its second loop would fill what another still reads in its first."""
+    alone, together = (
+        lower(two_rows(n).fusion, "k", DataType.Int32, target=H200).offsets for n in (1, 2)
+    )
+    assert alone
+    assert not together
+    random = np.random.default_rng(0)
+    v, w = (random.standard_normal(700).astype(np.float32) for _ in range(2))
+    x, y = (random.standard_normal((20, 700)).astype(np.float32) for _ in range(2))
+    fd = two_rows()
+    with knobs.scope(device="sim"):
+        added, multiplied = fd.manual_execute([v, w, x, y])
+    np.testing.assert_allclose(added, x + v)
+    np.testing.assert_allclose(multiplied, y * w)
+    assert fd.verify([v, w, x, y], schedules=2).verdict == "clean"
 
 
 def test_what_the_tma_unit_cannot_copy_each_block_copies_for_itself() -> None:

@@ -153,3 +153,29 @@ def rows_plus_row(
             elif stages > 1:
                 tile.circular_buffer(stages)
     return fd
+
+
+def two_rows(blocks: int = 2) -> FusionDefinition:
+    """`x + v[None]` and `y * w[None]`, one after the other, each row through stages of its own."""
+    with FusionDefinition() as fd:
+        rows = [fd.define_tensor([-1], True, DataType.Float) for _ in range(2)]
+        arrays = [fd.define_tensor([-1, -1], True, DataType.Float) for _ in range(2)]
+        for row, array, op in zip(rows, arrays, (fd.ops.add, fd.ops.mul), strict=True):
+            out: Any = op(array, fd.ops.broadcast(row, [True, False]))
+            fd.add_output(out)
+            tile: Any = row.cache_after(op_type=LoadStoreOpType.tma)
+            tile.set_memory_type(MemoryType.shared)
+            out.split(1, 128)
+            out.split(0, 4)
+            out.reorder({1: 2, 2: 1})
+            out.split(0, blocks)  # clusters, blocks, parts of a row, rows, columns
+            for axis, kind in ((0, GRID_X), (1, CLUSTER_X), (-1, BLOCK_X)):
+                out.axis(axis).parallelize(kind)
+            read = [each for each in out.definition.inputs if not each.is_input]
+            fd.sched.transform_like(out, [tile, *read])
+            fd.sched.parallelize_like(out, selected_tensors=read)
+            for axis, kind in ((0, GRID_X), (1, CLUSTER_X), (-1, TMA)):
+                tile.axis(axis).parallelize(kind)
+            fd.sched.inline_at(out, 3, selected_tensors=[tile, *read])
+            tile.circular_buffer(4)
+    return fd
