@@ -78,6 +78,15 @@ np.testing.assert_allclose(lengths(a, b), wanted, rtol=1e-6)
 assert "made for h20 (sm_90a)" in lengths.lower(a, b).compile(target="h20").explain()
 assert lengths.lower(a, b).compile().verify(schedules=2).verdict == "clean"
 
+
+@warpsmith.fuse
+def parities(x):
+    return ops.xor(x, [1])
+
+
+x = random.integers(0, 99, (3, 300))
+np.testing.assert_array_equal(parities(x), np.bitwise_xor.reduce(x, 1))
+
 roles = runpy.run_path("examples/roles_by_hand.py")["scheduled"]()
 fusion, index = roles.fusion, warpsmith.DataType.Int32
 kernel = lower(fusion, "k", index, target=named("h200"))
@@ -111,7 +120,7 @@ def test_recipes_work_together(copy: Path) -> None:
 
 def test_recipes_take_as_many_files_as_they_say(copy: Path) -> None:
     counted = {heading: len({step.file for step in steps}) for heading, steps in recipes().items()}
-    assert list(counted.values()) == [2, 4, 2]
+    assert list(counted.values()) == [2, 2, 4, 2]
     for heading, count in counted.items():
         said = re.findall(r"\d+", heading)
         assert not said or str(count) == said[-1], heading
