@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from tests.support.launching import check_segments, random_inputs
-from warpsmith import DataType, FusionDefinition, fuse, ops
+from warpsmith import CarryRule, DataType, FusionDefinition, fuse, ops
+from warpsmith.errors import ArgumentError
 from warpsmith.ir.fusion import Fusion
 from warpsmith.planner.plan import cut
 from warpsmith.targets.hopper import H200
@@ -139,3 +140,28 @@ def test_every_run_gives_the_same_bits() -> None:
     scan = fuse(lambda x: ops.cumsum(x, 1))
     first, second = (scan(torch.from_numpy(x)) for _ in range(2))
     assert torch.equal(first, second)
+
+
+LINEAR = CarryRule(
+    name="linear",
+    identity={"decay": 1.0, "push": 0.0},
+    join=lambda a, b: (a.decay * b.decay, a.push * b.decay + b.push),
+    commutative=False,
+)
+
+
+def test_sizes_that_do_not_fit_are_refused_at_the_call() -> None:
+    """Of tensors that are an element together; and of extremes of nothing."""
+    with FusionDefinition() as fd:
+        x, y = (fd.define_tensor([-1, -1], True, FLOAT) for _ in range(2))
+        for state in fd.ops.scan((x, y), LINEAR, 1):
+            fd.add_output(state)
+    a, b = np.ones((2, 40), np.float32), np.ones((2, 39), np.float32)
+    assert [r.shape for r in fd.execute([a, a])] == [(2, 40), (2, 40)]
+    with pytest.raises(ArgumentError, match="linear reads both"):
+        fd.execute([a, b])
+    with FusionDefinition() as empty:
+        x = empty.define_tensor([-1, -1], True, FLOAT)
+        empty.add_output(empty.ops.argmax(x, 1))
+    with pytest.raises(ArgumentError, match="argmax of nothing has no value"):
+        empty.execute([np.ones((2, 0), np.float32)])

@@ -13,7 +13,7 @@ from warpsmith.callers import Line
 from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, Split
-from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise, Reduction
+from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const, Expr, evaluate
 from warpsmith.ir.tensor import TensorView
@@ -149,10 +149,11 @@ def _all_demands(fusion: Fusion) -> Iterator[tuple[Demand, Line | None]]:
 
 
 def _demands(operation: Operation) -> Iterator[Demand]:
-    if isinstance(operation, Pointwise):
+    if isinstance(operation, Pointwise | Reduction | Scan):
         tensors = [value for value in operation.inputs if isinstance(value, TensorView)]
+        name = operation.op if isinstance(operation, Pointwise) else operation.carry.name
         for column in zip(*(tensor.shape_axes for tensor in tensors), strict=True):
-            yield from _equal(column, f"{operation.op} reads both")
+            yield from _equal(column, f"{name} reads both")
     elif isinstance(operation, Matmul):
         for a, place in zip(operation.a.shape_axes, operation.axes[0], strict=True):
             for b, other in zip(operation.b.shape_axes, operation.axes[1], strict=True):
@@ -166,13 +167,13 @@ def _demands(operation: Operation) -> Iterator[Demand]:
                 yield axis.extent, extent, "expand keeps it", False, None
     elif isinstance(operation, Move) and operation.kind == "reshape":
         yield from _reshape(operation)
-    elif isinstance(operation, Reduction) and operation.carry.needs_elements:
+    if isinstance(operation, Reduction) and operation.carry.needs_elements:
         for axis in operation.output.logical:
             if axis.is_reduction:  # only a number that is not 0 divides 0
                 yield (
                     integers.ZERO,
                     axis.extent,
-                    f"{operation.op} of nothing has no value",
+                    f"{operation.carry.name} of nothing has no value",
                     True,
                     None,
                 )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Reduction, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Reduction, Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
@@ -133,6 +133,9 @@ def _longest_reduction(fusion: Fusion, inputs: Sequence[Any]) -> int:
             source, dims = reduction_origin(operation)
             extents = (scalars.integer(source.shape_axes[d].extent) for d in dims)
             longest = max(longest, math.prod(extents))
+        elif isinstance(operation, Scan):
+            extent = operation.output.root[operation.dim].extent
+            longest = max(longest, scalars.integer(extent))
         elif isinstance(operation, Matmul):
             longest = max(longest, scalars.integer(operation.output.root[-1].extent))
     return longest

@@ -174,8 +174,13 @@ def _computed(dtype: DataType) -> DataType:
 def _widened(op: str, values: Sequence[Value]) -> tuple[Value, ...]:
     """The values with all tensors of one shape."""
     tensors = [value for value in values if isinstance(value, TensorView)]
-    extents = [axis.extent for axis in joined_axes(op, tensors)]
-    return tuple(expand(v, extents) if isinstance(v, TensorView) else v for v in values)
+    joined = joined_axes(op, tensors)
+
+    def widened(tensor: TensorView) -> TensorView:
+        axes = zip(tensor.shape_axes, joined, strict=True)
+        return expand(tensor, [(w if a.is_broadcast else a).extent for a, w in axes])
+
+    return tuple(widened(v) if isinstance(v, TensorView) else v for v in values)
 
 
 def finished(rule: CarryRule, carry: Carry, states: Sequence[TensorView]) -> Any:
