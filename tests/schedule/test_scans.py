@@ -109,7 +109,17 @@ def over_a_cluster_at_once(total: Tensor) -> None:
     bound(total, GRID_X, BLOCK_Y, SERIAL, CLUSTER, BLOCK_X, UNROLL)
 
 
+def rows_beside_each_other(total: Tensor) -> None:
+    """A thread carries the states of three rows round the loop."""
+    total.split(0, 3)
+    total.split(2, 128)
+    total.split(3, 2)
+    total.reorder({1: 3, 2: 1, 3: 2})
+    bound(total, GRID_X, SERIAL, BLOCK_X, UNROLL, UNROLL)
+
+
 LOOPS = (
+    rows_beside_each_other,
     over_a_cluster,
     over_blocks_of_a_warp,
     over_a_cluster_at_once,

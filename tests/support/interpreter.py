@@ -425,13 +425,13 @@ class _Machine:
             tuple(self._load(Element(b, scan.index), None, lane) for b in scan.buffers)
             for lane in range(scan.elements)
         ]
-        running = tuple(self._load(Element(b, integers.ZERO), None) for b in scan.states)
+        running = tuple(self._load(Element(b, scan.state_index), None) for b in scan.states)
         found, running = scan_across(scan, self._lanes, values, running)
         for lane, cells in enumerate(found):
             for buffer, cell in zip(scan.buffers, cells, strict=True):
                 self._store(buffer, scan.index, cell, None, lane=lane)
         for buffer, cell in zip(scan.states, running, strict=True):
-            self._store(buffer, integers.ZERO, cell, None)
+            self._store(buffer, scan.state_index, cell, None)
 
     def _check_room(self, reduce: Reduce) -> None:
         """Scratch and workspace are as large as the prelude's functions need."""

@@ -170,7 +170,7 @@ class ReductionText:
             (held, value.place(buffer, scan.index, "k"))
             for held, buffer in zip(state.of(f"{name}[k]"), scan.buffers, strict=True)
         ]
-        running = [value.place(buffer, integers.ZERO) for buffer in scan.states]
+        running = [value.place(buffer, scan.state_index) for buffer in scan.states]
         carried = list(zip(state.of("running"), running, strict=True))
         start = f"{{{', '.join(running)}}}" if state.members != ("",) else running[0]
         flags = [str(flag).lower() for flag in (scan.exclusive, scan.reverse)]

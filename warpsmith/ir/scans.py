@@ -2,8 +2,9 @@
 
 In the order of the loops: serial ones, whose iterations carry the state; one bound to the cluster,
 one bound to the block, or both, over whose blocks and threads a state is scanned; unrolled ones, a
-thread's own elements. All loops over other dimensions stand outside of these, or are bound to
-threads.
+thread's own elements. Loops over other dimensions stand outside of these, or are bound to threads;
+unrolled ones may also stand before a thread's own elements: then each of their iterations carries
+a state.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class ScanLoops:
         opened: from here on one statement opens the loops.
         along: the axis of the block that a loop over the dimension is bound to, if any is.
         over_blocks: one is bound to the blocks of a cluster.
+        beside: unrolled loops over other dimensions, inside those that carry states.
     """
 
     carried: tuple[int, ...]
@@ -35,6 +37,7 @@ class ScanLoops:
     opened: int
     along: ParallelType | None
     over_blocks: bool
+    beside: tuple[int, ...]
 
 
 def opened_loops(operation: Scan) -> int:
@@ -71,9 +74,11 @@ def scan_loops(operation: Scan, domains: DomainMap) -> ScanLoops:
         raise _refused(operation, "give threads parts that do not lie side by side")
     start = min((*carried, opened))
     others = [p for p in range(start, len(output.loop)) if p not in places]
-    if any(not _is_outside(output.loop[p], domains) for p in others):
+    beside = tuple(p for p in others if not _is_outside(output.loop[p], domains))
+    if any(p < opened for p in beside) or max(beside, default=-1) > min((*own, len(output.loop))):
         raise _refused(operation, "walk another dimension inside those of the scanned one")
-    return ScanLoops(carried, start, opened, next(iter(inside), None), len(kinds) > len(inside))
+    along = next(iter(inside), None)
+    return ScanLoops(carried, start, opened, along, len(kinds) > len(inside), beside)
 
 
 def _is_outside(axis: IterDomain, domains: DomainMap) -> bool:

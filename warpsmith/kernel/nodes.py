@@ -294,8 +294,9 @@ class ScanElements(Statement, orders=Orders.PART):
     """Replace each element by the state of all before it, by the rule, and carry on the state.
 
     Elements `index .. index + elements - 1` of a thread follow each other, and the threads along
-    the axis in `block_axes`, if there is one, side by side. `states` hold what came before all of
-    them, the same in threads that differ along that axis alone, and then what comes behind.
+    the axis in `block_axes`, if there is one, side by side. `states` hold at `state_index` what
+    came before all of them, the same in threads that differ along that axis alone, and then what
+    comes behind.
 
     Attributes:
         exclusive: the element itself is left out.
@@ -312,7 +313,8 @@ class ScanElements(Statement, orders=Orders.PART):
     buffers: tuple[Buffer, ...] = field(metadata=updates("index", "elements"))
     index: Expr = field(metadata=expression())
     elements: int = field(metadata=plain())
-    states: tuple[Buffer, ...] = field(metadata=updates(count=""))
+    states: tuple[Buffer, ...] = field(metadata=updates("state_index"))
+    state_index: Expr = field(metadata=expression())
     block_axes: tuple[ParallelType, ...] = field(metadata=plain())
     scratch: Buffer | None = field(metadata=needs())
     exclusive: bool = field(default=False, metadata=plain())

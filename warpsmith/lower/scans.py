@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.exprs import Scan
-from warpsmith.ir.scalar import Expr
+from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.scans import ScanLoops, scan_loops
-from warpsmith.kernel.nodes import Buffer, Declare, ScanElements, Statement, Store
+from warpsmith.kernel.nodes import Buffer, Declare, For, ScanElements, Statement, Store
 from warpsmith.kernel.scratch import block_scan_scratch, state_room
 from warpsmith.lower.buffers import Buffers, constant_of
 from warpsmith.lower.reductions import Reductions
@@ -25,33 +27,59 @@ class Scans:
         return scan_loops(operation, self._buffers.domains)
 
     def start(self, operation: Scan) -> list[Statement]:
-        """The state of nothing, which iterations of serial loops carry from one to the next."""
+        """States of nothing, which iterations of serial loops carry from one to the next."""
         result: list[Statement] = []
-        for state, start in zip(_states(operation), operation.carry.identity, strict=True):
-            result += [Declare(state), Store(state, integers.ZERO, start)]
+        for state, start in zip(self._states(operation), operation.carry.identity, strict=True):
+            result.append(Declare(state))
+            if state.size == integers.ONE:
+                result.append(Store(state, integers.ZERO, start))
+                continue
+            symbol = Symbol("e", extent=state.size)
+            result.append(For(symbol, state.size, (Store(state, symbol, start),), unroll=True))
         return result
 
     def emit(self, operation: Scan, indices: list[Expr]) -> list[Statement]:
         """Copy a thread's elements into the result's buffers, then scan them in place."""
         output, loops = operation.output, self.loops(operation)
         statements = self._reductions.parts(operation, indices)
-        firsts = [self._reductions.first_index(axis) for axis in output.loop[len(indices) :]]
+        beside = {
+            p: Symbol(f"r{p}", extent=self._buffers.extent(output.loop[p])) for p in loops.beside
+        }
+        places = range(len(indices), len(output.loop))
+        firsts = [
+            beside[p] if p in beside else self._reductions.first_index(output.loop[p])
+            for p in places
+        ]
         access = self._buffers.access(operation, [*indices, *firsts])
-        own = [a for a in self._buffers.layouts[output] if a in output.loop[len(indices) :]]
+        inside = [output.loop[p] for p in places if p not in beside]
+        own = [a for a in self._buffers.layouts[output] if a in inside]
         elements = int(constant_of(integers.mul(*map(self._buffers.extent, own))))
         scan = ScanElements(
             operation.carry,
             tuple(map(self._buffers.buffer, operation.outputs)),
             self._buffers.own(access),
             elements,
-            _states(operation),
+            self._states(operation),
+            self._number(beside.values()),
             () if loops.along is None else (loops.along,),
             None if loops.along is None else self._scratch(operation, loops.along),
             operation.exclusive,
             operation.reverse,
             self._buffers.threads.cluster if loops.over_blocks else 1,
         )
-        return [*statements, scan]
+        body: tuple[Statement, ...] = (scan,)
+        for symbol in reversed(beside.values()):
+            assert symbol.extent is not None
+            body = (For(symbol, symbol.extent, body, unroll=True),)
+        return [*statements, *body]
+
+    def _number(self, symbols: Iterable[Symbol]) -> Expr:
+        """Of a state among those of the loops beside, the last of which is the fastest."""
+        number: Expr = integers.ZERO
+        for symbol in symbols:
+            assert symbol.extent is not None
+            number = integers.add(integers.mul(number, symbol.extent), symbol)
+        return number
 
     def _scratch(self, operation: Scan, along: ParallelType) -> Buffer:
         """Shared memory for one state of each warp, or each thread; groups have parts of it."""
@@ -79,12 +107,12 @@ class Scans:
         self._buffers.made.shared[scratch.name] = scratch
         return scratch
 
-
-def _states(operation: Scan) -> tuple[Buffer, ...]:
-    """Registers with the state of what was scanned before."""
-    name = operation.output.name
-    carry = operation.carry
-    return tuple(
-        Buffer(f"{name}_{state}", dtype, MemoryType.local, integers.ONE)
-        for state, dtype in zip(carry.states, carry.dtypes, strict=True)
-    )
+    def _states(self, operation: Scan) -> tuple[Buffer, ...]:
+        """Registers with the states of what was scanned before, one for each loop beside."""
+        output, carry = operation.output, operation.carry
+        loops = (output.loop[p] for p in self.loops(operation).beside)
+        size = integers.mul(*map(self._buffers.extent, loops))
+        return tuple(
+            Buffer(f"{output.name}_{state}", dtype, MemoryType.local, size)
+            for state, dtype in zip(carry.states, carry.dtypes, strict=True)
+        )

@@ -181,8 +181,8 @@ class _Made:
         element = Symbol("e", low=0, extent=integers.index(scan.elements))
         ahead = not scan.reverse
 
-        def read(buffers: tuple[Buffer, ...]) -> tuple[Expr, ...]:
-            return tuple(Element(buffer, zero) for buffer in buffers)
+        def read(buffers: tuple[Buffer, ...], index: Expr = zero) -> tuple[Expr, ...]:
+            return tuple(Element(buffer, index) for buffer in buffers)
 
         at = integers.add(scan.index, element)
         shifted = Accumulate(scan.carry, scan.buffers, at, read(before), ahead)
@@ -190,11 +190,11 @@ class _Made:
         return [
             *map(Declare, (*own, *before)),
             *(Store(buffer, zero, start) for buffer, start in starts),
-            replace(scan, states=own, blocks=1),
+            replace(scan, states=own, state_index=zero, blocks=1),
             *exchange.statements(),
-            Accumulate(scan.carry, before, zero, read(scan.states), ahead),
+            Accumulate(scan.carry, before, zero, read(scan.states, scan.state_index), ahead),
             For(element, integers.index(scan.elements), (shifted,), unroll=True),
-            Accumulate(scan.carry, scan.states, zero, read(own), scan.reverse),
+            Accumulate(scan.carry, scan.states, scan.state_index, read(own), scan.reverse),
         ]
 
     def _meets_in(self, scan: ScanElements) -> bool:
