@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from warpsmith import DataType, FusionDefinition, ParallelType, fuse, ops
+from warpsmith import CarryRule, DataType, FusionDefinition, ParallelType, fuse, ops
 
 Made = tuple[Callable[[Any], Any], Callable[[torch.Tensor], torch.Tensor], torch.Tensor]
 
@@ -74,3 +76,52 @@ def test_states_are_joined_across_warps_blocks_and_clusters(op: str, blocks: int
     reached = np.argmax(a, 1) if op == "argmax" else np.log(np.sum(np.exp(a), 1))
     np.testing.assert_allclose(result, a + reached[:, None], rtol=1e-6)
     assert fd.verify([a]).verdict == "clean"
+
+
+def _attended(a: Any, b: Any) -> tuple[Any, Any, Any]:
+    m = ops.maximum(a.m, b.m)
+    of_a, of_b = (ops.where(ops.eq(s.m, m), 1.0, ops.exp(s.m - m)) for s in (a, b))
+    return m, a.l * of_a + b.l * of_b, a.o * of_a + b.o * of_b
+
+
+ATTENTION = CarryRule(
+    name="attention",
+    identity={"m": -math.inf, "l": 0.0, "o": 0.0},
+    lift=lambda score, v: (score, 1.0, v),
+    join=_attended,
+    finish=lambda state: state.o / state.l,
+)
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_attention_is_carried_round_a_loop_and_split_over_blocks(blocks: int) -> None:
+    """A thread has a column of v, and scales what it summed where the maximum grows."""
+    with FusionDefinition() as fd:
+        scores = fd.define_tensor([-1, -1], True, DataType.Float)
+        v = fd.define_tensor([-1, 32], True, DataType.Float)
+        wide = fd.ops.broadcast(scores, [False, False, True])
+        deep = fd.ops.broadcast(v, [True, False, False])
+        fd.add_output(fd.ops.reduce((wide, deep), ATTENTION, [1]))
+        state = next(t for t in fd.fusion.tensors if t.has_reduction)
+        state.reorder({1: 2, 2: 1})
+        if blocks > 1:
+            state.split(2, blocks, inner_split=False)
+        fd.sched.transform_like(state)
+        kinds = (ParallelType.grid_x, ParallelType.block_x, ParallelType.cluster_x)
+        for position, kind in enumerate(kinds[: 1 + blocks]):
+            state.axis(position).parallelize(kind)
+        fd.sched.parallelize_like(state)
+        if blocks > 1:
+            state.rfactor([3])
+        fd.sched.inline_at(state, 1, best_effort=True)
+        operations = takewhile(lambda op: not op.outputs[0].has_reduction, fd.fusion.operations)
+        fd.sched.inline_most([operation.outputs[0] for operation in operations])
+    rng = np.random.default_rng(0)
+    s, x = (
+        rng.normal(0, 9, (3, 75)).astype(np.float32),
+        rng.normal(0, 1, (75, 32)).astype(np.float32),
+    )
+    (result,) = fd.manual_execute([s, x])
+    wanted = torch.softmax(torch.from_numpy(s).double(), 1) @ torch.from_numpy(x).double()
+    np.testing.assert_allclose(result, wanted.numpy(), rtol=1e-4, atol=1e-5)
+    assert fd.verify([s, x]).verdict == "clean"
