@@ -61,7 +61,12 @@ def test_programs_are_of_every_kind() -> None:
     programs = [generate(seed) for seed in range(150)]
     used = {statement.op for program in programs for statement in program.statements}
     assert {"matmul", "linear", "var_mean", "welford", "prod", "dropout", "normal", "iota"} <= used
-    assert {"einsum", "bmm", "baddbmm", "addmm", "mv", "dot"} <= used
+    rare = {"einsum", "bmm", "baddbmm", "addmm", "mv", "dot"} - used
+    for seed in range(150, 1500):  # any operation that joins the table makes other programs
+        if not rare:
+            break
+        rare -= {statement.op for statement in generate(seed).statements}
+    assert not rare
     assert {"reshape", "expand", "squeeze", "permute", "stride_order", "broadcast_in_dim"} <= used
     assert len(used) > 80
     sizes = [size for program in programs for size in program.sizes.values()]
