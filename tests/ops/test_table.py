@@ -85,6 +85,9 @@ BEYOND_TORCH = {
     ("silu", DataType.Int32),
     ("silu", DataType.Int8),
     ("silu", DataType.Bool),
+    # It has no kernel of 16-bit floats; the meaning is Float's, rounded.
+    ("erfcx", DataType.Half),
+    ("erfcx", DataType.BFloat16),
 }
 SHORT_OF_TORCH = {
     # The neighbour of a 16-bit float is not what Float's neighbour rounds to.

@@ -15,7 +15,10 @@ from warpsmith.ops.table.op import Rule
 OTHERS = (DataType.Int32, DataType.Int, DataType.Bool)
 
 # Operations whose results run away or leave the numbers unless the operand is near zero, or above.
-_NARROW = ("exp", "exp2", "expm1", "sinh", "cosh", "tan", "erfinv", "asin", "acos", "atanh", "pow")
+_NARROW = (
+    *("exp", "exp2", "expm1", "sinh", "cosh", "tan", "erfcx", "erfinv", "asin", "acos", "atanh"),
+    "pow",
+)
 _ABOVE = ("log", "log2", "log10", "sqrt", "rsqrt", "reciprocal", "lgamma", "acosh", "log1p")
 _DIVIDES = ("div", "truediv", "remainder", "fmod", "floor_divide", "mod")
 

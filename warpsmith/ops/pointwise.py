@@ -48,6 +48,7 @@ __all__ = [
     "erf",
     "erfc",
     "erfcinv",
+    "erfcx",
     "erfinv",
     "exp",
     "exp2",
@@ -168,6 +169,7 @@ cosh = _unary("cosh")
 erf = _unary("erf")
 erfc = _unary("erfc")
 erfcinv = _unary("erfcinv")
+erfcx = _unary("erfcx")
 erfinv = _unary("erfinv")
 exp = _unary("exp")
 exp2 = _unary("exp2")

@@ -60,6 +60,7 @@ TRANSCENDENTAL = (
     _float("erf", special.erf, "Error function."),
     _float("erfc", special.erfc, "1 - erf(x)."),
     _float("erfcinv", special.erfcinv, "Inverse of erfc."),
+    _float("erfcx", special.erfcx, "exp(x * x) * erfc(x), finite where the factors are not."),
     _float("erfinv", special.erfinv, "Inverse of erf."),
     _float("exp", np.exp, "e to the power x."),
     _float("exp2", np.exp2, "2 to the power x."),
