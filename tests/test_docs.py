@@ -147,5 +147,5 @@ def test_the_passes_are_those_of_the_pipeline() -> None:
     from warpsmith.lower.pipeline import PASSES
 
     page = (ROOT / "docs" / "lowering.md").read_text()
-    listed = re.findall(r"^(\d+)\. `(\w+)`", page, re.MULTILINE)
-    assert listed == [(str(n), each.name) for n, each in enumerate(PASSES, start=1)]
+    listed = re.findall(r"^1\. `(\w+)`: ", page, re.MULTILINE)  # shown as 1, 2, 3
+    assert listed == [each.name for each in PASSES]
