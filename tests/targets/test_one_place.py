@@ -114,7 +114,8 @@ def said(trees: Iterable[tuple[str, ast.AST]]) -> list[tuple[str, float, int]]:
 
 def wrong(trees: Iterable[tuple[str, ast.AST]]) -> list[str]:
     return [
-        f"warpsmith/{place}:{line} states {number}"
+        f"warpsmith/{place}:{line} states {number:g}, as a target does: ask the target, write the "
+        "number in another way, or say in COINCIDENCES what it is"
         for place, number, line in said(trees)
         if not is_allowed(place, number)
     ]

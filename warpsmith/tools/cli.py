@@ -12,6 +12,9 @@ import typer
 from typer.core import TyperGroup
 
 from warpsmith.errors import WarpsmithError
+from warpsmith.targets.known import KNOWN
+
+_TARGETS = ", ".join(target.name for target in KNOWN)
 
 
 class _Group(TyperGroup):
@@ -95,7 +98,7 @@ def explain(
     ] = False,
     target: Annotated[
         str | None,
-        typer.Option(help="h200, h100 or b200; else the GPU that is there, or the h200."),
+        typer.Option(help=f"One of {_TARGETS}; else the GPU that is there, or {KNOWN[0].name}."),
     ] = None,
 ) -> None:
     """Say how a function would be compiled for these arguments, and why; needs no GPU."""
