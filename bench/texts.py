@@ -93,6 +93,8 @@ def main() -> int:
     parser.add_argument("--against", type=Path, help="compare with what was kept there")
     parser.add_argument("--show", action="store_true", help="print the differences whole")
     asked = parser.parse_args()
+    if not (asked.write or asked.against):
+        parser.error("say --write FILE before a change, and --against FILE behind it")
     known: Texts = json.loads(asked.against.read_text()) if asked.against else {}
     found: Texts = {}
     changed: list[str] = []
