@@ -100,10 +100,11 @@ print("all of it works")
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package and the examples, with all recipes carried out."""
+    """The package, its tests and the examples, with all recipes carried out."""
     root = tmp_path_factory.mktemp("contributed")
-    for folder in ("warpsmith", "examples"):
+    for folder in ("warpsmith", "examples", "tests"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", root)
     for steps in recipes().values():
         for step in steps:
             step.carry_out(root)
@@ -116,6 +117,17 @@ def test_recipes_work_together(copy: Path) -> None:
         [sys.executable, "-c", TRIED], cwd=copy, env=environment, capture_output=True, text=True
     )
     assert done.stdout.endswith("all of it works\n"), done.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_what_is_added_needs_no_change_of_a_test(copy: Path) -> None:
+    files = ("ops/test_table.py", "targets/test_values.py", "targets/test_one_place.py")
+    chosen = "hypot or nvfuser or targets"
+    paths = [f"tests/{file}" for file in files]
+    command = [sys.executable, "-m", "pytest", "-q", *paths, "-k", chosen]
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
 
 
 def test_recipes_take_as_many_files_as_they_say(copy: Path) -> None:
