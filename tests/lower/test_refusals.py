@@ -14,6 +14,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.caches import cache_after, cache_before, rfactor
 from warpsmith.schedule.inline import inline_most
+from warpsmith.schedule.propagate import transform_like
 from warpsmith.schedule.transforms import merge, parallelize, reorder, set_memory_type, split
 from warpsmith.targets.hopper import H200
 
@@ -54,6 +55,21 @@ def nests_in_a_cycle() -> Program:
     detour = p.op("abs", p.op("exp", first))
     p.output(p.op("add", detour, first))
     first.compute_at = 1
+    return p
+
+
+def vectors_of_unequal_halves() -> Program:
+    """The last vector of the first half, and that of the second one, may be cut short."""
+    p = Program()
+    x = p.input(DataType.Float, (None,))
+    y = p.op("neg", x)
+    p.output(y)
+    copy = cache_after(x)
+    split(y, 0, 2, inner_split=False)
+    split(y, 1, 2)
+    transform_like(y)
+    parallelize(copy, -1, ParallelType.vectorize)
+    inline_most(p.fusion)
     return p
 
 
@@ -208,6 +224,11 @@ REFUSED: tuple[tuple[str, str, Callable[[], Program]], ...] = (
         "WS0269",
         "T1 vectorizes i[4 vectorize], along which T0 is not contiguous",
         across_columns,
+    ),
+    (
+        "WS1013",
+        "T2 vectorizes i[2 vectorize], and two bounds end within its vectors: lt(",
+        vectors_of_unequal_halves,
     ),
     (
         "WS0270",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpsmith.errors import InternalError, ScheduleError
+from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
@@ -137,8 +137,14 @@ class VectorCopies:
             and lane in node.args[0].walk()
             and not integers.divides(width, node.args[1], self._buffers.facts)
         ]
-        if len(bounds) > 1:  # the outer one's index would not be a multiple of the width
-            raise InternalError(f"{access.output.name}: two bounds end within a vector")
+        if len(bounds) > 1:
+            axis = access.output.loop[-1]
+            raise ScheduleError(
+                f"{access.output.name} vectorizes {axis!r}, and two bounds end within its vectors: "
+                f"{' and '.join(map(repr, bounds))}",
+                code="WS1013",
+                remedy=f"first split by {width}, and then the outer loop as often as you like",
+            )
         return bounds[0] if bounds else None
 
 
