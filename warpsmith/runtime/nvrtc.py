@@ -11,7 +11,7 @@ from warpsmith.runtime.source import Binary, Source
 
 # `-v` makes ptxas report registers, spills, stack and shared memory in the log. NVRTC's own cache
 # is off, since a program that it holds already comes without that report.
-_FLAGS = ("--std=c++17", "--ptxas-options=-v", "--no-cache")
+_FLAGS = ("--std=c++17", "--minimal", "--ptxas-options=-v", "--no-cache")
 
 
 def compile_source(source: Source) -> Binary:
