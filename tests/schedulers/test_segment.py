@@ -60,7 +60,7 @@ def rms_norm_backward() -> Program:
 def test_softmax(shape: tuple[int, int]) -> None:
     p = softmax()
     arrays = random_inputs(p.fusion, {"T0": shape})
-    assert check_segments(p.fusion, arrays, terms=shape[1], without=CUT) == 3
+    assert check_segments(p.fusion, arrays, terms=shape[1], without=CUT) == 2
     assert check_segments(p.fusion, arrays, terms=shape[1]) == 1
 
 
@@ -132,11 +132,11 @@ def test_unrelated_parts_are_kernels_of_their_own() -> None:
 
 def test_segment_names_the_tensors_that_pass_between() -> None:
     p = softmax()
-    first, second, third = cut(p.fusion, CUT, target=H200)
+    first, second = cut(p.fusion, CUT, target=H200)
     assert first.inputs == ("T0",)
+    assert len(first.outputs) == 2, "each row's maximum, and its sum"
     assert set(second.inputs) == {"T0", *first.outputs}
-    assert set(third.inputs) == {"T0", *first.outputs, *second.outputs}
-    assert third.outputs == tuple(o.value.name for o in p.fusion.outputs)
+    assert second.outputs == tuple(o.value.name for o in p.fusion.outputs)
 
 
 def test_the_program_itself_is_not_changed() -> None:

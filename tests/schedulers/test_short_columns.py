@@ -172,7 +172,7 @@ def test_all_loads_come_first_and_blocks_exchange_nothing(inputs: int) -> None:
 def test_longer_columns_are_not_launched(tmp_path) -> None:
     p = summed()
     candidate = select(p.fusion, H200)
-    planned = PlannedSegment(Segment(p.fusion, ("T0",), ("T1",), H200), candidate)
+    planned = PlannedSegment(Segment(p.fusion, H200), candidate)
     knobs = Knobs(cache_dir=tmp_path)
     short = Problem(values={"T0_size0": 264, "T0_size1": 64}, alignment={}, target=H200)
     compiled, _, params = planned.choose(short, DataType.Int32, knobs)
