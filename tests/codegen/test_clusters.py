@@ -28,17 +28,8 @@ from warpsmith.kernel.clusters import (
     SynchronizeCluster,
     rank_in,
 )
-from warpsmith.kernel.nodes import (
-    Buffer,
-    Declare,
-    Element,
-    If,
-    Kernel,
-    Launch,
-    Statement,
-    Store,
-    Synchronize,
-)
+from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.nodes import Buffer, Declare, Element, If, Statement, Store, Synchronize
 from warpsmith.kernel.rings import ELECTED, Expect, InitBarriers
 from warpsmith.kernel.traversal import walk
 from warpsmith.kernel.waits import WaitSite, WatchedAwait

@@ -14,8 +14,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
-from warpsmith.kernel.nodes import Buffer, Element, Kernel, Launch, Statement
-from warpsmith.kernel.shared_memory import layout_of
+from warpsmith.kernel.kernel import Kernel, Launch, layout_of
+from warpsmith.kernel.nodes import Buffer, Element, Statement
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.pipeline import lower
 from warpsmith.runtime.nvrtc import compile_source

@@ -21,7 +21,8 @@ from warpsmith.errors import DeviceError, InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import Declare, Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Declare, Statement, Synchronize
 from warpsmith.kernel.products import (
     AwaitProducts,
     CommitProducts,

@@ -13,7 +13,7 @@ from tests.support.role_kernels import CASES, check, streaming, turns
 from tests.support.role_reductions import ALL_CASES, reducing
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import DeviceError
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.sass import disassemble
 from warpsmith.runtime.source import Binary, Source

@@ -21,7 +21,9 @@ from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.nodes import Comment, For, If, Kernel, Reduce, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Comment, For, If, Statement, Synchronize
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.rings import ArriveByWarp
 from warpsmith.targets.hopper import H200
 

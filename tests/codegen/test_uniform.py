@@ -18,7 +18,8 @@ from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import DeviceError
 from warpsmith.ir import integers
 from warpsmith.kernel.elected import ELECTED_WARP, ByLane, Converge, CopyIf
-from warpsmith.kernel.nodes import If, Kernel, Statement, Store
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import If, Statement, Store
 from warpsmith.kernel.rings import (
     ELECTED,
     Await,

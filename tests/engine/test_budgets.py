@@ -18,7 +18,7 @@ from warpsmith.engine.confirm import confirm, confirm_counts
 from warpsmith.errors import CompileError, ScheduleError, SpillWarning
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import Budgets, Kernel
+from warpsmith.kernel.kernel import Budgets, Kernel
 from warpsmith.protocol.registers import entry_registers
 from warpsmith.runtime import cache as cache_module
 from warpsmith.runtime.cache import CubinCache

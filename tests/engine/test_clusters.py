@@ -18,7 +18,7 @@ from warpsmith.engine.simulated import Memory
 from warpsmith.errors import DeviceError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.shared_memory import layout_of
+from warpsmith.kernel.kernel import layout_of
 from warpsmith.knobs import Knobs
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.cache import CubinCache

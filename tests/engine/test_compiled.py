@@ -15,7 +15,7 @@ from warpsmith.engine.confirm import confirm
 from warpsmith.errors import CompileError, SpillWarning
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.kernel.nodes import Budgets, Kernel
+from warpsmith.kernel.kernel import Budgets, Kernel
 from warpsmith.knobs import Knobs
 from warpsmith.targets.hopper import H200
 

@@ -19,7 +19,7 @@ from warpsmith.engine.loaded import Loaded
 from warpsmith.engine.lowered import Compiled
 from warpsmith.errors import ProtocolError, SimulationError
 from warpsmith.ir.dtypes import DataType
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.runtime import arrays
 

@@ -17,7 +17,8 @@ from tests.support.unordered_kernels import unordered_product
 from warpsmith import FusionDefinition, LoadStoreOpType, ParallelType
 from warpsmith.codegen.cuda import printed
 from warpsmith.engine.sync_facts import sync_lines
-from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts
 from warpsmith.kernel.rings import (
     Arrive,

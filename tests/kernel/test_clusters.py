@@ -28,7 +28,8 @@ from warpsmith.kernel.clusters import (
     by_rank,
     rank_among,
 )
-from warpsmith.kernel.nodes import Buffer, Element, Kernel, Launch, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.nodes import Buffer, Element, Statement, Synchronize
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.kernel.traversal import (
     barriers,

@@ -33,20 +33,11 @@ from warpsmith.kernel.effects import (
     writes,
 )
 from warpsmith.kernel.forms import Declared, Form
-from warpsmith.kernel.nodes import (
-    Buffer,
-    CopyVector,
-    Element,
-    For,
-    Kernel,
-    Launch,
-    Reduce,
-    Statement,
-    Store,
-    Synchronize,
-)
+from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.nodes import Buffer, CopyVector, Element, For, Statement, Store, Synchronize
 from warpsmith.kernel.printer import text_of
 from warpsmith.kernel.products import AwaitProducts, MatrixTile, Multiply
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.rings import Advance, ArriveByWarp, Await, Expect, FenceProxy, TileCopy
 from warpsmith.kernel.succession import touched_globally
 from warpsmith.kernel.traversal import read

@@ -35,18 +35,10 @@ from warpsmith.kernel.effects import (
     writes,
 )
 from warpsmith.kernel.forms import Declared
-from warpsmith.kernel.nodes import (
-    Accumulate,
-    Buffer,
-    Element,
-    For,
-    Kernel,
-    Launch,
-    Statement,
-    Store,
-    Synchronize,
-)
+from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.nodes import Buffer, Element, For, Statement, Store, Synchronize
 from warpsmith.kernel.printer import kernel_text, text_of
+from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import (
     children,

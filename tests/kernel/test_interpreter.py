@@ -15,22 +15,19 @@ from warpsmith.ir.carry import moments
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.kernel.kernel import Kernel, Launch
 from warpsmith.kernel.nodes import (
-    Accumulate,
     Buffer,
     CopyVector,
     Declare,
     Element,
     For,
     If,
-    Kernel,
-    Launch,
-    Reduce,
     Statement,
     Store,
     Synchronize,
-    WelfordStep,
 )
+from warpsmith.kernel.reductions import Accumulate, Reduce, WelfordStep
 
 THREADS = 8
 ZERO, ONE = integers.ZERO, integers.ONE

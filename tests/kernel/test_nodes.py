@@ -12,8 +12,8 @@ from warpsmith.ir.carry import moments
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.kernel import Reciprocal
 from warpsmith.kernel.nodes import (
-    Accumulate,
     Buffer,
     Comment,
     CopyVector,
@@ -22,13 +22,11 @@ from warpsmith.kernel.nodes import (
     For,
     If,
     Let,
-    Reciprocal,
-    Reduce,
     Statement,
     Store,
     Synchronize,
-    WelfordStep,
 )
+from warpsmith.kernel.reductions import Accumulate, Reduce, WelfordStep
 from warpsmith.kernel.traversal import expressions, map_expressions, read, walk, written
 
 A, B, C, D = (Buffer(name, DataType.Float, MemoryType.shared, integers.index(8)) for name in "ABCD")

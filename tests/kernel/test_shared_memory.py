@@ -11,8 +11,9 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
-from warpsmith.kernel.nodes import Buffer, Kernel, Launch
-from warpsmith.kernel.shared_memory import laid_out, layout_of
+from warpsmith.kernel.kernel import Kernel, Launch, layout_of
+from warpsmith.kernel.nodes import Buffer
+from warpsmith.kernel.shared_memory import laid_out
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 
 N = Symbol("n", low=0)

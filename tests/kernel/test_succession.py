@@ -17,6 +17,7 @@ from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
+from warpsmith.kernel.kernel import Kernel, Launch
 from warpsmith.kernel.nodes import (
     Buffer,
     CopyVector,
@@ -24,14 +25,12 @@ from warpsmith.kernel.nodes import (
     Element,
     For,
     If,
-    Kernel,
-    Launch,
     Let,
-    Reduce,
     Statement,
     Store,
 )
 from warpsmith.kernel.printer import kernel_text
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.succession import SUCCESSION, AdmitNext, AwaitPrevious, touched_globally
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 

@@ -9,7 +9,8 @@ import pytest
 from tests.support.online_attention import online_attention
 from tests.support.register_products import attention_operands, softmax_excess
 from warpsmith import DataType, knobs
-from warpsmith.kernel.nodes import For, Kernel
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For
 from warpsmith.kernel.products import MatrixRegisters, Multiply
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower

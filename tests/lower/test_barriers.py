@@ -15,17 +15,8 @@ from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.integers import index, less
 from warpsmith.ir.scalar import Const, Symbol
-from warpsmith.kernel.nodes import (
-    Buffer,
-    Element,
-    For,
-    If,
-    Kernel,
-    Launch,
-    Statement,
-    Store,
-    Synchronize,
-)
+from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.nodes import Buffer, Element, For, If, Statement, Store, Synchronize
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.build import build
 from warpsmith.lower.passes.order import order

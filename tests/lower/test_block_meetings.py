@@ -14,7 +14,8 @@ import warpsmith
 from warpsmith import DataType, FusionDefinition, MemoryType, ParallelType, knobs, ops
 from warpsmith.engine.executable import Executable
 from warpsmith.ir import integers
-from warpsmith.kernel.nodes import Kernel, Reduce
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.rings import Begin
 from warpsmith.kernel.traversal import walk
 from warpsmith.targets.hopper import H200

@@ -14,7 +14,8 @@ from tests.support.meeting_runs import mutants
 from tests.support.simulating import Contents, reported
 from warpsmith import DataType, FusionDefinition, ParallelType, knobs
 from warpsmith.errors import ScheduleError
-from warpsmith.kernel.nodes import CopyVector, Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import CopyVector, Statement, Synchronize
 from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.kernel.traversal import walk
 from warpsmith.layouts.fragments import left, sums

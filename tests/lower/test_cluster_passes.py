@@ -12,7 +12,8 @@ from tests.support.cluster_roles import RoleSum, simulate_roles
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.clusters import RANK, rank_of
-from warpsmith.kernel.nodes import Kernel, Let, Store, Symbol
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Let, Store, Symbol
 from warpsmith.kernel.traversal import map_expressions, walk
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions

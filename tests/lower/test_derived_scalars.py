@@ -7,7 +7,8 @@ from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Symbol, evaluate
-from warpsmith.kernel.nodes import Kernel, Let
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Let
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem

@@ -10,7 +10,8 @@ from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply
-from warpsmith.kernel.nodes import For, Kernel, Let
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, Let
 from warpsmith.kernel.traversal import expressions, walk
 from warpsmith.lower.build import build
 from warpsmith.lower.passes.hoist import hoist_indices

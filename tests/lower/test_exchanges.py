@@ -19,7 +19,9 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.clusters import StoreAsync, StoreRemote, SynchronizeCluster
-from warpsmith.kernel.nodes import Accumulate, Element, For, If, Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Element, For, If, Statement
+from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.rings import Advance, Await, Expect, InitBarriers
 from warpsmith.kernel.traversal import walk
 from warpsmith.kernel.waits import wait_sites

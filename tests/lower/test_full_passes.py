@@ -13,12 +13,8 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import (
-    For,
-    If,
-    Kernel,
-    Synchronize,
-)
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Synchronize
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.build import build
 from warpsmith.lower.passes.split_full_passes import split_full_passes

@@ -9,7 +9,7 @@ from tests.support.meeting_runs import mutants, objections, objects, planned
 from tests.support.meetings import MEETINGS, PAGE, QUICK, table
 from warpsmith import knobs
 from warpsmith.codegen.cuda import cuda_text
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.rings import FenceProxy
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source

@@ -15,7 +15,8 @@ from tests.support.unordered_kernels import count
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Const
 from warpsmith.kernel.clusters import StoreRemote, SynchronizeCluster
-from warpsmith.kernel.nodes import Element, For, If, Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Element, For, If, Statement, Synchronize
 from warpsmith.kernel.rings import InitBarriers
 from warpsmith.kernel.traversal import children, walk
 from warpsmith.lower.passes.order import order

@@ -9,7 +9,8 @@ import pytest
 from tests.support.product_kernels import Product, check_product
 from tests.support.unordered_kernels import count, unordered_product
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, Multiply
 from warpsmith.kernel.rings import ArriveByWarp, AwaitCopies, CommitCopies, FenceProxy
 from warpsmith.kernel.traversal import walk

@@ -13,12 +13,8 @@ from tests.support.program import Program
 from warpsmith.ir import integers
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.kernel.nodes import (
-    For,
-    If,
-    Kernel,
-    Statement,
-)
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.caches import cache_before, rfactor

@@ -16,7 +16,9 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import Accumulate, Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.traversal import children, walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.lower.vectors import Vectorizer

@@ -15,18 +15,9 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
-from warpsmith.kernel.nodes import (
-    Buffer,
-    CopyVector,
-    Element,
-    For,
-    If,
-    Kernel,
-    Launch,
-    Reduce,
-    Statement,
-    Store,
-)
+from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.nodes import Buffer, CopyVector, Element, For, If, Statement, Store
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
 

@@ -28,8 +28,9 @@ from tests.support.simulating import Contents, reported
 from warpsmith import DataType, FusionDefinition, ParallelType, knobs
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
-from warpsmith.kernel.nodes import Kernel, Reduce
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.products import FenceProducts, MatrixRegisters, Multiply, PackRegisters
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import map_bodies, walk
 from warpsmith.lower.passes.pack_operands import pack_operands
 from warpsmith.lower.pipeline import lower

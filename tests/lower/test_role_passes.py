@@ -20,18 +20,9 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.nodes import (
-    Buffer,
-    Element,
-    For,
-    If,
-    Kernel,
-    Let,
-    Statement,
-    Store,
-    Synchronize,
-    WelfordStep,
-)
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, Element, For, If, Let, Statement, Store, Synchronize
+from warpsmith.kernel.reductions import WelfordStep
 from warpsmith.kernel.rings import Advance, ArriveByWarp, Await, Begin, Cursor
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.batch_welford import batch_welford

@@ -22,7 +22,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Statement, Synchronize
 from warpsmith.kernel.pipelines import Content, Drain, Pipeline
 from warpsmith.kernel.rings import (
     ELECTED,

@@ -8,7 +8,7 @@ from tests.support.program import Program
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.caches import cache_before

@@ -14,7 +14,8 @@ from warpsmith import FusionDefinition
 from warpsmith.errors import ProtocolError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import If, Kernel
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import If
 from warpsmith.kernel.rings import Arrive, AwaitCopies
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower

@@ -10,7 +10,8 @@ from tests.support.memory import Fault
 from tests.support.program import Program
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.kernel.nodes import CopyVector, Kernel
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import CopyVector
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.caches import cache_after, cache_before

@@ -16,7 +16,8 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.clusters import SynchronizeCluster, rank_among
 from warpsmith.kernel.elected import Converge
-from warpsmith.kernel.nodes import Comment, If, Kernel, Let, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Comment, If, Let, Statement, Synchronize
 from warpsmith.kernel.rings import Await, Begin, CommitCopies, InitBarriers
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.traversal import rewritten, walk

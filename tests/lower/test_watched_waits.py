@@ -12,7 +12,7 @@ from tests.support.tiling import Tiling, kernel_of, loading
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import InternalError
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import walk
 from warpsmith.kernel.waits import WatchedAwait, wait_sites

@@ -8,13 +8,9 @@ import pytest
 from tests.support.launching import check_automatic
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
-from warpsmith.kernel.nodes import (
-    For,
-    If,
-    Kernel,
-    Statement,
-    WelfordStep,
-)
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Statement
+from warpsmith.kernel.reductions import WelfordStep
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem

@@ -10,7 +10,8 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.part import Part
-from warpsmith.kernel.nodes import Accumulate, CopyVector, Reduce, Statement, Store
+from warpsmith.kernel.nodes import CopyVector, Statement, Store
+from warpsmith.kernel.reductions import Accumulate, Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.planner.cuts import joined

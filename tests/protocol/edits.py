@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from warpsmith.ir.scalar import Const
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import InitBarriers
 from warpsmith.kernel.traversal import children
 

@@ -28,7 +28,8 @@ from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.nodes import Accumulate, Buffer, Element, For, Reduce, Store
+from warpsmith.kernel.nodes import Buffer, Element, For, Store
+from warpsmith.kernel.reductions import Accumulate, Reduce
 from warpsmith.kernel.rings import (
     Advance,
     Arrive,

@@ -15,7 +15,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.scalar import Const
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, StoreRemote, SynchronizeCluster
-from warpsmith.kernel.nodes import If, Kernel, Statement, Store
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import If, Statement, Store
 from warpsmith.kernel.rings import ArriveByWarp
 from warpsmith.protocol import check
 from warpsmith.targets.hopper import H200

@@ -17,7 +17,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-from warpsmith.kernel.nodes import For, If, Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.rings import ArriveByWarp, Await, Expect
 from warpsmith.protocol import check
 from warpsmith.protocol.check import CUTS, LONGEST_TOLD

@@ -16,7 +16,9 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import If, Kernel, Reduce, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import If, Statement
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol import check
 from warpsmith.schedulers import specialized

@@ -9,7 +9,8 @@ import pytest
 from tests.support import plain_products as plain
 from tests.support.product_kernels import Product, product_kernel
 from warpsmith.errors import ProtocolError
-from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts
 from warpsmith.kernel.rings import Advance, ArriveByWarp, AwaitCopies, Cursor, FenceProxy
 from warpsmith.protocol import check

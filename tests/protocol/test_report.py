@@ -11,7 +11,7 @@ from tests.protocol.kernels import matmul
 from tests.protocol.test_wrong import flipped, trap
 from tests.support.role_kernels import RoleCase, streaming
 from warpsmith.errors import ProtocolError
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.rings import ArriveByWarp, Await
 from warpsmith.protocol import check
 from warpsmith.targets.hopper import H200

@@ -15,7 +15,7 @@ from tests.protocol.kernels import matmul, norm
 from tests.support.role_kernels import RoleCase
 from warpsmith import DataType
 from warpsmith.engine.proofs import prove
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
 from warpsmith.targets.hopper import H200

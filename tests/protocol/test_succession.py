@@ -14,7 +14,8 @@ from warpsmith.engine.proofs import prove
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import For, If, Kernel
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If
 from warpsmith.kernel.succession import AwaitPrevious
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early

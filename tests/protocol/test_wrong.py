@@ -36,7 +36,8 @@ from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.nodes import For, If, Kernel, Statement, Store, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Statement, Store, Synchronize
 from warpsmith.kernel.rings import (
     ELECTED,
     Advance,

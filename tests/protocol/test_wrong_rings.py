@@ -13,7 +13,8 @@ from tests.support.passing import behind
 from tests.support.ring_loads import Kind, Ring
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
-from warpsmith.kernel.nodes import If, Kernel, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import If, Synchronize
 from warpsmith.kernel.rings import (
     ELECTED,
     Advance,

@@ -11,7 +11,7 @@ import pytest
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.shared_memory import layout_of
+from warpsmith.kernel.kernel import layout_of
 from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
 

@@ -17,7 +17,8 @@ from warpsmith.engine.proofs import prove
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Symbol
-from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import ArriveByWarp, Await
 from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200

@@ -19,7 +19,8 @@ from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.clusters import RANK, ReleaseRemote, SynchronizeCluster, rank_in
-from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.kernel.rings import ArriveByWarp, Await, Expect, FenceProxy, TileCopy
 from warpsmith.kernel.traversal import replace_symbols
 from warpsmith.lower.pipeline import lower

@@ -27,7 +27,8 @@ from warpsmith import (
 from warpsmith.engine.proofs import prove
 from warpsmith.errors import ProtocolError, ScheduleError
 from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import Arrive, ArriveByWarp, Await
 from warpsmith.kernel.tile_scheduler import WithTile
 from warpsmith.lower.pipeline import lower

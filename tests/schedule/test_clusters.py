@@ -26,7 +26,9 @@ from warpsmith.kernel.clusters import (
     SynchronizeCluster,
     rank_in,
 )
-from warpsmith.kernel.nodes import If, Kernel, Reduce
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import If
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check

@@ -26,7 +26,7 @@ from tests.support.simulating import Contents, reported
 from warpsmith import knobs, ops
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.clusters import SynchronizeCluster
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.runtime import arrays

@@ -17,7 +17,8 @@ from tests.support.launching import (
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import CopyVector, Kernel
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import CopyVector
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.normalization import applicability

@@ -17,7 +17,9 @@ from tests.support.contractions import contraction, run
 from tests.support.launching import check_automatic, random_inputs
 from tests.support.program import Program
 from warpsmith import DataType, knobs, ops
-from warpsmith.kernel.nodes import Accumulate, For, If, Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Statement
+from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.matmul_by_threads import applicability, heuristic

@@ -20,7 +20,8 @@ from tests.support.launching import check_automatic, random_inputs, values_of
 from tests.support.program import Program
 from warpsmith.engine.compiled import compile_fusion
 from warpsmith.ir.dtypes import DataType
-from warpsmith.kernel.nodes import CopyVector, Kernel
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import CopyVector
 from warpsmith.kernel.traversal import walk
 from warpsmith.knobs import Knobs
 from warpsmith.lower.pipeline import lower

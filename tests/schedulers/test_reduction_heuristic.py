@@ -8,7 +8,7 @@ from tests.support.program import Program
 from warpsmith.ir.domains import GRID_TYPES, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.heuristic import MOST_BLOCKS, ReductionParams

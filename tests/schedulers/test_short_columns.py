@@ -15,7 +15,8 @@ from warpsmith.engine.plan import PlannedSegment
 from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
-from warpsmith.kernel.nodes import CopyVector, For, Reduce
+from warpsmith.kernel.nodes import CopyVector, For
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.knobs import Knobs
 from warpsmith.lower.pipeline import lower

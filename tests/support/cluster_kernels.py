@@ -26,19 +26,9 @@ from warpsmith.kernel.clusters import (
     SynchronizeCluster,
     rank_in,
 )
-from warpsmith.kernel.nodes import (
-    Buffer,
-    Declare,
-    Element,
-    For,
-    If,
-    Kernel,
-    Launch,
-    Reduce,
-    Statement,
-    Store,
-    Synchronize,
-)
+from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.nodes import Buffer, Declare, Element, For, If, Statement, Store, Synchronize
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.rings import ELECTED, Await, Expect, InitBarriers
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.sim.report import Report

@@ -25,18 +25,9 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import ArriveRemote, StoreRemote, SynchronizeCluster, rank_in
-from warpsmith.kernel.nodes import (
-    Buffer,
-    Declare,
-    Element,
-    For,
-    If,
-    Kernel,
-    Launch,
-    Reduce,
-    Statement,
-    Store,
-)
+from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.nodes import Buffer, Declare, Element, For, If, Statement, Store
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.rings import Advance, Await, Begin, Cursor, InitBarriers
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.sim.report import Report

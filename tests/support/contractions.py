@@ -12,7 +12,7 @@ from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 13, 16, 24, 31, 33)
 DEPTHS = (0, 1, 2, 7, 16, 17, 40, 64, 131)

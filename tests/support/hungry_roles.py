@@ -25,7 +25,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.nodes import Budgets, Declare, Element, For, Statement, Store
+from warpsmith.kernel.kernel import Budgets
+from warpsmith.kernel.nodes import Declare, Element, For, Statement, Store
 from warpsmith.kernel.rings import Begin
 
 TILE = 512

@@ -39,8 +39,8 @@ from warpsmith.kernel.clusters import (
     StoreRemote,
     SynchronizeCluster,
 )
+from warpsmith.kernel.kernel import Kernel, Reciprocal
 from warpsmith.kernel.nodes import (
-    Accumulate,
     Buffer,
     Comment,
     CopyVector,
@@ -48,16 +48,10 @@ from warpsmith.kernel.nodes import (
     Element,
     For,
     If,
-    Kernel,
     Let,
-    Reciprocal,
-    Reduce,
-    ScanElements,
     Statement,
     Store,
     Synchronize,
-    WelfordBatch,
-    WelfordStep,
 )
 from warpsmith.kernel.products import (
     AwaitProducts,
@@ -67,6 +61,7 @@ from warpsmith.kernel.products import (
     Multiply,
     StoreMatrix,
 )
+from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements, WelfordBatch, WelfordStep
 from warpsmith.kernel.rings import FenceProxy
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 

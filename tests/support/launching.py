@@ -16,7 +16,8 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Symbol, evaluate
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import Buffer, Kernel
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.rings import Await, AwaitCopies, Begin, TileCopy
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower

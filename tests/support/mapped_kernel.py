@@ -18,7 +18,8 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
-from warpsmith.kernel.nodes import Buffer, Kernel, Launch
+from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.tiles import TensorMap
 from warpsmith.knobs import Knobs
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared

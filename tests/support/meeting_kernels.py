@@ -28,7 +28,8 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.nodes import Buffer, Declare, For, If, Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, Declare, For, If, Statement
 from warpsmith.kernel.pipelines import Content, Drain, Fill, OneStage, Pipeline
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.collect_maps import collect_maps

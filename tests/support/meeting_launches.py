@@ -9,7 +9,7 @@ from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.launches import formats_of
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.shared_memory import layout_of
+from warpsmith.kernel.kernel import layout_of
 from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.cache import CubinCache

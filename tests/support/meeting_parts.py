@@ -16,16 +16,8 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.clusters import LoadRemote, StoreRemote, rank_in
-from warpsmith.kernel.nodes import (
-    Buffer,
-    CopyVector,
-    Declare,
-    Element,
-    For,
-    Launch,
-    Statement,
-    Store,
-)
+from warpsmith.kernel.kernel import Launch
+from warpsmith.kernel.nodes import Buffer, CopyVector, Declare, Element, For, Statement, Store
 from warpsmith.kernel.products import MatrixTile, Multiply, StoreMatrix
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import TileDim

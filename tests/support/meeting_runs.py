@@ -12,7 +12,8 @@ from tests.support.meeting_parts import COLUMNS, DEPTH, HALF, ROWS, SUMS, THREAD
 from tests.support.memory import NUMPY_TYPES
 from tests.support.simulating import Contents, reported
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
-from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts
 from warpsmith.kernel.rings import (
     Arrive,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.lower.pipeline import lower
 from warpsmith.lower.request import Request
 from warpsmith.lower.verify.outline import Outlines

@@ -9,17 +9,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-from warpsmith.kernel.nodes import (
-    Buffer,
-    Declare,
-    Element,
-    For,
-    Kernel,
-    Launch,
-    Statement,
-    Store,
-    Synchronize,
-)
+from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.nodes import Buffer, Declare, Element, For, Statement, Store, Synchronize
 from warpsmith.kernel.products import (
     AwaitProducts,
     CommitProducts,

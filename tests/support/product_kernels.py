@@ -31,17 +31,8 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.nodes import (
-    Buffer,
-    Declare,
-    Element,
-    For,
-    If,
-    Kernel,
-    Launch,
-    Store,
-    Synchronize,
-)
+from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.nodes import Buffer, Declare, Element, For, If, Store, Synchronize
 from warpsmith.kernel.pipelines import By, Content, Pipeline
 from warpsmith.kernel.products import (
     AwaitProducts,

@@ -10,7 +10,7 @@ import numpy as np
 from tests.support.memory import Cell
 from warpsmith.ir.carry import Carry
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
-from warpsmith.kernel.nodes import Reduce, ScanElements
+from warpsmith.kernel.reductions import Reduce, ScanElements
 from warpsmith.ops.joining import join
 
 if TYPE_CHECKING:

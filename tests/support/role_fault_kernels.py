@@ -17,7 +17,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Statement, Synchronize
 from warpsmith.kernel.rings import (
     ELECTED,
     Advance,

@@ -12,7 +12,7 @@ from tests.support.simulating import Contents, reported
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.sim.report import Report
 from warpsmith.targets.hopper import H200
 

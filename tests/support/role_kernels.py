@@ -35,7 +35,8 @@ from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.nodes import For, If, Kernel, Statement, Store
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Statement, Store
 from warpsmith.kernel.rings import (
     ELECTED,
     Advance,

@@ -11,7 +11,8 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.agents import Agent, Branch, Kind
-from warpsmith.kernel.nodes import Buffer, Element, For, If, Kernel, Launch, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.nodes import Buffer, Element, For, If, Statement, Synchronize
 from warpsmith.kernel.pipelines import By, Content, Groups, Pipeline
 from warpsmith.kernel.rings import (
     Advance,

@@ -30,17 +30,8 @@ from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.nodes import (
-    Buffer,
-    Declare,
-    Element,
-    For,
-    If,
-    Reduce,
-    Statement,
-    Store,
-    WelfordStep,
-)
+from warpsmith.kernel.nodes import Buffer, Declare, Element, For, If, Statement, Store
+from warpsmith.kernel.reductions import Reduce, WelfordStep
 from warpsmith.kernel.rings import Begin
 from warpsmith.kernel.scratch import groups_reduce_scratch
 

@@ -22,8 +22,7 @@ from warpsmith.engine.simulated import encoded, parameter_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.nodes import Kernel, Reciprocal
-from warpsmith.kernel.shared_memory import layout_of
+from warpsmith.kernel.kernel import Kernel, Reciprocal, layout_of
 from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source

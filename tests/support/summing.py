@@ -5,7 +5,8 @@ from __future__ import annotations
 from warpsmith.ir.carry import simple
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import Accumulate, Buffer
+from warpsmith.kernel.nodes import Buffer
+from warpsmith.kernel.reductions import Accumulate
 
 FLOAT_SUM = simple("sum", DataType.Float)
 

@@ -19,7 +19,7 @@ from warpsmith import (
 )
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.frontends.tensor import Tensor
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
 

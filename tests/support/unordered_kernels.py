@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from tests.support.product_kernels import Product, product_kernel
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import If, Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import If, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts
 from warpsmith.kernel.rings import (
     Advance,

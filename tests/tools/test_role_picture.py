@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from warpsmith.engine.role_facts import RoleRow, role_rows
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.tools import role_picture
 from warpsmith.tools.ring_spans import Event

@@ -25,7 +25,7 @@ from warpsmith.engine.role_facts import ring_rows, role_rows
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
-from warpsmith.kernel.nodes import Budgets
+from warpsmith.kernel.kernel import Budgets
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.kernel.rings import Await
 from warpsmith.lower.pipeline import lower

@@ -21,7 +21,8 @@ from warpsmith.kernel.clusters import (
     StoreRemote,
     SynchronizeCluster,
 )
-from warpsmith.kernel.nodes import Buffer, Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import expressions, is_remote, walk
 from warpsmith.kernel.waits import WatchedAwait

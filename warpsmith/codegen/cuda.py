@@ -31,26 +31,22 @@ from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType, ParallelTy
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.elected import ELECTED_LANE, ELECTED_WARP, ByLane, Converge, CopyIf
+from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.nodes import (
-    Accumulate,
     Buffer,
     Comment,
     CopyVector,
     Declare,
     For,
     If,
-    Kernel,
     Let,
-    Reduce,
-    ScanElements,
     Statement,
     Store,
     Synchronize,
-    WelfordStep,
 )
 from warpsmith.kernel.products import BY_WARPS
+from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements, WelfordStep
 from warpsmith.kernel.rings import ELECTED, InitBarriers, TileCopy
-from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile, WithTile

@@ -9,15 +9,9 @@ from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
-from warpsmith.kernel.nodes import (
-    Accumulate,
-    Kernel,
-    Reduce,
-    ScanElements,
-    Statement,
-    WelfordBatch,
-    WelfordStep,
-)
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements, WelfordBatch, WelfordStep
 from warpsmith.kernel.scratch import block_reduce_scratch, state_room
 
 

@@ -9,7 +9,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import Buffer, Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.rings import (
     Advance,
     Arrive,

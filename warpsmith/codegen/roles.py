@@ -10,7 +10,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import SynchronizeCluster
-from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.traversal import expressions, walk
 from warpsmith.protocol.registers import change, entry_registers
 from warpsmith.targets.family import WARP, WARP_GROUP, Limits

@@ -10,7 +10,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.kernel.agents import Agent
-from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.products import BY_WARPS
 from warpsmith.kernel.rings import ArriveByWarp
 from warpsmith.targets.family import WARP

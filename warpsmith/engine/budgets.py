@@ -17,7 +17,7 @@ from warpsmith.errors import CompileError, ScheduleError, SpillWarning
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import Budgets, Kernel, Launch
+from warpsmith.kernel.kernel import Budgets, Kernel, Launch
 from warpsmith.protocol.registers import (
     GROUP_THREADS,
     Allotment,

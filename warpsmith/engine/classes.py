@@ -17,7 +17,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 
 _KEPT = 64
 """Classes of one part of a fusion that are remembered; the one met longest ago is forgotten."""

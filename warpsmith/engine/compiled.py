@@ -16,9 +16,8 @@ from warpsmith.errors import DeviceError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.printer import kernel_text
-from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.knobs import Knobs
 from warpsmith.lower.pipeline import lower
 from warpsmith.lower.request import Request

@@ -6,7 +6,7 @@ from warpsmith.codegen.roles import register_lines
 from warpsmith.engine.budgets import warp_groups
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.errors import CompileError
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import walk
 from warpsmith.runtime.sass import Counts, check_emitted, sass_counts

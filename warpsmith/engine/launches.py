@@ -24,7 +24,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import Kernel, Reciprocal
+from warpsmith.kernel.kernel import Kernel, Reciprocal
 from warpsmith.knobs import Knobs
 from warpsmith.layouts.lifetimes import Life
 from warpsmith.runtime.arrays import NUMPY_DTYPES

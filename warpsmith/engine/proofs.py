@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpsmith.engine.room import check_room
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.protocol import check_blocks, check_start
 from warpsmith.protocol.extract import launch_values
 from warpsmith.protocol.sizes import blocks_of

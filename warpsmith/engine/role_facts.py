@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, evaluate
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.pipelines import Pipeline, with_contents
 from warpsmith.kernel.rings import InitBarriers
 from warpsmith.kernel.traversal import walk

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.nodes import Kernel
-from warpsmith.kernel.shared_memory import layout_of
+from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.targets.family import Limits
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from warpsmith.codegen.cuda import printed
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.targets.target import Target
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.tiles import TensorMap
 from warpsmith.runtime.tensor_maps import TiledMap
 

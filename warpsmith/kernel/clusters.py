@@ -26,7 +26,8 @@ from warpsmith.kernel.effects import (
     touches,
     writes,
 )
-from warpsmith.kernel.nodes import Buffer, Launch, Statement
+from warpsmith.kernel.kernel import Launch
+from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.rings import ArriveByWarp
 
 RANK = "cluster_rank"

@@ -8,10 +8,9 @@ CUDA. Statements that every thread of the block must reach together say so (`col
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from warpsmith.ir.carry import Carry
-from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.effects import (
@@ -22,21 +21,12 @@ from warpsmith.kernel.effects import (
     body,
     defines,
     expression,
-    needs,
-    nested,
     plain,
     reads,
     touches,
-    updates,
     writes,
 )
 from warpsmith.kernel.forms import Declared
-from warpsmith.kernel.orders import Order
-from warpsmith.kernel.tiles import TensorMap, TileNeeds
-
-if TYPE_CHECKING:
-    from warpsmith.kernel.pipelines import Pipeline
-    from warpsmith.kernel.shared_memory import SharedLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,152 +174,6 @@ class CopyVector(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class Accumulate(Statement):
-    """Join a state with the one in `buffers`, a buffer for each of its values, at `index`.
-
-    The one in `buffers` is of elements before those of the part, or with `ahead` behind them.
-    """
-
-    words = "{buffers} {carry.name}= {part}{ahead:, from ahead}"
-
-    carry: Carry = field(metadata=plain())
-    buffers: tuple[Buffer, ...] = field(metadata=updates("index"))
-    index: Expr = field(metadata=expression())
-    part: tuple[Expr, ...] = field(metadata=expression())
-    ahead: bool = field(default=False, metadata=plain())
-
-
-@dataclass(frozen=True, slots=True)
-class WelfordBatch(Declared):
-    """Steps that reach the running triples together, when the last of them is done.
-
-    Until then they collect distances to `shift`, one element of the three buffers a triple.
-
-    Attributes:
-        step: number of this step, from 0.
-        steps: how many there are.
-    """
-
-    words = "step {step} of {steps}"
-
-    step: Expr = field(metadata=expression())
-    steps: int = field(metadata=plain())
-    shift: Buffer = field(metadata=updates(count=""))
-    sum: Buffer = field(metadata=updates(count=""))
-    squares: Buffer = field(metadata=updates(count=""))
-
-
-@dataclass(frozen=True, slots=True)
-class WelfordStep(Statement):
-    """Add values to running (mean, m2, count), at the cost of one reciprocal for all of them.
-
-    Either each value has a mean and m2 of its own, at `index + k`, and all share the count at
-    `count_index`; or, when `joined`, all values go to the one triple at `index`. Steps of one
-    `batch` share a reciprocal too.
-    """
-
-    words = "welford {mean} += {values}{batch:, %}"
-
-    mean: Buffer = field(metadata=updates("index", "triples"))
-    m2: Buffer = field(metadata=updates("index", "triples"))
-    count: Buffer = field(metadata=updates("count_index"))
-    index: Expr = field(metadata=expression())
-    count_index: Expr = field(metadata=expression())
-    values: tuple[Expr, ...] = field(metadata=expression())
-    joined: bool = field(default=False, metadata=plain())
-    batch: WelfordBatch | None = field(default=None, metadata=nested())
-
-    @property
-    def triples(self) -> int:
-        """Means, and m2, that it adds to."""
-        return 1 if self.joined else len(self.values)
-
-
-@dataclass(frozen=True, slots=True)
-class Reduce(Statement, orders=Orders.PART):
-    """Join states of every thread across the block, and across the grid if asked.
-
-    `buffers` are those of a state's values. Elements
-    `index .. index + elements - 1` of all threads that agree on the axes not reduced are combined;
-    every thread of the block gets the result. With `grid_axes`, only the block that arrives last
-    among those of one segment does; `last` is then true in it alone.
-
-    Attributes:
-        first: only the threads at 0 along `block_axes` get the result.
-        lanes: the lanes of each warp alone combine their values, which takes no scratch. The block
-            is whole warps along x.
-        blocks: of a cluster, which combine what each has reduced, too, until `exchange_parts`.
-        fresh: first element of the scratch, or of a group's part of it, that no thread reads any
-            more; None where threads meet before they write the scratch.
-    """
-
-    collective: ClassVar[bool] = True
-    words = "reduce {carry.name} {buffers!s} x{elements} over {over}{first:, for the first}"
-
-    carry: Carry = field(metadata=plain())
-    buffers: tuple[Buffer, ...] = field(metadata=updates("index", "elements"))
-    index: Expr = field(metadata=expression())
-    elements: int = field(metadata=plain())
-    block_axes: tuple[ParallelType, ...] = field(metadata=plain())
-    scratch: Buffer = field(metadata=needs())
-    grid_axes: tuple[ParallelType, ...] = field(default=(), metadata=plain())
-    last: Symbol | None = field(default=None, metadata=defines())
-    workspace: Buffer | None = field(default=None, metadata=needs())
-    semaphore: Buffer | None = field(default=None, metadata=needs())
-    first: bool = field(default=False, metadata=plain())
-    lanes: bool = field(default=False, metadata=plain())
-    blocks: int = field(default=1, metadata=plain())
-    fresh: Expr | None = field(default=None, metadata=expression())
-
-    @property
-    def over(self) -> str:
-        """What it combines, in words."""
-        axes = [axis.name for axis in (*self.block_axes, *self.grid_axes)]
-        blocks = [f"{self.blocks} blocks"] if self.blocks > 1 else []
-        return ", ".join([*(["lanes"] if self.lanes else axes), *blocks])
-
-
-@dataclass(frozen=True, slots=True)
-class ScanElements(Statement, orders=Orders.PART):
-    """Replace each element by the state of all before it, by the rule, and carry on the state.
-
-    Elements `index .. index + elements - 1` of a thread follow each other, and the threads along
-    the axis in `block_axes`, if there is one, side by side. `states` hold at `state_index` what
-    came before all of them, the same in threads that differ along that axis alone, and then what
-    comes behind.
-
-    Attributes:
-        exclusive: the element itself is left out.
-        reverse: elements are taken from the last to the first.
-        blocks: of a cluster, which follow each other, until `exchange_parts`.
-    """
-
-    collective: ClassVar[bool] = True
-    words = "scan {carry.name} {buffers!s} x{elements} over {over}{exclusive:, exclusive}" + (
-        "{reverse:, from the end}"
-    )
-
-    carry: Carry = field(metadata=plain())
-    buffers: tuple[Buffer, ...] = field(metadata=updates("index", "elements"))
-    index: Expr = field(metadata=expression())
-    elements: int = field(metadata=plain())
-    states: tuple[Buffer, ...] = field(metadata=updates("state_index"))
-    state_index: Expr = field(metadata=expression())
-    block_axes: tuple[ParallelType, ...] = field(metadata=plain())
-    scratch: Buffer | None = field(metadata=needs())
-    exclusive: bool = field(default=False, metadata=plain())
-    reverse: bool = field(default=False, metadata=plain())
-    blocks: int = field(default=1, metadata=plain())
-
-    @property
-    def over(self) -> str:
-        """What shares the elements, in words."""
-        blocks = [f"{self.blocks} blocks"] if self.blocks > 1 else []
-        axes = [axis.name for axis in self.block_axes]
-        return ", ".join([*blocks, *axes]) or "the thread's own"
-
-
-@dataclass(frozen=True, slots=True)
 class Synchronize(Statement, orders=Orders.MEETING):
     """All threads of the block meet; within the body of a role, those of its group."""
 
@@ -345,112 +189,3 @@ class Comment(Statement, orders=Orders.NOTHING):
     words = "# {text}"
 
     text: str = field(metadata=plain())
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """Blocks and threads, as expressions over the kernel's scalar parameters.
-
-    `blocks_per_sm` blocks are to fit on a multiprocessor at once; 0 leaves it to the compiler.
-    Boxes of `cluster` blocks are clusters (`kernel/clusters.py`), and the grid is a multiple of it.
-    With `last_first`, blocks count down along x.
-    """
-
-    grid: tuple[Expr, Expr, Expr]
-    block: tuple[Expr, Expr, Expr]
-    blocks_per_sm: int = 0
-    cluster: tuple[int, int, int] = (1, 1, 1)
-    last_first: bool = False
-
-    @property
-    def cluster_blocks(self) -> int:
-        """Blocks of a cluster."""
-        x, y, z = self.cluster
-        return x * y * z
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budgets:
-    """What is wished of the registers of a kernel's roles; with neither, all are derived.
-
-    Attributes:
-        pair: registers of a thread in the warp groups of agents that copy or store, and in all
-            others.
-        roles: registers of a thread in some roles, by name; those of the others are derived.
-    """
-
-    pair: tuple[int, int] | None = None
-    roles: tuple[tuple[str, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Reciprocal:
-    """Numbers by which a launch replaces a division by `divisor`, for dividends below 2**31.
-
-    With `shift = ceil(log2(divisor))` and `magic = 2**32 * (2**shift - divisor) / divisor + 1`, the
-    quotient is `(high32(x * magic) + x) >> shift` (Granlund and Montgomery, PLDI 1994).
-    """
-
-    divisor: Expr
-    magic: Symbol
-    shift: Symbol
-
-    @staticmethod
-    def values(divisor: int) -> tuple[int, int]:
-        """Magic number, as a signed 32-bit integer, and shift; a divisor of 0 is never used."""
-        divisor = max(divisor, 1)
-        shift = (divisor - 1).bit_length()
-        magic = (1 << 32) * ((1 << shift) - divisor) // divisor + 1
-        return magic - (1 << 32) if magic >= 1 << 31 else magic, shift
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
-    """One kernel.
-
-    Attributes:
-        parameters: global buffers in the order of the arguments, then `tensor_maps`, `scalars`.
-        tensor_maps: what launches encode for the TMA unit.
-        tile_needs: what launches check before the TMA unit may copy a tensor.
-        left_to_threads: tensors that were to be copied by TMA and are not, each with the reason.
-        pipelines: stages that are filled and used in turn; once they are lowered, those that
-            mbarriers guard.
-        orders: dependences between accesses, and what orders them; empty before they are ordered.
-        exchanged: names of the buffers of which some thread reads what another one wrote.
-        scalars: sizes, strides, user's scalars and launch symbols that the body uses.
-        shared: shared buffers, in dynamic shared memory.
-        offsets: bytes at which some of them are to lie, as buffers that are never alive together
-            do; the others follow one after the other.
-        layout: where all of them lie; None until `lay_out_shared`.
-        requirements: (expression, divisor) that the launch must check.
-        limits: (expression, largest value) that the launch must check.
-        reciprocals: magic numbers among the scalars, with the divisors that they stand for.
-        derived: (scalar, value) that the launch computes from scalars before it.
-        alignments: (parameter name, bytes) that its address must be a multiple of.
-        budgets: what `engine/budgets.py` is to make the roles' registers of; None leaves them.
-        early: it may be launched before the kernel before it has ended (`kernel/succession.py`).
-    """
-
-    name: str
-    parameters: tuple[Buffer, ...]
-    scalars: tuple[Symbol, ...]
-    shared: tuple[Buffer, ...]
-    body: tuple[Statement, ...]
-    launch: Launch
-    index_type: DataType
-    requirements: tuple[tuple[Expr, int], ...] = ()
-    limits: tuple[tuple[Expr, int], ...] = ()
-    alignments: tuple[tuple[str, int], ...] = ()
-    reciprocals: tuple[Reciprocal, ...] = ()
-    derived: tuple[tuple[Symbol, Expr], ...] = ()
-    tensor_maps: tuple[TensorMap, ...] = ()
-    tile_needs: tuple[TileNeeds, ...] = ()
-    offsets: tuple[tuple[str, int], ...] = ()
-    exchanged: frozenset[str] = frozenset()
-    left_to_threads: tuple[tuple[str, str], ...] = ()
-    pipelines: tuple[Pipeline, ...] = ()
-    budgets: Budgets | None = None
-    early: bool = False
-    layout: SharedLayout | None = None
-    orders: tuple[Order, ...] = field(default=(), compare=False)
-    notes: tuple[str, ...] = field(default=())

@@ -19,7 +19,8 @@ from typing import Any
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.effects import Barrier, Body, Memory, Verb
 from warpsmith.kernel.forms import Declared
-from warpsmith.kernel.nodes import Buffer, Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.traversal import children
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, evaluate
-from warpsmith.kernel.nodes import Buffer, Kernel
+from warpsmith.kernel.nodes import Buffer
 
 UNIT = 16
 """Bytes that every buffer's start, and the whole, are a multiple of."""
@@ -51,13 +50,6 @@ class SharedLayout:
     def total(self, known: Mapping[str, int]) -> int:
         """Bytes of the whole, where scalars have these values."""
         return evaluate(self.bytes, dict(known))
-
-
-def layout_of(kernel: Kernel) -> SharedLayout:
-    """The layout that `lay_out_shared` gave a kernel. Raises InternalError where it did not."""
-    if kernel.layout is not None:
-        return kernel.layout
-    raise InternalError(f"{kernel.name}: shared memory has not been laid out")
 
 
 def bytes_of(buffer: Buffer) -> Expr:

@@ -12,8 +12,10 @@ from warpsmith.ir.exprs import Operation, Pointwise
 from warpsmith.ir.fusion import Registers
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.agents import Agent, Branch, Kind
-from warpsmith.kernel.nodes import Budgets, Reduce, Statement
+from warpsmith.kernel.kernel import Budgets
+from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.products import Multiply
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.threads import Threads

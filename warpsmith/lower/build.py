@@ -10,7 +10,8 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement
 from warpsmith.lower.access import stride_symbols
 from warpsmith.lower.agents import block_of, budgets_of
 from warpsmith.lower.buffers import Buffers

@@ -10,8 +10,8 @@ from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
-from warpsmith.kernel.nodes import Kernel
-from warpsmith.kernel.shared_memory import bytes_of, layout_of
+from warpsmith.kernel.kernel import Kernel, layout_of
+from warpsmith.kernel.shared_memory import bytes_of
 from warpsmith.lower.products import is_instruction
 from warpsmith.targets.family import Limits
 from warpsmith.targets.target import Target

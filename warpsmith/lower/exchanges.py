@@ -17,16 +17,8 @@ from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.clusters import StoreAsync, StoreRemote, SynchronizeCluster
-from warpsmith.kernel.nodes import (
-    Accumulate,
-    Buffer,
-    Element,
-    For,
-    If,
-    Reduce,
-    Statement,
-    Store,
-)
+from warpsmith.kernel.nodes import Buffer, Element, For, If, Statement, Store
+from warpsmith.kernel.reductions import Accumulate, Reduce
 from warpsmith.kernel.rings import ELECTED, Advance, Await, Cursor, Expect, FenceProxy
 from warpsmith.lower.threads import CLUSTER, Threads
 from warpsmith.targets.family import WARP

@@ -10,7 +10,8 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, StoreAsync
 from warpsmith.kernel.elected import ByLane, Converge, CopyIf
-from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.pipelines import (
     Acquire,
     Commit,

@@ -10,16 +10,8 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Reduction, Scan, Value
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import (
-    Accumulate,
-    Buffer,
-    For,
-    If,
-    Reduce,
-    Statement,
-    Store,
-    WelfordStep,
-)
+from warpsmith.kernel.nodes import Buffer, For, If, Statement, Store
+from warpsmith.kernel.reductions import Accumulate, Reduce, WelfordStep
 from warpsmith.kernel.scratch import groups_reduce_scratch, state_room
 from warpsmith.lower.access import Access
 from warpsmith.lower.buffers import Buffers, constant_of, is_parallel

@@ -10,7 +10,8 @@ from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.exprs import Scan
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.scans import ScanLoops, scan_loops
-from warpsmith.kernel.nodes import Buffer, Declare, For, ScanElements, Statement, Store
+from warpsmith.kernel.nodes import Buffer, Declare, For, Statement, Store
+from warpsmith.kernel.reductions import ScanElements
 from warpsmith.kernel.scratch import block_scan_scratch, state_room
 from warpsmith.lower.buffers import Buffers, constant_of
 from warpsmith.lower.reductions import Reductions

@@ -13,7 +13,7 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.clusters import rank_among
-from warpsmith.kernel.nodes import Launch
+from warpsmith.kernel.kernel import Launch
 from warpsmith.layouts.fragments import QUAD
 from warpsmith.targets.family import WARP
 

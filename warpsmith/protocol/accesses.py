@@ -13,7 +13,8 @@ from warpsmith.kernel.accesses import Access as Touched
 from warpsmith.kernel.accesses import accesses as touched
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.effects import Done, Effect, Orders, Proxy, Verb, Who
-from warpsmith.kernel.nodes import Buffer, Kernel, Let, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, Let, Statement
 from warpsmith.kernel.rings import Begin, Cursor, TileCopy
 from warpsmith.kernel.traversal import barrier_uses, children, effect_of, operands, walk
 

@@ -10,12 +10,7 @@ from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.elected import ELECTED_WARP, ByLane, CopyIf
-from warpsmith.kernel.nodes import (
-    For,
-    If,
-    Let,
-    Statement,
-)
+from warpsmith.kernel.nodes import For, If, Let, Statement
 from warpsmith.kernel.rings import (
     ELECTED,
 )

@@ -16,7 +16,7 @@ from itertools import chain
 
 from warpsmith.errors import InternalError, ProtocolError
 from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.pipelines import with_contents
 from warpsmith.protocol.accesses import divisions
 from warpsmith.protocol.clusters import runs_together

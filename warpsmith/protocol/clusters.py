@@ -18,7 +18,8 @@ from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import MEETINGS, AnnounceStart, AwaitStart
 from warpsmith.kernel.effects import Verb
 from warpsmith.kernel.elected import ELECTED_WARP
-from warpsmith.kernel.nodes import If, Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import If, Statement
 from warpsmith.kernel.rings import ELECTED, Await, InitBarriers, TileCopy
 from warpsmith.kernel.traversal import (
     barrier_uses,

@@ -24,7 +24,8 @@ from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol, evaluate
 from warpsmith.kernel.clusters import RANK, StoreAsync, SynchronizeCluster
-from warpsmith.kernel.nodes import For, If, Kernel, Let, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Let, Statement
 from warpsmith.kernel.rings import Advance, Await, Expect, InitBarriers, Jump
 from warpsmith.kernel.traversal import barriers, children, walk
 from warpsmith.protocol.accesses import accesses

@@ -12,10 +12,11 @@ from warpsmith.ir.scalar import Expr, evaluate
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import RANK, rank_of
 from warpsmith.kernel.elected import ELECTED_WARP
-from warpsmith.kernel.nodes import Buffer, Kernel, Reciprocal, Reduce, ScanElements, Statement
+from warpsmith.kernel.kernel import Kernel, Reciprocal, layout_of
+from warpsmith.kernel.nodes import Buffer, Statement
+from warpsmith.kernel.reductions import Reduce, ScanElements
 from warpsmith.kernel.rings import ELECTED, InitBarriers
 from warpsmith.kernel.scratch import block_reduce_scratch, block_scan_scratch
-from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.kernel.traversal import barriers, walk
 from warpsmith.protocol.accesses import Division, divisions
 from warpsmith.protocol.bodies import Body

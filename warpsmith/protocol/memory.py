@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from warpsmith.kernel.nodes import Kernel
-from warpsmith.kernel.shared_memory import layout_of
+from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.targets.family import Limits
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.pipelines import Pipeline, with_contents
 from warpsmith.protocol.machine import Machine, Past
 from warpsmith.protocol.rules import Break, Broken, Rule

@@ -11,7 +11,7 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import SynchronizeCluster
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.protocol import registers
 from warpsmith.protocol.clusters import check_clusters
 from warpsmith.protocol.rules import Break, Broken, Rule

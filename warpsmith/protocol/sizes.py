@@ -9,7 +9,8 @@ from typing import TypeGuard
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
-from warpsmith.kernel.nodes import For, If, Kernel, Let, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Let, Statement
 from warpsmith.kernel.rings import Begin
 from warpsmith.kernel.traversal import rewritten, walk
 from warpsmith.protocol.accesses import synchronizes

@@ -14,14 +14,9 @@ from warpsmith.kernel.clusters import (
     ReleaseRemote,
     SynchronizeCluster,
 )
-from warpsmith.kernel.nodes import (
-    Buffer,
-    Reduce,
-    ScanElements,
-    Statement,
-    Synchronize,
-)
+from warpsmith.kernel.nodes import Buffer, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts
+from warpsmith.kernel.reductions import Reduce, ScanElements
 from warpsmith.kernel.rings import (
     Advance,
     Arrive,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.succession import AwaitPrevious, touched_globally
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol.report import Told, error_of

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from warpsmith.engine.role_facts import RoleRow, role_rows
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.pipelines import Pipeline, with_contents
 from warpsmith.tools.drawing import Scale, axis, bar, framed, legend, text
 from warpsmith.tools.ring_spans import Span

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from warpsmith.ir import integers
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.pipelines import Pipeline, with_contents
-from warpsmith.kernel.shared_memory import layout_of
 from warpsmith.tools.ring_spans import Event, Span
 
 BARRIER_BYTES = 8

@@ -15,7 +15,8 @@ from typing import Final
 from warpsmith import DataType, FusionDefinition
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import For, If, Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts
 from warpsmith.kernel.rings import (
     Arrive,

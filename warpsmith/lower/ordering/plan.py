@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from warpsmith.errors import InternalError
 from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.effects import Done
-from warpsmith.kernel.nodes import Buffer, Comment, Kernel
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, Comment
 from warpsmith.kernel.rings import AwaitCopies
 from warpsmith.lower.ordering.barriers import place_barriers
 from warpsmith.lower.ordering.clusters import meet_around, meet_through_rings

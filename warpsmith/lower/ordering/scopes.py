@@ -10,7 +10,8 @@ from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.accesses import Access, accesses
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.effects import Done, Effect
-from warpsmith.kernel.nodes import Buffer, Kernel
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.products import Multiply
 from warpsmith.kernel.rings import Advance, Begin, Cursor, Jump
 from warpsmith.kernel.traversal import walk

@@ -7,16 +7,9 @@ from dataclasses import dataclass, replace
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import (
-    Buffer,
-    Declare,
-    For,
-    If,
-    Kernel,
-    Statement,
-    WelfordBatch,
-    WelfordStep,
-)
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, Declare, For, If, Statement
+from warpsmith.kernel.reductions import WelfordBatch, WelfordStep
 from warpsmith.kernel.traversal import map_bodies, replace_symbols, walk
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from warpsmith.ir.copies import LoadStoreOpType
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import TensorMap
 from warpsmith.kernel.traversal import walk

@@ -10,11 +10,8 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import RANK
-from warpsmith.kernel.nodes import (
-    Kernel,
-    Let,
-    Statement,
-)
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Let, Statement
 from warpsmith.kernel.traversal import defined, walk
 
 

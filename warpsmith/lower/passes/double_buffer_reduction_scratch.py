@@ -10,7 +10,9 @@ from functools import partial
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import Buffer, For, Kernel, Reduce, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, For, Statement, Synchronize
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.rings import Advance, Begin, Cursor, InitBarriers
 from warpsmith.kernel.traversal import map_bodies, walk
 

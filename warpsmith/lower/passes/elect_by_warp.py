@@ -18,7 +18,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.elected import ELECTED_WARP, ByLane, Converge, CopyIf
-from warpsmith.kernel.nodes import Comment, For, If, Kernel, Let, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Comment, For, If, Let, Statement
 from warpsmith.kernel.rings import (
     ELECTED,
     Arrive,

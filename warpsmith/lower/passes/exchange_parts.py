@@ -11,19 +11,9 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.nodes import (
-    Accumulate,
-    Buffer,
-    Declare,
-    Element,
-    For,
-    Kernel,
-    Reduce,
-    ScanElements,
-    Statement,
-    Store,
-    Synchronize,
-)
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, Declare, Element, For, Statement, Store, Synchronize
+from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements
 from warpsmith.kernel.rings import Begin, Cursor, InitBarriers
 from warpsmith.kernel.scratch import block_reduce_scratch, block_scan_scratch
 from warpsmith.kernel.traversal import map_bodies

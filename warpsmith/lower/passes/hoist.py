@@ -6,12 +6,8 @@ from dataclasses import replace
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
-from warpsmith.kernel.nodes import (
-    Element,
-    Kernel,
-    Let,
-    Statement,
-)
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Element, Let, Statement
 from warpsmith.kernel.traversal import defined, expressions, map_bodies, map_expressions, walk
 
 COSTLY = ("floordiv", "mod", "ceildiv", "divide")

@@ -7,21 +7,19 @@ from dataclasses import dataclass, field, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import (
-    Accumulate,
     Buffer,
     CopyVector,
     Declare,
     Element,
     For,
     If,
-    Kernel,
     Let,
-    Reduce,
     Statement,
     Store,
-    WelfordStep,
 )
+from warpsmith.kernel.reductions import Accumulate, Reduce, WelfordStep
 from warpsmith.kernel.traversal import map_bodies, read, walk, written
 
 _CROSSED = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.shared_memory import laid_out
 
 

@@ -8,7 +8,7 @@ from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import RANK
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.rings import ELECTED
 from warpsmith.kernel.traversal import defined, expressions, walk
 

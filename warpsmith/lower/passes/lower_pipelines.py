@@ -10,7 +10,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import SynchronizeCluster
-from warpsmith.kernel.nodes import Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.kernel.pipelines import Pipeline, Scope
 from warpsmith.kernel.rings import AwaitClock, Begin, InitBarriers, StartClock
 from warpsmith.kernel.traversal import walk

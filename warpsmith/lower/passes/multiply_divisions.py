@@ -9,12 +9,8 @@ from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.clusters import RANK
-from warpsmith.kernel.nodes import (
-    Element,
-    For,
-    Kernel,
-    Reciprocal,
-)
+from warpsmith.kernel.kernel import Kernel, Reciprocal
+from warpsmith.kernel.nodes import Element, For
 from warpsmith.kernel.traversal import defined, map_expressions, walk
 
 

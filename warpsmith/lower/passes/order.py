@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.lower.ordering.explain import orders, starts
 from warpsmith.lower.ordering.plan import planned
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import Buffer, If, Kernel, Statement, Synchronize
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, If, Statement, Synchronize
 from warpsmith.kernel.pipelines import Scope
 from warpsmith.kernel.rings import (
     ELECTED,

@@ -10,7 +10,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import Buffer, Declare, Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, Declare, Statement
 from warpsmith.kernel.products import MatrixRegisters, Multiply, PackRegisters
 from warpsmith.kernel.traversal import map_bodies, read, walk, written
 

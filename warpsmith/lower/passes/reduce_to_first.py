@@ -9,13 +9,9 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.nodes import (
-    Buffer,
-    If,
-    Kernel,
-    Reduce,
-    Statement,
-)
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, If, Statement
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import children, read, written
 
 Extents = tuple[Expr, Expr, Expr]

@@ -8,13 +8,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
 from warpsmith.kernel.clusters import BY_WARP
-from warpsmith.kernel.nodes import (
-    For,
-    If,
-    Kernel,
-    Let,
-    Statement,
-)
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Let, Statement
 from warpsmith.kernel.traversal import defined, replace_symbols, rewritten, walk
 
 

@@ -10,7 +10,8 @@ from itertools import count
 from warpsmith.errors import InternalError
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import StoreAsync
-from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import map_bodies, walk

@@ -11,7 +11,8 @@ from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import MEETINGS, RANK
 from warpsmith.kernel.effects import Verb
-from warpsmith.kernel.nodes import Buffer, Declare, Element, If, Reduce, Statement
+from warpsmith.kernel.nodes import Buffer, Declare, Element, If, Statement
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.rings import Advance, Jump
 from warpsmith.kernel.traversal import (
     barrier_uses,

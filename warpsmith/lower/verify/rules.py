@@ -14,7 +14,8 @@ from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.clusters import RANK
 from warpsmith.kernel.elected import ELECTED_LANE, ELECTED_WARP
-from warpsmith.kernel.nodes import Buffer, Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.rings import ELECTED
 from warpsmith.kernel.shared_memory import SharedLayout
 from warpsmith.lower.verify.outline import Outline, Outlines

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from warpsmith.errors import InternalError
-from warpsmith.kernel.nodes import Kernel, Statement
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.printer import text_of
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.order import order

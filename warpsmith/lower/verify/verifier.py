@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from warpsmith.errors import InternalError
 from warpsmith.kernel.elected import ByLane
-from warpsmith.kernel.nodes import Kernel
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.printer import text_of
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.verify.outline import Outlines

@@ -1,0 +1,130 @@
+"""`Kernel`: a body of statements, with all that its text, its proof and its launch need to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from warpsmith.errors import InternalError
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.nodes import Buffer, Statement
+from warpsmith.kernel.orders import Order
+from warpsmith.kernel.pipelines import Pipeline
+from warpsmith.kernel.shared_memory import SharedLayout
+from warpsmith.kernel.tiles import TensorMap, TileNeeds
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Blocks and threads, as expressions over the kernel's scalar parameters.
+
+    `blocks_per_sm` blocks are to fit on a multiprocessor at once; 0 leaves it to the compiler.
+    Boxes of `cluster` blocks are clusters (`kernel/clusters.py`), and the grid is a multiple of it.
+    With `last_first`, blocks count down along x.
+    """
+
+    grid: tuple[Expr, Expr, Expr]
+    block: tuple[Expr, Expr, Expr]
+    blocks_per_sm: int = 0
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    last_first: bool = False
+
+    @property
+    def cluster_blocks(self) -> int:
+        """Blocks of a cluster."""
+        x, y, z = self.cluster
+        return x * y * z
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """What is wished of the registers of a kernel's roles; with neither, all are derived.
+
+    Attributes:
+        pair: registers of a thread in the warp groups of agents that copy or store, and in all
+            others.
+        roles: registers of a thread in some roles, by name; those of the others are derived.
+    """
+
+    pair: tuple[int, int] | None = None
+    roles: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reciprocal:
+    """Numbers by which a launch replaces a division by `divisor`, for dividends below 2**31.
+
+    With `shift = ceil(log2(divisor))` and `magic = 2**32 * (2**shift - divisor) / divisor + 1`, the
+    quotient is `(high32(x * magic) + x) >> shift` (Granlund and Montgomery, PLDI 1994).
+    """
+
+    divisor: Expr
+    magic: Symbol
+    shift: Symbol
+
+    @staticmethod
+    def values(divisor: int) -> tuple[int, int]:
+        """Magic number, as a signed 32-bit integer, and shift; a divisor of 0 is never used."""
+        divisor = max(divisor, 1)
+        shift = (divisor - 1).bit_length()
+        magic = (1 << 32) * ((1 << shift) - divisor) // divisor + 1
+        return magic - (1 << 32) if magic >= 1 << 31 else magic, shift
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One kernel.
+
+    Attributes:
+        parameters: global buffers in the order of the arguments, then `tensor_maps`, `scalars`.
+        tensor_maps: what launches encode for the TMA unit.
+        tile_needs: what launches check before the TMA unit may copy a tensor.
+        left_to_threads: tensors that were to be copied by TMA and are not, each with the reason.
+        pipelines: stages that are filled and used in turn; once they are lowered, those that
+            mbarriers guard.
+        orders: dependences between accesses, and what orders them; empty before they are ordered.
+        exchanged: names of the buffers of which some thread reads what another one wrote.
+        scalars: sizes, strides, user's scalars and launch symbols that the body uses.
+        shared: shared buffers, in dynamic shared memory.
+        offsets: bytes at which some of them are to lie, as buffers that are never alive together
+            do; the others follow one after the other.
+        layout: where all of them lie; None until `lay_out_shared`.
+        requirements: (expression, divisor) that the launch must check.
+        limits: (expression, largest value) that the launch must check.
+        reciprocals: magic numbers among the scalars, with the divisors that they stand for.
+        derived: (scalar, value) that the launch computes from scalars before it.
+        alignments: (parameter name, bytes) that its address must be a multiple of.
+        budgets: what `engine/budgets.py` is to make the roles' registers of; None leaves them.
+        early: it may be launched before the kernel before it has ended (`kernel/succession.py`).
+    """
+
+    name: str
+    parameters: tuple[Buffer, ...]
+    scalars: tuple[Symbol, ...]
+    shared: tuple[Buffer, ...]
+    body: tuple[Statement, ...]
+    launch: Launch
+    index_type: DataType
+    requirements: tuple[tuple[Expr, int], ...] = ()
+    limits: tuple[tuple[Expr, int], ...] = ()
+    alignments: tuple[tuple[str, int], ...] = ()
+    reciprocals: tuple[Reciprocal, ...] = ()
+    derived: tuple[tuple[Symbol, Expr], ...] = ()
+    tensor_maps: tuple[TensorMap, ...] = ()
+    tile_needs: tuple[TileNeeds, ...] = ()
+    offsets: tuple[tuple[str, int], ...] = ()
+    exchanged: frozenset[str] = frozenset()
+    left_to_threads: tuple[tuple[str, str], ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
+    budgets: Budgets | None = None
+    early: bool = False
+    layout: SharedLayout | None = None
+    orders: tuple[Order, ...] = field(default=(), compare=False)
+    notes: tuple[str, ...] = field(default=())
+
+
+def layout_of(kernel: Kernel) -> SharedLayout:
+    """The layout that `lay_out_shared` gave a kernel. Raises InternalError where it did not."""
+    if kernel.layout is not None:
+        return kernel.layout
+    raise InternalError(f"{kernel.name}: shared memory has not been laid out")
