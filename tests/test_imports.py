@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -104,6 +104,54 @@ def test_a_wrong_direction_is_noticed(tmp_path: Path, monkeypatch: pytest.Monkey
     culprit = tmp_path / "warpsmith" / "ir" / "scalar.py"
     culprit.write_text("def f():\n    from warpsmith import ops\n")
     assert wrong_imports(culprit) == ["warpsmith/ir/scalar.py:2 imports warpsmith.ops"]
+
+
+CIRCLES: list[set[str]] = [
+    {"ir.arithmetic", "ir.integers", "ir.scalar"},  # `a + b` of expressions is simplified
+    {"ir.clone", "ir.exprs", "ir.fusion", "ir.program", "ir.tensor"},  # who defines a tensor
+    {"sim.ptx.calls", "sim.ptx.expand", "sim.ptx.operands"},  # a call's body is expanded again
+]
+"""Modules that need each other; imports for types count, and those inside functions."""
+
+
+def circles(modules: Mapping[str, Path]) -> list[set[str]]:
+    """Largest sets of modules each of which needs all others, by ways of any length."""
+    needs = {
+        name: {m for m, _ in imported(ast.parse(path.read_text())) if m in modules} - {name}
+        for name, path in modules.items()
+    }
+    reached: dict[str, set[str]] = {}
+    for name in needs:
+        found: set[str] = set()
+        pending = [name]
+        while pending:
+            new = needs[pending.pop()] - found
+            found |= new
+            pending += new
+        reached[name] = found
+    joined = {
+        frozenset(other for other in found if name in reached[other])
+        for name, found in reached.items()
+        if name in found
+    }
+    return sorted(map(set, joined), key=min)
+
+
+def test_no_modules_need_each_other_but_these() -> None:
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert circles(modules) == [{f"warpsmith.{name}" for name in each} for each in CIRCLES]
+
+
+def test_a_circle_is_found(tmp_path: Path) -> None:
+    texts = {"a": "import b", "b": "def f():\n    import c", "c": "import a", "d": "import a"}
+    modules = {name: tmp_path / f"{name}.py" for name in texts}
+    for name, text in texts.items():
+        modules[name].write_text(text)
+    assert circles(modules) == [{"a", "b", "c"}]
 
 
 def test_torch_is_never_imported_with_a_module() -> None:

@@ -25,7 +25,7 @@ from warpsmith.schedule import (
 from warpsmith.schedule.tile_order import TileOrder
 
 
-class Tensor(Operators, TensorView):
+class Tensor(Operators["Tensor"], TensorView):
     """A tensor of a fusion.
 
     Operators follow PyTorch. `a == b` is an operand (or a result), not a truth; no other tensor
@@ -40,10 +40,10 @@ class Tensor(Operators, TensorView):
             "`logical_or` instead of `if`, `and` and `or`"
         )
 
-    def __eq__(self, other: object) -> Equality:  # type: ignore[override]  # as PyTorch's
+    def __eq__(self, other: object) -> Equality[Tensor]:  # type: ignore[override]  # as PyTorch's
         return equality("eq", self, other)
 
-    def __ne__(self, other: object) -> Equality:  # type: ignore[override]  # as PyTorch's
+    def __ne__(self, other: object) -> Equality[Tensor]:  # type: ignore[override]  # as PyTorch's
         return equality("ne", self, other)
 
     __hash__ = TensorView.__hash__
