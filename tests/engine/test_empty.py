@@ -121,3 +121,20 @@ def test_a_schedule_by_hand_does_its_reshapes() -> None:
     nothing = np.ones(0, np.float32)
     with knobs.scope(device="sim"), pytest.raises(ArgumentError, match=r"WS0316.*is reshaped"):
         fd.manual_execute([nothing, nothing])
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda x, n: ops.full([12 // n], 1.0, fusion=x.fusion),
+        lambda x, n: ops.iota(12 % n, fusion=x.fusion),
+        lambda x, n: ops.expand(ops.sum(x, keepdim=True), [12 // n + 1]),
+        lambda x, n: ops.broadcast_in_dim(ops.sum(x), [12 // n], []),
+    ],
+)
+def test_an_extent_that_is_a_quotient_by_0_is_refused(made: Callable[..., Any]) -> None:
+    function = warpsmith.fuse(lambda x: (made(x, ops.size(x, 0)), x * 2))
+    with knobs.scope(device="sim"):
+        assert function(np.ones(5, np.float32))[0].shape in {(2,), (3,)}
+        with pytest.raises(ArgumentError, match=r"WS0316.*argument 0.*is divided by it"):
+            function(np.ones(0, np.float32))

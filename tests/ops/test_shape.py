@@ -17,6 +17,8 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Move
 from warpsmith.ir.scalar import Const
 
+TWO_ROWS = random((2, 3), DataType.Float)
+
 
 def test_broadcast_adds_dimensions() -> None:
     x = random((3, 4), DataType.Float)
@@ -143,3 +145,31 @@ def test_sizes() -> None:
 def test_errors(call: Callable[[Any], Any], message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         defined(call, random((2, 3), DataType.Float), static=True)
+
+
+@pytest.mark.parametrize(
+    "extent",
+    [
+        lambda n: ops.cast(n * 0.5, DataType.Int),
+        lambda n: ops.cast(ops.cast(n, DataType.Bool), DataType.Int),
+        lambda n: ops.cast(n, DataType.Int8) * 100,
+        lambda n: ops.bitwise_and(n, 6),
+        lambda n: ops.where(ops.gt(n, 2), n, 5),
+    ],
+)
+def test_extents_that_the_host_does_not_compute_are_refused(extent: Callable[[Any], Any]) -> None:
+    with pytest.raises(DefinitionError, match="as an extent; extents are .* what .* make of them"):
+        defined(lambda t: ops.full([extent(t.size(0))], 1.0, fusion=t.fusion), TWO_ROWS)
+
+
+def test_extents_that_are_worked_out() -> None:
+    for extent, wanted in (
+        (lambda n: 9 // n, 4),
+        (lambda n: 9 % n + n % 3, 3),
+        (lambda n: ops.maximum(n - 1, 3) * n, 6),
+        (lambda n: ops.div(n, 2) + ops.cast(n, DataType.Int32), 3),
+    ):
+        (found,) = results(
+            lambda t, e=extent: ops.full([e(t.size(0))], 1.0, fusion=t.fusion), TWO_ROWS
+        )
+        assert found.shape == (wanted,)

@@ -6,14 +6,22 @@ read them do. Each such demand becomes an `Agreement` that a call is held agains
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from warpsmith.callers import Line
 from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, Split
-from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise, Reduction, Scan
+from warpsmith.ir.exprs import (
+    Matmul,
+    Move,
+    Operation,
+    Pointwise,
+    Reduction,
+    Scan,
+    tensor_inputs,
+)
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const, Expr, evaluate
 from warpsmith.ir.tensor import TensorView
@@ -165,8 +173,10 @@ def _demands(operation: Operation) -> Iterator[Demand]:
         for axis, extent in zip(operation.source.shape_axes, wanted, strict=True):
             if not axis.is_broadcast:
                 yield axis.extent, extent, "expand keeps it", False, None
-    elif isinstance(operation, Move) and operation.kind == "reshape":
+    if isinstance(operation, Move) and operation.kind == "reshape":
         yield from _reshape(operation)
+    else:
+        yield from _made(operation)
     if isinstance(operation, Reduction) and operation.carry.needs_elements:
         for axis in operation.output.logical:
             if axis.is_reduction:  # only a number that is not 0 divides 0
@@ -185,14 +195,26 @@ def _equal(axes: tuple[IterDomain, ...], reason: str) -> Iterator[Demand]:
         yield extents[0], extent, reason, False, None
 
 
+def _made(operation: Operation) -> Iterator[Demand]:
+    """That extents which are no input's are not divided by 0."""
+    read = {axis.extent for tensor in tensor_inputs(operation) for axis in tensor.shape_axes}
+    for output in operation.outputs:
+        made = (axis.extent for axis in output.logical if axis.extent not in read)
+        yield from _quotients(made, f"an extent of {output.name} is divided by it")
+
+
+def _quotients(extents: Iterable[Expr], reason: str) -> Iterator[Demand]:
+    for node in (node for extent in extents for node in extent.walk()):
+        if isinstance(node, Apply) and node.op in ("floordiv", "ceildiv", "mod"):
+            yield integers.ZERO, node.args[1], reason, True, None  # only a number but 0 divides 0
+
+
 def _reshape(operation: Move) -> Iterator[Demand]:
     reason = f"{operation.source.name} is reshaped"
     (wanted,) = operation.arguments
     assert isinstance(wanted, tuple)
     before, after = _elements(operation)
-    for node in (node for extent in wanted for node in extent.walk()):
-        if isinstance(node, Apply) and node.op == "floordiv":  # only a number but 0 divides 0
-            yield integers.ZERO, node.args[1], reason, True, None
+    yield from _quotients(wanted, reason)
     for split in uneven_splits(shaping(operation.output)):
         yield split.axis.extent, split.factor, reason, True, before
     yield before, after, reason, False, None

@@ -74,8 +74,14 @@ class Expr:
     def __floordiv__(self, other: Expr | float) -> Expr:
         return _operator("floordiv", self, other)
 
+    def __rfloordiv__(self, other: float) -> Expr:
+        return _operator("floordiv", other, self)
+
     def __mod__(self, other: Expr | float) -> Expr:
         return _operator("remainder", self, other)
+
+    def __rmod__(self, other: float) -> Expr:
+        return _operator("remainder", other, self)
 
     def __neg__(self) -> Expr:
         return _operator("sub", 0, self)
@@ -215,6 +221,23 @@ def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
     if isinstance(expr, Apply):
         return _EVALUATE[expr.op](*(evaluate(arg, values) for arg in expr.args))
     raise TypeError(f"{expr!r} is not an integer expression")
+
+
+def is_evaluated(expr: Expr) -> bool:
+    """Whether `evaluate` has the value that a kernel has: of whole numbers, by its operations.
+
+    It computes without bounds, so casts to types that hold fewer numbers than sizes are not among
+    them.
+    """
+    return all(
+        not node.dtype.is_float and (not isinstance(node, Apply) or _is_evaluated(node))
+        for node in expr.walk()
+    )
+
+
+def _is_evaluated(node: Apply) -> bool:
+    narrow = node.op == "cast" and node.dtype in (DataType.Bool, DataType.Int8)
+    return node.op in _EVALUATE and not narrow
 
 
 def _product(*factors: int) -> int:

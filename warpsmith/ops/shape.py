@@ -13,7 +13,7 @@ from warpsmith.ir import arithmetic
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Move, Pointwise
-from warpsmith.ir.scalar import Const, Expr, literal
+from warpsmith.ir.scalar import Const, Expr, is_evaluated, literal
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.broadcasting import add_axes, axis_of
 from warpsmith.ops.promotion import fresh_axes, rounded, unrounded
@@ -34,17 +34,18 @@ def shape(arg: TensorView) -> tuple[Expr, ...]:
 
 
 def as_extent(value: object, op: str) -> Expr:
-    """An entry of a shape: a non-negative int, or an integer scalar of the fusion."""
+    """An entry of a shape: a non-negative int, or an integer scalar whose value the host finds."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = literal(value)
     if isinstance(value, Expr) and value.dtype.is_int:
         extent = arithmetic.convert(value, DataType.Index)
-        if not isinstance(extent, Const) or extent.value >= 0:
+        if extent.value >= 0 if isinstance(extent, Const) else is_evaluated(extent):
             return extent
     raise DefinitionError(
         f"{op} got {value!r} as an extent",
         code="WS0131",
-        remedy="extents are integers of 0 or more, and integer scalars of the fusion",
+        remedy="extents are integers of 0 or more, and integer scalars of the fusion with what +, "
+        "-, *, // and % make of them, and minimum and maximum",
     )
 
 
