@@ -166,3 +166,15 @@ def test_what_was_compared_is_explained() -> None:
     forced = explained(True, 8192)
     assert "predicted   a role that loads " in forced
     assert "waves " not in forced.split("predicted")[1].splitlines()[0]
+
+
+def test_rows_that_lie_across_an_input_are_not_loaded_by_a_role() -> None:
+    """One copy brings elements that follow each other; those of a row do not, in the second."""
+
+    def across(x: Any, y: Any) -> Any:
+        v = ops.neg(x) + ops.permute(y, [1, 0])
+        return v / ops.sum(v, [1], keepdim=True)
+
+    x, y = np.ones((40, 1024), np.float32), np.ones((1024, 40), np.float32)
+    with pytest.raises(SchedulerRefusal, match="T1 does not have its rows along its fastest"):
+        warpsmith.fuse(across, warp_specialize=True).lower(x, y).compile()

@@ -66,6 +66,9 @@ def _unfit(asked: Asked, problem: Problem, least: int = 16) -> str:
     loads = _row_loads(asked)
     if not loads:
         return "no input has an element for each one of the rows"
+    along = {cached.name for cached in rows.run.walkers}
+    if across := [cached.name for cached in loads if cached.name not in along]:
+        return f"{across[0]} does not have its rows along its fastest dimension"
     return unfit_for_bulk(loads, length_of(asked.fusion, problem), problem, least)
 
 
