@@ -68,6 +68,27 @@ def test_tiles_of_the_other_operand_come_at_once_or_by_a_role(changes: dict[str,
     assert fd.verify(given, schedules=2).verdict == "clean"
 
 
+@pytest.mark.parametrize(("dtype", "depth"), [(DataType.Float, 16), (DataType.BFloat16, 72)])
+def test_an_operand_is_zero_past_its_end(dtype: DataType, depth: int) -> None:
+    """Registers that nobody wrote were multiplied by zeros: NaNs, where they happened to be some."""
+    fd = scaled_product(dtype=dtype, depth=depth, stages=2)
+    given = scaled_operands(dtype, depth=depth)
+    with knobs.scope(device="sim"):
+        (result,) = fd.manual_execute(given)
+    np.testing.assert_array_equal(result, scaled_result(*given))
+    assert fd.verify(given, schedules=2).verdict == "clean"
+
+
+def test_what_is_computed_past_the_last_key_is_left_out() -> None:
+    """Scores past the last key are 0, and one over them infinite: 0 times that is no number."""
+    random = np.random.default_rng(3)
+    q, k, v = (random.integers(1, 3, (n, 64)).astype(ml_dtypes.bfloat16) for n in (100, 72, 72))
+    with knobs.scope(device="sim"):
+        (result,) = relu_attention(weigh="reciprocal").manual_execute([q, k, v])
+    weights = 1 / (q.astype(np.float64) @ k.astype(np.float64).T)
+    np.testing.assert_allclose(result, weights @ v.astype(np.float64), rtol=2.0**-7)
+
+
 @pytest.mark.parametrize("changes", [{}, {"role": "load", "groups": 2, "keys": 128}])
 @pytest.mark.parametrize(("m", "n"), [(100, 200), (64, 8)])
 def test_sums_of_a_product_are_an_operand_of_the_next(

@@ -111,7 +111,13 @@ KINDS = {
 
 
 def relu_attention(
-    *, width: int = 64, keys: int = 64, stages: int = 2, groups: int = 1, role: str = ""
+    *,
+    width: int = 64,
+    keys: int = 64,
+    stages: int = 2,
+    groups: int = 1,
+    role: str = "",
+    weigh: str = "relu",
 ) -> FusionDefinition:
     """`relu(q @ k.T) @ v`, of which the first product's sums become operand a of the second one in
     the registers where they are; v lies along its columns.
@@ -122,11 +128,12 @@ def relu_attention(
         stages: of these tiles.
         groups: warp groups of a block, 64 rows of q each.
         role: that loads them; all warps where there is none.
+        weigh: the function that takes the place of relu.
     """
     with FusionDefinition() as fd:
         q, k, v = (fd.define_tensor([-1, width], True, DataType.BFloat16) for _ in range(3))
         scores: Any = fd.ops.linear(q, k, dtype=DataType.Float)
-        positive: Any = fd.ops.relu(scores)
+        positive: Any = getattr(fd.ops, weigh)(scores)
         weights: Any = fd.ops.cast(positive, DataType.BFloat16)
         out: Any = fd.ops.matmul(weights, v, dtype=DataType.Float)
         fd.add_output(out)

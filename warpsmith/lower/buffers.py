@@ -30,7 +30,7 @@ from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.tiles import TileNeeds
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
-from warpsmith.lower.fills import zero_past_ends
+from warpsmith.lower.fills import ends_of_operands, zero_past_ends
 from warpsmith.lower.independence import independent_axes
 from warpsmith.lower.layouts import layout_of, size_of
 from warpsmith.lower.rings import CHUNK_BYTES, Rings
@@ -70,6 +70,7 @@ class Buffers:
         layouts: axes that each local or shared buffer holds, row-major.
         rings: which tensors have stages, and which loops turn them.
         filled: the tensors that are 0 past the ends of their dimensions.
+        ends: those in registers that are 0 past the end of one dimension, which tensor cores sum.
         exchanges: whether blocks of a cluster exchange what they have reduced.
         made: what lowering makes besides the tensors' own global buffers.
     """
@@ -91,6 +92,7 @@ class Buffers:
         self.made = Made()
         self.rings = Rings(fusion, domains, tma_alignment, roles)
         self.filled = zero_past_ends(fusion)
+        self.ends = ends_of_operands(fusion)
         self.exchanges = any(exchanged_axes(tensor) for tensor in fusion.computed)
         self.layouts: dict[TensorView, tuple[IterDomain, ...]] = {}
         self._buffers: dict[TensorView, Buffer] = {}

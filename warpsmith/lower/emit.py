@@ -190,7 +190,7 @@ class Emitter:
         if isinstance(operation, Scan):
             return self._scans.emit(operation, indices)
         statements = self._computed(operation, indices)
-        if output in self._buffers.filled:
+        if output in self._buffers.filled or output in self._buffers.ends:
             return [*self._predicates.zeros(operation, indices, statements), *statements]
         return statements
 

@@ -1,13 +1,14 @@
 """Which tensors are 0 past the ends of their dimensions.
 
 Threads multiply whole tiles. Where both operands of a product are 0 past the end of the dimension
-that is summed, what lies there adds nothing, and the multiply-adds need no predicate.
+that is summed, what lies there adds nothing, and the multiply-adds need no predicate. Tensor cores
+have no predicates: the TMA unit fills operands with zeros, and threads those in their registers.
 """
 
 from __future__ import annotations
 
 from warpsmith.ir.copies import LoadStoreOpType
-from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul, Operation, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
@@ -43,6 +44,26 @@ def _chain(operand: TensorView) -> tuple[TensorView, ...]:
             break
         (tensor,) = tensor_inputs(definition)
     return tuple(found)
+
+
+def ends_of_operands(fusion: Fusion) -> dict[TensorView, IterDomain]:
+    """The operands that tensor cores read from registers, and what these are copies of, each with
+    its dimension that is summed, past whose end it is 0.
+
+    Sums of a product are what its own operands, filled with zeros, make of them.
+    """
+    found: dict[TensorView, IterDomain] = {}
+    for operation in fusion.operations:
+        if not isinstance(operation, Matmul) or not is_tensorized(operation.output):
+            continue
+        dimension = operation.axes[0].index(len(operation.output.root) - 1)
+        tensor = operation.a
+        while tensor.memory is MemoryType.local and isinstance(tensor.definition, Pointwise):
+            found[tensor] = tensor.shape_axes[dimension]
+            if not copies(tensor.definition):
+                break
+            (tensor,) = tensor_inputs(tensor.definition)
+    return found
 
 
 def copies(operation: Operation) -> bool:

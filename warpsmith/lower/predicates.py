@@ -36,12 +36,14 @@ class Predicates:
 
         Shared memory is read where its buffer ends, not where the tensor does. Global stores also
         exclude threads that hold copies of one element, and blocks that hold an unfinished grid
-        reduction.
+        reduction. What tensor cores sum from registers is 0 out of range.
         """
         output = access.output
         stores = output in self._buffers.outputs
         loads = any(source in self._buffers.inputs for source in tensor_inputs(operation))
         conditions: list[Expr] = []
+        if output in self._buffers.ends:
+            conditions.append(access.inside((self._buffers.ends[output],), self._buffers.facts))
         if stores or loads or always:
             conditions.append(access.bounds(output.root, self._buffers.facts))
             if output.root is not output.logical:
