@@ -115,6 +115,17 @@ def test_nothing_moves_where_each_thread_has_what_it_wants() -> None:
     assert not kernel.shared
 
 
+def test_threads_with_one_element_each() -> None:
+    """A register alone is a plain variable in C++; NVRTC refused to add to its name."""
+    held, wanted = (
+        Layout((32, 1), tuple(Piece(0, 2, 1 << n, Place.LANE, 1 << (n + by) % 5) for n in range(5)))
+        for by in (0, 2)
+    )
+    fd = changed(DataType.Float, held, wanted)
+    assert found(kernel_of(fd), Shuffle)
+    check(fd, tiles(DataType.Float, held.shape))
+
+
 @settings(deadline=None, max_examples=4, derandomize=True)
 @given(st.data())
 def test_any_layouts_of_whole_warps(data: st.DataObject) -> None:

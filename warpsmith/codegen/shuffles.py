@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from warpsmith.codegen.lines import block
 from warpsmith.codegen.teams import Team, together
-from warpsmith.codegen.values import ValueText
+from warpsmith.codegen.values import ValueText, is_scalar
+from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.layouts.changes import Round
 
@@ -23,16 +24,21 @@ def shuffle_lines(shuffle: Shuffle, value: ValueText, team: Team | None) -> list
     lines = [f"const int lane = {thread} & 31;", f"{kind} got;"]
     for step in shuffle.change.rounds:
         words = {
-            word: f"ws_word<{kind}, {packed}>({shuffle.source.name} + {word * packed})"
+            word: f"ws_word<{kind}, {packed}>({_at(shuffle.source, word * packed)})"
             for word in {*step.sent}
         }
         sent = _chosen({number: _mask(step.sent, number) for number in words}, words)
         lines.append(f"got = {sent if step.is_own else _moved(step, sent)};")
         for word in sorted({*step.kept} - {-1}):
             mask = _mask(step.kept, word)
-            put = f"ws_put_word<{packed}>({shuffle.target.name} + {word * packed}, got);"
+            put = f"ws_put_word<{packed}>({_at(shuffle.target, word * packed)}, got);"
             lines.append(put if mask == ALL else f"if ({_holds(mask)}) {put}")
     return block(lines)
+
+
+def _at(buffer: Buffer, register: int) -> str:
+    """The address of a register; one alone is a plain variable."""
+    return f"&{buffer.name}" if is_scalar(buffer) else f"{buffer.name} + {register}"
 
 
 def _moved(step: Round, sent: str) -> str:
