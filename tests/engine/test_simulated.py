@@ -184,6 +184,18 @@ def test_doubles_that_come_of_floats_are_as_close_as_floats() -> None:
     assert warpsmith.verify(warpsmith.fuse(program), [normal(9, 333)]).verdict == "clean"
 
 
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("tf32", np.float32), ("fast", ml_dtypes.float8_e4m3fn)]
+)
+def test_products_that_need_not_be_exact_are_right(precision: Any, dtype: Any) -> None:
+    """What tensor cores may round was held against what floats lose: a wrong output."""
+    x, w = normal(40, 96, dtype=dtype), normal(16, 96, dtype=dtype)
+    product = warpsmith.fuse(lambda x, w: ops.linear(x, w, precision=precision))
+    found = product.lower(x, w).compile().verify(schedules=1)
+    assert str(found).startswith("matmul_") and "by_threads" not in str(found)
+    assert found.verdict == "clean", str(found)
+
+
 def test_the_last_kernel_that_writes_an_output_is_the_one_that_is_judged() -> None:
     def program(x: Any) -> Any:
         row = ops.sum(x, [1], keepdim=True)

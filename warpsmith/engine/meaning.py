@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Reduction, Scan, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Precision, Reduction, Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.evaluate import evaluate, reduction_origin
 from warpsmith.ops.scalars import ScalarEvaluator
 from warpsmith.testing import Tolerance, difference, tolerance
+
+ROUNDING: Mapping[Precision, float] = {"exact": 0.0, "tf32": 2.0**-9, "fast": 2.0**-8}
+"""The relative error of a product that a precision allows: two operands cut to 11 bits, or 32 terms
+that each lose what is below 13 bits behind the point of the largest (`ir/exprs.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +104,13 @@ class Allowance:
 
 
 def _coarsest_rounding(fusion: Fusion) -> float:
-    """The largest relative error of a tensor that the program computes and reads again.
+    """The largest relative error of a tensor that the program computes and reads again, and of a
+    product that need not be exact.
 
     Around products, values that their user knows as 16-bit ones go through memory as such.
     """
     operations = fusion.operations
-    products = any(isinstance(operation, Matmul) for operation in operations)
+    products = [operation for operation in operations if isinstance(operation, Matmul)]
     read = {t.number for operation in operations for t in tensor_inputs(operation)}
     types = {
         tensor.narrow if products and tensor.narrow is not None else tensor.dtype
@@ -113,7 +118,8 @@ def _coarsest_rounding(fusion: Fusion) -> float:
         for tensor in operation.outputs
         if tensor.number in read
     }
-    return max((tolerance(t.value).relative for t in types if t.is_narrow), default=0.0)
+    narrow = (tolerance(t.value).relative for t in types if t.is_narrow)
+    return max((0.0, *narrow, *(ROUNDING[product.precision] for product in products)))
 
 
 def _longest_reduction(fusion: Fusion, inputs: Sequence[Any]) -> int:
