@@ -41,6 +41,17 @@ def test_operands_along_m_and_n(turned: str, columns: int, width: int) -> None:
     assert fd.verify(given, schedules=2).verdict == "clean"
 
 
+@pytest.mark.parametrize("changes", [{"part": 128}, {"whole": 2}])
+def test_k_in_parts_of_whole_tiles(changes: dict[str, Any]) -> None:
+    """Tiles that reached into the next part summed what is there twice: others are refused."""
+    x, weight = operands(100, 72, 264, seed=1)
+    fd = by_hand(**changes)
+    with knobs.scope(device="sim"):
+        (result,) = fd.manual_execute([x, weight])
+    check(result, x, weight)
+    assert fd.verify([x, weight], schedules=2).verdict == "clean"
+
+
 def test_operands_along_m_of_wider_types_are_refused() -> None:
     fusion = by_hand(turned="a", dtype=DataType.Float, width=32).fusion
     with pytest.raises(ScheduleError, match="WS1004") as refusal:
@@ -57,6 +68,7 @@ def test_operands_along_m_of_wider_types_are_refused() -> None:
         ("WS1001", "T4 reads fragments of T2 that other threads hold", {"without": ["fragments"]}),
         ("WS1004", "is in shared memory without a swizzle", {"without": ["swizzle"]}),
         ("WS1006", "computed by 64 threads along block_x", {"threads": 64}),
+        ("WS1014", "need not divide the parts of 96 into which", {"part": 96}),
         ("WS1007", "has several products in registers", {"without": ["groups"]}),
     ],
 )

@@ -18,6 +18,8 @@ def by_hand(
     dtype: DataType = DataType.BFloat16,
     turned: str = "",
     width: int = 64,
+    part: int = 0,
+    whole: int = 0,
 ) -> FusionDefinition:
     """`linear` in tiles of 128 x `columns` x 128 bytes, by two warp groups; they store registers.
 
@@ -27,6 +29,8 @@ def by_hand(
         dtype: of the operands; floats are multiplied as TF32.
         turned: which of the operands "a" and "b" are contiguous along m or n.
         width: elements of their rows in shared memory.
+        part: elements of k that are cut into tiles on their own; 0 where k is.
+        whole: tiles of k in a part; 0 where there are no parts.
     """
     with FusionDefinition() as fd:
         a, b = (
@@ -53,7 +57,7 @@ def by_hand(
         fd.sched.transform_like(out)
         fd.sched.parallelize_like(out)
         for name, operand, outer in zip("ab", operands, (4, 3), strict=True):
-            operand.split(4, depth)
+            _cut(operand, depth, part, whole)
             operand.reorder({4: 2})  # turn, block, k tile, rows, columns, k
             operand.reorder({outer: 3})
             if name in turned:
@@ -65,7 +69,7 @@ def by_hand(
             for axis in tiles:
                 operand.axis(axis).parallelize(ParallelType.tma)
             operand.circular_buffer(3, role="load", stage_slice_position=3)
-        product.split(4, depth)
+        _cut(product, depth, part, whole)
         product.split(5, depth // 4)
         product.split(2, 64)  # turn, block, group, 64, columns, k tile, k step, k
         product.reorder({5: 3, 6: 4})
@@ -90,3 +94,14 @@ def by_hand(
         fd.sched.inline_most([result])
         fd.sched.inline_at(result, 2, selected_tensors=[product])
     return fd
+
+
+def _cut(tensor: Any, depth: int, part: int, whole: int) -> None:
+    """Split loop 4, over k, into tiles and what is in one."""
+    if part:
+        tensor.split(4, part)
+    tensor.split(5 if part else 4, depth)
+    if whole:
+        tensor.split(4, whole)
+    if part or whole:
+        tensor.merge(4)

@@ -154,11 +154,12 @@ class Access:
             *(
                 self._derivation.inside(group)
                 for axis in axes
-                for group in self._inexact(axis, facts)
+                for group in self.inexact(axis, facts)
             )
         )
 
-    def _inexact(self, axis: IterDomain, facts: Facts) -> tuple[Group, ...]:
+    def inexact(self, axis: IterDomain, facts: Facts) -> tuple[Group, ...]:
+        """What the axis is split into, itself included, whose indices may run past their extents."""
         return self._derivation.inexact_splits(self._domains.group(axis), facts)
 
     def thread_bounds(self) -> Expr:

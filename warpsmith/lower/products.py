@@ -80,6 +80,7 @@ class Products:
         lanes = _lanes(operation, len(indices), self._buffers)
         rows, columns, depth = lanes
         access = self._buffers.access(operation, [*indices, *lanes])
+        self._check_parts(access, operation)
         outer = [
             index
             for axis, index in zip(output.loop[: len(indices)], indices, strict=True)
@@ -95,6 +96,24 @@ class Products:
             columns=constant_of(columns.extent),
             keep=integers.less(integers.ZERO, integers.add(*outer)),
         )
+
+    def _check_parts(self, access: Access, operation: Matmul) -> None:
+        """Refuse tiles that reach from a part of the summed dimension into the next: what is past
+        the end of the dimension is 0, and what is there would be summed twice.
+        """
+        summed = operation.output.root[-1]
+        whole = self._buffers.domains.group(summed)
+        cut = [g for g in access.inexact(summed, self._buffers.facts) if g != whole]
+        if cut:
+            extents = ", ".join(repr(self._buffers.domains.extent(group)) for group in cut)
+            raise ScheduleError(
+                f"tensor cores multiply whole tiles, and those of {operation.output.name} need not "
+                f"divide the parts of {extents} into which {summed!r} is split: a tile would reach "
+                "into the next part",
+                code="WS1014",
+                remedy="split the reduced dimension by a tile first, then the loop over tiles into "
+                "parts",
+            )
 
     def _first(self, operation: Matmul, index: Expr) -> Expr:
         """The first register of a thread's fragment, given any of them."""
