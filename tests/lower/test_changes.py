@@ -115,6 +115,22 @@ def test_nothing_moves_where_each_thread_has_what_it_wants() -> None:
     assert not kernel.shared
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_some_threads_hold_nothing(order: int) -> None:
+    """Of 64 threads, 16 hold what all are to have, or the other way round: the others stored what
+    they had not computed in the same places."""
+    few = [(Place.REGISTER, 1 << n) for n in range(4)] + [(Place.LANE, 1 << n) for n in range(4)]
+    all_ = [(Place.LANE, 1 << n) for n in range(5)] + [(Place.WARP, 1)]
+    all_ += [(Place.REGISTER, 1 << n) for n in range(2)]
+    held, wanted = (
+        Layout((16, 16), tuple(Piece(n // 4, 2, 1 << n % 4, *bit) for n, bit in enumerate(bits)))
+        for bits in (few, all_)[::order]
+    )
+    fd = changed(DataType.Float, held, wanted)
+    assert kernel_of(fd).shared
+    check(fd, tiles(DataType.Float, held.shape))
+
+
 def test_threads_with_one_element_each() -> None:
     """A register alone is a plain variable in C++; NVRTC refused to add to its name."""
     held, wanted = (

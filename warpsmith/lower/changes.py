@@ -14,7 +14,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Operation, Pointwise, tensor_inputs
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import Buffer, CopyVector, For, Statement
+from warpsmith.kernel.nodes import Buffer, CopyVector, For, If, Statement
 from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.layouts.algebra import HELD, REGISTERS, composed, grouped, inverse
 from warpsmith.layouts.changes import By, Change, change
@@ -121,9 +121,20 @@ class Changes:
         there = place(index_of(back, warp, lane, first_held))
         here = place(index_of(way.memory, warp, lane, first_kept))
         return [
-            _over(stored, CopyVector(scratch, there, held, first_held, put)),
-            _over(loaded, CopyVector(wanted, first_kept, scratch, here, take)),
+            self._by_first(back, _over(stored, CopyVector(scratch, there, held, first_held, put))),
+            self._by_first(
+                way.memory, _over(loaded, CopyVector(wanted, first_kept, scratch, here, take))
+            ),
         ]
+
+    def _by_first(self, layout: Layout, statement: Statement) -> Statement:
+        """A statement of the threads that hold anything, which may be the first few of a block."""
+        warps, lanes, _ = layout.shape
+        threads = self._buffers.threads
+        here = integers.less(threads.in_warps, warps * lanes)
+        along = (threads.extents[kind] for kind in threads.of_warps)
+        everybody = integers.mul(*along) == integers.index(warps * lanes)
+        return statement if everybody else If(here, (statement,))
 
     # --- layouts -------------------------------------------------------------------------------
 
