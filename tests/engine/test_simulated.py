@@ -192,7 +192,8 @@ def test_products_that_need_not_be_exact_are_right(precision: Any, dtype: Any) -
     x, w = normal(40, 96, dtype=dtype), normal(16, 96, dtype=dtype)
     product = warpsmith.fuse(lambda x, w: ops.linear(x, w, precision=precision))
     found = product.lower(x, w).compile().verify(schedules=1)
-    assert str(found).startswith("matmul_") and "by_threads" not in str(found)
+    assert str(found).startswith("matmul_")
+    assert "by_threads" not in str(found)
     assert found.verdict == "clean", str(found)
 
 

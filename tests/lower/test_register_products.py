@@ -70,7 +70,7 @@ def test_tiles_of_the_other_operand_come_at_once_or_by_a_role(changes: dict[str,
 
 @pytest.mark.parametrize(("dtype", "depth"), [(DataType.Float, 16), (DataType.BFloat16, 72)])
 def test_an_operand_is_zero_past_its_end(dtype: DataType, depth: int) -> None:
-    """Registers that nobody wrote were multiplied by zeros: NaNs, where they happened to be some."""
+    """Registers that nobody wrote were multiplied by zeros, and may have been NaNs."""
     fd = scaled_product(dtype=dtype, depth=depth, stages=2)
     given = scaled_operands(dtype, depth=depth)
     with knobs.scope(device="sim"):

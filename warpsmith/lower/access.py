@@ -159,7 +159,7 @@ class Access:
         )
 
     def inexact(self, axis: IterDomain, facts: Facts) -> tuple[Group, ...]:
-        """What the axis is split into, itself included, whose indices may run past their extents."""
+        """The axis, and what it is split into, as far as indices may run past the ends."""
         return self._derivation.inexact_splits(self._domains.group(axis), facts)
 
     def thread_bounds(self) -> Expr:
