@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.exprs import Matmul, Reduction
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.exprs import Matmul, Move, Reduction
+from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 
@@ -57,9 +59,25 @@ def covers(fusion: Program, domains: DomainMap, tensor: TensorView) -> bool:
 
 
 def self_mapped(fusion: Program, domains: DomainMap) -> str:
-    """Names a tensor two of whose dimensions must be one loop, which no loop nest can compute."""
+    """Names a tensor two of whose dimensions must be one loop, which no loop nest can compute.
+
+    So must those that are parts of one dimension elsewhere: of `y[j, k] = sum(i, x[i, k] * m[i,
+    j])`, where `x` and `y`, reshaped to rows, are added.
+    """
+    reshaped = any(isinstance(op, Move) and op.kind == "reshape" for op in fusion.operations)
+    apart: set[tuple[Group, ...]] = set()
     for tensor in fusion.computed:
-        concrete = [domains.group(axis) for axis in tensor.logical if not axis.is_broadcast]
+        concrete = tuple(domains.group(axis) for axis in tensor.logical if not axis.is_broadcast)
         if len(set(concrete)) != len(concrete):
             return f"two dimensions of {tensor.name} come from one dimension of its inputs"
+        if reshaped and concrete not in apart:
+            if any(_follows(domains, group, concrete) for group in concrete):
+                return f"two dimensions of {tensor.name} are parts of one by a reshape"
+            apart.add(concrete)
     return ""
+
+
+def _follows(domains: DomainMap, group: Group, all_groups: Iterable[Group]) -> bool:
+    """Whether a dimension is known where all the others are."""
+    others = {other: integers.ZERO for other in all_groups if other != group}
+    return Derivation(domains, others).reaches(group)
