@@ -250,3 +250,19 @@ def test_layers_that_are_alike_are_copied_once() -> None:
         return int(draft.call_count)
 
     assert copied(8) == copied(4)
+
+
+def test_halves_that_are_summed_with_each_other_are_no_loop_of_their_own() -> None:
+    """Row `j` of the sums, and row `i` of what is summed, are parts of one dimension."""
+
+    def turned(x: Any, turn: Any, cos: Any) -> Any:
+        halves = ops.reshape(x, [ops.size(x, 0), 2, 1, ops.size(cos, 0) // 2])
+        sums = ops.sum(halves * ops.reshape(turn, [1, 2, 2, 1]), [1])  # [n, j, k]
+        return x * cos + ops.reshape(sums, [ops.size(x, 0), ops.size(cos, 0)])
+
+    random = np.random.default_rng(0)
+    x, turn, cos = (random.standard_normal(s).astype(np.float32) for s in ((6, 8), (2, 2), (8,)))
+    with knobs.scope(device="sim"):
+        found = warpsmith.fuse(turned)(x, turn, cos)
+    sums = np.einsum("nik,ij->njk", x.reshape(6, 2, 4), turn).reshape(6, 8)
+    np.testing.assert_allclose(found, x * cos + sums, rtol=1e-5, atol=1e-6)
