@@ -237,7 +237,9 @@ def test_quotients_of_sizes_have_divisors() -> None:
 
     body = two(quotient, [1, 1], [-1, -1])
     bound(body, [zeros(1, 1), zeros(1, 1)])
-    assert "dimension 1 of argument 1 (T1) is 0, and must not be" in refused(body, [zeros(1, 1), zeros(1, 0)])
+    assert "dimension 1 of argument 1 (T1) is 0, and must not be" in refused(
+        body, [zeros(1, 1), zeros(1, 0)]
+    )
 
 
 def test_loops_of_a_schedule_need_not_divide() -> None:
