@@ -14,7 +14,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
 from warpsmith.ir.scalar import Symbol
-from warpsmith.planner.alike import shape_of
+from warpsmith.planner.alike import Shape, shape_of
 from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.schedulers.inner_outer.columns import BLOCKS, cut_columns, needing, whole_sums
@@ -37,10 +37,13 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
     if segments.go_together(sinks):
         if whole.can_be_scheduled:
             return [whole]
-        if halves := _rows_then_columns(segments, sinks, stored):
-            return halves
-        if passes := _in_one_pass(segments, sinks, stored):
-            return passes
+        part = _part(segments, sinks, stored)
+        if any(isinstance(part.graph.operations[p], Reduction) for p in part.positions):
+            shape = shape_of(part, segments.labels)
+            if halves := _rows_then_columns(segments, part, shape):
+                return halves
+            if passes := _in_one_pass(segments, part, shape):
+                return passes
     region = segments.graph.slice(sinks, stored)
     cuts = _first_cuts(segments, sinks, region, stored)
     cuts = _enough_cuts(segments, sinks, region, cuts)
@@ -48,20 +51,18 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
     return [segments.of(group, cuts) for group in groups]
 
 
-def _rows_then_columns(
-    segments: Segments, sinks: Sequence[int], stored: frozenset[int]
-) -> list[Segment]:
+def _part(segments: Segments, sinks: Sequence[int], stored: frozenset[int]) -> Part:
+    """All of a region, its results in the types in which they are stored."""
+    wanted = tuple(dict.fromkeys(segments.forms.get(sink, sink) for sink in sinks))
+    positions = segments.graph.slice(wanted, stored)
+    return Part(segments.graph, wanted, positions, segments.formats, segments.forms)
+
+
+def _rows_then_columns(segments: Segments, part: Part, shape: Shape) -> list[Segment]:
     """One segment for rows, which leaves a sum of each block's columns, and those for the rest.
 
     Nothing where the region is not of that kind, or its scheduler is not to take any.
     """
-    graph = segments.graph
-    sinks = tuple(dict.fromkeys(segments.forms.get(sink, sink) for sink in sinks))
-    positions = graph.slice(sinks, stored)
-    if not any(isinstance(graph.operations[p], Reduction) for p in positions):
-        return []
-    part = Part(graph, sinks, positions, segments.formats, segments.forms)
-    shape = shape_of(part, segments.labels)
     if any(u.scheduler == "inner_outer" and u.concerns(part, shape) for u in segments.without):
         return []
     if shape.key in segments.without_columns:
@@ -73,28 +74,23 @@ def _rows_then_columns(
         return []
     for other in segments.made:
         live.number_from(other)
-    parts = cut_columns(live, columns, _blocks(graph, sinks, live))
+    parts = cut_columns(live, columns, _blocks(part.graph, part.sinks, live))
     segments.made.append(live)
     behind = {output.number for op in needing(live, columns) for output in op.outputs}
     inside = segments.inside(Graph.of(live))
     made = frozenset(part.number for part in parts)
-    wanted = _in_order(live.operations, sinks)
+    wanted = _in_order(live.operations, part.sinks)
     first = inside.of([*(p.number for p in parts), *(t for t in wanted if t not in behind)], made)
     if not first.can_be_scheduled:
         return []
     return [first, *cut_region(inside, [t for t in wanted if t in behind], made)]
 
 
-def _in_one_pass(segments: Segments, sinks: Sequence[int], stored: frozenset[int]) -> list[Segment]:
+def _in_one_pass(segments: Segments, part: Part, shape: Shape) -> list[Segment]:
     """Segments of rows that no kernel keeps, and whose maxima and sums one pass finds together.
 
     Nothing where there are none, or where a kernel may keep rows.
     """
-    graph = segments.graph
-    sinks = tuple(dict.fromkeys(segments.forms.get(sink, sink) for sink in sinks))
-    positions = graph.slice(sinks, stored)
-    part = Part(graph, sinks, positions, segments.formats, segments.forms)
-    shape = shape_of(part, segments.labels)
     if not any(u.scheduler in PERSISTENT and u.concerns(part, shape) for u in segments.without):
         return []
     live = part.draft()
@@ -103,7 +99,7 @@ def _in_one_pass(segments: Segments, sinks: Sequence[int], stored: frozenset[int
     if not in_one_pass(live):
         return []
     segments.made.append(live)
-    return cut_region(segments.inside(Graph.of(live)), sinks, frozenset())
+    return cut_region(segments.inside(Graph.of(live)), part.sinks, frozenset())
 
 
 def _blocks(graph: Graph, sinks: Sequence[int], live: Fusion) -> Symbol:

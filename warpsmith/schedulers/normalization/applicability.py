@@ -6,13 +6,15 @@ from collections.abc import Collection
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.exprs import Matmul, Reduction, tensor_inputs
+from warpsmith.ir.exprs import Reduction, tensor_inputs
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.pointwise.applicability import cached_map, self_mapped
 from warpsmith.schedulers.reduction.applicability import (
     after_reduction,
+    differ,
+    does_not_reduce,
     pattern,
     reductions,
     uncovered,
@@ -39,18 +41,12 @@ def _not_rows(fusion: Program) -> str:
 
 def unfit(fusion: Program) -> str:
     """Why no block can keep what it reduces, wherever that lies; empty when one can."""
-    if any(isinstance(op, Matmul) for op in fusion.operations):
-        return "it has a matrix product"
-    reduced = reductions(fusion)
-    if not reduced:
-        return "it does not reduce"
-    domains = cached_map(fusion)
-    first = reduced[0]
-    for other in reduced[1:]:
-        if pattern(domains, other) != pattern(domains, first):
-            return f"{first.name} and {other.name} reduce different dimensions"
+    if reason := does_not_reduce(fusion):
+        return reason
+    domains, first = cached_map(fusion), reductions(fusion)[0]
     return (
-        self_mapped(fusion, domains)
+        differ(fusion, domains)
+        or self_mapped(fusion, domains)
         or uncovered(fusion, domains, first)
         or _torn(fusion, domains, first)
     )

@@ -19,21 +19,31 @@ def reductions(fusion: Program) -> tuple[TensorView, ...]:
 
 def refusal(fusion: Program) -> str:
     """Why the scheduler cannot take the fusion; empty when it can."""
-    if any(isinstance(op, Matmul) for op in fusion.operations):
-        return "it has a matrix product"
-    reduced = reductions(fusion)
-    if not reduced:
-        return "it does not reduce"
-    domains = cached_map(fusion)
-    first = reduced[0]
-    for other in reduced[1:]:
-        if pattern(domains, other) != pattern(domains, first):
-            return f"{first.name} and {other.name} reduce different dimensions"
+    if reason := does_not_reduce(fusion):
+        return reason
+    domains, first = cached_map(fusion), reductions(fusion)[0]
     return (
-        self_mapped(fusion, domains)
+        differ(fusion, domains)
+        or self_mapped(fusion, domains)
         or _needs_result_again(fusion, domains, first)
         or uncovered(fusion, domains, first)
     )
+
+
+def does_not_reduce(fusion: Program) -> str:
+    """Why a fusion is not one of reductions; empty when it is."""
+    if any(isinstance(op, Matmul) for op in fusion.operations):
+        return "it has a matrix product"
+    return "" if reductions(fusion) else "it does not reduce"
+
+
+def differ(fusion: Program, domains: DomainMap) -> str:
+    """Names two reductions of different dimensions, if there are such."""
+    first, *others = reductions(fusion)
+    for other in others:
+        if pattern(domains, other) != pattern(domains, first):
+            return f"{first.name} and {other.name} reduce different dimensions"
+    return ""
 
 
 def pattern(domains: DomainMap, tensor: TensorView) -> tuple[frozenset[int], frozenset[int]]:
