@@ -244,3 +244,11 @@ def test_a_driver_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_initialize", lambda: seen)
     with warpsmith.knobs.scope(device="gpu"), pytest.raises(DeviceError, match="sees 0 of them"):
         warpsmith.fuse(lambda x: x * 2.0)(ones(1))
+
+
+def test_what_passes_between_kernels_may_be_empty(fake: FakeDriver) -> None:
+    """Sums of 4096 rows of nothing, of which the second kernel reads means of columns: none."""
+    fused = warpsmith.fuse(lambda x: ops.sum(x - ops.mean(x, [0], keepdim=True), [1]))
+    assert fused(np.ones((4096, 0), np.float32)).shape == (4096,)
+    assert len(fake.launches) >= 1
+    assert fake.used_bytes == 0

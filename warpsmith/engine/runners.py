@@ -70,7 +70,7 @@ class OnDevice:
         except RuntimeError as failure:  # of the allocator, or of a size beyond all numbers
             made.clear()
             raise self._no_room(name, math.prod(shape) * dtype.itemsize) from failure
-        if self._arena.size:
+        if self._arena.offsets:
             between = self._empty("what passes between kernels", self._arena.size, torch.uint8)
             start = between.data_ptr()
             addresses |= {name: start + offset for name, offset in self._arena.offsets}
@@ -153,7 +153,7 @@ class ThroughDevice:
                     scalars[value.name] = given
             for name, host in results.items():
                 addresses[name] = memory.allocate(span(host)[1], name)
-            if self._arena.size:
+            if self._arena.offsets:
                 start = memory.allocate(self._arena.size, "what passes between kernels")
                 addresses |= {name: start + offset for name, offset in self._arena.offsets}
             spaces: list[dict[str, int]] = []
