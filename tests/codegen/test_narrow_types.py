@@ -59,17 +59,24 @@ def hard(dtype: DataType) -> torch.Tensor:
     return torch.cat([found, -found])
 
 
+def rounded(x: torch.Tensor, dtype: DataType) -> torch.Tensor:
+    """PyTorch's conversion. Beyond 448, e4m3's largest, PyTorch gave NaN before it gave that."""
+    if dtype is DataType.Float8_e4m3fn and x.dtype.is_floating_point:
+        x = x.clamp(-448, 448)
+    return x.to(TORCH[dtype])
+
+
 @pytest.mark.parametrize("dtype", FLOAT8S, ids=str)
 def test_floats_are_rounded_to_even(dtype: DataType) -> None:
     x = hard(dtype)
-    same(ran(lambda t: ops.cast(t, dtype), x), x.to(TORCH[dtype]))
+    same(ran(lambda t: ops.cast(t, dtype), x), rounded(x, dtype))
 
 
 @pytest.mark.parametrize("source", [DataType.Double, DataType.Half, DataType.BFloat16], ids=str)
 @pytest.mark.parametrize("dtype", FLOAT8S, ids=str)
 def test_other_floats_come_by_way_of_float(dtype: DataType, source: DataType) -> None:
     x = hard(dtype).to(TORCH[source])
-    same(ran(lambda t: ops.cast(t, dtype), x), x.to(TORCH[dtype]))
+    same(ran(lambda t: ops.cast(t, dtype), x), rounded(x, dtype))
 
 
 @pytest.mark.parametrize("source", [DataType.Int, DataType.Int32, INT8, DataType.Bool], ids=str)

@@ -1,8 +1,19 @@
-"""Prints what the GPU tests did as one table, with the numbers that they recorded."""
+"""Says at once what failed, and prints what the GPU tests did as one table, with the numbers that
+they recorded.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A run that is cut short has said why tests failed."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nFAILED {report.nodeid}\n{report.longreprtext[-2000:]}", file=sys.stderr)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

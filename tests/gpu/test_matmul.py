@@ -55,10 +55,7 @@ def test_a_thousand_launches(size):
     assert int(differences) == 0
 
 
-def test_rows_that_the_tma_unit_cannot_copy_are_refused():
-    from warpsmith.errors import SchedulerRefusal
-
-    fd = linear()
+def test_rows_that_the_tma_unit_cannot_copy():
     x, weight = (torch.randn(64, 60, device="cuda").bfloat16() for _ in range(2))
-    with pytest.raises(SchedulerRefusal, match="60 elements, 120 bytes"):
-        fd.execute([x, weight])
+    (found,) = linear().execute([x, weight])
+    check_on_gpu(found, x, weight)

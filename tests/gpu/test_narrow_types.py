@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.codegen.test_narrow_types import BYTES, hard, same
+from tests.codegen.test_narrow_types import BYTES, hard, rounded, same
 from tests.support.against_torch import FLOAT8S, TORCH
 from warpsmith import DataType, fuse, ops
 
@@ -26,7 +26,7 @@ def test_every_float8_is_widened_and_comes_back(dtype: DataType) -> None:
 def test_floats_are_rounded_to_even(dtype: DataType, source: DataType) -> None:
     x = hard(dtype).to(TORCH[source])
     found = fuse(lambda t: ops.cast(t, dtype))(x.cuda())
-    same(found.cpu(), x.to(TORCH[dtype]))
+    same(found.cpu(), rounded(x, dtype))
 
 
 def test_int8_wraps() -> None:

@@ -12,7 +12,9 @@ import numpy as np
 from tests.programs.models import blocks
 from warpsmith import FusionDefinition
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ops.evaluate import evaluate
 from warpsmith.runtime.arrays import NUMPY_DTYPES
+from warpsmith.testing import Tolerance, assert_close
 
 Kinds = tuple[tuple[str, tuple[int, ...]], ...]
 """For each argument: what it is (`drawn`, `near one`, `mask`, `cos`, `sin`), and its shape."""
@@ -65,6 +67,25 @@ def _array(
     fan = shape[-1] if len(shape) == 2 else 1
     values = random.standard_normal(shape) / np.sqrt(fan)
     return np.asarray((values * 0.1 + 1 if kind == "near one" else values).astype(held))
+
+
+def assert_means(fd: FusionDefinition, arrays: list[np.ndarray], results: Any) -> None:
+    """Results are those of float64, by the size of the largest: the gradient of keys' bias is 0.
+
+    What passes between operations is rounded to 16 bits where arguments are.
+    """
+    meant = evaluate(fd.fusion, arrays, precise=True)
+    size = max(float(np.abs(each).max()) for each in meant)
+    for number, (got, expected) in enumerate(zip(results, meant, strict=True)):
+        rounded = Tolerance(0.0, 4 * 2**-8 * size) if got.dtype.itemsize == 2 else None
+        assert_close(
+            got,
+            expected,
+            reduction_length=32,
+            scale=size,
+            within=rounded,
+            name=f"result {number}",
+        )
 
 
 def defined(
