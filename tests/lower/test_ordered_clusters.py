@@ -8,13 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.protocol.edits import edited, instead
 from tests.support.cluster_kernels import READY, RowSum, simulate_sum
 from tests.support.cluster_kernels import X as THREAD
 from tests.support.meeting_runs import Mutant, mutants
 from tests.support.unordered_kernels import count
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Const
-from warpsmith.kernel.clusters import StoreRemote, SynchronizeCluster
+from warpsmith.kernel.clusters import (
+    ArriveRemote,
+    ReleaseRemote,
+    StoreRemote,
+    SynchronizeCluster,
+)
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Element, For, If, Statement, Synchronize
 from warpsmith.kernel.rings import InitBarriers
@@ -81,6 +87,16 @@ def test_the_meeting_at_the_start_serves_the_cluster_too() -> None:
         If,
         SynchronizeCluster,
     ]
+
+
+@pytest.mark.parametrize("way", ["arrive", "release"])
+def test_arrivals_of_readers_publish_no_sums(way: str) -> None:
+    case = RowSum(way, 2)
+    kernel = case.kernel()
+    assert clean(case, kernel)
+    kind = ArriveRemote if way == "arrive" else ReleaseRemote
+    of_readers = instead(kind, lambda s: replace(s, of_readers=True))
+    assert not clean(case, edited(kernel, of_readers))
 
 
 def test_a_meeting_behind_the_first_access_is_too_late_for_the_start() -> None:

@@ -106,7 +106,7 @@ def test_a_stage_of_a_cluster_is_released_where_it_is_filled_from() -> None:
     assert ring.peers == ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3))
     mechanism = MECHANISMS[ring.by, ring.scope]
     (free,) = mechanism.acquire(ring, Acquire("ring0", Const(1), Const(1)))
-    assert text_of(free) == "await ring0_empty[1] parity 1 of the cluster"
+    assert text_of(free) == "await ring0_empty[1] parity 1"
     thread = Agent("store", 0, (Const(1),) * 3, elected=True)
     for role, kind in ((None, ReleaseRemote), (thread, ArriveRemote)):
         (freed,) = mechanism.release(ring, Release("ring0", Const(1)), role)

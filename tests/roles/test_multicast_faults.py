@@ -110,8 +110,18 @@ def released_here(kernel: Kernel) -> Kernel:
     return edited(kernel, instead(ReleaseRemote, lambda s: ArriveByWarp(s.barrier, s.stage)))
 
 
-def awaited_in_the_block(kernel: Kernel) -> Kernel:
-    return edited(kernel, instead(Await, lambda s: replace(s, of_cluster=False), of_cluster=True))
+def published(kernel: Kernel) -> Kernel:
+    """Readers in other blocks say that they have written, too, and the wait is not for that."""
+    return edited(kernel, instead(ReleaseRemote, lambda s: replace(s, of_readers=False)))
+
+
+def acquired(kernel: Kernel) -> Kernel:
+    """The wait for readers in other blocks is for what they wrote, too."""
+    at = "ring0_empty"
+    return edited(
+        kernel,
+        instead(Await, lambda s: replace(s, of_cluster=True) if s.barrier.name == at else s),
+    )
 
 
 def one_share_expected() -> Kernel:
@@ -186,7 +196,7 @@ FAULTS = {
         lambda: met("ready", None), "WS0915", frozenset({"missing-init-fence"})
     ),
     "the wait is for the own block's threads": Fault(
-        lambda: awaited_in_the_block(right()), "WS0920", frozenset({"race"})
+        lambda: published(right()), "WS0920", frozenset({"race"})
     ),
     "one share's bytes are expected": Fault(
         one_share_expected, "WS0905", frozenset({"tx-mismatch"})
@@ -214,3 +224,10 @@ def test_is_found(name: str) -> None:
     report = report_of(FAULTS[name].wrong())
     print(report)
     assert FAULTS[name].finds & {finding.kind for finding in report.findings}
+
+
+def test_a_wait_for_what_readers_wrote_is_refused() -> None:
+    kernel = acquired(right())
+    with pytest.raises(ProtocolError, match="once they have read") as caught:
+        prove(kernel, values_of(kernel), H200)
+    assert caught.value.code == "WS0920"

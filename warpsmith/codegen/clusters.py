@@ -28,6 +28,9 @@ from warpsmith.kernel.traversal import expressions, is_remote, walk
 from warpsmith.kernel.waits import WatchedAwait
 from warpsmith.targets.family import Limits
 
+_READERS = {False: "", True: "<READERS>"}
+"""What arrivals publish: by whether they are of readers, the template's argument."""
+
 
 def is_of_cluster(statement: Statement) -> bool:
     """Whether `cluster_lines` prints it."""
@@ -100,16 +103,16 @@ def cluster_lines(statement: Statement, value: ValueText, team: Team | None) -> 
             return [f"ws_remote_store_async({place}, {value(stored)}, {barrier});"]
         case ArriveRemote(barrier=barrier, stage=stage, ranks=ranks):
             value.pieces.add("remote_barrier")
-            place = _place(barrier, stage, value)
-            return [f"ws_remote_arrive({place}, {value(rank)});" for rank in ranks]
+            place, as_ = _place(barrier, stage, value), _READERS[statement.of_readers]
+            return [f"ws_remote_arrive{as_}({place}, {value(rank)});" for rank in ranks]
         case ReleaseRemote(barrier=barrier, stage=stage, ranks=ranks):
             if team is None:
                 raise InternalError(
                     "ReleaseRemote is for warps, and stands in a role of one thread"
                 )
             value.pieces.add("remote_barrier")
-            place = _place(barrier, stage, value)
-            return [f"ws_remote_release({place}, {value(r)}{team.release});" for r in ranks]
+            place, as_ = _place(barrier, stage, value), _READERS[statement.of_readers]
+            return [f"ws_remote_release{as_}({place}, {value(r)}{team.release});" for r in ranks]
         case WatchedAwait(stage=stage, site=site, limit=limit):
             value.pieces.add("cluster_watchdog")
             end = f"{site.number}, {value(stage)}, {limit}ull"

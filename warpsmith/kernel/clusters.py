@@ -164,25 +164,35 @@ class ArriveRemote(Statement):
     """This thread alone arrives at a barrier of each block with one of those ranks.
 
     Who waits there for what this thread did does so by an `Await` of the whole cluster.
+
+    Attributes:
+        of_readers: what this thread read may be overwritten; what it wrote is not published, which
+            would take a fence of all memory (`MEMBAR.ALL.GPU`).
     """
 
-    words = "arrive at {barrier} of block {ranks}"
+    words = "arrive at {barrier} of block {ranks}{of_readers: as a reader}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
     stage: Expr = field(metadata=expression())
     ranks: tuple[Expr, ...] = field(metadata=expression())
+    of_readers: bool = field(default=False, kw_only=True, metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRemote(Statement):
-    """Each warp arrives there, through one thread, once all its threads are done with a stage."""
+    """Each warp arrives there, through one thread, once all its threads are done with a stage.
+
+    Attributes:
+        of_readers: as of `ArriveRemote`.
+    """
 
     collective: ClassVar[bool] = True
-    words = "release {barrier} of block {ranks}"
+    words = "release {barrier} of block {ranks}{of_readers: as readers}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
     stage: Expr = field(metadata=expression())
     ranks: tuple[Expr, ...] = field(metadata=expression())
+    of_readers: bool = field(default=False, kw_only=True, metadata=plain())
 
 
 BY_WARP = (ArriveByWarp, ReleaseRemote)

@@ -15,7 +15,13 @@ from __future__ import annotations
 from typing import NoReturn
 
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.clusters import MEETINGS, AnnounceStart, AwaitStart
+from warpsmith.kernel.clusters import (
+    MEETINGS,
+    AnnounceStart,
+    ArriveRemote,
+    AwaitStart,
+    ReleaseRemote,
+)
 from warpsmith.kernel.effects import Verb
 from warpsmith.kernel.elected import ELECTED_WARP
 from warpsmith.kernel.kernel import Kernel
@@ -73,12 +79,11 @@ def check_clusters(kernel: Kernel) -> None:
 
 def _check_together(kernel: Kernel) -> None:
     """Check what a run of all blocks does not show."""
-    arrived = {
-        use.barrier.name
-        for each in walk(kernel.body)
-        for use in barrier_uses(each)
-        if use.remote and use.verb is Verb.ARRIVE
-    }
+    readers: dict[str, bool] = {}
+    for each in walk(kernel.body):
+        if isinstance(each, ArriveRemote | ReleaseRemote):
+            name = each.barrier.name
+            readers[name] = readers.get(name, True) and each.of_readers
     for statement in kernel.body:
         role = (statement.agent.name,) if isinstance(statement, Branch) else ()
         for each in walk((statement,)):
@@ -88,14 +93,26 @@ def _check_together(kernel: Kernel) -> None:
                     _refused(
                         f"what threads do to {buffer.name} of another block", role, buffer.name
                     )
-            if isinstance(each, Await) and each.barrier.name in arrived and not each.of_cluster:
-                _broken(
-                    Rule.SCOPE,
-                    "threads of other blocks arrive, and the wait is for those of its own",
-                    "it acquires what the whole cluster did",
-                    role,
-                    each.barrier.name,
-                )
+            if isinstance(each, Await) and each.barrier.name in readers:
+                _check_wait(each, readers[each.barrier.name], role)
+
+
+def _check_wait(wait: Await, readers: bool, role: tuple[str, ...]) -> None:
+    """A wait for arrivals of other blocks relies on what these publish, and on no more.
+
+    Args:
+        readers: all of them are of readers.
+    """
+    if wait.of_cluster == readers:
+        _broken(
+            Rule.SCOPE,
+            "threads of other blocks arrive once they have read, and the wait is for their writes"
+            if readers
+            else "threads of other blocks arrive, and the wait is for those of its own",
+            "it acquires what the whole cluster did where that is published, and only there",
+            role,
+            wait.barrier.name,
+        )
 
 
 def _check_meeting(statement: Statement, role: tuple[str, ...]) -> None:

@@ -114,17 +114,27 @@ __device__ __forceinline__ void ws_remote_store_async(
 """
 
 _REMOTE_BARRIER = """
+// Readers tell that what they read may be overwritten. A load is over before an arrival that is
+// ordered behind it, whoever hears of that, so they need no fence for all memory as writers do.
+enum ws_arrival { WRITERS, READERS };
+template <ws_arrival Of = WRITERS>
 __device__ __forceinline__ void ws_remote_arrive(long long* barrier, int rank) {
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];"
-                 :: "r"(ws_remote(barrier, rank)) : "memory");
+    if (Of == READERS)
+        asm volatile("mbarrier.arrive.release.cta.shared::cluster.b64 _, [%0];"
+                     :: "r"(ws_remote(barrier, rank)) : "memory");
+    else
+        asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];"
+                     :: "r"(ws_remote(barrier, rank)) : "memory");
 }
 // One arrival for all threads of a warp; `thread` counts threads from the start of some warp.
+template <ws_arrival Of = WRITERS>
 __device__ __forceinline__ void ws_remote_release(long long* barrier, int rank, int thread) {
     __syncwarp();
-    if (thread % 32 == 0) ws_remote_arrive(barrier, rank);
+    if (thread % 32 == 0) ws_remote_arrive<Of>(barrier, rank);
 }
+template <ws_arrival Of = WRITERS>
 __device__ __forceinline__ void ws_remote_release(long long* barrier, int rank) {
-    ws_remote_release(barrier, rank, ws_thread());
+    ws_remote_release<Of>(barrier, rank, ws_thread());
 }
 // What blocks of the cluster did before they arrived is there behind it.
 __device__ __forceinline__ void ws_cluster_wait(long long* barrier, int parity) {

@@ -45,8 +45,7 @@ class Mechanism:
 def _await_free(pipeline: Pipeline, verb: Acquire) -> Statements:
     if pipeline.empty is None or verb.parity is None:
         return ()
-    of_cluster = pipeline.scope is Scope.CLUSTER
-    return (Await(pipeline.empty, verb.stage, verb.parity, of_cluster=of_cluster),)
+    return (Await(pipeline.empty, verb.stage, verb.parity),)
 
 
 def _await_full(pipeline: Pipeline, verb: Wait) -> Statements:
@@ -67,7 +66,7 @@ def _arrive_free_everywhere(pipeline: Pipeline, verb: Release, agent: Agent | No
         return ()
     ranks = tuple(map(by_rank, zip(*pipeline.peers, strict=True)))
     kind = ArriveRemote if agent is not None and agent.elected else ReleaseRemote
-    return (kind(pipeline.empty, verb.stage, ranks),)
+    return (kind(pipeline.empty, verb.stage, ranks, of_readers=True),)
 
 
 def _nothing(*_: object) -> Statements:

@@ -173,6 +173,7 @@ static void complete_if_done(machine *m, cta *c, mbarrier *b) {
     b->pending = b->expected;
     clock_join(&b->done_cta, &b->arrivals_cta);
     clock_join(&b->done_cluster, &b->arrivals_cluster);
+    clock_join(&b->done_read, &b->arrivals_read);
     clock_at(&b->done_cta, c->index, b->agent)->full = b->phase;
     clock_at(&b->done_cluster, c->index, b->agent)->full = b->phase;
     b->done_cycle = b->cycle;
@@ -248,6 +249,7 @@ static void join_arrival(warp *w, const insn *in, u32 lanes, cta *c, mbarrier *b
     release_into(w, lanes, &mine);
     if (!peer) clock_join(&b->arrivals_cta, &mine);
     if (in->scope >= SCOPE_CLUSTER) clock_join(&b->arrivals_cluster, &mine);
+    else if (peer) clock_join(&b->arrivals_read, &mine);
     clock_free(&mine);
     if (w->cycle > b->cycle) b->cycle = w->cycle;
 }
@@ -349,6 +351,7 @@ static void observe(warp *w, const insn *in, u32 lanes, cta *c, mbarrier *b) {
     if (in->semantics == SEMANTICS_ACQUIRE) {
         acquire(w, lanes, &b->done_cta);
         if (in->scope >= SCOPE_CLUSTER) acquire(w, lanes, &b->done_cluster);
+        acquire_reads(w, lanes, &b->done_read);
     } else {
         /* It tells that the phase is over and orders no memory, not even that of copies. */
         vclock phase = {0};

@@ -114,6 +114,8 @@ void cta_free(cta *c) {
         clock_free(&b->arrivals_cluster);
         clock_free(&b->done_cta);
         clock_free(&b->done_cluster);
+        clock_free(&b->arrivals_read);
+        clock_free(&b->done_read);
     }
     for (u32 i = 0; i < NAMED_BARRIERS; i++) {
         clock_free(&c->named[i].arrivals);

@@ -65,6 +65,7 @@ u32 who_of(const cta *c, u32 agent, u32 lane);
 
 /* ---- sync.c: how knowledge moves */
 void acquire(warp *w, u32 lanes, const vclock *from);
+void acquire_reads(warp *w, u32 lanes, const vclock *from);
 void release_into(warp *w, u32 lanes, vclock *into);
 void proxy_fence(warp *w, u32 lanes, bool shared, bool global);
 void warp_synchronize(warp *w, u32 lanes);

@@ -23,6 +23,7 @@ typedef struct {
     u32 remote_cta, remote_agent, remote_lane, remote_time, remote_pc; /* last arrival from a peer */
     vclock arrivals_cta, arrivals_cluster; /* since the phase began, and all before */
     vclock done_cta, done_cluster; /* what a waiter of the last completed phase learns */
+    vclock arrivals_read, done_read; /* ... of reads alone, by peers that released in their CTA */
     u64 cycle, done_cycle;
 } mbarrier;
 
@@ -115,6 +116,8 @@ struct warp {
     u8 *local, *local_undefined; /* of each byte a `local_byte` */
 
     vclock known; /* to all lanes */
+    vclock known_reads; /* by CTAs of the cluster, to `reader_lanes`: over, and so not in the way */
+    u32 reader_lanes;
     lane_clock lane_clocks[MAX_LANE_CLOCKS];
     u32 lane_clock_count;
     u32 time; /* of its threads */

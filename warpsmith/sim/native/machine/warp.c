@@ -48,6 +48,7 @@ void warp_free(warp *w) {
     w->local = w->local_undefined = NULL;
     w->joins = NULL;
     clock_free(&w->known);
+    clock_free(&w->known_reads);
     clock_free(&w->released_by_fence);
     for (u32 i = 0; i < 3; i++) clock_free(&w->to_acquire[i]);
     clock_free(&w->unfenced.clock);

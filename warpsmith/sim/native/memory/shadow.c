@@ -71,6 +71,18 @@ order_known known_to(const actor *a, u32 who, u32 time) {
     return known_lanes(a, who, 1u << (who & 31), time);
 }
 
+/* The same for a write behind what is over: loads, and copies that a barrier has counted. They are over
+   before an arrival that is ordered behind them in its CTA, and so before what is done by who heard of
+   the arrival, in whatever CTA. What threads wrote may still be on its way. */
+static order_known known_over(const actor *a, bool wrote, u32 who, u32 lanes, u32 time) {
+    order_known how = known_lanes(a, who, lanes, time);
+    const warp *w = a->by;
+    if (how == KNOWN || who & WHO_FLIGHT || !lane_in(w->reader_lanes, (int)a->lane)) return how;
+    if (wrote && channel_of(a->m, who >> 5 & (MAX_AGENTS - 1)) != CHANNELS) return how;
+    order_known other = known_by(&w->known_reads, a, who, lanes, time);
+    return other == UNKNOWN ? how : other;
+}
+
 /* Strong accesses do not race with each other, unless their scopes leave the other out. */
 static bool both_strong(const actor *a, u32 who, u32 pc) {
     if (!(a->pc & SHADOW_ATOMIC) || !(pc & SHADOW_ATOMIC)) return false;
@@ -139,7 +151,8 @@ static void check_writer(const actor *a, region *r, u64 offset, const cell *c, b
     if (c->who == WHO_NOBODY || a->silent || both_strong(a, c->who, c->pc)) return;
     bool same = c->who == a->who;
     if (same && !(a->async && writes)) return;
-    order_known how = known_to(a, c->who, c->time);
+    order_known how = writes ? known_over(a, true, c->who, 1u << (c->who & 31), c->time)
+                             : known_to(a, c->who, c->time);
     if (how != KNOWN) complain(a, r, offset, how, writes, c->who, c->time, c->pc, true);
 }
 
@@ -157,7 +170,8 @@ static bool visit(const actor *a, region *r, u64 offset, cell *c, bool writes, b
         bool clashes = (writes || wrote) && !a->silent && !both_strong(a, e->who, e->pc);
         u32 rivals = e->who == agent && !a->async ? e->lanes & ~lane : e->lanes;
         if (clashes && rivals) {
-            order_known how = known_lanes(a, e->who, rivals, e->time);
+            order_known how = writes ? known_over(a, wrote, e->who, rivals, e->time)
+                                     : known_lanes(a, e->who, rivals, e->time);
             u32 who = e->who & WHO_FLIGHT ? e->who : e->who | (u32)first_lane(rivals);
             if (how != KNOWN) complain(a, r, offset, how, writes, who, e->time, e->pc, wrote);
         }

@@ -28,6 +28,13 @@ void acquire(warp *w, u32 lanes, const vclock *from) {
     clock_join(whole(w, lanes) ? &w->known : clock_of_lanes(w, lanes), from);
 }
 
+void acquire_reads(warp *w, u32 lanes, const vclock *from) {
+    if (clock_is_empty(from)) return;
+    if (w->reader_lanes != lanes) clock_free(&w->known_reads);
+    w->reader_lanes = lanes;
+    clock_join(&w->known_reads, from);
+}
+
 void release_into(warp *w, u32 lanes, vclock *into) {
     clock_join(into, &w->known);
     for (u32 i = 0; i < w->lane_clock_count; i++)
@@ -41,6 +48,7 @@ void proxy_fence(warp *w, u32 lanes, bool shared, bool global) {
     knowledge mine = {0};
     if (shared) mine.async_part = w->time, mine.async_lanes = lanes;
     if (global) mine.global_part = w->time, mine.global_lanes = lanes;
+    if (!(w->reader_lanes & ~lanes)) clock_fence(&w->known_reads, shared, global);
     if (whole(w, lanes)) {
         clock_fence(&w->known, shared, global);
         for (u32 i = 0; i < w->lane_clock_count; i++)
