@@ -339,7 +339,8 @@ def test_descriptors_in_cuda_are_those_of_layouts(row: int) -> None:
     for term in (
         "Row == 128 ? 1 : Row == 64 ? 2 : 3",
         "eight_rows = 8 * Row / 16",
-        "(ws_address(buffer) >> 4 | 1u << 16) + units",
+        "(ws_address(buffer) & 0x3ffff) >> 4",
+        "(ws_matrix_start(buffer) | 1u << 16) + units",
         "(unsigned long long)(swizzle << 30 | eight_rows) << 32 | low",
     ):
         assert term in text

@@ -119,6 +119,15 @@ add.u32 %r5, %cta, 50;
 SYNC = "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;"
 
 
+def test_addresses_of_shared_memory_tell_whose_it_is() -> None:
+    """What a program keeps of an address but its low 24 bits differs between CTAs of a cluster."""
+    body = "mov.u32 %r1, sm; and.b32 %r2, %r1, 0xffffff; sub.u32 %r0, %r1, %r2;"
+    assert len(set(values(body + STORE, threads=1, grid=4, cluster=4))) == 4
+    assert values(body + STORE, threads=1, grid=2) == [0, 0]
+    body = f"{PEER} st.shared.u32 [%r3], %r5; ld.shared.u32 %r0, [sm];"
+    assert values(body + STORE, threads=1, grid=4, cluster=4) == [50, 51, 52, 53]
+
+
 def test_peers_write_into_each_other() -> None:
     body = f"""
     {PEER} {SYNC}

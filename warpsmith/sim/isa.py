@@ -383,6 +383,7 @@ class Kind(IntEnum):
     IMMEDIATE = 2  # `value`: the bits, or a sign-extended integer
     SPECIAL = 3  # `index` is a Special
     ADDRESS = 4  # register `index` (or -1 for none) plus `value`
+    OWN_SHARED = 5  # the address `value` of shared memory, with what tells the CTA in its cluster
 
 
 class Special(IntEnum):

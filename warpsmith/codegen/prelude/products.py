@@ -8,12 +8,17 @@ from warpsmith.codegen.prelude.piece import Piece
 from warpsmith.targets.atoms import WGMMA
 
 _MATRIX = """
+// Where a buffer starts, in units of 16 bytes. In a cluster, an address says in its upper bits which
+// block's memory it is of, and a descriptor has other fields there.
+__device__ __forceinline__ unsigned ws_matrix_start(const void* buffer) {
+    return (ws_address(buffer) & 0x3ffff) >> 4;
+}
 // Describes rows of `Row` bytes, whose chunks of 16 bytes trade places, in units of 16 bytes from
 // the start of a buffer on. Addresses take 14 bits of the low word; so sums of units stay there.
 template <int Row>
 __device__ __forceinline__ unsigned long long ws_matrix(const void* buffer, int units) {
     constexpr unsigned swizzle = Row == 128 ? 1 : Row == 64 ? 2 : 3, eight_rows = 8 * Row / 16;
-    const unsigned low = (ws_address(buffer) >> 4 | 1u << 16) + units;
+    const unsigned low = (ws_matrix_start(buffer) | 1u << 16) + units;
     return (unsigned long long)(swizzle << 30 | eight_rows) << 32 | low;
 }
 """
@@ -25,7 +30,7 @@ template <int Row, int Leading, int Stride>
 __device__ __forceinline__ unsigned long long ws_matrix_across(const void* buffer, int units) {
     constexpr unsigned swizzle = Row == 128 ? 1 : Row == 64 ? 2 : 3, stride = Stride / 16;
     constexpr unsigned leading = Leading < 16 ? 1 : Leading / 16;
-    const unsigned low = (ws_address(buffer) >> 4 | leading << 16) + units;
+    const unsigned low = (ws_matrix_start(buffer) | leading << 16) + units;
     return (unsigned long long)(swizzle << 30 | stride) << 32 | low;
 }
 """

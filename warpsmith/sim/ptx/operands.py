@@ -231,7 +231,10 @@ class Reader:
         """The address of a variable, as a constant."""
         entity = self.look(symbol.name)
         if isinstance(entity, Memory):
-            return Operand(Kind.IMMEDIATE, value=_address(symbol, entity))
+            own = entity.space in (Space.SHARED, Space.SHARED_CLUSTER)
+            return Operand(
+                Kind.OWN_SHARED if own else Kind.IMMEDIATE, value=_address(symbol, entity)
+            )
         if isinstance(entity, Function):
             raise Refusal(f"`{symbol.name}`: addresses of functions are not supported")
         raise Refusal(f"`{symbol.name}` is a label and stands only in a branch")

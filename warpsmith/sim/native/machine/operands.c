@@ -54,6 +54,10 @@ const u64 *source(warp *w, const insn *in, u32 i, row scratch, u32 mask) {
     case KIND_SPECIAL:
         FOR_LANES(lane, mask) scratch[lane] = special(w, o->index, (u32)lane);
         return scratch;
+    case KIND_OWN_SHARED:
+        for (int lane = 0; lane < LANES; lane++)
+            scratch[lane] = (u64)o->value | (w->cta->rank ? (u64)(w->cta->rank + 1) << 24 : 0);
+        return scratch;
     default:
         for (int lane = 0; lane < LANES; lane++) scratch[lane] = (u64)o->value;
         return scratch;
