@@ -8,7 +8,7 @@ from warpsmith.codegen.prelude.piece import Piece
 from warpsmith.targets.atoms import WGMMA
 
 _MATRIX = """
-// Where a buffer starts, in units of 16 bytes. In a cluster, an address says in its upper bits which
+// Where a buffer starts, in units of 16 bytes. In a cluster, the upper bits of an address say which
 // block's memory it is of, and a descriptor has other fields there.
 __device__ __forceinline__ unsigned ws_matrix_start(const void* buffer) {
     return (ws_address(buffer) & 0x3ffff) >> 4;
