@@ -121,10 +121,12 @@ def test_tiles_that_a_block_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
     check(result, x, weight)
 
 
-@pytest.mark.parametrize("columns", heuristic.COLUMNS)
+@pytest.mark.few(4)
+@pytest.mark.parametrize("columns", [columns for _, columns in heuristic.TILES])
 def test_tiles_of_every_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    tile = (128, columns, 64)
-    with_params(monkeypatch, tile=tile, stages=heuristic.stages(tile, H200.family.limits), blocks=2)
+    tile, chunk = (128, columns, 64), 32 if columns % 64 else 64
+    number = heuristic.stages(tile, H200.family.limits, chunk)
+    with_params(monkeypatch, tile=tile, stages=number, chunk=chunk, blocks=2)
     x, weight = operands(200, 264, 136, seed=7)
     with knobs.scope(device="sim"):
         (result,) = linear().execute([x, weight])
@@ -238,7 +240,6 @@ def test_what_is_refused_in_words() -> None:
         (2048, 2048, 2048, (256,)),
         (1024, 1024, 1024, (64,)),
         (512, 512, 512, (64,)),
-        (3648, 480, 8632, (128,)),
     ],
 )
 def test_tiles_that_were_measured_to_be_fastest(
@@ -246,15 +247,32 @@ def test_tiles_that_were_measured_to_be_fastest(
 ) -> None:
     """The best of four on an H200: docs/lessons/matmul.md."""
     problem = Problem(values={}, alignment={}, target=H200)
-    every = heuristic.candidates(m, problem)  # of 128 rows, as they were measured
-    best = min(every, key=lambda params: heuristic.predicted_us(params, m, n, k, H200))
+    measured = [(128, wide, 64) for wide in (256, 192, 128, 64)]
+    every = [p for p in heuristic.candidates(m, n, problem) if p.cluster == (1, 1)]
+    best = min(
+        (params for params in every if params.tile in measured),
+        key=lambda params: heuristic.predicted_us(params, m, n, k, H200),
+    )
     assert best.tile[1] in columns
+
+
+def test_blocks_share_what_lies_badly() -> None:
+    """Lines that begin at no multiples of 128 bytes come by clusters, others do not."""
+    problem = Problem(values={}, alignment={}, target=H200)
+    for late, cluster in ((True, 2), (False, 1)):
+        best = min(
+            heuristic.candidates(3648, 480, problem),
+            key=lambda params: heuristic.predicted_us(
+                params, 3648, 480, 8632, H200, 1, (late, late)
+            ),
+        )
+        assert best.cluster[0] * best.cluster[1] == cluster
 
 
 @pytest.mark.few(40)
 @pytest.mark.parametrize("tiles", range(1, 200))
 def test_few_places_of_a_group_are_empty(tiles: int) -> None:
     problem = Problem(values={}, alignment={}, target=H200)
-    group = next(heuristic.candidates(128 * tiles, problem)).group
+    group = next(heuristic.candidates(128 * tiles, 256, problem)).group
     assert min(tiles, 8) <= group <= 16
     assert -(-tiles // group) * group - tiles < max(1, tiles / 8)

@@ -21,7 +21,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
 
     def choose(*args: Any) -> heuristic.MatmulParams:
         params = chosen(*args)
-        chunk = min(heuristic.CHUNK, tile[1]) if params.chunk else 0
+        chunk = (32 if tile[1] % 64 else 64) if params.chunk else 0
         return replace(
             params,
             tile=(*tile, params.tile[2]),
@@ -29,6 +29,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
             stages=heuristic.stages(tile, SM90A.limits, chunk),
             group=2,
             blocks=2,
+            cluster=(1, 1),
         )
 
     monkeypatch.setattr(heuristic, "choose", choose)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.copies import LoadStoreOpType
@@ -143,7 +143,7 @@ def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool
         reorder(operand, {at + 2: at + 1})  # the loop that the operand lacks stands outside
     tile, width = (at + 1, at + 2, at + 3), SWIZZLE // operand.dtype.size
     if turned:
-        width = min(width, params.tile[which])
+        width = gcd(width, params.tile[which])
         split(operand, at + 2, width)
         reorder(operand, {at + 3: at + 4})
         tile = (at + 1, at + 3, at + 4)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass
 
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.program import Program
@@ -28,14 +28,17 @@ DEPTH_BYTES = 128
 """Rows of a block's tile, 64 for each of two warp groups, and bytes of k that a stage holds of
 each: what a swizzle permutes."""
 
-COLUMNS = (256, 192, 128, 64)
-"""Columns that a tile may have: half as many registers a thread hold its sums."""
+STEP = 32
+"""What the columns of a tile are multiples of."""
 
-TILES = tuple((ROWS, columns) for columns in COLUMNS)
+TILES = tuple((ROWS, columns) for columns in range(256, STEP, -STEP))
 """Rows and columns of tiles, of two warp groups."""
 
-SMALL = ((64, 64), (64, 32))
+SMALL = tuple((ROWS // 2, columns) for columns in range(256, 0, -STEP))
 """Those of one warp group, for products of few rows or few tiles."""
+
+CLUSTERS = ((1, 1), (2, 1), (1, 2))
+"""Blocks of a cluster along m and n: each loads half of what both have of an operand."""
 
 BARRIER_BYTES = 1024
 """Shared memory of a block that barriers and alignment take."""
@@ -51,17 +54,30 @@ of an element."""
 GROUP = 16
 """Most tiles along m that are computed beside each other, so that operands are met in L2 again."""
 
-# Fitted to one H200, 2026-11-21: docs/lessons/matmul.md.
+# Fitted to one H200, 2026-11-23, at sizes drawn at random: docs/lessons/matmul.md.
 
-TENSOR_SHARE = 0.78066
-"""Of the rate of tensor cores, what two warp groups of each multiprocessor reach: they multiply 128
-rows by one column, over 128 bytes of k, in 0.0028 microseconds."""
+TENSOR_SHARE = 0.89
+"""Of the rate of tensor cores, what two warp groups of a multiprocessor reach as they multiply."""
 
-UNALIGNED = 1.5
-"""So much more is loaded where rows do not start at multiples of 128 bytes."""
+ONE_GROUP_SHARE = 0.78
+"""The same of one warp group."""
 
-START_US = 5.8
-"""A launch, the first loads, and storing the last tile."""
+L2_SHARE = 1.4
+SM_SHARE = 0.8
+"""Of the rates of the target, at which the L2 gives tiles, and a multiprocessor takes them."""
+
+UNALIGNED = 2.1
+"""So many times as much is read where lines of a box are parts of two lines of memory."""
+
+START_US = 5.7
+"""A launch, and the first loads."""
+
+CLUSTER_US = 0.6
+"""How much later clusters start."""
+
+STORE_US = 0.96 / (128 * 128)
+SCATTER_US = 1.42 / (128 * 128)
+"""An element of the result, staged in shared memory, and stored by threads from registers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +104,7 @@ class MatmulParams:
     group: int
     blocks: int
     pairs: tuple[str, ...] = ()
-    cluster: tuple[int, int] = field(default=(1, 1), repr=False)
+    cluster: tuple[int, int] = (1, 1)
 
     @property
     def outer(self) -> int:
@@ -106,43 +122,53 @@ def choose(fusion: Program, problem: Problem) -> MatmulParams:
     product = product_of(fusion)
     shape = shape_of(product)
     sizes = [problem.size(axis.extent) for axis in product.output.root]
-    batches, m = (prod(sizes[p] for p in places) for places in (shape.batches, shape.rows))
+    batches, m = (math.prod(sizes[p] for p in places) for places in (shape.batches, shape.rows))
     n, k = sizes[-2:]
     element = product.a.dtype.size
     staged = not staging_refusal(fusion, product, problem)
     own = () if staged else pairs(fusion, product, problem)
-    along = [(m, n)[which] if is_turned(product, which) else k for which in (0, 1)]
-    unaligned = [length * element % DEPTH_BYTES != 0 for length in along]
-    tiles = [*candidates(m, problem, TILES, element=element, staged=staged, pairs=own)]
-    if m <= SMALL[0][0] or 2 * batches * _count(tiles[-1], m, n) < problem.target.sm_count:
-        tiles += candidates(m, problem, SMALL, element=element, staged=staged, pairs=own)
-    return min(
-        tiles,
-        key=lambda params: predicted_us(params, m, n, k, problem.target, batches, unaligned),
-    )
+    turned = [is_turned(product, which) for which in (0, 1)]
+    lines = [length * element for length in ((m, n)[w] if turned[w] else k for w in (0, 1))]
+
+    def predicted(params: MatmulParams) -> float:
+        parts = [
+            math.gcd(line, edge * element if across else DEPTH_BYTES)
+            for line, edge, across in zip(lines, params.tile[:2], turned, strict=True)
+        ]
+        unaligned = [part % DEPTH_BYTES != 0 for part in parts]
+        return predicted_us(params, m, n, k, problem.target, batches, unaligned)
+
+    return min(candidates(m, n, problem, element=element, staged=staged, pairs=own), key=predicted)
 
 
 def candidates(
     m: int,
+    n: int,
     problem: Problem,
-    tiles: tuple[tuple[int, int], ...] = TILES,
     *,
     element: int = 2,
     staged: bool = True,
     pairs: tuple[str, ...] = (),
 ) -> Iterator[MatmulParams]:
-    """A schedule for each shape of a tile, in rows and columns, of operands of `element` bytes."""
-    for rows, columns in tiles:
-        chunk = min(CHUNK, columns) if staged else 0
-        yield MatmulParams(
-            tile=(rows, columns, DEPTH_BYTES // element),
-            stages=stages((rows, columns), problem.target.family.limits, chunk),
-            chunk=chunk,
-            store_stages=STORE_STAGES if staged else 0,
-            group=_group(_tiles(m, rows)),
-            blocks=problem.target.sm_count,
-            pairs=pairs,
-        )
+    """Schedules of a product of m rows and n columns, with operands of `element` bytes."""
+    for rows, columns in (*TILES, *SMALL):
+        for cluster in CLUSTERS:
+            along = (_tiles(m, rows), _tiles(n, columns))
+            blocks = math.prod(cluster)
+            apart = any(count < own > 1 for count, own in zip(along, cluster, strict=True))
+            if apart or (blocks > 1 and not problem.target.runs((blocks,))):
+                continue
+            chunk = _chunk(columns) if staged else 0
+            yield MatmulParams(
+                tile=(rows, columns, DEPTH_BYTES // element),
+                stages=stages((rows, columns), problem.target.family.limits, chunk),
+                chunk=chunk,
+                store_stages=STORE_STAGES if staged else 0,
+                group=_group(_tiles(along[0], cluster[0])),
+                blocks=_blocks(problem.target, blocks),
+                pairs=pairs,
+                cluster=cluster,
+            )
 
 
 def predicted_us(
@@ -159,18 +185,23 @@ def predicted_us(
     A step over k takes as long as its products or, where all blocks load at once, its loads.
 
     Args:
-        unaligned: whether rows of a, and of b, start at no multiples of 128 bytes.
+        unaligned: whether lines of a's boxes, and of b's, start at no multiples of 128 bytes.
     """
     rows, columns, depth = params.tile
     tiles = batches * _count(params, m, n)
-    loaded = zip((rows, columns), unaligned, strict=True)
-    each = DEPTH_BYTES * sum(lines * (UNALIGNED if late else 1) for lines, late in loaded)
+    share = TENSOR_SHARE if rows == ROWS else ONE_GROUP_SHARE
     products = rows * columns * DEPTH_BYTES  # multiplications and additions of 16-bit operands
-    multiplied = products / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
-    step = max(multiplied, each * min(tiles, params.blocks) / target.rates.l2)
-    if rows < ROWS:
-        step = max(step, each / target.rates.sm_load)
-    return START_US + _tiles(tiles, params.blocks) * _tiles(k, depth) * step
+    multiplied = products / (share * target.rates.tensor / target.sm_count)
+    along = zip((rows, columns), reversed(params.cluster), unaligned, strict=True)
+    read = DEPTH_BYTES * sum(lines / by * (UNALIGNED if late else 1) for lines, by, late in along)
+    step = max(
+        multiplied,
+        read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
+        DEPTH_BYTES * (rows + columns) / (SM_SHARE * target.rates.sm_load),
+    )
+    start = START_US + (CLUSTER_US if params.cluster != (1, 1) else 0.0)
+    stored = (STORE_US if params.chunk else SCATTER_US) * rows * columns
+    return start + _tiles(tiles, params.blocks) * (stored + _tiles(k, depth) * step)
 
 
 def stages(tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK) -> int:
@@ -187,10 +218,24 @@ def stages(tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK) -> int:
     return min(room // ((rows + columns) * DEPTH_BYTES), MOST_STAGES)
 
 
+def _chunk(columns: int) -> int:
+    """Columns of the result that are staged at once: as many as a swizzle permutes, or half."""
+    return next(chunk for chunk in (CHUNK, CHUNK // 2) if columns % chunk == 0)
+
+
+def _blocks(target: Target, cluster: int) -> int:
+    """Blocks of a grid that all run at once, in clusters of so many."""
+    return target.sm_count if cluster == 1 else cluster * dict(target.clusters)[cluster]
+
+
 def _count(params: MatmulParams, m: int, n: int) -> int:
-    """Tiles of one batch, the empty places of the last group among them."""
+    """Tiles of one batch, the empty places of clusters and of the last group among them."""
     rows, columns, _ = params.tile
-    return _tiles(_tiles(m, rows), params.group) * params.group * _tiles(n, columns)
+    down, across = params.cluster
+    boxes = (
+        _tiles(_tiles(m, rows * down), params.group) * params.group * _tiles(n, columns * across)
+    )
+    return boxes * down * across
 
 
 def _group(tiles: int) -> int:
