@@ -25,6 +25,7 @@ from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.rings import Advance, Await, Expect, InitBarriers
 from warpsmith.kernel.traversal import walk
 from warpsmith.kernel.waits import wait_sites
+from warpsmith.lower import exchanges
 from warpsmith.lower.passes import exchange_parts
 from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.pipeline import lower
@@ -39,7 +40,7 @@ BLOCKS, THREADS, ROWS, COLUMNS = 3, 64, 7, 400
 @pytest.fixture(autouse=True, params=[0, 64], ids=["by blocks", "by warps"])
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Parts that a block gets; the stages are so few that they come round in a few rows."""
-    monkeypatch.setattr(exchange_parts, "MOST_STAGES", 2)
+    monkeypatch.setattr(exchanges, "MOST_STAGES", 2)
     monkeypatch.setattr(exchange_parts, "WARP_PARTS", request.param)
     return BLOCKS * (2 if request.param else 1)
 
@@ -130,11 +131,11 @@ def test_warps_that_reduce_apart_go_between_meetings() -> None:
 
 
 def test_stages_have_little_room(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange_parts, "MOST_STAGES", 16)
-    (barrier,) = (b for b in summed().shared if b.name.endswith("_given"))
+    monkeypatch.setattr(exchanges, "MOST_STAGES", 16)
+    (barrier,) = (b for b in summed().shared if b.name == "exchange0_full")
     assert integers.constant(barrier.size) == 16
-    monkeypatch.setattr(exchange_parts, "ROOM", 5 * 4 * parts)
-    (barrier,) = (b for b in summed().shared if b.name.endswith("_given"))
+    monkeypatch.setattr(exchanges, "ROOM", 5 * 4 * parts)
+    (barrier,) = (b for b in summed().shared if b.name == "exchange0_full")
     assert integers.constant(barrier.size) == 5
 
 
@@ -175,7 +176,7 @@ def of_the_block(kernel: Kernel) -> Kernel:
 
 
 def moved_twice(kernel: Kernel) -> Kernel:
-    move = next(s for s in has(kernel, Advance) if "_turn" in s.cursor.name)  # type: ignore[attr-defined]
+    move = next(s for s in has(kernel, Advance) if s.cursor.name == "exchange0")  # type: ignore[attr-defined]
     return put(kernel, move, move, move)
 
 
@@ -261,5 +262,5 @@ def test_more_bytes_than_come_are_waited_for_in_vain() -> None:
 def test_watched_waits_say_that_they_wait_for_an_exchange() -> None:
     kernel = watch_waits(summed(), 10**9)
     (site,) = wait_sites(kernel.body)
-    assert (site.ring, site.buffers, site.full) == ("exchange", ("T1_of_blocks",), True)
+    assert (site.ring, site.buffers, site.full) == ("exchange0", ("T1_of_blocks",), True)
     assert findings(kernel) == []

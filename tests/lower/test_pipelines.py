@@ -77,7 +77,8 @@ def test_groups_that_only_follow_each_other_own_no_stages() -> None:
 
 def test_every_carrier_has_a_mechanism_in_every_scope_that_it_can_have() -> None:
     impossible = {(By.REGISTERS, Scope.BLOCK), (By.NOTHING, Scope.AGENT)}
-    impossible |= {(by, Scope.CLUSTER) for by in By if by is not By.TMA}
+    impossible |= {(By.SENDS, Scope.AGENT), (By.SENDS, Scope.BLOCK)}
+    impossible |= {(by, Scope.CLUSTER) for by in (By.COPIES, By.REGISTERS, By.NOTHING)}
     assert set(MECHANISMS) == set(product(By, Scope)) - impossible
 
 
@@ -94,7 +95,7 @@ def test_what_waits_has_somebody_who_arrives(pipeline: Pipeline) -> None:
     freed = mechanism.release(pipeline, Release("ring0", stage), None)
     filled = mechanism.commit(pipeline, Commit("ring0", stage), None)
     assert [text_of(s) for s in freed] == ["arrive at ring0_empty[1], once a warp"]
-    assert mechanism.counted == (not filled)  # bytes end the phase, or arrivals do
+    assert pipeline.counts_bytes == (not filled)  # bytes end the phase, or arrivals do
 
 
 def test_a_stage_of_a_cluster_is_released_where_it_is_filled_from() -> None:

@@ -19,7 +19,7 @@ from tests.schedulers.test_inner_outer import (
     rms_norm_backward,
 )
 from warpsmith import knobs
-from warpsmith.lower.passes import exchange_parts
+from warpsmith.lower import exchanges
 from warpsmith.runtime import arrays
 from warpsmith.schedulers.inner_outer import heuristic
 from warpsmith.targets.hopper import H200
@@ -173,7 +173,7 @@ def test_stages_of_exchanges_come_round(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(heuristic, "CLUSTERS", (4,))
     target = replace(H200, clusters=((4, 1),))
     monkeypatch.setattr("warpsmith.engine.executable._target", lambda _: target)
-    monkeypatch.setattr(exchange_parts, "MOST_STAGES", 2)
+    monkeypatch.setattr(exchanges, "MOST_STAGES", 2)
     case = Case((29, 8192), "bfloat16")
     check(layer_norm_backward, case)
     compiled = (

@@ -28,7 +28,7 @@ COINCIDENCES = {
     ("engine/simulated.py", 255): "a byte",
     ("knobs.py", 1024): "traces that are kept",
     ("lower/changes.py", 1024): "bytes of the widest swizzle's pattern",
-    ("lower/passes/exchange_parts.py", 2048): "bytes of stages for exchanges",
+    ("lower/exchanges.py", 2048): "bytes of stages for exchanges",
     ("lower/passes/overlay_shared.py", 1024): "bytes that are worth it",
     ("ops", 255): "a byte",
     ("protocol", 1024): "iterations to which loops are cut",

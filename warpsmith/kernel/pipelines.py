@@ -25,6 +25,7 @@ class By(Enum):
     TMA = "the TMA unit"
     COPIES = "cp.async"
     THREADS = "threads"
+    SENDS = "st.async"
     REGISTERS = "loads into registers"
     NOTHING = "nothing"
     """The pipeline has no contents: it orders."""
@@ -92,8 +93,9 @@ class Pipeline:
     Where one agent does both, its loop fills `prefetch` iterations before it uses. A pipeline
     without contents is an order: a group of warps waits for its turn, and releases the next one's.
 
-    Blocks of a cluster may load for each other what they all read. Each then has such a pipeline,
-    and its producer fills a stage when it is free in every block that gets a share from it.
+    Blocks of a cluster may load for each other what they all read, or send each other what they
+    have reduced. Each then has such a pipeline, and its producer fills a stage when it is free in
+    every block that gets a share from it.
 
     Attributes:
         stages: how many tiles of each content there are; 1 where nothing runs ahead.
@@ -158,7 +160,12 @@ class Pipeline:
     @property
     def is_guarded(self) -> bool:
         """Whether mbarriers tell when stages are full and free."""
-        return self.by is By.TMA or self.scope is not Scope.AGENT
+        return self.counts_bytes or self.scope is Scope.BLOCK
+
+    @property
+    def counts_bytes(self) -> bool:
+        """Whether a phase of the full barriers is one arrival, and the bytes of a stage."""
+        return self.by in (By.TMA, By.SENDS)
 
     @property
     def full(self) -> Buffer:
@@ -170,8 +177,11 @@ class Pipeline:
 
     @property
     def empty(self) -> Buffer | None:
-        """A barrier a stage, whose phases end when its users are done; None where none waits."""
-        if not self.reused or not self.contents:
+        """A barrier a stage, whose phases end when its users are done; None where none waits.
+
+        Blocks that send to each other in no role meet instead, once in so many stages.
+        """
+        if not self.reused or not self.contents or (self.by is By.SENDS and not self.producer):
             return None
         return _barriers(f"{self.name}_empty", self.stages)
 

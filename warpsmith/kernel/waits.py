@@ -18,7 +18,7 @@ class WaitSite:
     Attributes:
         number: of the site; the sites of a kernel have 0, 1, 2 and so on.
         role: that waits; empty in a kernel without roles.
-        ring: the pipeline whose stage is waited for; `exchange` for what blocks of a cluster give.
+        ring: the pipeline whose stage is waited for.
         buffers: names of what the stage holds; none in an order, where a group waits for its turn.
         full: whether the stage is to be filled; else it is to be free.
         where: the line of Python that asked for the ring; empty if unknown.

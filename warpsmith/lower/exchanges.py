@@ -1,8 +1,8 @@
 """Reductions over the blocks of a cluster: each block gives its part to all, and all combine alike.
 
 A block's parts lie in shared memory, one of each block of the cluster, ordered by rank. All blocks
-combine them in that order, so that they find the same bits. A barrier counts the bytes that come,
-or blocks meet, where `order` decides.
+combine them in that order, so that they find the same bits. They come by a pipeline, whose verbs
+stand around what gives and what combines.
 """
 
 from __future__ import annotations
@@ -14,14 +14,21 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.carry import Carry
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
-from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-from warpsmith.kernel.clusters import StoreAsync, StoreRemote, SynchronizeCluster
+from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.clusters import StoreAsync, StoreRemote
 from warpsmith.kernel.nodes import Buffer, Element, For, If, Statement, Store
+from warpsmith.kernel.pipelines import Acquire, By, Commit, Content, Pipeline, Release, Wait
 from warpsmith.kernel.reductions import Accumulate, Reduce
-from warpsmith.kernel.rings import ELECTED, Advance, Await, Cursor, Expect, FenceProxy
+from warpsmith.kernel.rings import Advance, Cursor
 from warpsmith.lower.threads import CLUSTER, Threads
 from warpsmith.targets.family import WARP
+
+MOST_STAGES = 16
+"""Stages of an exchange in a loop: a block may be ahead of another by as many exchanges. Before the
+first stage all blocks meet."""
+
+ROOM = 2048
+"""Bytes of an exchange's stages, where two of them take no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +45,10 @@ class Exchange:
         threads: of the kernel.
         lanes: combines the values of a warp's lanes, where each warp gives its own part; None where
             the block has combined all.
-        barrier: counts the bytes that blocks give; None where they meet instead.
-        cursor: whose stages are used in turn, by a loop, and which are free again when blocks have
-            met before the first of them; None where it happens once.
+        name: of the pipeline.
+        role: that reduces; empty without roles.
+        by: what carries the parts.
+        again: it stands in a loop.
     """
 
     carry: Carry
@@ -50,8 +58,55 @@ class Exchange:
     reduced: tuple[ParallelType, ...]
     threads: Threads
     lanes: Reduce | None = None
-    barrier: Buffer | None = None
-    cursor: Cursor | None = None
+    name: str
+    role: str = ""
+    by: By
+    again: bool
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Through whose stages parts come, each block's from all of them.
+
+        Roles free a stage by arrivals, for which two stages are enough.
+        """
+        blocks = tuple(range(self.threads.cluster))
+        room = int(self._room.value)
+        size = room * sum(buffer.dtype.size for buffer in self.buffers)
+        most = 2 if self.role else MOST_STAGES
+        several = self.again and self.by is By.SENDS
+        stages = max(2, min(most, ROOM // size)) if several else 1
+        parts = (
+            replace(
+                each,
+                name=f"{each.name}_of_blocks",
+                memory=MemoryType.shared,
+                size=integers.index(room * stages),
+            )
+            for each in self.buffers
+        )
+        return Pipeline(
+            name=self.name,
+            stages=stages,
+            contents=tuple(Content(each, room, (blocks,)) for each in parts),
+            by=self.by,
+            producer=self.role,
+            consumers=(self.role,),
+            reused=self.again,
+        )
+
+    def statements(self) -> tuple[Statement, ...]:
+        """Give, then combine."""
+        stage, cursor = self._stage, self.cursor
+        phase = cursor.phase if cursor else integers.ZERO
+        return (
+            Acquire(self.name, stage, integers.sub(1, phase)),
+            *self._given(),
+            Commit(self.name, stage),
+            Wait(self.name, stage, phase),
+            *self._combined(),
+            Release(self.name, stage),
+            *([Advance(cursor)] if cursor else []),
+        )
 
     @property
     def _room(self) -> Const:
@@ -80,30 +135,12 @@ class Exchange:
     @property
     def parts(self) -> tuple[Buffer, ...]:
         """What all blocks gave, for each of the buffers, in each block."""
-        size = integers.mul(self._room, self.cursor.stages if self.cursor else 1)
-        return tuple(
-            replace(b, name=f"{b.name}_of_blocks", memory=MemoryType.shared, size=size)
-            for b in self.buffers
-        )
+        return tuple(content.buffer for content in self.pipeline.contents)
 
     @property
-    def bytes(self) -> int:
-        """That come to each block at a time."""
-        return int(self._room.value) * sum(buffer.dtype.size for buffer in self.buffers)
-
-    def statements(self) -> tuple[Statement, ...]:
-        """Give, then combine."""
-        if self.barrier is None:
-            return *self._given(), *self._combined()
-        expected = Expect(self.barrier, self._stage, integers.index(self.bytes))
-        parity = self.cursor.phase if self.cursor else integers.ZERO
-        wait = Await(self.barrier, self._stage, parity, of_cluster=True)
-        given = (If(ELECTED, (expected,)), *self._given(), wait, *self._combined())
-        if self.cursor is None:
-            return given
-        around = Apply("eq", (self._stage, integers.ZERO), DataType.Bool)
-        free = SynchronizeCluster(f"{self.parts[0].name} is free again"), FenceProxy()
-        return If(around, free, uniform=True), *given, Advance(self.cursor)
+    def cursor(self) -> Cursor | None:
+        """The stage that is next; None where there is one."""
+        return Cursor(self.name, self.pipeline.stages) if self.pipeline.stages > 1 else None
 
     @property
     def _stage(self) -> Expr:
@@ -131,9 +168,9 @@ class Exchange:
         place = self._place(element, source)
         values = (Element(buffer, self._at(element)) for buffer in self.buffers)
         pairs = zip(self.parts, values, strict=True)
-        if self.barrier is None:
+        if self.by is not By.SENDS:
             return tuple(StoreRemote(parts, place, value, to) for parts, value in pairs)
-        at = self.barrier, self._stage
+        at = self.pipeline.full, self._stage
         return tuple(StoreAsync(parts, place, value, to, *at) for parts, value in pairs)
 
     def _combined(self) -> tuple[Statement, ...]:

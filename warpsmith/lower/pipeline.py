@@ -107,17 +107,17 @@ PASSES = (
         makes=(PackRegisters,),
     ),
     Pass(
+        "exchange_parts",
+        _always(exchange_parts),
+        "before verbs become what they are, for it makes some",
+        makes=(Acquire, Commit, Wait, Release, StoreAsync),
+    ),
+    Pass(
         "lower_pipelines",
         _always(lower_pipelines),
         "loads change places, which barriers follow",
         makes=(StartClock, AwaitClock),
         ends=(Fill, Drain, OneStage, SkipStages, Section, Acquire, Commit, Wait, Release),
-    ),
-    Pass(
-        "exchange_parts",
-        _always(exchange_parts),
-        "pipelines have their barriers, to which it adds",
-        makes=(StoreAsync,),
     ),
     Pass(
         "order",

@@ -12,7 +12,7 @@ from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement, Synchronize
-from warpsmith.kernel.pipelines import Pipeline, Scope
+from warpsmith.kernel.pipelines import By, Pipeline, Scope
 from warpsmith.kernel.rings import AwaitClock, Begin, InitBarriers, StartClock
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipelines.mechanisms import arrivals, lowered
@@ -41,7 +41,7 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
         role compute:   for i < n: { wait; T2[i, ..] = f(T1[stage..]); release;  advance }
 
     Where blocks of a cluster fill stages for each other, all of them meet before they do and before
-    any ends.
+    any ends. Where threads do that in no role, `order` says where.
 
     After::
 
@@ -56,7 +56,8 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
     roles = {branch.agent.name: branch.agent for branch in branches}
     between = (*joined(branches, given), *orders(branches, given))
     loops = Loops(given, used=sum(bool(pipeline.contents) for pipeline in between))
-    found: list[tuple[Pipeline, Agent | None]] = [(pipeline, None) for pipeline in between]
+    exchanges = (p for p in kernel.pipelines if p.scope is Scope.CLUSTER and p.by is not By.TMA)
+    found: list[tuple[Pipeline, Agent | None]] = [(p, None) for p in (*between, *exchanges)]
     body: list[Statement] = []
     for statement in kernel.body if branches else ():
         if isinstance(statement, Branch):
@@ -68,9 +69,10 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
     if not branches:
         body += _in_place(kernel.body, loops, found, None)
     threads = integers.mul(*kernel.launch.block)
+    found.sort(key=lambda each: each[0].by is By.SENDS)
     counts = tuple(n for each, own in found for n in arrivals(each, roles, own, threads))
     start: list[Statement] = []
-    if any(pipeline.scope is Scope.CLUSTER for pipeline, _ in found):
+    if any(p.scope is Scope.CLUSTER and (branches or p.by is By.TMA) for p, _ in found):
         start += [InitBarriers(counts), SynchronizeCluster("barriers of all blocks are ready")]
         body.append(SynchronizeCluster("no block is reached any more"))
     elif counts:

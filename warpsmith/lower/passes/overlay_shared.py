@@ -45,12 +45,11 @@ def overlay_shared(kernel: Kernel) -> Kernel:
         for j: ...
 
     Scratch of reductions, and what no ring guards, keep bytes of their own: their barriers stand
-    already, and no barrier is added for them. Roles run at the same time, and so all their buffers
-    are alive together; so are those of a cluster's blocks, some of which are ahead of others.
+    already, and no barrier is added for them; so does what blocks of a cluster fill for each other,
+    some of which are ahead of others. Roles run at the same time, and so all their buffers are
+    alive together.
     """
     if any(isinstance(statement, Branch) for statement in kernel.body):
-        return kernel
-    if any(pipeline.scope is Scope.CLUSTER for pipeline in kernel.pipelines):
         return kernel
     lives = _lifetimes(kernel)
     if any(integers.constant(life.buffer.size) is None for life in lives):
@@ -116,10 +115,16 @@ def _lifetimes(kernel: Kernel) -> list[_Life]:
         for inner in walk((statement,)):
             for buffer in (*read(inner), *written(inner), *barriers(inner)):
                 seen.setdefault(buffer.name, []).append(position)
+    apart = {
+        name
+        for pipeline in kernel.pipelines
+        if pipeline.scope is Scope.CLUSTER
+        for name in (*pipeline.names, *(barrier.name for barrier in pipeline.barriers))
+    }
     lives = [
         _Life(b, _span(b, seen[b.name]), arrivals.get(b.name, integers.ZERO))
         for b in kernel.shared
-        if b.guarded and b.name in seen
+        if b.guarded and b.name in seen and b.name not in apart
     ]
     return sorted(lives, key=lambda life: (-life.buffer.alignment, -life.span.size))
 

@@ -9,12 +9,11 @@ from itertools import count
 
 from warpsmith.errors import InternalError
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.clusters import StoreAsync
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.rings import Await
-from warpsmith.kernel.traversal import map_bodies, walk
+from warpsmith.kernel.traversal import map_bodies
 from warpsmith.kernel.waits import WaitSite, WatchedAwait
 
 
@@ -29,47 +28,32 @@ def watch_waits(kernel: Kernel, limit: int) -> Kernel:
 
         await ring0_full[stage] parity phase, at most limit, else report site
 
-    A barrier that counts what blocks of a cluster give to each other belongs to an `exchange`.
-
-    Raises InternalError for a wait for a barrier that belongs to no pipeline and no exchange.
+    Raises InternalError for a wait for a barrier that belongs to no pipeline.
     """
     pipelines = {b.name: each for each in kernel.pipelines for b in each.barriers}
-    given: dict[str, tuple[str, ...]] = {}
-    for store in walk(kernel.body):
-        if isinstance(store, StoreAsync):
-            parts = (*given.get(store.barrier.name, ()), store.buffer.name)
-            given[store.barrier.name] = tuple(dict.fromkeys(parts))
-    body = _watched(kernel.body, "", _Sites(pipelines, given, limit, count()))
+    body = _watched(kernel.body, "", _Sites(pipelines, limit, count()))
     return kernel if body == kernel.body else replace(kernel, body=body)
 
 
 class _Sites:
     """Numbers the waits of one kernel."""
 
-    def __init__(
-        self,
-        pipelines: dict[str, Pipeline],
-        given: dict[str, tuple[str, ...]],
-        limit: int,
-        numbers: Iterator[int],
-    ) -> None:
+    def __init__(self, pipelines: dict[str, Pipeline], limit: int, numbers: Iterator[int]) -> None:
         self._pipelines = pipelines
-        self._given = given
         self._limit = limit
         self._numbers = numbers
 
     def watched(self, wait: Await, role: str) -> WatchedAwait:
         pipeline = self._pipelines.get(wait.barrier.name)
-        parts = self._given.get(wait.barrier.name)
-        if pipeline is None and parts is None:
+        if pipeline is None:
             raise InternalError(f"{wait.barrier.name} is waited for and belongs to no pipeline")
         site = WaitSite(
             number=next(self._numbers),
             role=role,
-            ring=pipeline.name if pipeline else "exchange",
-            buffers=pipeline.names if pipeline else parts or (),
-            full=pipeline is None or wait.barrier == pipeline.full,
-            where=pipeline.where if pipeline else "",
+            ring=pipeline.name,
+            buffers=pipeline.names,
+            full=wait.barrier == pipeline.full,
+            where=pipeline.where,
         )
         given = {each.name: getattr(wait, each.name) for each in fields(Await)}
         return WatchedAwait(**given, site=site, limit=self._limit)

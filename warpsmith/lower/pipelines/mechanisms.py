@@ -6,9 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
-from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.agents import Agent
-from warpsmith.kernel.clusters import ArriveRemote, ReleaseRemote, by_rank
+from warpsmith.kernel.clusters import (
+    ArriveRemote,
+    ReleaseRemote,
+    SynchronizeCluster,
+    by_rank,
+)
 from warpsmith.kernel.nodes import Buffer, For, If, Statement
 from warpsmith.kernel.pipelines import Acquire, By, Commit, Pipeline, Release, Scope, Wait
 from warpsmith.kernel.rings import (
@@ -18,6 +24,7 @@ from warpsmith.kernel.rings import (
     Await,
     AwaitClock,
     Expect,
+    FenceProxy,
     TileCopy,
 )
 from warpsmith.kernel.traversal import map_bodies
@@ -31,15 +38,14 @@ class Mechanism:
     """What the verbs become, each of a pipeline and the role that says it, if there are roles.
 
     Attributes:
-        counted: the TMA unit fills stages, and their full barriers count its bytes: one thread
-            acquires, announces, and asks.
+        by_one: the TMA unit fills stages: one thread acquires, announces the bytes, and asks.
     """
 
     acquire: Callable[[Pipeline, Acquire], Statements]
     commit: Callable[[Pipeline, Commit, Agent | None], Statements]
     wait: Callable[[Pipeline, Wait], Statements]
     release: Callable[[Pipeline, Release, Agent | None], Statements]
-    counted: bool = False
+    by_one: bool = False
 
 
 def _await_free(pipeline: Pipeline, verb: Acquire) -> Statements:
@@ -48,8 +54,30 @@ def _await_free(pipeline: Pipeline, verb: Acquire) -> Statements:
     return (Await(pipeline.empty, verb.stage, verb.parity),)
 
 
+def _announce(pipeline: Pipeline, verb: Acquire) -> Statements:
+    """The stage is free in all blocks; then one thread says what all send to this one."""
+    each = (integers.mul(c.elements, c.buffer.dtype.size) for c in pipeline.contents)
+    expected = Expect(pipeline.full, verb.stage, integers.add(*each))
+    return *_await_free_everywhere(pipeline, verb), If(ELECTED, (expected,))
+
+
+def _await_free_everywhere(pipeline: Pipeline, verb: Acquire) -> Statements:
+    """Roles wait for arrivals. Other blocks meet when stages come round."""
+    if not pipeline.reused:
+        return ()
+    if pipeline.empty is not None:
+        return *_await_free(pipeline, verb), FenceProxy(of_cluster=True)
+    around = Apply("eq", (verb.stage, integers.ZERO), DataType.Bool)
+    met = SynchronizeCluster(f"{pipeline.names[0]} is free again")
+    return (If(around, (met, FenceProxy()), uniform=True),)
+
+
 def _await_full(pipeline: Pipeline, verb: Wait) -> Statements:
     return (Await(pipeline.full, verb.stage, verb.parity),)
+
+
+def _await_sent(pipeline: Pipeline, verb: Wait) -> Statements:
+    return (Await(pipeline.full, verb.stage, verb.parity, of_cluster=True),)
 
 
 def _arrive_full(pipeline: Pipeline, verb: Commit | Release, agent: Agent | None) -> Statements:
@@ -79,8 +107,9 @@ def _arrival(barrier: Buffer, stage: Expr, agent: Agent | None) -> Statement:
     return ArriveByWarp(barrier, stage)
 
 
-_BYTES = Mechanism(_await_free, _nothing, _await_full, _arrive_free, counted=True)
-_MULTICAST = Mechanism(_await_free, _nothing, _await_full, _arrive_free_everywhere, counted=True)
+_BYTES = Mechanism(_await_free, _nothing, _await_full, _arrive_free, by_one=True)
+_MULTICAST = Mechanism(_await_free, _nothing, _await_full, _arrive_free_everywhere, by_one=True)
+_SENDS = Mechanism(_announce, _nothing, _await_sent, _arrive_free_everywhere)
 _ARRIVALS = Mechanism(_await_free, _arrive_full, _await_full, _arrive_free)
 _IN_PLACE = Mechanism(_nothing, _nothing, _nothing, _nothing)
 _TURNS = Mechanism(_nothing, _nothing, _await_full, _arrive_full)
@@ -93,11 +122,14 @@ MECHANISMS: Mapping[tuple[By, Scope], Mechanism] = {
     (By.COPIES, Scope.BLOCK): _ARRIVALS,
     (By.THREADS, Scope.AGENT): _IN_PLACE,
     (By.THREADS, Scope.BLOCK): _ARRIVALS,
+    (By.THREADS, Scope.CLUSTER): _IN_PLACE,
+    (By.SENDS, Scope.CLUSTER): _SENDS,
     (By.REGISTERS, Scope.AGENT): _IN_PLACE,
     (By.NOTHING, Scope.BLOCK): _TURNS,
 }
-"""Where threads of one agent fill a stage and use it, `order` finds where they must meet, and which
-groups of copies they await; between roles, too, it adds the fences and the waits for groups."""
+"""Where threads of one agent fill a stage and use it, or those of several blocks, `order` finds
+where they must meet, and which groups of copies they await; between roles, too, it adds the fences
+and the waits for groups."""
 
 
 def lowered(
@@ -115,7 +147,7 @@ def lowered(
         pipeline = pipelines[statement.pipeline]
         mechanism = MECHANISMS[pipeline.by, pipeline.scope]
         match statement:
-            case Acquire() if mechanism.counted:
+            case Acquire() if mechanism.by_one:
                 end = statements.index(Commit(pipeline.name, statement.stage), position)
                 free = (*mechanism.acquire(pipeline, statement), *_on_time(pipeline, statement))
                 copies = shared_out(statements[position:end], pipeline)
@@ -156,7 +188,7 @@ def arrivals(
     if used is not None and pipeline.peers:
         used = integers.mul(used, len(pipeline.peers[0]))
     filled: Expr | None = used
-    if MECHANISMS[pipeline.by, pipeline.scope].counted:
+    if pipeline.counts_bytes:
         filled = integers.ONE
     elif pipeline.contents:
         filled = _warps(pipeline, roles[pipeline.producer])
