@@ -1,4 +1,4 @@
-"""What the protocol check says of blocks that work together, where it runs one of them."""
+"""What the protocol check says of blocks that work together."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from warpsmith.ir.scalar import Const
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, StoreRemote, SynchronizeCluster
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import If, Statement, Store
-from warpsmith.kernel.rings import ArriveByWarp
+from warpsmith.kernel.nodes import If, Statement, Store, Synchronize
+from warpsmith.kernel.rings import ArriveByWarp, Begin
 from warpsmith.protocol import check
 from warpsmith.targets.hopper import H200
 
@@ -35,18 +35,27 @@ def test_a_meeting_that_the_block_itself_needs(way: str) -> None:
     assert failure.value.code == "WS0907"
 
 
-@pytest.mark.parametrize(
-    ("way", "what"),
-    [
-        ("arrive", "what threads do to parts of another block"),
-        ("release", "what threads do to parts of another block"),
-        ("async", "bytes for arrived of another block"),
-    ],
-)
-def test_what_other_blocks_do_is_refused(way: str, what: str) -> None:
-    with pytest.raises(ProtocolError, match=f"{what} cannot be judged") as failure:
-        check(RowSum(way, 2).kernel(), {}, target=H200)
-    assert failure.value.code == "WS0917"
+@pytest.mark.parametrize("way", ["push", "gather"])
+def test_a_meeting_of_the_block_alone_is_none_of_the_cluster(way: str) -> None:
+    kernel = RowSum(way, 2).kernel()
+    with pytest.raises(ProtocolError, match="before what another wrote must be there") as failure:
+        check(without(kernel, sums.EXCHANGED, Synchronize()), {}, target=H200)
+    assert failure.value.code == "WS0907"
+
+
+@pytest.mark.parametrize("blocks", [2, 5])
+@pytest.mark.parametrize("way", ["release", "async"])
+def test_blocks_may_arrive_and_send_where_others_wait(way: str, blocks: int) -> None:
+    kernel = RowSum(way, blocks).kernel()
+    assert check(kernel, {}, target=H200).steps > 0
+    with pytest.raises(ProtocolError, match="threads of other blocks arrive") as failure:
+        check(without(kernel, sums.WAIT, replace(sums.WAIT, of_cluster=False)), {}, target=H200)
+    assert failure.value.code == "WS0920"
+
+
+def test_threads_of_a_warp_arrive_together() -> None:
+    with pytest.raises(ProtocolError, match="ArriveRemote under a condition that parts threads"):
+        check(RowSum("arrive", 2).kernel(), {}, target=H200)
 
 
 def bare_roles() -> Kernel:
@@ -56,13 +65,14 @@ def bare_roles() -> Kernel:
     return replace(kernel, body=body)
 
 
-def test_waits_for_other_blocks_are_refused() -> None:
+def test_waits_for_blocks_that_never_arrive() -> None:
     kernel = bare_roles()
     (branch,) = (s for s in kernel.body if isinstance(s, Branch) and s.agent.elected)
-    waiting = without(kernel, branch, replace(branch, body=(roles.FILLED,)))
-    with pytest.raises(ProtocolError, match="a wait for other blocks at ring0_full") as failure:
+    body = (Begin(roles.USE), roles.FILLED)
+    waiting = without(kernel, branch, replace(branch, body=body))
+    with pytest.raises(ProtocolError, match="a wait for phase 0 never ends") as failure:
         check(waiting, {}, target=H200)
-    assert failure.value.code == "WS0917"
+    assert failure.value.code == "WS0901"
     assert "collect" in str(failure.value)
 
 

@@ -28,11 +28,11 @@ from warpsmith.kernel.clusters import (
 )
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import If
+from warpsmith.kernel.pipelines import By
 from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
-from warpsmith.protocol.exchanges import gifts
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Source
 from warpsmith.schedule.caches import cache_after, cache_before, rfactor
@@ -156,7 +156,7 @@ def test_the_protocol_holds(name: str, op: str) -> None:
     kernel = lowered(SCHEDULES[name], op)
     sizes = {"T0_size0": 5, "T0_size1": 300}
     assert check(kernel, sizes, target=H200).steps > 0
-    assert bool(gifts(kernel)) == (name != "several rows")
+    assert [p.by for p in kernel.pipelines] == [By.SENDS] * (name != "several rows")
 
 
 def test_blocks_of_a_cluster_lie_along_the_grids_z() -> None:

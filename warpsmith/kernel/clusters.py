@@ -19,6 +19,7 @@ from warpsmith.kernel.effects import (
     WRITE,
     Done,
     Orders,
+    Proxy,
     Verb,
     at_barrier,
     expression,
@@ -103,7 +104,7 @@ MEETINGS = (AnnounceStart, AwaitStart, SynchronizeCluster)
 
 _READ = replace(READ, words="threads read in another block", remote=True)
 _WRITE = replace(WRITE, words="threads write in another block", remote=True)
-_SEND = replace(_WRITE, words="threads send to another block", done=Done.BYTES)
+_SEND = replace(_WRITE, proxy=Proxy.ASYNC, words="threads send to another block", done=Done.BYTES)
 
 
 @dataclass(frozen=True, slots=True)

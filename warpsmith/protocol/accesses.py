@@ -12,7 +12,7 @@ from warpsmith.ir.scalar import Expr, Symbol, evaluate
 from warpsmith.kernel.accesses import Access as Touched
 from warpsmith.kernel.accesses import accesses as touched
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.effects import Done, Effect, Orders, Proxy, Verb, Who
+from warpsmith.kernel.effects import Done, Orders, Proxy, Who
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Let, Statement
 from warpsmith.kernel.rings import Begin, Cursor, TileCopy
@@ -30,11 +30,16 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one statement does to a buffer; nobody knows where if it has no index."""
+    """What one statement does to a buffer; nobody knows where if it has no index.
+
+    Attributes:
+        remote: to that of other blocks.
+    """
 
     buffer: Buffer
     index: Expr | None
     way: Way
+    remote: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +90,14 @@ def synchronizes(statement: Statement, known: dict[int, bool]) -> bool:
 
 def _has_step(statement: Statement) -> bool:
     """Whether a statement itself orders others, uses barriers, moves a cursor, or lets the TMA unit
-    copy. What is sent to barriers of other blocks is taken as sent to its own (`exchanges.py`).
+    copy.
     """
     form = statement.form
     return (
         form.orders not in (None, Orders.NOTHING)
-        or any(not use.remote or use.verb is Verb.ARRIVE for use in barrier_uses(statement))
+        or any(True for _ in barrier_uses(statement))
         or any(isinstance(getattr(statement, name), Cursor) for name in form.defines)
-        or any(_by_unit(effect_of(d, by)) for _, d, by in operands(statement))
+        or any(effect_of(d, by).done in _BY_UNIT for _, d, by in operands(statement))
     )
 
 
@@ -103,18 +108,13 @@ def accesses(statement: Statement) -> tuple[Access, ...]:
     the TMA unit does, and what is sent to other blocks, is not: it has steps of its own.
     """
     return tuple(
-        Access(access.buffer, access.index, _way(access))
+        Access(access.buffer, access.index, _way(access), access.effect.remote)
         for access in touched(statement)
         if access.buffer.memory is MemoryType.shared and access.effect.done not in _BY_UNIT
     )
 
 
 _BY_UNIT = (Done.BYTES, Done.STORES)
-
-
-def _by_unit(effect: Effect) -> bool:
-    """Whether the TMA unit of this block does it."""
-    return effect.done in _BY_UNIT and not effect.remote
 
 
 def _way(access: Touched) -> Way:
@@ -189,7 +189,8 @@ def _note(
         each.by_tma = each.by_tma or access.effect.proxy is Proxy.ASYNC
         if isinstance(statement, TileCopy) and statement.multicast is not None:
             each.shares = statement.multicast.shares
-        each.together = each.together or access.effect.who not in (Who.EACH, Who.ONE)
+        alone = access.effect.who in (Who.EACH, Who.ONE) and not access.effect.remote
+        each.together = each.together or not alone
 
 
 _NOTHING: tuple[frozenset[str], frozenset[Cursor]] = frozenset(), frozenset()

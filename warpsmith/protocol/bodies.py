@@ -31,7 +31,11 @@ from warpsmith.protocol.walks import (
 
 _THREADS = frozenset(kind.name for kind in BLOCK_TYPES)
 
-_Touch = tuple[str, int, Way]
+_Touch = tuple[str, int, Way, bool]
+
+
+def _key(access: Access) -> _Touch:
+    return access.buffer.name, id(access.index), access.way, access.remote
 
 
 class Body(Steps):
@@ -49,16 +53,20 @@ class Body(Steps):
         result: list[Node] = []
         touched: dict[_Touch, Access] = {}
         for statement in statements:
-            if not synchronizes(statement, self._shared.prepared.synchronizing):
+            sends = id(statement) in self._runner.sends
+            if sends or not synchronizes(statement, self._shared.prepared.synchronizing):
                 if isinstance(statement, If) and statement.uniform:
                     self._flush(result, touched)
                     self._extend(result, self._condition(statement))
                     continue
                 for access in self._data(statement):
-                    touched.setdefault((access.buffer.name, id(access.index), access.way), access)
+                    touched.setdefault(_key(access), access)
+                if sends:
+                    self._flush(result, touched)
+                    self._extend(result, [Segment(list(self._sent(statement)))])
                 continue
             for access in self._own(statement):
-                touched.setdefault((access.buffer.name, id(access.index), access.way), access)
+                touched.setdefault(_key(access), access)
             self._flush(result, touched)
             if isinstance(statement, If):
                 self._extend(result, self._condition(statement))

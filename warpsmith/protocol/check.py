@@ -2,8 +2,8 @@
 
     verdict = check(kernel, {"T0_size0": 8192, "T0_size1": 4096}, target=H200)
 
-runs the synchronization of one block, or of one cluster whose blocks fill each other's stages, and
-nothing else, and concludes about all interleavings; see `machine.py`. It takes milliseconds, since
+runs the synchronization of one block, or of one cluster whose blocks reach each other, and nothing
+else, and concludes about all interleavings; see `machine.py`. It takes milliseconds, since
 data is not touched and long loops are cut short where their state repeats (`repeats.py`). A kernel
 that fails must not be launched.
 """
@@ -20,7 +20,6 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.pipelines import with_contents
 from warpsmith.protocol.accesses import divisions
 from warpsmith.protocol.clusters import runs_together
-from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.extract import launch_values, skeleton_of
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.memory import check_shared
@@ -94,7 +93,7 @@ def check(
 ) -> Verdict:
     """Prove that one block of a launch synchronizes rightly, whatever the order of events.
 
-    Where blocks of a cluster fill each other's stages, all of its cluster are proved together.
+    Where blocks of a cluster reach each other, all of its cluster are proved together.
 
     Args:
         kernel: lowered.
@@ -117,7 +116,7 @@ def check_blocks(
         ProtocolError: as `check` does.
     """
     known = launch_values(kernel, values, (0, 0, 0))
-    prepared = Prepared(divisions(kernel, known), frozenset(known), gifts(kernel))
+    prepared = Prepared(divisions(kernel, known), frozenset(known))
     common = _Common(prepared, target.family.limits)
     if runs_together(kernel):
         blocks = dict.fromkeys(_first_of(block, kernel.launch.cluster) for block in blocks)

@@ -1,13 +1,7 @@
-"""What the check says of blocks that work together: which it runs, and what it asks of the text.
+"""What the check asks of the text of blocks that work together.
 
-Where blocks of a cluster fill each other's stages, or arrive at each other's barriers, all of them
-are run together, and what they do to each other is steps like all others.
-
-Elsewhere one block is run. Where the blocks of a cluster meet, the threads of each one do. Blocks
-do alike: what one does to the shared memory of others is taken as done to its own. So a meeting of
-the cluster is missed where the block itself needs one, and not where only its start or its end
-does. Barriers that count what all blocks give to each other can be judged so as `exchanges.py`
-says; others are refused.
+Where blocks of a cluster reach each other's shared memory or barriers, all of them are run
+together, and what they do to each other is steps like all others.
 """
 
 from __future__ import annotations
@@ -22,7 +16,6 @@ from warpsmith.kernel.clusters import (
     AwaitStart,
     ReleaseRemote,
 )
-from warpsmith.kernel.effects import Verb
 from warpsmith.kernel.elected import ELECTED_WARP
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import If, Statement
@@ -31,74 +24,45 @@ from warpsmith.kernel.traversal import (
     barrier_uses,
     barriers,
     children,
-    effect_of,
     is_remote,
-    operands,
     walk,
 )
 from warpsmith.protocol.accesses import accesses
-from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.rules import Break, Broken, Rule
 
 
 def runs_together(kernel: Kernel) -> bool:
     """Whether all blocks of a cluster must be run to judge one of them."""
-    if kernel.launch.cluster_blocks == 1:
-        return False
-    return any(
-        (isinstance(each, TileCopy) and each.multicast is not None)
-        or any(use.remote and use.verb is Verb.ARRIVE for use in barrier_uses(each))
+    return kernel.launch.cluster_blocks > 1 and any(
+        is_remote(each) or (isinstance(each, TileCopy) and each.multicast is not None)
         for each in walk(kernel.body)
     )
 
 
 def check_clusters(kernel: Kernel) -> None:
-    """Check what needs no run.
+    """Check what a run of all blocks does not show.
 
     Raises:
-        Broken: blocks do to each other what cannot be judged, are to meet inside a role, wait for
-            each other's threads as for their own, or wait for a start that they did not announce,
-            or that not all of them come by.
+        Broken: blocks are to meet inside a role, wait for each other's threads as for their own, or
+            wait for a start that they did not announce, or that not all of them come by.
     """
     _check_start(kernel)
-    if runs_together(kernel):
-        _check_together(kernel)
-        return
-    known = gifts(kernel)
-    for statement in kernel.body:
-        role = (statement.agent.name,) if isinstance(statement, Branch) else ()
-        for each in walk((statement,)):
-            _check_meeting(each, role)
-            for use in barrier_uses(each):
-                name = use.barrier.name
-                if use.remote and name not in known:
-                    _refused(f"bytes for {name} of another block", role, name)
-            if isinstance(each, Await) and each.of_cluster and each.barrier.name not in known:
-                _refused(f"a wait for other blocks at {each.barrier.name}", role, each.barrier.name)
-
-
-def _check_together(kernel: Kernel) -> None:
-    """Check what a run of all blocks does not show."""
     readers: dict[str, bool] = {}
     for each in walk(kernel.body):
-        if isinstance(each, ArriveRemote | ReleaseRemote):
-            name = each.barrier.name
-            readers[name] = readers.get(name, True) and each.of_readers
+        for use in barrier_uses(each):
+            if use.remote:
+                name, arrives = use.barrier.name, isinstance(each, ArriveRemote | ReleaseRemote)
+                readers[name] = readers.get(name, True) and arrives and each.of_readers
     for statement in kernel.body:
         role = (statement.agent.name,) if isinstance(statement, Branch) else ()
         for each in walk((statement,)):
             _check_meeting(each, role)
-            for buffer, declared, by in operands(each):
-                if effect_of(declared, by).remote:
-                    _refused(
-                        f"what threads do to {buffer.name} of another block", role, buffer.name
-                    )
             if isinstance(each, Await) and each.barrier.name in readers:
                 _check_wait(each, readers[each.barrier.name], role)
 
 
 def _check_wait(wait: Await, readers: bool, role: tuple[str, ...]) -> None:
-    """A wait for arrivals of other blocks relies on what these publish, and on no more.
+    """A wait for other blocks relies on what their arrivals, or bytes, publish, and on no more.
 
     Args:
         readers: all of them are of readers.
@@ -181,16 +145,6 @@ def _unpaired(what: str) -> NoReturn:
         f"the start of a block {what}",
         "it is announced once and awaited once, before blocks of the cluster meet",
         (),
-    )
-
-
-def _refused(what: str, roles: tuple[str, ...], barrier: str) -> NoReturn:
-    _broken(
-        Rule.CLUSTER,
-        f"{what} cannot be judged",
-        "the simulator runs whole clusters",
-        roles,
-        barrier,
     )
 
 

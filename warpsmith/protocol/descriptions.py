@@ -87,7 +87,7 @@ class _Collected:
             current.arrivals,
             current.announced,
         )
-        self._clocks += (previous.clock, current.clock)
+        self._clocks += (previous.clock, current.clock, previous.heard, current.heard)
 
     def place(self, place: PlaceState, numbers: dict[Phase, int]) -> None:
         """A place, given the numbers of phases that barriers still have."""
@@ -98,6 +98,7 @@ class _Collected:
                 self._shape.append(_has_bytes(fill))
                 self._stamps += (fill.arrivals, fill.seen)
         self._stamps += (place.reads, place.fences, place.writes, place.stores, place.products)
+        self._stamps += (place.past, place.past_fences)
         self._shape += (
             (place.filled, place.filler, place.filling[0], number),
             tuple(place.copying.items()),
@@ -106,7 +107,7 @@ class _Collected:
         )
 
     def actor(self, actor: ActorState) -> None:
-        self._clocks += (actor.clock, actor.fenced)
+        self._clocks += (actor.clock, actor.fenced, actor.heard)
         self._shape.append(frozenset(actor.unfenced))
         self._shape += map(tuple, actor.open)
         self._shape += map(tuple, actor.groups)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product, takewhile
+from itertools import takewhile
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
@@ -13,21 +13,22 @@ from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import RANK, rank_of
 from warpsmith.kernel.elected import ELECTED_WARP
 from warpsmith.kernel.kernel import Kernel, Reciprocal, layout_of
-from warpsmith.kernel.nodes import Buffer, Statement
+from warpsmith.kernel.nodes import Buffer, Let, Statement
 from warpsmith.kernel.reductions import Reduce, ScanElements
 from warpsmith.kernel.rings import ELECTED, InitBarriers
 from warpsmith.kernel.scratch import block_reduce_scratch, block_scan_scratch
 from warpsmith.kernel.traversal import barriers, walk
 from warpsmith.protocol.accesses import Division, divisions
+from warpsmith.protocol.alike import Standing, standing
 from warpsmith.protocol.bodies import Body
 from warpsmith.protocol.clusters import runs_together
-from warpsmith.protocol.exchanges import gifts
 from warpsmith.protocol.numbers import Prepared, Runner, Shared
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scope
+from warpsmith.protocol.sends import Senders, Sends, sending
 from warpsmith.protocol.skeleton import Actor, BarrierStage, Meeting, Place, Skeleton, Step
 from warpsmith.protocol.steps import LANES
-from warpsmith.protocol.walks import walked
+from warpsmith.protocol.walks import MOST_STEPS, TooLongError, walked
 from warpsmith.targets.family import WARP
 
 Extents = tuple[int, int, int]
@@ -50,7 +51,7 @@ def skeleton_of(
 ) -> Skeleton:
     """What is left of a kernel's block when only its synchronization is looked at.
 
-    Where blocks of a cluster fill each other's stages, it is that of all blocks of its cluster.
+    Where blocks of a cluster reach each other, it is that of all blocks of its cluster.
 
     Args:
         known: as `launch_values` gives.
@@ -59,19 +60,28 @@ def skeleton_of(
     Raises:
         Broken: synchronization that only part of a warp or group would reach.
     """
-    prepared = prepared or Prepared(divisions(kernel, known), frozenset(known), gifts(kernel))
+    prepared = prepared or Prepared(divisions(kernel, known), frozenset(known))
     if not runs_together(kernel):
         return _Extraction(kernel, known, prepared).skeleton()
-    cluster = kernel.launch.cluster
-    origin = {k.name: known[k.name] // n * n for k, n in zip(GRID_TYPES, cluster, strict=True)}
-    blocks = []
+    teams = teams_of(kernel, known)
+    for team in teams:
+        prepared.sent.setdefault(team.name, _sent(kernel, known, team))
+    sent = [
+        {rank: amount for (number, rank), amount in amounts.items() if number == which}
+        for team in teams
+        for by_warp in prepared.sent[team.name]
+        for amounts in by_warp.values()
+        for which in {number for number, _ in amounts}
+    ]
+    found = standing(kernel, known, prepared.synchronizing, sent)
+    blocks: list[Skeleton] = []
     before = 0
-    for rank, place in enumerate(product(*map(range, reversed(cluster)))):
-        along = zip(GRID_TYPES, reversed(place), strict=True)
-        here = {kind.name: origin[kind.name] + step for kind, step in along}
-        own = {**known, **here, RANK: rank}
-        blocks.append(_Extraction(kernel, own, prepared, rank, before, together=True).skeleton())
+    for place, block in enumerate(found):
+        own = {**known, **block.known}
+        blocks.append(_Extraction(kernel, own, prepared, place, found, before).skeleton())
         before += len(blocks[-1].actors)
+        if blocks[-1].steps * len(found) > MOST_STEPS:
+            raise TooLongError
     return _joined(blocks)
 
 
@@ -110,18 +120,23 @@ class _Extraction:
     """The skeleton of one block.
 
     Attributes:
-        rank: of the block among those of a cluster that are looked at `together`; numbers of
-            barriers, places and meetings go on from those of the blocks before.
+        place: among the blocks of a cluster that are looked at `together`, each with those that it
+            stands for; numbers of barriers, places and meetings go on from those of the blocks
+            before.
         before: actors of these.
     """
 
     kernel: Kernel
     known: Mapping[str, int]
     prepared: Prepared
-    rank: int = 0
+    place: int = 0
+    together: tuple[Standing, ...] = ()
     before: int = 0
-    together: bool = False
     actors: list[Actor] = field(default_factory=list)
+
+    @property
+    def rank(self) -> int:
+        return self.together[self.place].rank if self.together else 0
 
     def skeleton(self) -> Skeleton:
         stages, found = self._barriers()
@@ -129,9 +144,18 @@ class _Extraction:
         roles = {team.agent.name: None for team in teams if team.agent and team.agent.common}
         places = self._places(self.prepared.divisions)
         meetings = 1 + len(teams) + len(roles)
-        block = self.rank * meetings
-        last = self.kernel.launch.cluster_blocks * meetings if self.together else None
-        shared = Shared(stages, self.prepared, self.rank, len(found), len(places), last)
+        block = self.place * meetings
+        last = len(self.together) * meetings if self.together else None
+        shared = Shared(
+            stages,
+            self.prepared,
+            self.place,
+            len(found),
+            len(places),
+            {each.rank: place for place, each in enumerate(self.together)} or {0: 0},
+            len(self.together[self.place].ranks) if self.together else 1,
+            last,
+        )
         members: list[tuple[int, ...]] = []
         for number, team in enumerate(teams):
             before = len(self.actors)
@@ -156,25 +180,34 @@ class _Extraction:
         return tuple(self.before + n for n, actor in enumerate(self.actors) if actor.role == role)
 
     def _team(self, team: Team, meetings: tuple[int, int, int], shared: Shared) -> None:
-        """A team's actors: its first warp, the second, and the others.
+        """A team's actors: its first warp, and of those that send alike the first and the others.
 
         Args:
             meetings: numbers of those of the block, of the team, and of all groups of its role.
         """
         first = len(self.actors)
-        lists: dict[bool, list[Step]] = {}
-        for number, (label, weight) in enumerate(_labels(team)):
-            leads = number == 0
-            if leads not in lists:
-                lists[leads] = self._steps(team, meetings, shared, first + number, leads)
+        sent = self.prepared.sent.get(team.name, ({},) * team.warps)
+        last: Sends | None = None
+        steps: list[Step] = []
+        for number, (label, weight, sends) in enumerate(_labels(team, sent)):
+            if number < 2 or sends is not last:
+                steps = self._steps(team, meetings, shared, first + number, number == 0, sends)
+            last = sends
             role = team.agent.name if team.agent else ""
             name = f"{team.name}, {label}" if label else team.name
             if self.together:
-                name = f"block {self.rank}: {name}"
-            self.actors.append(Actor(name, role, lists[leads], weight, self.rank))
+                ranks = self.together[self.place].ranks
+                name = f"{_listed('block', ranks)}: {name}"
+            self.actors.append(Actor(name, role, steps, weight, self.rank))
 
     def _steps(
-        self, team: Team, meetings: tuple[int, int, int], shared: Shared, number: int, leads: bool
+        self,
+        team: Team,
+        meetings: tuple[int, int, int],
+        shared: Shared,
+        number: int,
+        leads: bool,
+        sends: Sends,
     ) -> list[Step]:
         agent, block = team.agent, self.kernel.launch.block
         scope = Scope({**self.known, **_elected(number == 0)})
@@ -190,6 +223,7 @@ class _Extraction:
             elected=number == 0,
             meeting=meetings[0],
             reduces=_meeting_reductions(before, extents),
+            sends=sends,
         )
         if agent is None:
             scope = Scope({**scope.known, **_single_axes(extents)})
@@ -212,6 +246,7 @@ class _Extraction:
                 reduces=_meeting_reductions(team.body, team.extents),
                 common=meetings[2],
                 across=_across_groups(team.body, agent),
+                sends=sends,
             )
             nodes += Body(shared, scope, runner).nodes(team.body)
         return walked([*nodes, *outside.nodes(behind)])
@@ -261,7 +296,7 @@ class _Extraction:
                     start = starts.get(name, 0) + stage * step
                     spans.append((start, start + step, name if name in given else ""))
         by_tma = [d.by_tma for d in found.values() for _ in range(d.places)]
-        first = self.rank * len(spans)
+        first = self.place * len(spans)
         result: list[Place] = []
         for name, division in found.items():
             for number in range(division.places):
@@ -276,6 +311,22 @@ class _Extraction:
                 place = Place(name, stage, division.private, reached, overlaps, self.rank)
                 result.append(place)
         return tuple(result)
+
+
+def _sent(kernel: Kernel, known: Mapping[str, int], team: Team) -> tuple[Sends, ...]:
+    """What each warp of a team sends to other blocks."""
+    body = (*(s for s in kernel.body if not isinstance(s, Branch)), *team.body)
+    own = {name: value for name, value in known.items() if name not in _PLACE}
+    if team.agent is not None and team.agent.groups_along is not None:
+        own[team.agent.groups_along.name] = team.group
+    lets = {s.symbol.name: s.value for s in walk(body) if isinstance(s, Let)}
+    senders = Senders(team.extents, own, lets, kernel.launch.cluster_blocks)
+    found = {id(statement): senders.by_warp(statement) for statement in sending(body)}
+    return tuple({key: sent[warp] for key, sent in found.items()} for warp in range(team.warps))
+
+
+_PLACE = frozenset((RANK, *(kind.name for kind in GRID_TYPES)))
+"""What is known of a block's place in its grid."""
 
 
 def teams_of(kernel: Kernel, known: Mapping[str, int]) -> list[Team]:
@@ -295,15 +346,34 @@ def teams_of(kernel: Kernel, known: Mapping[str, int]) -> list[Team]:
     return teams
 
 
-def _labels(team: Team) -> list[tuple[str, int]]:
-    """Names of a team's representatives among its warps, and how many each stands for."""
+def _labels(team: Team, sent: Sequence[Sends]) -> list[tuple[str, int, Sends]]:
+    """Names of a team's representatives among its warps, how many each stands for, and what it
+    sends: the first warp, and of those that send alike another one and the others.
+    """
     if team.warps == 1:
-        return [("", 1)]
-    labels = [("warp 0", 1), ("warp 1", 1)]
-    if team.warps > 2:
-        others = f"warps 2 to {team.warps - 1}" if team.warps > 3 else "warp 2"
-        labels.append((others, team.warps - 2))
+        return [("", 1, sent[0])]
+    alike: list[list[int]] = []
+    for warp in range(1, team.warps):
+        known = next((warps for warps in alike if sent[warps[0]] == sent[warp]), None)
+        if known is None:
+            alike.append([warp])
+        else:
+            known.append(warp)
+    labels = [("warp 0", 1, sent[0])]
+    for first, *others in alike:
+        labels.append((f"warp {first}", 1, sent[first]))
+        if others:
+            labels.append((_listed("warp", others), len(others), sent[first]))
     return labels
+
+
+def _listed(what: str, numbers: Sequence[int]) -> str:
+    """`warp 2`, `warps 2 to 7`, `warps 2, 3, 5`."""
+    if len(numbers) == 1:
+        return f"{what} {numbers[0]}"
+    if numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{what}s {numbers[0]} to {numbers[-1]}"
+    return f"{what}s {', '.join(map(str, numbers))}"
 
 
 def _single_axes(extents: Extents) -> dict[str, int]:

@@ -14,7 +14,9 @@ that make it the only one are checked on the way, each for the first step that c
 
 A step comes before another one if the actor of the second knows of it. Copies land at any time
 between being asked for and the end of their phase, so nothing but a wait tells of them. Accesses of
-one place must be ordered, if one of them writes: then no run differs in what is read.
+one place must be ordered, if one of them writes: then no run differs in what is read. Who waits for
+what threads sent knows which phases were over for them, and nothing of their accesses: `st.async`
+releases its own bytes alone.
 
 As long as these rules hold, a wait that can pass stays so until it has passed; hence, if this run
 reaches the end, every run does.
@@ -27,11 +29,11 @@ from dataclasses import dataclass
 from warpsmith.protocol.ends import Ends
 from warpsmith.protocol.rules import Rule
 from warpsmith.protocol.skeleton import Async, Kind, Skeleton, Step
-from warpsmith.protocol.states import PENDING, ActorState, BarrierState, Clock, Phase
+from warpsmith.protocol.states import PENDING, ActorState, BarrierState, Clock, Phase, together
 
 _AWAIT, _ARRIVE, _EXPECT, _LOAD = Kind.AWAIT, Kind.ARRIVE, Kind.EXPECT, Kind.LOAD
 _READ, _WRITE, _MEET, _JOIN = Kind.READ, Kind.WRITE, Kind.MEET, Kind.JOIN
-_MULTIPLY = Kind.MULTIPLY
+_MULTIPLY, _SEND = Kind.MULTIPLY, Kind.SEND
 
 ROUND = 64
 """Steps after which the others have their turn, at the next wait."""
@@ -84,7 +86,7 @@ class Machine(Ends):
         """The phase that a step at a barrier is about."""
         if step.kind in (Kind.ARRIVE, Kind.EXPECT):
             return self.barriers[step.place].done
-        if step.kind is _LOAD:
+        if step.kind in (_LOAD, _SEND):
             return self.barriers[step.barrier].done
         return self.barriers[step.place].done - 1 if step.kind == Kind.AWAIT else None
 
@@ -110,11 +112,11 @@ class Machine(Ends):
                 self._multiply(number, actor, step.place)
             elif kind is _ARRIVE:
                 barrier = barriers[step.place]
-                self._may_count(number, clock, step.place, barrier, "an arrival")
+                self._may_count(number, actor, step.place, barrier, "an arrival")
                 self._arrive(number, actor, step.place, barrier, step.amount * actor.weight)
             elif kind is _EXPECT:
                 self._expect(number, actor, step)
-            elif kind is _LOAD:
+            elif kind is _LOAD or kind is _SEND:
                 self._load(number, actor, step)
             elif kind is _WRITE:
                 self._write(number, actor, step.place, stamp)
@@ -142,7 +144,7 @@ class Machine(Ends):
             self._not_alive(number, step.place)
         if barrier.done & 1 == step.amount:
             return False
-        if not barrier.older.known(clock):
+        if not barrier.older.over(actor):
             self._behind(number, step, barrier)
         phase = barrier.previous
         stamp = clock[number]
@@ -150,17 +152,20 @@ class Machine(Ends):
             phase.seen[number] = stamp
             if phase.clock:
                 clock[:] = map(max, clock, phase.clock)
+            if phase.heard:
+                actor.heard = together(actor.heard, phase.heard)
         actor.learned += 1
         phase.waits[number] = stamp
         return True
 
     def _may_count(
-        self, number: int, clock: Clock, place: int, barrier: BarrierState, what: str
+        self, number: int, actor: ActorState, place: int, barrier: BarrierState, what: str
     ) -> None:
         """Whether what an actor does at a barrier can only count in the current phase."""
+        clock = actor.clock
         if not barrier.alive or clock[barrier.begun[0]] < barrier.begun[1]:
             self._not_alive(number, place)
-        if not barrier.previous.known(clock):
+        if not barrier.previous.over(actor):
             past = barrier.previous
             self._broken(
                 number,
@@ -195,13 +200,15 @@ class Machine(Ends):
     def _join(self, number: int, actor: ActorState, phase: Phase) -> None:
         """The phase ends after all that the actor has done so far."""
         clock = actor.clock
-        phase.clock = list(map(max, phase.clock, clock)) if phase.clock else clock.copy()
+        phase.clock = together(phase.clock, clock)
+        if actor.heard:
+            phase.heard = together(phase.heard, actor.heard)
         phase.joined[number] = actor.learned
         clock[number] += 1
 
     def _expect(self, number: int, actor: ActorState, step: Step) -> None:
         barrier = self.barriers[step.place]
-        self._may_count(number, actor.clock, step.place, barrier, "an announcement")
+        self._may_count(number, actor, step.place, barrier, "an announcement")
         phase = barrier.current
         phase.expected += step.amount * actor.weight
         if phase.expected > MOST_BYTES:
@@ -213,23 +220,21 @@ class Machine(Ends):
 
     def _load(self, number: int, actor: ActorState, step: Step) -> None:
         barrier, place = self.barriers[step.barrier], self.places[step.place]
-        clock = actor.clock
         phase = barrier.current
-        if not barrier.previous.known(clock):
+        if not barrier.previous.over(actor):
             self._late_copy(number, step, barrier)
-        self._may_count(number, clock, step.barrier, barrier, "a copy")
-        if place.fill is not phase or place.filler != number:
+        self._may_count(number, actor, step.barrier, barrier, "a copy")
+        if place.fill is phase and step.kind is _SEND:
+            self._fill_too(number, step.place)
+        elif place.fill is not phase or place.filler != number:
             self._free(number, step.place, by_tma=True)
-            place.filled = True
-            place.fill, place.filler = phase, number
-            place.filling = (step.barrier, barrier.done)
-            place.reads.clear()
-            place.writes.clear()
-            place.stores.clear()
-            place.products.clear()
-            place.fences.clear()
+            at = step.barrier, barrier.done
+            place.refill(phase, number, at, several=step.kind is _SEND)
         phase.copied += step.amount * actor.weight
-        if phase.joined.get(number) != actor.learned:
+        if step.kind is _SEND:
+            phase.heard = together(phase.heard, together(actor.heard, actor.clock))
+            actor.clock[number] += 1
+        elif phase.joined.get(number) != actor.learned:
             self._join(number, actor, phase)
         if phase.arrived == barrier.count:
             self._complete(number, step.barrier, barrier)
@@ -241,7 +246,7 @@ class Machine(Ends):
             return
         if phase.copied > phase.expected:
             self._bytes(number, place)
-        clock = phase.clock
+        clock = together(phase.clock, phase.heard)
         for actor, stamp in phase.announced.items():
             if clock[actor] < stamp:
                 self._bytes(actor, place, "bytes announced after the phase may be over")
@@ -257,14 +262,16 @@ class Machine(Ends):
         met.add(number)
         if len(met) < len(names.actors):
             return False
-        together = [
-            max(column) for column in zip(*(self.actors[n].clock for n in met), strict=True)
-        ]
+        clock = [max(column) for column in zip(*(self.actors[n].clock for n in met), strict=True)]
+        heard: Clock = []
+        for other in names.actors:
+            heard = together(heard, self.actors[other].heard)
         for other in names.actors:
             actor = self.actors[other]
             if self._fair:
                 self.history.append(Past(other, actor.steps[actor.at], actor.clock[other]))
-            actor.clock[:] = together
+            actor.clock[:] = clock
+            actor.heard = heard.copy()
             actor.clock[other] += 1
             actor.learned += 1
             actor.at += 1

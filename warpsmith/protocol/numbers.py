@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, Let
 from warpsmith.protocol.accesses import Access, Division
-from warpsmith.protocol.exchanges import Gift
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scalar, Scope, UnknownError, constant
+from warpsmith.protocol.sends import Sends
 from warpsmith.protocol.walks import Pool
 
 Places = Callable[[int], tuple[int, ...]]
@@ -25,7 +25,7 @@ class Prepared:
     Attributes:
         divisions: of buffers that hold data.
         sizes: names of what a launch gives, which lengths of stages may depend on.
-        gifts: what blocks of a cluster give to each other, by the names of barriers.
+        sent: what each warp of a team sends, by its name.
         pool: of steps.
         synchronizing: whether statements have synchronization inside, by identity.
         accesses: of statements, by identity; of all inside, where there is no synchronization.
@@ -36,7 +36,7 @@ class Prepared:
 
     divisions: dict[str, Division]
     sizes: frozenset[str] = frozenset()
-    gifts: dict[str, Gift] = field(default_factory=dict)
+    sent: dict[str, tuple[Sends, ...]] = field(default_factory=dict)
     pool: Pool = field(default_factory=Pool)
     synchronizing: dict[int, bool] = field(default_factory=dict)
     accesses: dict[int, tuple[Access, ...]] = field(default_factory=dict)
@@ -50,16 +50,20 @@ class Shared:
 
     Attributes:
         stages: of barriers: number of the first one of a block, and how many, by name.
-        rank: of the block among those of a cluster that are looked at together.
+        place: of the block among those of a cluster that are looked at together.
         barriers, places: of a block; those of all blocks are numbered one block after the other.
+        blocks: places of those that are looked at together, by their ranks.
+        stands: how many blocks it stands for.
         cluster: number of the meeting of all blocks; None where one block is looked at alone.
     """
 
     stages: dict[str, tuple[int, int]]
     prepared: Prepared
-    rank: int = 0
+    place: int = 0
     barriers: int = 0
     places: int = 0
+    blocks: Mapping[int, int] = field(default_factory=lambda: {0: 0})
+    stands: int = 1
     cluster: int | None = None
 
 
@@ -76,6 +80,7 @@ class Runner:
         meeting: number of the meeting that `Synchronize` means; None where there is none.
         reduces: the reductions, by identity, that need a meeting.
         across: those for which all groups of the role meet; `common` is the number of that meeting.
+        sends: what each of its warps sends in a statement, by its identity.
     """
 
     number: int
@@ -87,6 +92,7 @@ class Runner:
     reduces: frozenset[int] = frozenset()
     across: frozenset[int] = frozenset()
     common: int = 0
+    sends: Sends = field(default_factory=dict)
 
 
 class Numbers:
@@ -102,13 +108,13 @@ class Numbers:
         self._runner = runner
 
     def stage(self, barrier: Buffer) -> Callable[..., int]:
-        """The number of a stage's barrier, of the block itself or of the one with a rank."""
+        """The number of a stage's barrier, of the block itself or of the one at a place."""
         first, stages = self._shared.stages[barrier.name]
-        own, several = self._shared.rank, self._shared.barriers
+        own, several = self._shared.place, self._shared.barriers
 
-        def number(stage: int, rank: int = own) -> int:
+        def number(stage: int, place: int = own) -> int:
             if 0 <= stage < stages:
-                return first + stage + rank * several
+                return first + stage + place * several
             raise Broken(
                 Break(
                     rule=Rule.LIFETIME,
@@ -120,24 +126,32 @@ class Numbers:
 
         return number
 
-    def places(self, buffer: Buffer, index: Expr | None) -> tuple[Scalar, Places]:
-        """What gives the places that an access touches: those of the stage that it starts in."""
+    def places(
+        self, buffer: Buffer, index: Expr | None, *, remote: bool = False
+    ) -> tuple[Scalar, Places]:
+        """What gives the places that an access touches: those of the stage that it starts in.
+
+        A remote one may be to any block's.
+        """
         division = self._shared.prepared.divisions[buffer.name]
         parts = division.parts
         part = self._runner.group if parts > 1 else 0
-        shares, base = division.shares, division.base + self._shared.rank * self._shared.places
+        shares, several = division.shares, self._shared.places
+        blocks = range(len(self._shared.blocks)) if remote else (self._shared.place,)
         whole = tuple(
-            base + (stage * parts + part) * shares + share
+            division.base + block * several + (stage * parts + part) * shares + share
             for stage in range(division.stages)
+            for block in blocks
             for share in range(shares)
         )
+        held = shares * len(blocks)
 
         def places(start: int) -> tuple[int, ...]:
             if not division.elements:
                 return ()  # nobody touches anything
             stage = start // division.elements
             inside = 0 <= stage < division.stages
-            return whole[stage * shares : (stage + 1) * shares] if inside else whole
+            return whole[stage * held : (stage + 1) * held] if inside else whole
 
         if division.stages == 1:
             return constant(0), places

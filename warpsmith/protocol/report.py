@@ -234,6 +234,9 @@ class _Words:
             case Kind.LOAD:
                 at = self._barrier(step.barrier)
                 return f"copy {step.amount} bytes into {self._place(step.place)}, at {at}{of}"
+            case Kind.SEND:
+                at = self._barrier(step.barrier)
+                return f"send {step.amount} bytes to {self._place(step.place)}, at {at}{of}"
             case Kind.READ:
                 return f"read {self._place(step.place)}"
             case Kind.WRITE:

@@ -1,7 +1,7 @@
 """What is left of a kernel when only its synchronization is looked at: straight lists of steps.
 
-It is that of one block, or of all blocks of a cluster that fill each other's stages, in the order
-of their ranks. A skeleton knows actors, which are warps; stages of barriers; places in shared
+It is that of one block, or of all blocks of a cluster that reach each other, in the order of their
+ranks. A skeleton knows actors, which are warps; stages of barriers; places in shared
 memory; and meetings, which are barriers of the hardware that all threads of a set reach. Loops have
 been walked, so that every actor has one list of steps, in which equal steps are one object. It does
 not know the Kernel form, and can be written by hand.
@@ -52,6 +52,8 @@ class Kind(IntEnum):
     """Invalidate them."""
     MULTIPLY = 14
     """Ask the tensor cores to multiply what lies in `place`."""
+    SEND = 15
+    """Like `LOAD`, of what others may fill too, each a part, in the same phase."""
 
 
 class Async(IntEnum):

@@ -22,6 +22,7 @@ class Phase:
         arrived: arrivals so far.
         expected, copied: bytes that were announced, and that copies will bring.
         clock: what the arrivals knew, together.
+        heard: what those who sent knew, or had heard; empty where nobody sent.
         arrivals: by actor, the stamp of its latest arrival.
         announced: by actor, the stamp of its latest announcement without an arrival.
         seen, waits: by actor, the stamps of its first and latest wait that this phase let pass.
@@ -35,6 +36,7 @@ class Phase:
         "clock",
         "copied",
         "expected",
+        "heard",
         "joined",
         "seen",
         "waits",
@@ -45,11 +47,16 @@ class Phase:
         self.expected = 0
         self.copied = 0
         self.clock: Clock = []
+        self.heard: Clock = []
         self.arrivals: dict[int, int] = {}
         self.announced: dict[int, int] = {}
         self.seen: dict[int, int] = {}
         self.waits: dict[int, int] = {}
         self.joined: dict[int, int] = {}
+
+    def over(self, actor: ActorState) -> bool:
+        """Whether the phase is over for an actor by what it knows or has heard."""
+        return self.known(actor.clock) or (bool(actor.heard) and self.known(actor.heard))
 
     def known(self, clock: Clock) -> bool:
         """Whether the phase is over for one who knows so much.
@@ -91,7 +98,8 @@ class PlaceState:
     Attributes:
         filled: something was written.
         fill: the phase that ends when the TMA unit has filled it; None where it has not.
-        filler: who asked for that.
+        filler: who asked for that, the latest where several do.
+        past, past_fences: by actor, the stamps of the latest use before that, and of fences then.
         reads, writes, stores, products: by actor, the stamp of its latest one; `PENDING` for
             asynchronous ones that are not awaited.
         fences: by actor, the stamp of a proxy fence after its latest access.
@@ -106,6 +114,8 @@ class PlaceState:
         "filler",
         "filling",
         "multiplying",
+        "past",
+        "past_fences",
         "products",
         "reads",
         "stores",
@@ -126,6 +136,19 @@ class PlaceState:
         self.copying: dict[int, int] = {}
         self.storing: dict[int, int] = {}
         self.multiplying: dict[int, int] = {}
+        self.past: dict[int, int] = {}
+        self.past_fences: dict[int, int] = {}
+
+    def refill(self, fill: Phase, filler: int, filling: tuple[int, int], *, several: bool) -> None:
+        """All that was done to it is past, which others that fill it are to know, too."""
+        uses = (self.reads, self.writes, self.stores, self.products)
+        if several:
+            self.past = {a: max(used.get(a, 0) for used in uses) for used in uses for a in used}
+            self.past_fences = dict(self.fences)
+        self.filled = True
+        self.fill, self.filler, self.filling = fill, filler, filling
+        for used in (*uses, self.fences):
+            used.clear()
 
     def asynchronous(self, sort: int) -> tuple[dict[int, int], dict[int, int]]:
         """By actor, accesses of one sort that are not awaited, and the stamp of the latest."""
@@ -142,6 +165,8 @@ class ActorState:
     Attributes:
         at: number of the next step.
         clock: what it knows; its own entry is the stamp of its next steps.
+        heard: what others knew who sent something, as it knows from its bytes: that phases are
+            over, and nothing of what was done to memory. Empty where it knows of none.
         learned: waits that have passed, by which it may have learned of others.
         fenced: its clock at its latest proxy fence.
         unfenced: places that it has touched since.
@@ -155,6 +180,7 @@ class ActorState:
         "end",
         "fenced",
         "groups",
+        "heard",
         "learned",
         "open",
         "steps",
@@ -169,8 +195,14 @@ class ActorState:
         self.end = len(self.steps)
         self.clock: Clock = [0] * actors
         self.clock[number] = 1
+        self.heard: Clock = []
         self.learned = 0
         self.fenced: Clock = [0] * actors
         self.unfenced: set[int] = set()
         self.open: tuple[list[int], ...] = tuple([] for _ in Async)
         self.groups: tuple[list[tuple[int, ...]], ...] = tuple([] for _ in Async)
+
+
+def together(first: Clock, second: Clock) -> Clock:
+    """What both know; an empty clock knows nothing."""
+    return list(map(max, first, second)) if first and second else [*first, *second]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 from warpsmith.errors import InternalError
@@ -37,6 +37,7 @@ from warpsmith.protocol.accesses import Access, Way, synchronizes
 from warpsmith.protocol.numbers import Numbers, Places, Runner, Shared
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scalar, Scope, UnknownError, constant
+from warpsmith.protocol.sends import stores
 from warpsmith.protocol.skeleton import Async, Kind, Step
 from warpsmith.protocol.walks import (
     Leaf,
@@ -103,7 +104,6 @@ class Steps:
                     (self._scalar(stage), self._scalar(amount)),
                     lambda s, n: (step(Kind.EXPECT, at(s), n * threads, -1, times),),
                 )
-                yield from self._gift(barrier, stage)
             case TileCopy(stores=False):
                 yield self._load(statement)
             case TileCopy():
@@ -157,7 +157,7 @@ class Steps:
         """The elected thread begins or ends barriers."""
         if self._runner.elected:
             step = self._shared.prepared.pool.step
-            base = self._shared.rank * self._shared.barriers
+            base = self._shared.place * self._shared.barriers
             stages = [self._shared.stages[name] for name in names]
             made = tuple(step(kind, base + first, count) for first, count in stages)
             yield Leaf((), lambda: made)
@@ -169,9 +169,12 @@ class Steps:
     def _arrivals(self, barrier: Buffer, stage: Expr, ranks: Sequence[Expr], times: int) -> Leaf:
         """At the barriers of the blocks with these ranks."""
         at, step = self._numbers.stage(barrier), self._shared.prepared.pool.step
+        blocks, times = self._shared.blocks, times * self._shared.stands
         return Leaf(
             (self._scalar(stage), *map(self._rank, ranks)),
-            lambda s, *there: tuple(step(Kind.ARRIVE, at(s, rank), times) for rank in there),
+            lambda s, *there: tuple(
+                step(Kind.ARRIVE, at(s, blocks[rank]), times) for rank in there if rank in blocks
+            ),
         )
 
     def _rank(self, rank: Expr) -> Scalar:
@@ -201,49 +204,65 @@ class Steps:
             )
         at = self._numbers.stage(copy.barrier[0])
         index, places = self._numbers.places(copy.shared, copy.index)
-        own, several = self._shared.rank, self._shared.places
+        own, several, blocks = self._shared.place, self._shared.places, self._shared.blocks
+        here = next(rank for rank, place in blocks.items() if place == own)
         operands = [index, self._scalar(copy.barrier[1]), self._scalar(copy.bytes)]
-        shares = 1
+        shares, each = 1, threads
         if copy.multicast is not None:
-            shares = copy.multicast.shares
+            shares, each = copy.multicast.shares, threads * self._shared.stands
             operands += [self._rank(copy.multicast.mask), self._rank(copy.multicast.share)]
 
         def make(
-            place: int, stage: int, amount: int, mask: int = 1 << own, share: int = 0
+            place: int, stage: int, amount: int, mask: int = 1 << here, share: int = 0
         ) -> tuple[Step, ...]:
             found = places(place)[share::shares]
             return tuple(
                 step(
                     Kind.LOAD,
-                    number + (rank - own) * several,
-                    0 if n else amount * threads,
-                    at(stage, rank),
+                    number + (block - own) * several,
+                    0 if n else amount * each,
+                    at(stage, block),
                 )
-                for rank in range(mask.bit_length())
+                for rank, block in blocks.items()
                 if mask >> rank & 1
                 for n, number in enumerate(found)
             )
 
         return Leaf(tuple(operands), make)
 
-    def _gift(self, barrier: Buffer, stage: Expr) -> Iterable[Leaf]:
-        """What all blocks give to this one, as if it gave it all itself once it is expected."""
-        gift = self._shared.prepared.gifts.get(barrier.name)
-        if gift is None:
-            return
-        step, at = self._shared.prepared.pool.step, self._numbers.stage(barrier)
-        for store, share in zip(gift.stores, gift.shares, strict=True):
+    def _sent(self, statement: Statement) -> Iterable[Leaf]:
+        """What each warp sends to every block, in a statement that does nothing else."""
+        step, shared = self._shared.prepared.pool.step, self._shared
+        amounts = self._runner.sends[id(statement)]
+        for number, store in enumerate(stores(statement)):
+            given = [
+                (shared.blocks[rank], amount * shared.stands)
+                for (which, rank), amount in amounts.items()
+                if which == number and rank in shared.blocks
+            ]
+            at = self._numbers.stage(store.barrier)
             index, places = self._numbers.places(store.buffer, store.index)
 
             def make(
-                place: int, stage: int, found: Places = places, share: int = share
+                place: int,
+                stage: int,
+                given: Sequence[tuple[int, int]] = given,
+                at: Callable[..., int] = at,
+                places: Places = places,
             ) -> tuple[Step, ...]:
                 return tuple(
-                    step(Kind.LOAD, each, 0 if n else share, at(stage))
-                    for n, each in enumerate(found(place))
+                    step(
+                        Kind.SEND,
+                        each + (block - shared.place) * shared.places,
+                        0 if n else amount,
+                        at(stage, block),
+                    )
+                    for block, amount in given
+                    for n, each in enumerate(places(place))
                 )
 
-            yield Leaf((index, self._scalar(stage)), make)
+            if given:
+                yield Leaf((index, self._scalar(store.stage)), make)
 
     def _store(self, copy: TileCopy) -> Leaf:
         step = self._shared.prepared.pool.step
@@ -260,7 +279,9 @@ class Steps:
     def _touched(self, touched: Iterable[Access]) -> Leaf:
         """What is touched between two steps, each place once, the reads first."""
         ways = sorted(touched, key=lambda access: access.way is not Way.READ)
-        found = [(_KINDS[a.way], *self._numbers.places(a.buffer, a.index)) for a in ways]
+        found = [
+            (_KINDS[a.way], *self._numbers.places(a.buffer, a.index, remote=a.remote)) for a in ways
+        ]
         step = self._shared.prepared.pool.step
 
         def make(*indices: int) -> tuple[Step, ...]:

@@ -95,6 +95,17 @@ class Uses(Breaks):
         for other in self.skeleton.places[at].overlaps:
             self._done_with(number, other, at, by_tma)
 
+    def _fill_too(self, number: int, at: int) -> None:
+        """Another one fills a place in the same phase: it, too, knows that all uses are over."""
+        place, actor = self.places[at], self.actors[number]
+        for other, stamp in place.past.items():
+            if actor.clock[other] < stamp:
+                self._overwritten(number, at, at, (other,), "a use")
+            fence = place.past_fences.get(other, PENDING)
+            if actor.fenced[other] < stamp and actor.clock[other] < fence:
+                self._unfenced(number, at, other, "uses, and st.async writes it next")
+        place.filler = number
+
     def _done_with(self, number: int, at: int, mine: int, by_tma: bool) -> None:
         place, actor = self.places[at], self.actors[number]
         clock, private = actor.clock, self.skeleton.places[at].private and not by_tma
