@@ -247,15 +247,15 @@ def test_rows_kept_apart_by_threads_whose_number_is_not_constant() -> None:
     refused(rows_by_threads, "WS0279", "which is not a constant; split the loops")
 
 
-def test_roles_and_clusters_stay_apart() -> None:
+def test_roles_send_4_or_8_bytes() -> None:
     p = Program()
-    x = p.input(DataType.Float, (8, 64))
+    x = p.input(DataType.BFloat16, (8, 64))
     p.output(p.copy(p.reduce("sum", x, [1])))
     copied = cache_after(x)
     set_memory_type(copied, MemoryType.shared)
     set_role(copied, "load")
     over_blocks(p.fusion, 2, 32)
-    with pytest.raises(ScheduleError, match="in a kernel whose warps have roles") as failure:
+    with pytest.raises(ScheduleError, match="elements are BFloat16: blocks send each") as failure:
         lower(p.fusion, "rows", DataType.Int32, target=H200)
     assert failure.value.code == "WS0273"
 

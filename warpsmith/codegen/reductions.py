@@ -140,8 +140,8 @@ class ReductionText:
         who = ", ".join((*team.dims, *((team.place,) if team.place else ())))
         lines = [f"{kind} {name}[{reduce.elements}];", *each_lane(reduce.elements, packed)]
         if reduce.lanes:
-            if team.place or reduce.grid_axes:
-                raise InternalError(f"{name} is reduced by lanes inside a role, or over the grid")
+            if reduce.grid_axes:
+                raise InternalError(f"{name} is reduced by lanes over the grid")
             lane = f"{ParallelType.block_x.name} & 31"
             lines.append(f"ws_warp_reduce<{state.join}>({name}, 31, 0xffffffffu, {lane});")
         elif reduce.block_axes:

@@ -9,7 +9,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, evaluate
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.pipelines import Pipeline, with_contents
+from warpsmith.kernel.pipelines import By, Pipeline, with_contents
 from warpsmith.kernel.rings import InitBarriers
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol.extract import launch_values
@@ -57,8 +57,9 @@ class RingRow:
         stage_bytes: of each buffer of one stage, by its name.
         producer, consumers: names of roles; empty in a kernel without roles.
         groups: of the consumer that own stages in turn.
-        full, empty: arrivals that end a phase; `empty` is 0 for a stage that is filled once.
-        shared: buffers that blocks of a cluster load for each other, with how many do.
+        full, empty: arrivals that end a phase; `empty` is 0 for a stage that is filled once, or
+            that is free `around`, where blocks meet when stages come round.
+        shared: buffers that blocks of a cluster fill for each other, with how, and how many do.
     """
 
     name: str
@@ -69,7 +70,8 @@ class RingRow:
     groups: int
     full: int
     empty: int
-    shared: tuple[tuple[str, int], ...] = ()
+    shared: tuple[tuple[str, str, int], ...] = ()
+    around: bool = False
 
 
 def role_rows(kernel: Kernel, values: Mapping[str, int], registers: int) -> tuple[RoleRow, ...]:
@@ -127,8 +129,9 @@ def ring_line(row: RingRow) -> str:
     if row.groups > 1:
         words.append(f"{row.groups} groups in turn")
     words.append(f"{row.full} arrival{'s' if row.full != 1 else ''} at full")
-    words.append(f"{row.empty} at empty" if row.empty else "filled once")
-    words += [f"{name} by multicast to {blocks} blocks" for name, blocks in row.shared]
+    once = "free where blocks meet" if row.around else "filled once"
+    words.append(f"{row.empty} at empty" if row.empty else once)
+    words += [f"{name} by {how} to {blocks} blocks" for name, how, blocks in row.shared]
     return f"{row.name}: {', '.join(words)}"
 
 
@@ -161,7 +164,12 @@ def _ring_row(
         groups=ring.owners,
         full=arrivals[ring.full.name],
         empty=arrivals[ring.empty.name] if ring.empty is not None else 0,
-        shared=tuple((c.name, len(c.sharing[0])) for c in ring.contents if c.sharing),
+        shared=tuple(
+            (c.name, "multicast" if ring.by is By.TMA else ring.by.value, len(c.sharing[0]))
+            for c in ring.contents
+            if c.sharing
+        ),
+        around=ring.reused and ring.empty is None,
     )
 
 

@@ -35,7 +35,7 @@ from warpsmith.lower.independence import independent_axes
 from warpsmith.lower.layouts import layout_of, size_of
 from warpsmith.lower.rings import CHUNK_BYTES, Rings
 from warpsmith.lower.roles import Roles
-from warpsmith.lower.threads import Threads, exchanged_axes
+from warpsmith.lower.threads import Threads
 
 
 @dataclass(slots=True)
@@ -71,7 +71,6 @@ class Buffers:
         rings: which tensors have stages, and which loops turn them.
         filled: the tensors that are 0 past the ends of their dimensions.
         ends: those in registers that are 0 past the end of one dimension, which tensor cores sum.
-        exchanges: whether blocks of a cluster exchange what they have reduced.
         made: what lowering makes besides the tensors' own global buffers.
     """
 
@@ -93,7 +92,6 @@ class Buffers:
         self.rings = Rings(fusion, domains, tma_alignment, roles)
         self.filled = zero_past_ends(fusion)
         self.ends = ends_of_operands(fusion)
-        self.exchanges = any(exchanged_axes(tensor) for tensor in fusion.computed)
         self.layouts: dict[TensorView, tuple[IterDomain, ...]] = {}
         self._buffers: dict[TensorView, Buffer] = {}
         # Operations that share their loops, as most of a kernel do, share what follows from them.

@@ -20,7 +20,7 @@ from warpsmith.lower.grouping import readers_together
 from warpsmith.lower.nests import Nests
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.specialize import branches
-from warpsmith.lower.threads import check_no_exchange, find_threads
+from warpsmith.lower.threads import find_threads
 from warpsmith.lower.tile_scheduler import handed_out
 from warpsmith.lower.vectors import Vectorizer
 from warpsmith.targets.target import Target
@@ -42,7 +42,6 @@ def build(
     buffers = Buffers(fusion, domains, threads, tma_alignment, roles)
     body: tuple[Statement, ...]
     if roles.names:
-        check_no_exchange(fusion.computed)
         body = branches(fusion, buffers, roles, vectors, target.family.limits)
         block = block_of([s.agent for s in body if isinstance(s, Branch)])
         launch = replace(threads.launch(), block=block)

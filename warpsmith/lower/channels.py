@@ -300,7 +300,9 @@ class Channels:
         for depth in range(len(loops) + 1):
             derivation = Derivation(self._buffers.domains, self._known(loops[:depth], "u"))
             if all(map(derivation.reaches, groups)):
-                return behind_grid(loops, depth)
+                while depth < len(loops) and loops[depth].parallel.is_grid:
+                    depth += 1
+                return depth
         return None
 
     def _check_order(

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, IterDomain, ParallelType
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
 from warpsmith.ir.exprs import Operation
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.clusters import rank_among
 from warpsmith.kernel.kernel import Launch
 from warpsmith.layouts.fragments import QUAD
@@ -116,28 +115,6 @@ def _check_cluster(extents: dict[ParallelType, Expr]) -> None:
             code="WS0289",
             remedy="bind those loops to grid_x or grid_y",
         )
-
-
-def exchanged_axes(tensor: TensorView) -> list[IterDomain]:
-    """Loops of a reduction that blocks of a cluster share out."""
-    return [axis for axis in tensor.loop if axis.is_reduction and axis.parallel is CLUSTER]
-
-
-def check_no_exchange(tensors: Iterable[TensorView]) -> None:
-    """Refuse reductions over a cluster beside roles, inside which blocks do not meet.
-
-    Raises:
-        ScheduleError: WS0273.
-    """
-    for tensor in tensors:
-        for axis in exchanged_axes(tensor):
-            raise ScheduleError(
-                f"{tensor.name} is reduced over {axis!r}, which is bound to {CLUSTER.name}, in a "
-                "kernel whose warps have roles, and inside a role the blocks of a cluster do not "
-                "meet",
-                code="WS0273",
-                remedy="bind what is reduced to the block, or name no roles",
-            )
 
 
 def find_role_threads(

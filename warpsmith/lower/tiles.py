@@ -97,13 +97,7 @@ class TileCopies:
         return [copy]
 
     def _note_sharing(self, copy: TileCopy, shared: TensorView) -> None:
-        """Let the pipeline know which blocks of a cluster load the same.
-
-        Where they exchange what they have reduced, each loads for itself: the protocol check runs
-        such blocks one by one (`protocol/clusters.py`).
-        """
-        if self._buffers.exchanges:
-            return
+        """Let the pipeline know which blocks of a cluster load the same."""
         pipeline = self._buffers.pipeline(shared)
         sets = sharing(copy, self._buffers.threads.cluster)
         contents = tuple(replace(content, sharing=sets) for content in pipeline.contents)

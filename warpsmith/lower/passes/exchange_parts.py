@@ -96,9 +96,8 @@ class _Splitter:
 
     def body(self, statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """The body behind the start of its cursors."""
-        before = len(self.made.exchanges)
         split = self._statements(statements, inside=False)
-        own = [each.cursor for each in self.made.exchanges[before:]]
+        own = (each.cursor for each in self.made.exchanges if each.role == self._role)
         return (*(Begin(cursor) for cursor in own if cursor is not None), *split)
 
     @property
