@@ -18,8 +18,10 @@ from warpsmith.ir import integers
 from warpsmith.kernel.clusters import ReleaseRemote, StoreAsync, SynchronizeCluster
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import If, Statement, Synchronize
+from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.rings import ELECTED, Advance, ArriveByWarp, Await, Expect, FenceProxy
 from warpsmith.kernel.waits import wait_sites
+from warpsmith.lower.passes.exchange_parts import exchange_parts
 from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check_any_sizes
@@ -76,7 +78,7 @@ class Rows:
             held.axis(2).parallelize(ParallelType.serial)
             held.axis(5).parallelize(ParallelType.tma)
             at = {"stage_slice_position": 3} if self.groups else {}
-            held.circular_buffer(2, role="load", **at)
+            held.circular_buffer(max(2, self.side), role="load", **at)
         return fd
 
     def kernel(self) -> Kernel:
@@ -95,6 +97,9 @@ CASES = [
     Rows(threads=32, side=4),
     Rows(once=True),
     Rows(("sum", "max")),
+    Rows(side=2, groups=True),
+    Rows(blocks=4, threads=32, side=4, groups=True),
+    Rows(side=2, groups=True, once=True),
     Rows(blocks=5, threads=128),
 ]
 
@@ -226,7 +231,17 @@ def test_what_is_wrong_is_found(name: str) -> None:
 # --- refusals ----------------------------------------------------------------------------------
 
 
-def test_groups_that_take_turns_exchange_nothing() -> None:
-    with pytest.raises(ScheduleError, match="whose 2 groups of warps take turns") as failure:
-        Rows(side=2, groups=True).kernel()
+def test_what_groups_reduce_together_goes_to_no_other_block() -> None:
+    forms: dict[str, Kernel] = {}
+    lower(
+        Rows(side=2, groups=True).program().fusion,
+        "rows",
+        DataType.Int32,
+        lambda name, kernel: forms.update({name: kernel}),
+        target=H200,
+    )
+    axes = (ParallelType.block_x, ParallelType.block_y)
+    across = edited(forms["pack_operands"], instead(Reduce, lambda s: replace(s, block_axes=axes)))
+    with pytest.raises(ScheduleError, match="across its 2 groups of warps") as failure:
+        exchange_parts(across)
     assert failure.value.code == "WS0273"

@@ -255,7 +255,7 @@ def test_roles_send_4_or_8_bytes() -> None:
     set_memory_type(copied, MemoryType.shared)
     set_role(copied, "load")
     over_blocks(p.fusion, 2, 32)
-    with pytest.raises(ScheduleError, match="elements are BFloat16: blocks send each") as failure:
+    with pytest.raises(ScheduleError, match="BFloat16: roles send 4 or 8 bytes") as failure:
         lower(p.fusion, "rows", DataType.Int32, target=H200)
     assert failure.value.code == "WS0273"
 

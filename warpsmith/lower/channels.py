@@ -20,7 +20,7 @@ from warpsmith.ir.slices import check_slice
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.pipelines import Groups, Pipeline
 from warpsmith.lower.buffers import Buffers
-from warpsmith.lower.rings import behind_grid, slice_start
+from warpsmith.lower.rings import slice_start
 from warpsmith.lower.roles import Roles
 
 

@@ -15,11 +15,12 @@ from warpsmith.ir import integers
 from warpsmith.ir.carry import Carry
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.agents import Agent
 from warpsmith.kernel.clusters import StoreAsync, StoreRemote
 from warpsmith.kernel.nodes import Buffer, Element, For, If, Statement, Store
-from warpsmith.kernel.pipelines import Acquire, By, Commit, Content, Pipeline, Release, Wait
+from warpsmith.kernel.pipelines import Acquire, By, Commit, Content, Groups, Pipeline, Release, Wait
 from warpsmith.kernel.reductions import Accumulate, Reduce
-from warpsmith.kernel.rings import Advance, Cursor
+from warpsmith.kernel.rings import Advance, Begin, Cursor
 from warpsmith.lower.threads import CLUSTER, Threads
 from warpsmith.targets.family import WARP
 
@@ -42,11 +43,11 @@ class Exchange:
         carry: how two parts are joined.
         buffers: one for each value of a state, in registers.
         reduced: axes of the block along which all threads have the same values.
-        threads: of the kernel.
+        threads: of those that reduce together: of the block, or of one group of a role.
         lanes: combines the values of a warp's lanes, where each warp gives its own part; None where
             the block has combined all.
         name: of the pipeline.
-        role: that reduces; empty without roles.
+        agent: that reduces; None without roles. Each of its groups has stages of its own.
         by: what carries the parts.
         again: it stands in a loop.
     """
@@ -59,7 +60,7 @@ class Exchange:
     threads: Threads
     lanes: Reduce | None = None
     name: str
-    role: str = ""
+    agent: Agent | None = None
     by: By
     again: bool
 
@@ -67,14 +68,15 @@ class Exchange:
     def pipeline(self) -> Pipeline:
         """Through whose stages parts come, each block's from all of them.
 
-        Roles free a stage by arrivals, for which two stages are enough.
+        Roles free a stage by arrivals, for which two stages of each group are enough.
         """
+        role, groups = ("", 1) if self.agent is None else (self.agent.name, self.agent.groups)
         blocks = tuple(range(self.threads.cluster))
         room = int(self._room.value)
         size = room * sum(buffer.dtype.size for buffer in self.buffers)
-        most = 2 if self.role else MOST_STAGES
+        most = 2 if role else MOST_STAGES
         several = self.again and self.by is By.SENDS
-        stages = max(2, min(most, ROOM // size)) if several else 1
+        stages = groups * (max(2, min(most, ROOM // size)) if several else 1)
         parts = (
             replace(
                 each,
@@ -89,8 +91,9 @@ class Exchange:
             stages=stages,
             contents=tuple(Content(each, room, (blocks,)) for each in parts),
             by=self.by,
-            producer=self.role,
-            consumers=(self.role,),
+            producer=role,
+            consumers=(role,),
+            groups=Groups(groups, roles=(role,)) if groups > 1 else Groups(),
             reused=self.again,
         )
 
@@ -105,8 +108,12 @@ class Exchange:
             Wait(self.name, stage, phase),
             *self._combined(),
             Release(self.name, stage),
-            *([Advance(cursor)] if cursor else []),
+            *([Advance(cursor, self.pipeline.groups.count)] if cursor else []),
         )
+
+    def begin(self) -> tuple[Statement, ...]:
+        """The start of the cursor, where the first stage of a group lies."""
+        return (Begin(self.cursor, self._group),) if self.cursor else ()
 
     @property
     def _room(self) -> Const:
@@ -139,12 +146,20 @@ class Exchange:
 
     @property
     def cursor(self) -> Cursor | None:
-        """The stage that is next; None where there is one."""
-        return Cursor(self.name, self.pipeline.stages) if self.pipeline.stages > 1 else None
+        """The stage that is next; None where each is filled once."""
+        turns = self.again and self.by is By.SENDS
+        return Cursor(self.name, self.pipeline.stages) if turns else None
 
     @property
     def _stage(self) -> Expr:
-        return self.cursor.stage if self.cursor else integers.ZERO
+        return self.cursor.stage if self.cursor else self._group
+
+    @property
+    def _group(self) -> Expr:
+        """Number of the group."""
+        if self.agent is None or self.agent.groups_along is None:
+            return integers.ZERO
+        return self.threads.symbols[self.agent.groups_along]
 
     def _given(self) -> tuple[Statement, ...]:
         """As many threads as there are blocks store for one each; or one thread for all."""

@@ -15,7 +15,6 @@ from warpsmith.kernel.kernel import Kernel, Launch
 from warpsmith.kernel.nodes import Buffer, Declare, Element, For, Statement, Store
 from warpsmith.kernel.pipelines import By
 from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements
-from warpsmith.kernel.rings import Begin
 from warpsmith.kernel.scratch import block_reduce_scratch, block_scan_scratch
 from warpsmith.kernel.traversal import map_bodies
 from warpsmith.lower.exchanges import Exchange, ScanExchange
@@ -97,8 +96,8 @@ class _Splitter:
     def body(self, statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """The body behind the start of its cursors."""
         split = self._statements(statements, inside=False)
-        own = (each.cursor for each in self.made.exchanges if each.role == self._role)
-        return (*(Begin(cursor) for cursor in own if cursor is not None), *split)
+        own = (each.begin() for each in self.made.exchanges if each.agent is self.agent)
+        return (*(begin for each in own for begin in each), *split)
 
     @property
     def threads(self) -> Threads:
@@ -112,7 +111,7 @@ class _Splitter:
         result: list[Statement] = []
         for statement in statements:
             if isinstance(statement, Branch):
-                launch = replace(self.launch, block=statement.agent.block)
+                launch = replace(self.launch, block=statement.agent.group_block)
                 own = _Splitter(launch, self.made, statement.agent)
                 result.append(replace(statement, body=own.body(statement.body)))
             elif isinstance(statement, Reduce) and statement.blocks > 1:
@@ -137,8 +136,12 @@ class _Splitter:
                 threads=self.threads,
                 lanes=lanes if by_warps else None,
                 name=self._name(),
-                role=self._role,
-                by=self._carrier(reduce.buffers, meets=by_warps or self._meets_in(reduce)),
+                agent=self.agent,
+                by=self._carrier(
+                    reduce.buffers,
+                    reduce.block_axes,
+                    meets=by_warps or self._meets_in(reduce),
+                ),
                 again=inside,
             )
         )
@@ -150,15 +153,13 @@ class _Splitter:
     def _name(self) -> str:
         return f"exchange{len(self.made.exchanges)}"
 
-    @property
-    def _role(self) -> str:
-        return self.agent.name if self.agent is not None else ""
-
     def _noted(self, exchange: Exchange) -> Exchange:
         self.made.exchanges.append(exchange)
         return exchange
 
-    def _carrier(self, buffers: Sequence[Buffer], *, meets: bool) -> By:
+    def _carrier(
+        self, buffers: Sequence[Buffer], axes: Sequence[ParallelType], *, meets: bool
+    ) -> By:
         """What brings parts to other blocks, where a block's threads meet before that or not.
 
         Raises:
@@ -167,19 +168,20 @@ class _Splitter:
         stored = all(buffer.dtype.size in COUNTED for buffer in buffers)
         if self.agent is None:
             return By.SENDS if stored and meets else By.THREADS
-        if stored and self.agent.groups == 1:
-            return By.SENDS
-        name, dtype = buffers[0].name, buffers[0].dtype
-        raise ScheduleError(
-            f"{name} is reduced over a cluster in role `{self.agent.name}`, "
-            + (
-                f"and its elements are {dtype.name}: blocks send each other 4 or 8 bytes"
-                if not stored
-                else f"whose {self.agent.groups} groups of warps take turns: they exchange nothing"
-            ),
-            code="WS0273",
-            remedy="cast it to float before" if not stored else "let all warps share a stage",
-        )
+        what = f"{buffers[0].name} is reduced over a cluster in role `{self.agent.name}`, and "
+        if not stored:
+            raise ScheduleError(
+                f"{what}its elements are {buffers[0].dtype.name}: roles send 4 or 8 bytes",
+                code="WS0273",
+                remedy="cast to float what is reduced",
+            )
+        if self.agent.groups_along in axes:
+            raise ScheduleError(
+                f"{what}across its {self.agent.groups} groups of warps, which take turns",
+                code="WS0273",
+                remedy="reduce it within a group, or bind nothing to cluster_x",
+            )
+        return By.SENDS
 
     def _scan(self, scan: ScanElements, *, inside: bool) -> list[Statement]:
         """Scan each block's elements alone; tell all blocks what they come to; put what comes
@@ -202,8 +204,8 @@ class _Splitter:
                 reduced=scan.block_axes,
                 threads=self.threads,
                 name=self._name(),
-                role=self._role,
-                by=self._carrier(own, meets=self._scans(scan)),
+                agent=self.agent,
+                by=self._carrier(own, scan.block_axes, meets=self._scans(scan)),
                 again=inside,
                 before=before,
                 reverse=scan.reverse,
