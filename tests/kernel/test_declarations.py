@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tests.lower.test_exchanges import summed, values
+from tests.lower.test_exchanges import of_the_block, summed, values
 from tests.protocol.kernels import fed_by, norm
 from tests.support.meeting_kernels import Meeting, planned_kernel
 from tests.support.role_kernels import RoleCase
@@ -38,7 +38,7 @@ from warpsmith.kernel.nodes import Buffer, CopyVector, Element, For, Statement, 
 from warpsmith.kernel.printer import text_of
 from warpsmith.kernel.products import AwaitProducts, MatrixTile, Multiply
 from warpsmith.kernel.reductions import Reduce
-from warpsmith.kernel.rings import Advance, ArriveByWarp, Await, Expect, FenceProxy, TileCopy
+from warpsmith.kernel.rings import Advance, ArriveByWarp, Await, FenceProxy, TileCopy
 from warpsmith.kernel.succession import touched_globally
 from warpsmith.kernel.traversal import read
 from warpsmith.lower.passes.hoist import hoist_indices
@@ -192,22 +192,13 @@ def test_with_another_declaration_a_right_kernel_is_refused(
     assert steps != before  # it has seen another kernel
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        change("verb", Expect, barrier=at_barrier(Verb.INIT)),
-        change("barrier that is not remote", StoreAsync, barrier=at_barrier(Verb.COUNT)),
-    ],
-    ids=lambda c: c.of,
-)
-def test_what_is_given_is_known_by_its_barrier(
-    changed: Change, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel = summed()
-    assert check(kernel, values(), target=H200).steps > 0
-    changed.put(monkeypatch)
-    with pytest.raises(ProtocolError):
+def test_that_others_send_is_known_by_the_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = of_the_block(summed())
+    with pytest.raises(ProtocolError, match="threads of other blocks arrive"):
         check(kernel, values(), target=H200)
+    other = change("barrier that is not remote", StoreAsync, barrier=at_barrier(Verb.COUNT))
+    other.put(monkeypatch)
+    assert check(kernel, values(), target=H200).steps > 0
 
 
 # --- everything else ----------------------------------------------------------------------------

@@ -51,8 +51,8 @@ def check_clusters(kernel: Kernel) -> None:
     for each in walk(kernel.body):
         for use in barrier_uses(each):
             if use.remote:
-                name, arrives = use.barrier.name, isinstance(each, ArriveRemote | ReleaseRemote)
-                readers[name] = readers.get(name, True) and arrives and each.of_readers
+                reads = isinstance(each, ArriveRemote | ReleaseRemote) and each.of_readers
+                readers[use.barrier.name] = reads and readers.get(use.barrier.name, True)
     for statement in kernel.body:
         role = (statement.agent.name,) if isinstance(statement, Branch) else ()
         for each in walk((statement,)):
