@@ -134,6 +134,36 @@ def test_the_protocol_holds_for_any_sizes(case: Rows) -> None:
     assert all(v.steps for v in check_any_sizes(case.kernel(), target=H200))
 
 
+@pytest.mark.parametrize("role", ["load", None])
+def test_blocks_that_exchange_load_for_each_other_what_all_read(role: str | None) -> None:
+    with FusionDefinition() as fd:
+        x: Any = fd.define_tensor([-1, 2, 64], True, DataType.Float)
+        v: Any = fd.define_tensor([-1, 64], True, DataType.Float)
+        total: Any = fd.ops.sum(x, [1, 2])
+        scaled = fd.ops.mul(x, fd.ops.broadcast(total, [False, True, True]))
+        y = fd.ops.add(scaled, fd.ops.broadcast(v, [False, True, False]))
+        fd.add_output(y)
+        tiles: list[Any] = [t.cache_after(op_type=LoadStoreOpType.tma) for t in (x, v)]
+        total.split(0, 2)
+        fd.sched.transform_like(total)
+        total.axis(1).parallelize(ParallelType.grid_x)
+        total.axis(2).parallelize(ParallelType.cluster_x)
+        total.axis(3).parallelize(ParallelType.block_x)
+        fd.sched.parallelize_like(total)
+        fd.sched.inline_at(y, 2, best_effort=True)
+        for tile in tiles:
+            tile.set_memory_type(MemoryType.shared)
+            tile.axis(-1).parallelize(ParallelType.tma)
+            tile.circular_buffer(2, **({} if role is None else {"role": role}))
+    random = np.random.default_rng(0)
+    a, b = (random.integers(1, 4, (7, *n)).astype(np.float32) for n in ((2, 64), (64,)))
+    (found,) = fd.manual_execute([a, b])
+    np.testing.assert_array_equal(found, a * a.sum((1, 2), keepdims=True) + b[:, None])
+    assert "T8 by multicast to 2 blocks" in fd.explain()
+    assert "T2_of_blocks by st.async to 2 blocks" in fd.explain()
+    assert fd.verify([a, b], schedules=3).verdict == "clean"
+
+
 # --- one thing wrong ---------------------------------------------------------------------------
 
 FULL, EMPTY = "exchange0_full", "exchange0_empty"
