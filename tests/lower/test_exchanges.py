@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.schedule.test_clusters import CLUSTER, SCHEDULES, lowered, reduction_of, spread
+from tests.schedule.test_clusters import CLUSTER, reduction_of, spread
 from tests.support.launching import values_of
 from tests.support.meeting_runs import mutants
 from tests.support.plain_products import replaced
@@ -21,7 +21,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply
 from warpsmith.kernel.clusters import StoreAsync, StoreRemote, SynchronizeCluster, rank_in
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Element, For, Statement
+from warpsmith.kernel.nodes import Element, For, Statement, Synchronize
 from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.rings import Advance, Await, Expect, FenceProxy, InitBarriers
 from warpsmith.kernel.traversal import walk
@@ -131,12 +131,26 @@ def test_nothing_may_be_left_out(rows: ParallelType | None) -> None:
     assert [m.name for m in found if not refused(m.kernel)] == []
 
 
-def test_warps_that_reduce_apart_go_between_meetings() -> None:
-    """Where the block does not meet in the reduction, it does so with the cluster."""
-    kernel = lowered(SCHEDULES["several rows"])
-    assert has(kernel, StoreAsync) == []
-    assert len(has(kernel, StoreRemote)) == 1
-    assert len(has(kernel, SynchronizeCluster)) == 1
+def apart() -> Kernel:
+    """Two rows at a time, a warp each: the threads of a block meet in no reduction."""
+    p = Program()
+    x = p.input(DataType.Float, (None, None))
+    p.output(p.op("sub", p.broadcast(p.reduce("sum", x, [1]), [False, True]), x))
+    total = reduction_of(p.fusion)
+    split(total, 1, BLOCKS, inner_split=False)
+    split(total, 2, THREADS // 2)
+    split(total, 0, 2)
+    spread(total, {1: ParallelType.block_y, 2: CLUSTER, 4: ParallelType.block_x}, [3])
+    return lower(p.fusion, "rows", DataType.Int32, target=H200)
+
+
+def test_warps_that_reduce_apart_send_apart() -> None:
+    kernel = apart()
+    assert findings(kernel) == []
+    (ring,) = check(kernel, values(), target=H200).rings
+    assert (ring.stages, ring.bytes) == (2, 4 * BLOCKS * 2)
+    assert has(kernel, Synchronize) == []
+    assert [m.name for m in mutants(kernel) if not refused(m.kernel)] == []
 
 
 def test_stages_have_little_room(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:

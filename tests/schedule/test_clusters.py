@@ -13,7 +13,7 @@ from tests.support.program import Program
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
@@ -35,11 +35,10 @@ from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Source
-from warpsmith.schedule.caches import cache_after, cache_before, rfactor
+from warpsmith.schedule.caches import cache_before, rfactor
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
-from warpsmith.schedule.roles import set_role
-from warpsmith.schedule.transforms import parallelize, reorder, set_memory_type, split
+from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.targets.hopper import H200
 
 GRID_X, GRID_Y, GRID_Z = ParallelType.grid_x, ParallelType.grid_y, ParallelType.grid_z
@@ -156,7 +155,7 @@ def test_the_protocol_holds(name: str, op: str) -> None:
     kernel = lowered(SCHEDULES[name], op)
     sizes = {"T0_size0": 5, "T0_size1": 300}
     assert check(kernel, sizes, target=H200).steps > 0
-    assert [p.by for p in kernel.pipelines] == [By.SENDS] * (name != "several rows")
+    assert [p.by for p in kernel.pipelines] == [By.SENDS]
 
 
 def test_blocks_of_a_cluster_lie_along_the_grids_z() -> None:
@@ -245,19 +244,6 @@ def test_rows_kept_apart_by_threads_whose_number_is_not_constant() -> None:
         spread(total, {0: BLOCK_X, 1: CLUSTER}, [2])
 
     refused(rows_by_threads, "WS0279", "which is not a constant; split the loops")
-
-
-def test_roles_send_4_or_8_bytes() -> None:
-    p = Program()
-    x = p.input(DataType.BFloat16, (8, 64))
-    p.output(p.copy(p.reduce("sum", x, [1])))
-    copied = cache_after(x)
-    set_memory_type(copied, MemoryType.shared)
-    set_role(copied, "load")
-    over_blocks(p.fusion, 2, 32)
-    with pytest.raises(ScheduleError, match="BFloat16: roles send 4 or 8 bytes") as failure:
-        lower(p.fusion, "rows", DataType.Int32, target=H200)
-    assert failure.value.code == "WS0273"
 
 
 def test_a_block_that_is_a_cluster_alone_has_rank_0() -> None:

@@ -16,7 +16,7 @@ from warpsmith.ir.carry import Carry
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.agents import Agent
-from warpsmith.kernel.clusters import StoreAsync, StoreRemote
+from warpsmith.kernel.clusters import StoreAsync
 from warpsmith.kernel.nodes import Buffer, Element, For, If, Statement, Store
 from warpsmith.kernel.pipelines import Acquire, By, Commit, Content, Groups, Pipeline, Release, Wait
 from warpsmith.kernel.reductions import Accumulate, Reduce
@@ -48,7 +48,6 @@ class Exchange:
             the block has combined all.
         name: of the pipeline.
         agent: that reduces; None without roles. Each of its groups has stages of its own.
-        by: what carries the parts.
         again: it stands in a loop.
     """
 
@@ -61,7 +60,6 @@ class Exchange:
     lanes: Reduce | None = None
     name: str
     agent: Agent | None = None
-    by: By
     again: bool
 
     @property
@@ -75,8 +73,7 @@ class Exchange:
         room = int(self._room.value)
         size = room * sum(buffer.dtype.size for buffer in self.buffers)
         most = 2 if role else MOST_STAGES
-        several = self.again and self.by is By.SENDS
-        stages = groups * (max(2, min(most, ROOM // size)) if several else 1)
+        stages = groups * (max(2, min(most, ROOM // size)) if self.again else 1)
         parts = (
             replace(
                 each,
@@ -90,7 +87,7 @@ class Exchange:
             name=self.name,
             stages=stages,
             contents=tuple(Content(each, room, (blocks,)) for each in parts),
-            by=self.by,
+            by=By.SENDS,
             producer=role,
             consumers=(role,),
             groups=Groups(groups, roles=(role,)) if groups > 1 else Groups(),
@@ -147,8 +144,7 @@ class Exchange:
     @property
     def cursor(self) -> Cursor | None:
         """The stage that is next; None where each is filled once."""
-        turns = self.again and self.by is By.SENDS
-        return Cursor(self.name, self.pipeline.stages) if turns else None
+        return Cursor(self.name, self.pipeline.stages) if self.again else None
 
     @property
     def _stage(self) -> Expr:
@@ -182,11 +178,11 @@ class Exchange:
             source = integers.add(integers.mul(source, self._warps), warp)
         place = self._place(element, source)
         values = (Element(buffer, self._at(element)) for buffer in self.buffers)
-        pairs = zip(self.parts, values, strict=True)
-        if self.by is not By.SENDS:
-            return tuple(StoreRemote(parts, place, value, to) for parts, value in pairs)
         at = self.pipeline.full, self._stage
-        return tuple(StoreAsync(parts, place, value, to, *at) for parts, value in pairs)
+        return tuple(
+            StoreAsync(parts, place, value, to, *at)
+            for parts, value in zip(self.parts, values, strict=True)
+        )
 
     def _combined(self) -> tuple[Statement, ...]:
         """The first block's part, then the others' one by one; lanes share them out."""

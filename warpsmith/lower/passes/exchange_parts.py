@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypedDict
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
+from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.kernel import Kernel, Launch
 from warpsmith.kernel.nodes import Buffer, Declare, Element, For, Statement, Store
-from warpsmith.kernel.pipelines import By
 from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements
-from warpsmith.kernel.scratch import block_reduce_scratch, block_scan_scratch
 from warpsmith.kernel.traversal import map_bodies
 from warpsmith.lower.exchanges import Exchange, ScanExchange
 from warpsmith.lower.threads import Threads, threads_of
 from warpsmith.targets.family import WARP
-
-COUNTED = (4, 8)
-"""Bytes of the elements that `st.async` stores."""
 
 WARP_PARTS = 64
 """Parts that a block may get of one value. Where the warps of all blocks are no more, each warp
@@ -46,9 +42,7 @@ def exchange_parts(kernel: Kernel) -> Kernel:
 
     What a block reads lies in its own memory, and nobody waits for more than these bytes; a barrier
     of the cluster would also wait until all that its threads stored to global memory is there.
-    What happens once needs no stages. Outside roles, where the threads of a block do not meet in
-    the reduction, or elements have no 4 or 8 bytes, blocks store to each other and meet, as `order`
-    finds.
+    What happens once needs no stages.
 
     Where a row is all that a block has, and has few warps, only lanes reduce before the exchange.
     Each warp gives a part, the block does not meet, and each warp combines the parts of all::
@@ -83,6 +77,13 @@ class _Made:
 
     exchanges: list[Exchange] = field(default_factory=list)
     gone: set[str] = field(default_factory=set)
+
+
+class _Common(TypedDict):
+    name: str
+    threads: Threads
+    agent: Agent | None
+    again: bool
 
 
 @dataclass(slots=True)
@@ -126,62 +127,37 @@ class _Splitter:
     def _split(self, reduce: Reduce, *, inside: bool) -> list[Statement]:
         by_warps = self._is_by_warps(reduce)
         lanes = replace(reduce, blocks=1, lanes=True)
-        exchange = self._noted(
-            Exchange(
-                carry=reduce.carry,
-                buffers=reduce.buffers,
-                index=reduce.index,
-                elements=reduce.elements,
-                reduced=reduce.block_axes,
-                threads=self.threads,
-                lanes=lanes if by_warps else None,
-                name=self._name(),
-                agent=self.agent,
-                by=self._carrier(
-                    reduce.buffers,
-                    reduce.block_axes,
-                    meets=by_warps or self._meets_in(reduce),
-                ),
-                again=inside,
-            )
+        exchange = Exchange(
+            carry=reduce.carry,
+            buffers=reduce.buffers,
+            index=reduce.index,
+            elements=reduce.elements,
+            reduced=reduce.block_axes,
+            lanes=lanes if by_warps else None,
+            **self._common(reduce, inside=inside),
         )
+        self.made.exchanges.append(exchange)
         if by_warps or not reduce.block_axes:
             self.made.gone.add(reduce.scratch.name)
             return [*([lanes] if by_warps else []), *exchange.statements()]
         return [replace(reduce, blocks=1), *exchange.statements()]
 
-    def _name(self) -> str:
-        return f"exchange{len(self.made.exchanges)}"
-
-    def _noted(self, exchange: Exchange) -> Exchange:
-        self.made.exchanges.append(exchange)
-        return exchange
-
-    def _carrier(
-        self, buffers: Sequence[Buffer], axes: Sequence[ParallelType], *, meets: bool
-    ) -> By:
-        """What brings parts to other blocks, where a block's threads meet before that or not.
+    def _common(self, statement: Reduce | ScanElements, *, inside: bool) -> _Common:
+        """What exchanges of all sorts know.
 
         Raises:
-            ScheduleError: WS0273 in a role that cannot exchange them.
+            ScheduleError: WS0273.
         """
-        stored = all(buffer.dtype.size in COUNTED for buffer in buffers)
-        if self.agent is None:
-            return By.SENDS if stored and meets else By.THREADS
-        what = f"{buffers[0].name} is reduced over a cluster in role `{self.agent.name}`, and "
-        if not stored:
+        agent = self.agent
+        if agent is not None and agent.groups_along in statement.block_axes:
             raise ScheduleError(
-                f"{what}its elements are {buffers[0].dtype.name}: roles send 4 or 8 bytes",
-                code="WS0273",
-                remedy="cast to float what is reduced",
-            )
-        if self.agent.groups_along in axes:
-            raise ScheduleError(
-                f"{what}across its {self.agent.groups} groups of warps, which take turns",
+                f"{statement.buffers[0].name} is reduced over a cluster in role `{agent.name}`, "
+                f"and across its {agent.groups} groups of warps, which take turns",
                 code="WS0273",
                 remedy="reduce it within a group, or bind nothing to cluster_x",
             )
-        return By.SENDS
+        name = f"exchange{len(self.made.exchanges)}"
+        return {"name": name, "threads": self.threads, "agent": agent, "again": inside}
 
     def _scan(self, scan: ScanElements, *, inside: bool) -> list[Statement]:
         """Scan each block's elements alone; tell all blocks what they come to; put what comes
@@ -195,22 +171,17 @@ class _Splitter:
             )
             for what in ("own", "before")
         )
-        exchange = self._noted(
-            ScanExchange(
-                carry=scan.carry,
-                buffers=own,
-                index=zero,
-                elements=1,
-                reduced=scan.block_axes,
-                threads=self.threads,
-                name=self._name(),
-                agent=self.agent,
-                by=self._carrier(own, scan.block_axes, meets=self._scans(scan)),
-                again=inside,
-                before=before,
-                reverse=scan.reverse,
-            )
+        exchange = ScanExchange(
+            carry=scan.carry,
+            buffers=own,
+            index=zero,
+            elements=1,
+            reduced=scan.block_axes,
+            before=before,
+            reverse=scan.reverse,
+            **self._common(scan, inside=inside),
         )
+        self.made.exchanges.append(exchange)
         element = Symbol("e", low=0, extent=integers.index(scan.elements))
         ahead = not scan.reverse
 
@@ -230,32 +201,13 @@ class _Splitter:
             Accumulate(scan.carry, scan.states, scan.state_index, read(own), scan.reverse),
         ]
 
-    def _extents(self) -> tuple[int, int, int] | None:
-        """Threads along x, y, z; None where calls decide."""
-        x, y, z = (integers.constant(extent) for extent in self.launch.block)
-        return None if x is None or y is None or z is None else (x, y, z)
-
-    def _scans(self, scan: ScanElements) -> bool:
-        """Whether the threads of a block meet in a scan."""
-        extents, axes = self._extents(), map(BLOCK_TYPES.index, scan.block_axes)
-        return extents is not None and any(block_scan_scratch(axis, extents) for axis in axes)
-
-    def _meets_in(self, reduce: Reduce) -> bool:
-        """Whether the threads of a block meet in a reduction."""
-        extents = self._extents()
-        rx, ry, rz = (kind in reduce.block_axes for kind in BLOCK_TYPES)
-        if extents is None:
-            return False
-        return block_reduce_scratch(reduce.elements, (rx, ry, rz), extents) > 0
-
     def _is_by_warps(self, reduce: Reduce) -> bool:
         """Whether each warp gives a part of its own."""
-        x, *others = self._extents() or (0,)
+        x, y, z = (integers.constant(extent) for extent in self.launch.block)
         return (
             reduce.block_axes == (ParallelType.block_x,)
-            and x > 0
+            and x is not None
             and x % WARP == 0
-            and others == [1, 1]
+            and (y, z) == (1, 1)
             and x // WARP * self.threads.cluster <= WARP_PARTS
-            and all(buffer.dtype.size in COUNTED for buffer in reduce.buffers)
         )

@@ -56,7 +56,7 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
     roles = {branch.agent.name: branch.agent for branch in branches}
     between = (*joined(branches, given), *orders(branches, given))
     loops = Loops(given, used=sum(bool(pipeline.contents) for pipeline in between))
-    exchanges = (p for p in kernel.pipelines if p.scope is Scope.CLUSTER and p.by is not By.TMA)
+    exchanges = (p for p in kernel.pipelines if p.by is By.SENDS)
     found: list[tuple[Pipeline, Agent | None]] = [(p, None) for p in (*between, *exchanges)]
     body: list[Statement] = []
     for statement in kernel.body if branches else ():

@@ -122,14 +122,12 @@ MECHANISMS: Mapping[tuple[By, Scope], Mechanism] = {
     (By.COPIES, Scope.BLOCK): _ARRIVALS,
     (By.THREADS, Scope.AGENT): _IN_PLACE,
     (By.THREADS, Scope.BLOCK): _ARRIVALS,
-    (By.THREADS, Scope.CLUSTER): _IN_PLACE,
     (By.SENDS, Scope.CLUSTER): _SENDS,
     (By.REGISTERS, Scope.AGENT): _IN_PLACE,
     (By.NOTHING, Scope.BLOCK): _TURNS,
 }
-"""Where threads of one agent fill a stage and use it, or those of several blocks, `order` finds
-where they must meet, and which groups of copies they await; between roles, too, it adds the fences
-and the waits for groups."""
+"""Where threads of one agent fill a stage and use it, `order` finds where they must meet, and which
+groups of copies they await; between roles, too, it adds the fences and the waits for groups."""
 
 
 def lowered(
