@@ -194,6 +194,10 @@ def test_conjunction_counts_a_condition_once() -> None:
 
 
 def test_what_may_be_equal_is_not_less() -> None:
+    part = Symbol("part", low=0, extent=integers.ceildiv(N, 4))
+    assert integers.provably_less(integers.mul(part, 4), N)
+    assert not integers.provably_less(integers.mul(part, 5), N)
+    assert not integers.provably_less(integers.mul(part, 4, M), N)
     assert not integers.provably_less(N, N)
     assert not integers.provably_less(M, N)
     assert not integers.provably_less(integers.add(integers.mul(C, 4), B), M)

@@ -276,3 +276,49 @@ def test_few_places_of_a_group_are_empty(tiles: int) -> None:
     group = next(heuristic.candidates(128 * tiles, 256, problem)).group
     assert min(tiles, 8) <= group <= 16
     assert -(-tiles // group) * group - tiles < max(1, tiles / 8)
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("turned", ["", "ab"])
+@pytest.mark.parametrize(("tile", "splits"), [((64, 32), 4), ((64, 64), 2), ((128, 64), 2)])
+@pytest.mark.parametrize("out", [DataType.Half, DataType.Float])
+def test_blocks_of_a_cluster_have_parts_of_k(
+    monkeypatch: pytest.MonkeyPatch,
+    tile: tuple[int, int],
+    splits: int,
+    turned: str,
+    out: DataType,
+) -> None:
+    """Three parts of k, which four blocks share, or two; tiles that few clusters go round."""
+    staged = out is DataType.Half
+    given = {"chunk": (64 if tile[1] == 64 else 32) if staged else 0, "store_stages": 2 * staged}
+    with_params(
+        monkeypatch, tile=(*tile, 64), stages=2, blocks=2 * splits, group=1, splits=splits, **given
+    )
+    with FusionDefinition() as fd:
+        orders = [[0, 1] if name in turned else None for name in "ab"]
+        a, b = (fd.define_tensor([-1, -1], True, DataType.Half, stride_order=o) for o in orders)
+        fd.add_output(fd.ops.cast(fd.ops.linear(a, b), out))
+    x, weight = operands(136, 104, 136, seed=9, dtype=DataType.Half)
+    arrays = [
+        np.asfortranarray(t) if n in turned else t for n, t in zip("ab", (x, weight), strict=True)
+    ]
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute(arrays)
+    check(result, x, weight)
+    assert f"splits={splits}" in fd.explain()
+
+
+def test_long_sums_of_few_tiles_are_shared_out() -> None:
+    """As they were timed on an H200: docs/lessons/matmul.md."""
+    problem = Problem(values={}, alignment={}, target=H200)
+
+    def best(m: int, n: int, k: int, late: bool) -> heuristic.MatmulParams:
+        return min(
+            heuristic.candidates(m, n, problem),
+            key=lambda params: heuristic.predicted_us(params, m, n, k, H200, 1, (late, late)),
+        )
+
+    assert best(64, 320, 9152, False).splits == 4
+    assert best(120, 416, 14520, True).splits == 4
+    assert best(4096, 4096, 4096, False).splits == best(512, 512, 1024, False).splits == 1

@@ -305,8 +305,8 @@ def upper_bound(expr: Expr) -> float:
 def provably_less(a: Expr, b: Expr) -> bool:
     """Whether `a < b` holds for every value of the symbols.
 
-    Beyond constant bounds it knows `v < extent(v)`, `x % d < d`, and mixed radix:
-    `i * d + j < e * d` where `i < e` and `0 <= j < d`.
+    Beyond constant bounds it knows `v < extent(v)`, `x % d < d`, `i * d < n` where `i < ceildiv(n,
+    d)`, and mixed radix: `i * d + j < e * d` where `i < e` and `0 <= j < d`.
     """
     if lower_bound(b) > upper_bound(a):
         return True
@@ -318,6 +318,10 @@ def provably_less(a: Expr, b: Expr) -> bool:
     if isinstance(a, Apply) and a.op == "add":
         return _mixed_radix_less(a, b)
     if isinstance(a, Apply) and a.op == "mul":
+        factor, *rest = a.args
+        extent = factor.extent if isinstance(factor, Symbol) else None
+        if len(rest) == 1 and extent == Apply("ceildiv", (b, rest[0]), DataType.Index):
+            return True
         return _mixed_radix_less(a, b)
     return False
 

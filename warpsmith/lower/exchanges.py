@@ -231,9 +231,14 @@ class Exchange:
         return tuple(Element(parts, place) for parts in self.parts)
 
     def _place(self, element: Expr, source: Expr) -> Expr:
-        """Where a part lies: stages, threads with results, elements, blocks and their warps."""
-        row = integers.add(integers.mul(self._linear(self._kept()), self.elements), element)
-        place = integers.add(integers.mul(row, self._sources), source)
+        """Where a part lies: stages, elements, blocks and their warps, threads with results.
+
+        Neighbouring threads find theirs in neighbouring banks.
+        """
+        kept = self._kept()
+        row = integers.add(integers.mul(element, self._sources), source)
+        row = integers.mul(row, *map(self._extent, kept))
+        place = integers.add(row, self._linear(kept))
         return integers.add(integers.mul(self._stage, self._room), place)
 
     def _number(self) -> Expr:

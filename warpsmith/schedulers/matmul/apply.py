@@ -14,7 +14,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.banks import least_swizzle
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.matrices import whole_rows
-from warpsmith.schedule.caches import cache_after
+from warpsmith.schedule.caches import cache_after, rfactor
 from warpsmith.schedule.carriers import set_load_store_op
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.products import split_fragments, tensorize
@@ -53,8 +53,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     output     `[turn, grid_x, chunk | rows, columns]`, boxes of the TMA unit
     ========== ========================================================================
 
-    Where blocks work in clusters, cluster_x stands behind grid_x, and the numbers of loops below
-    count one more (`MatmulParams.outer`): blocks of a cluster have a box of tiles.
+    Where blocks of a cluster have a box of tiles, cluster_x stands behind grid_x, and numbers of
+    loops below count one more (`MatmulParams.outer`). Where they have parts of k of one tile, it
+    stands there for operands and products alone: what each has summed is reduced over them.
 
     A group is a warp group, along block_y; its threads lie along block_x. Where results are not
     staged, outputs have the loops of the epilogue, without the chunk. Batches are a part of `turn`.
@@ -71,16 +72,18 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     _tiles(reference, params)
     transform_like(reference)
     parallelize_like(reference)
-    special = {product.output, *operands}
-    beside = [t for t in fusion.computed if t not in special]
+    sums = product.output
+    beside = [t for t in fusion.computed if t not in {sums, *operands}]
     for which, operand in enumerate(operands):
         _load(operand, params, which, turned=is_turned(product, which))
-    _multiply(product, params)
+    parts = _multiply(product, params)
     if staged is None:
         _from_registers(fusion, product, beside, caches, params)
     else:
         computed = [t for t in beside if t is not reference and t is not staged]
-        _through_shared(stored[0], staged, product, computed, params)
+        _through_shared(stored[0], staged, sums, computed, params)
+    if parts is not sums:
+        _join(sums, parts, params)
 
 
 def _stage(stored: Cached) -> TensorView:
@@ -126,7 +129,7 @@ def _tiles(output: TensorView, params: MatmulParams) -> None:
         reorder(output, {-2: -4})
     while len(output.loop) > inside + 1:
         merge(output, 0)
-    split(output, 0, params.blocks // prod(params.cluster))
+    split(output, 0, params.blocks // (prod(params.cluster) * params.splits))
     parallelize(output, 1, ParallelType.grid_x)
     if inside > 2:
         parallelize(output, 2, ParallelType.cluster_x)
@@ -136,8 +139,7 @@ def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool
     """The ring of tiles of operand 0 or 1; a piece of one that is turned is as wide as a swizzle's
     rows, or as the tile.
     """
-    at = params.outer
-    split(operand, at + 2, params.tile[2])
+    at = _tiles_of_k(operand, params)
     reorder(operand, {at + 2: at})  # turn, grid, k tile, rows of a, rows of b, k
     if which == 0:
         reorder(operand, {at + 2: at + 1})  # the loop that the operand lacks stands outside
@@ -153,22 +155,50 @@ def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool
     circular_buffer(operand, params.stages, role=LOAD, stage_slice_position=at + 1)
 
 
-def _multiply(product: Matmul, params: MatmulParams) -> None:
-    atom, sums = atom_for(product, WGMMA), product.output
-    assert atom is not None, f"`can` admitted {sums.name}, which no atom computes"
+def _tiles_of_k(tensor: TensorView, params: MatmulParams) -> int:
+    """Loops `[turn, grid_x, cluster_x, rows, columns, k tile, k]`; how many stand before rows."""
     at = params.outer
-    split(sums, at + 2, params.tile[2])
-    split(sums, at + 3, atom.depth)
-    split(sums, at, atom.rows)  # turn, grid, group, 64, columns, k tile, k step, k
-    reorder(sums, {at + 3: at + 1, at + 4: at + 2})
-    parallelize(sums, at, ParallelType.block_y)
-    tensorize(sums)
+    split(tensor, at + 2, params.tile[2])
+    if params.splits > 1:
+        split(tensor, at + 2, params.splits)
+        parallelize(tensor, at + 3, ParallelType.cluster_x)
+        reorder(tensor, {at + 3: at})
+        at += 1
+    return at
+
+
+def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
+    """What tensor cores sum: the product, or each block's part of it."""
+    atom, parts = atom_for(product, WGMMA), product.output
+    assert atom is not None, f"`can` admitted {parts.name}, which no atom computes"
+    at = _tiles_of_k(parts, params)
+    if params.splits > 1:
+        (parts,) = rfactor(parts, [at + 2, at + 3])
+    split(parts, at + 3, atom.depth)
+    split(parts, at, atom.rows)  # turn, grid, group, 64, columns, k tile, k step, k
+    reorder(parts, {at + 3: at + 1, at + 4: at + 2})
+    parallelize(parts, at, ParallelType.block_y)
+    tensorize(parts)
+    return parts
+
+
+def _join(sums: TensorView, parts: TensorView, params: MatmulParams) -> None:
+    """Blocks of a cluster reduce what each has summed, a chunk of columns at a time."""
+    at = inside = params.outer
+    reorder(sums, {at: -1})  # turn, grid, rows, columns, cluster
+    if params.chunk:
+        split(sums, at + 1, params.chunk)
+        reorder(sums, {at + 1: at})
+        inside += 1
+    split(sums, inside, ROWS)
+    _fragments(sums, inside + 1)
+    inline_at(sums, at, selected_tensors=[parts])
 
 
 def _through_shared(
     stored: Cached,
     staged: TensorView,
-    product: Matmul,
+    sums: TensorView,
     computed: list[TensorView],
     params: MatmulParams,
 ) -> None:
@@ -194,7 +224,7 @@ def _through_shared(
     others = [tensor for tensor in computed if tensor is not result]
     if others:
         inline_at(result, len(result.loop), selected_tensors=others)
-    inline_at(result, at, selected_tensors=[product.output])
+    _use(result, sums, params)
     circular_buffer(staged, params.store_stages)
 
 
@@ -223,7 +253,13 @@ def _from_registers(
         if cached.memory.name in params.pairs and cached.copy in beside:
             parallelize(cached.copy, -1, ParallelType.vectorize)
     inline_most(fusion, [t for t in beside if not t.is_output])
-    inline_at(beside[-1], at, selected_tensors=[product.output])
+    _use(beside[-1], product.output, params)
+
+
+def _use(result: TensorView, sums: TensorView, params: MatmulParams) -> None:
+    """Sums of products are there for all of a tile; those of blocks come an element at a time."""
+    at = params.outer if params.splits == 1 else len(result.loop)
+    inline_at(result, at, best_effort=params.splits > 1, selected_tensors=[sums])
 
 
 def _fragments(tensor: TensorView, axis: int) -> None:

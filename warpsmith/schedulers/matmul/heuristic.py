@@ -40,6 +40,13 @@ SMALL = tuple((ROWS // 2, columns) for columns in range(256, 0, -STEP))
 CLUSTERS = ((1, 1), (2, 1), (1, 2))
 """Blocks of a cluster along m and n: each loads half of what both have of an operand."""
 
+SPLITS = (2, 4, 8)
+"""Blocks of a cluster that may have parts of k of one tile."""
+
+FEWEST_STAGES = 4
+"""With fewer, products wait for loads."""
+
+SUM_BYTES = 4
 BARRIER_BYTES = 1024
 """Shared memory of a block that barriers and alignment take."""
 
@@ -75,6 +82,9 @@ START_US = 5.7
 CLUSTER_US = 0.6
 """How much later clusters start."""
 
+JOIN_RATE = 13e3
+"""Bytes a microsecond of what a block gets of all that have parts of k, until they are added up."""
+
 STORE_US = 0.96 / (128 * 128)
 SCATTER_US = 1.42 / (128 * 128)
 """An element of the result, staged in shared memory, and stored by threads from registers."""
@@ -94,6 +104,7 @@ class MatmulParams:
         blocks: of the grid, which go round the tiles.
         cluster: blocks of a cluster along m and n, which have tiles beside each other and load for
             each other what they share.
+        splits: blocks of a cluster that have one tile, and each a part of k. Then `cluster` is one.
         pairs: tensors of which threads that store from registers access two columns at once.
     """
 
@@ -105,6 +116,7 @@ class MatmulParams:
     blocks: int
     pairs: tuple[str, ...] = ()
     cluster: tuple[int, int] = (1, 1)
+    splits: int = 1
 
     @property
     def outer(self) -> int:
@@ -151,23 +163,26 @@ def candidates(
     pairs: tuple[str, ...] = (),
 ) -> Iterator[MatmulParams]:
     """Schedules of a product of m rows and n columns, with operands of `element` bytes."""
+    limits = problem.target.family.limits
     for rows, columns in (*TILES, *SMALL):
-        for cluster in CLUSTERS:
-            along = (_tiles(m, rows), _tiles(n, columns))
-            blocks = math.prod(cluster)
+        along = (_tiles(m, rows), _tiles(n, columns))
+        chunk = _chunk(columns) if staged else 0
+        for cluster, splits in (*((each, 1) for each in CLUSTERS), *(((1, 1), s) for s in SPLITS)):
+            blocks = math.prod(cluster) * splits
+            held = stages((rows, columns), limits, chunk, splits)
             apart = any(count < own > 1 for count, own in zip(along, cluster, strict=True))
-            if apart or (blocks > 1 and not problem.target.runs((blocks,))):
+            if apart or held < FEWEST_STAGES or (blocks > 1 and not problem.target.runs((blocks,))):
                 continue
-            chunk = _chunk(columns) if staged else 0
             yield MatmulParams(
                 tile=(rows, columns, DEPTH_BYTES // element),
-                stages=stages((rows, columns), problem.target.family.limits, chunk),
+                stages=held,
                 chunk=chunk,
                 store_stages=STORE_STAGES if staged else 0,
                 group=_group(_tiles(along[0], cluster[0])),
                 blocks=_blocks(problem.target, blocks),
                 pairs=pairs,
                 cluster=cluster,
+                splits=splits,
             )
 
 
@@ -188,7 +203,7 @@ def predicted_us(
         unaligned: whether lines of a's boxes, and of b's, start at no multiples of 128 bytes.
     """
     rows, columns, depth = params.tile
-    tiles = batches * _count(params, m, n)
+    tiles, splits = batches * _count(params, m, n), params.splits
     share = TENSOR_SHARE if rows == ROWS else ONE_GROUP_SHARE
     products = rows * columns * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = products / (share * target.rates.tensor / target.sm_count)
@@ -196,16 +211,19 @@ def predicted_us(
     read = DEPTH_BYTES * sum(lines / by * (UNALIGNED if late else 1) for lines, by, late in along)
     step = max(
         multiplied,
-        read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
+        read * min(tiles * splits, params.blocks) / (L2_SHARE * target.rates.l2),
         DEPTH_BYTES * (rows + columns) / (SM_SHARE * target.rates.sm_load),
     )
-    start = START_US + (CLUSTER_US if params.cluster != (1, 1) else 0.0)
+    start = START_US + (CLUSTER_US if splits > 1 or params.cluster != (1, 1) else 0.0)
+    joined = splits * rows * columns * SUM_BYTES / JOIN_RATE if splits > 1 else 0.0
     stored = (STORE_US if params.chunk else SCATTER_US) * rows * columns
-    return start + _tiles(tiles, params.blocks) * (stored + _tiles(k, depth) * step)
+    each = _tiles(_tiles(k, depth), splits) * step + joined + stored
+    return start + _tiles(tiles * splits, params.blocks) * each
 
 
-def stages(tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK) -> int:
-    """Stages for tiles of both operands that shared memory holds beside the staged result.
+def stages(tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK, splits: int = 1) -> int:
+    """Stages for tiles of both operands that shared memory holds beside the staged result, and
+    beside what blocks with parts of k have summed: all of it from each, twice.
 
     Args:
         tile: rows, columns, and more that does not count.
@@ -214,7 +232,8 @@ def stages(tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK) -> int:
     """
     rows, columns = tile[:2]
     staged = STORE_STAGES * rows * chunk * STAGED_BYTES
-    room = limits.block_shared - BARRIER_BYTES - staged
+    joined = 2 * splits * rows * columns * SUM_BYTES if splits > 1 else 0
+    room = limits.block_shared - BARRIER_BYTES - staged - joined
     return min(room // ((rows + columns) * DEPTH_BYTES), MOST_STAGES)
 
 
