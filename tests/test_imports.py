@@ -109,7 +109,6 @@ def test_a_wrong_direction_is_noticed(tmp_path: Path, monkeypatch: pytest.Monkey
 CIRCLES: list[set[str]] = [
     {"ir.arithmetic", "ir.integers", "ir.scalar"},  # `a + b` of expressions is simplified
     {"ir.clone", "ir.exprs", "ir.fusion", "ir.program", "ir.tensor"},  # who defines a tensor
-    {"sim.ptx.calls", "sim.ptx.expand", "sim.ptx.operands"},  # a call's body is expanded again
 ]
 """Modules that need each other; imports for types count, and those inside functions."""
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from warpsmith.sim.isa import Kind, Op, Space, Type
 from warpsmith.sim.program import Operand
+from warpsmith.sim.ptx.building import Builder
 from warpsmith.sim.ptx.layout import align_of, size_of
 from warpsmith.sim.ptx.names import Memory, Register, Scope
 from warpsmith.sim.ptx.numbers import WIDTH, constant
 from warpsmith.sim.ptx.operands import Reader
 from warpsmith.sim.ptx.refusal import Refusal
-from warpsmith.sim.ptx.syntax import Call, Declaration, Function, Literal, Real, Scalar, Symbol
-
-if TYPE_CHECKING:
-    from warpsmith.sim.ptx.expand import Expansion
+from warpsmith.sim.ptx.syntax import (
+    Block,
+    Call,
+    Declaration,
+    Function,
+    Literal,
+    Real,
+    Scalar,
+    Symbol,
+)
 
 _DEEPEST = 60  # calls within calls
 
@@ -25,10 +32,16 @@ _PRINT = (Type.B64, Type.B64)
 
 
 class Calls:
-    """Puts calls in place; `inside` has the functions whose calls are being put in place."""
+    """Puts calls in place; `inside` has the functions whose calls are being put in place.
 
-    def __init__(self, expansion: Expansion) -> None:
-        self.expansion = expansion
+    Args:
+        built: the program.
+        block: puts a function's body behind what there is of it.
+    """
+
+    def __init__(self, built: Builder, block: Callable[[Block, Scope], None]) -> None:
+        self.built = built
+        self.block = block
         self.inside: list[str] = []
 
     def call(self, call: Call, reader: Reader) -> None:
@@ -38,16 +51,16 @@ class Calls:
             raise Refusal(f"`{call.text}` is an indirect call; only direct calls are supported")
         if not isinstance(function, Function):
             raise Refusal(f"unknown function `{call.name}`")
-        expansion = self.expansion
-        skipped = expansion.label()
+        built = self.built
+        skipped = built.label()
         if call.guard is not None:
             guard = reader.predicate(call.guard)
             skip = replace(guard, negated=not guard.negated)
-            expansion.emit(Op.BRA, guard=skip, target=skipped)
-        expansion.guard = None
+            built.emit(Op.BRA, guard=skip, target=skipped)
+        built.guard = None
         if function.body is None:
             self.runtime(call, function, reader)
-            expansion.here(skipped)
+            built.here(skipped)
             return
         if call.name in self.inside:
             path = " -> ".join((*self.inside, call.name))
@@ -55,11 +68,11 @@ class Calls:
         if len(self.inside) >= _DEEPEST:
             raise Refusal(f"more than {_DEEPEST} calls within calls")
         self.inline(call, function, reader)
-        expansion.here(skipped)
+        built.here(skipped)
 
     def inline(self, call: Call, function: Function, reader: Reader) -> None:
-        expansion = self.expansion
-        behind = expansion.label()
+        built = self.built
+        behind = built.label()
         assert function.body is not None
         for what, formal, actual in (
             ("arguments", function.parameters, call.arguments),
@@ -69,30 +82,30 @@ class Calls:
                 raise Refusal(
                     f"`{function.name}` has {len(formal)} {what}, the call gives {len(actual)}"
                 )
-        scope = Scope(expansion.bank, expansion.globals)
-        mark = expansion.local.end
-        inner = Reader(expansion, scope)
+        scope = Scope(built.bank, built.globals)
+        mark = built.local.end
+        inner = Reader(built, scope)
         for declaration, value in zip(function.parameters, call.arguments, strict=True):
             self.bind(declaration, value, scope, reader, is_result=False)
         for declaration, value in zip(function.results, call.results, strict=True):
             self.bind(declaration, value, scope, reader, is_result=True)
-        place, text, returns = expansion.place, expansion.text, expansion.returns
-        expansion.returns = behind
+        place, text, returns = built.place, built.text, built.returns
+        built.returns = behind
         self.inside.append(function.name)
-        expansion.block(function.body, scope)
+        self.block(function.body, scope)
         self.inside.pop()
-        expansion.returns = returns
-        expansion.here(behind)
-        expansion.place, expansion.text = place, text
+        built.returns = returns
+        built.here(behind)
+        built.place, built.text = place, text
         for declaration, value in zip(function.results, call.results, strict=True):
             self.fetch(declaration, value, inner, reader)
-        expansion.local.end = mark
+        built.local.end = mark
 
     def bind(
         self, formal: Declaration, actual: Scalar, scope: Scope, reader: Reader, is_result: bool
     ) -> None:
         """Give a parameter its value: a `.param` variable is passed on as it is."""
-        expansion = self.expansion
+        built = self.built
         variable = self.variable(actual, reader)
         if formal.space == "param":
             size = size_of(formal)
@@ -101,12 +114,12 @@ class Calls:
                     raise Refusal(f"`{formal.name}` has {size} bytes, got {variable.size}")
                 scope.define(formal.name, variable)
                 return
-            memory = expansion.allocate(size, align_of(formal))
+            memory = built.allocate(size, align_of(formal))
             scope.define(formal.name, memory)
             if not is_result:
                 type_ = _type(formal)
                 value = self.value(actual, type_, reader)
-                expansion.emit(Op.ST, _address(memory), value, type=type_, space=Space.LOCAL)
+                built.emit(Op.ST, _address(memory), value, type=type_, space=Space.LOCAL)
             return
         type_ = _type(formal)
         scope.declare(formal.name, None, type_)
@@ -116,29 +129,29 @@ class Calls:
         assert isinstance(register, Register)
         target = Operand(Kind.REGISTER, register.slot)
         if variable is not None:
-            expansion.emit(Op.LD, target, _address(variable), type=type_, space=Space.LOCAL)
+            built.emit(Op.LD, target, _address(variable), type=type_, space=Space.LOCAL)
         else:
-            expansion.emit(Op.MOV, target, self.value(actual, type_, reader), type=type_)
+            built.emit(Op.MOV, target, self.value(actual, type_, reader), type=type_)
 
     def fetch(self, formal: Declaration, actual: Scalar, inner: Reader, reader: Reader) -> None:
         """Bring a result to where the call wants it."""
-        expansion = self.expansion
+        built = self.built
         variable = self.variable(actual, reader)
         own = inner.scope.find(formal.name)
         if isinstance(own, Memory):
             if variable is None and not _sunk(actual):
                 type_ = _type(formal)
                 target = self.target(actual, type_, reader)
-                expansion.emit(Op.LD, target, _address(own), type=type_, space=Space.LOCAL)
+                built.emit(Op.LD, target, _address(own), type=type_, space=Space.LOCAL)
             return
         assert isinstance(own, Register)
         type_ = _type(formal)
         source = Operand(Kind.REGISTER, own.slot)
         if variable is not None:
-            expansion.emit(Op.ST, _address(variable), source, type=type_, space=Space.LOCAL)
+            built.emit(Op.ST, _address(variable), source, type=type_, space=Space.LOCAL)
         elif not _sunk(actual):
             target = self.target(actual, type_, reader)
-            expansion.emit(Op.MOV, target, source, type=type_)
+            built.emit(Op.MOV, target, source, type=type_)
 
     def variable(self, actual: Scalar, reader: Reader) -> Memory | None:
         if not isinstance(actual, Symbol) or _sunk(actual):
@@ -163,24 +176,24 @@ class Calls:
 
     def runtime(self, call: Call, function: Function, reader: Reader) -> None:
         """`vprintf` and `__assertfail`; nothing else is known without a body."""
-        expansion = self.expansion
+        built = self.built
         if function.name == "vprintf" and len(call.arguments) == 2:
             arguments = self.fetched(call, _PRINT, reader)
             result = Operand(Kind.SINK)
             if call.results and not _sunk(call.results[0]):
-                result = expansion.fresh("vprintf", Type.B32)
-            expansion.emit(Op.PRINTF, result, *arguments)
+                result = built.fresh("vprintf", Type.B32)
+            built.emit(Op.PRINTF, result, *arguments)
             if result.kind is Kind.REGISTER:
                 variable = self.variable(call.results[0], reader)
                 if variable is not None:
-                    expansion.emit(
+                    built.emit(
                         *(Op.ST, _address(variable), result), type=Type.B32, space=Space.LOCAL
                     )
                 else:
                     target = self.target(call.results[0], Type.B32, reader)
-                    expansion.emit(Op.MOV, target, result, type=Type.B32)
+                    built.emit(Op.MOV, target, result, type=Type.B32)
         elif function.name == "__assertfail" and len(call.arguments) == 5:
-            expansion.emit(Op.ASSERT, *self.fetched(call, _ASSERT, reader))
+            built.emit(Op.ASSERT, *self.fetched(call, _ASSERT, reader))
         else:
             raise Refusal(
                 f"`{function.name}` has no body in this text; only vprintf and __assertfail "
@@ -195,8 +208,8 @@ class Calls:
             if variable is None:
                 found.append(self.value(actual, type_, reader))
                 continue
-            register = self.expansion.fresh(_name(actual), type_)
-            self.expansion.emit(Op.LD, register, _address(variable), type=type_, space=Space.LOCAL)
+            register = self.built.fresh(_name(actual), type_)
+            self.built.emit(Op.LD, register, _address(variable), type=type_, space=Space.LOCAL)
             found.append(register)
         return found
 

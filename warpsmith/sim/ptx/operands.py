@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from warpsmith.sim.isa import Flag, Kind, Op, Space, Type, Window
 from warpsmith.sim.program import Operand
+from warpsmith.sim.ptx.building import Builder
 from warpsmith.sim.ptx.decode import Form, Role, Take
 from warpsmith.sim.ptx.names import (
     SPECIALS,
@@ -33,9 +34,6 @@ from warpsmith.sim.ptx.syntax import (
     Vector,
 )
 
-if TYPE_CHECKING:
-    from warpsmith.sim.ptx.expand import Expansion
-
 _SINK = Operand(Kind.SINK)
 _WINDOWS = {
     Space.SHARED: int(Window.SHARED),
@@ -58,8 +56,8 @@ class Reading:
 class Reader:
     """Reads the arguments of the instructions of one scope."""
 
-    def __init__(self, expansion: Expansion, scope: Scope) -> None:
-        self.expansion = expansion
+    def __init__(self, built: Builder, scope: Scope) -> None:
+        self.built = built
         self.scope = scope
         self.known: dict[str, tuple[Operand, Type]] = {}
 
@@ -223,8 +221,8 @@ class Reader:
             self.agree(name, type_, role)
         if op is Op.MOV:
             return Operand(Kind.SPECIAL, int(special))
-        register = self.expansion.fresh(name, type_)
-        self.expansion.emit(Op.MOV, register, Operand(Kind.SPECIAL, int(special)), type=type_)
+        register = self.built.fresh(name, type_)
+        self.built.emit(Op.MOV, register, Operand(Kind.SPECIAL, int(special)), type=type_)
         return register
 
     def pointer(self, symbol: Symbol, role: Role) -> Operand:
@@ -263,7 +261,7 @@ class Reader:
         if isinstance(entity, Register):
             if WIDTH[entity.type] < 32 or entity.type is Type.B128:
                 raise Refusal(f"`{base.name}` cannot hold an address: it has the wrong width")
-            if form.space is Space.PARAM and self.expansion.returns is not None:
+            if form.space is Space.PARAM and self.built.returns is not None:
                 reading.changes["space"] = Space.LOCAL
             return Operand(Kind.ADDRESS, entity.slot, cut(base.offset, 64))
         raise Refusal(f"`{base.name}` is no address")
