@@ -15,7 +15,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.carry import Carry
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
 from warpsmith.ir.scalar import Const, Expr, Symbol
-from warpsmith.kernel.agents import Agent
+from warpsmith.kernel.agents import THREADS, Agent
 from warpsmith.kernel.clusters import StoreAsync
 from warpsmith.kernel.nodes import Buffer, Element, For, If, Statement, Store
 from warpsmith.kernel.pipelines import Acquire, By, Commit, Content, Groups, Pipeline, Release, Wait
@@ -155,7 +155,7 @@ class Exchange:
         """Number of the group."""
         if self.agent is None or self.agent.groups_along is None:
             return integers.ZERO
-        return self.threads.symbols[self.agent.groups_along]
+        return THREADS[BLOCK_TYPES.index(self.agent.groups_along)]
 
     def _given(self) -> tuple[Statement, ...]:
         """As many threads as there are blocks store for one each; or one thread for all."""

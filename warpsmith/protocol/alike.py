@@ -1,8 +1,9 @@
 """Blocks of a cluster that do alike, of which a few stand for all.
 
 Two blocks do alike where nothing that their synchronization depends on tells them apart, and where
-others do the same to both. Of blocks that do alike the first, the second, and a third that stands
-for all others are enough, as of warps (`skeleton.py`).
+others do the same to both. Of blocks that do alike the first, and another one that stands for all
+others, are enough, as of warps (`skeleton.py`): what can happen between any two of them can happen
+between these.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import product
 from warpsmith.ir import integers
 from warpsmith.ir.domains import GRID_TYPES
 from warpsmith.ir.scalar import Expr, Symbol, substitute
-from warpsmith.kernel.clusters import RANK, ArriveRemote, ReleaseRemote
+from warpsmith.kernel.clusters import RANK, ArriveRemote, ReleaseRemote, rank_in
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import If, Let, Statement
 from warpsmith.kernel.reductions import Reduce, ScanElements
@@ -22,9 +23,6 @@ from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.traversal import children, expressions, walk
 from warpsmith.protocol.accesses import synchronizes
 from warpsmith.protocol.sends import stores
-
-APART = 2
-"""Blocks that do alike, and of which each is looked at for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +62,20 @@ def standing(
         along = zip(GRID_TYPES, reversed(at), strict=True)
         here = {kind.name: origin[kind.name] + step for kind, step in along}
         places.append({**here, RANK: rank})
-    lets: dict[Expr, Expr] = {s.symbol: s.value for s in walk(kernel.body) if isinstance(s, Let)}
+    named = {(s.symbol, s.value) for s in walk(kernel.body) if isinstance(s, Let)}
+    lets: dict[Expr, Expr] = dict(named)
     telling = {_open(e, lets) for s in _steps(kernel.body, synchronizing) for e in _operands(s)}
     telling = {expr for expr in telling if not _names(expr).isdisjoint(places[0])}
+    if len(lets) < len(named):  # a name of two values is looked at no further
+        telling.add(rank_in(kernel.launch))
     reached = [*sent, *_reached(kernel, known)]
     alike: dict[object, list[int]] = {}
     for rank, place in enumerate(places):
         mine = tuple(_value(expr, {**known, **place}) for expr in telling)
         key = mine, tuple(ranks.get(rank, 0) for ranks in reached)
         alike.setdefault(key, []).append(rank)
-    found = [tuple(ranks[at : at + 1]) for ranks in alike.values() for at in range(APART)]
-    found += [tuple(ranks[APART:]) for ranks in alike.values()]
-    return tuple(Standing(ranks, places[ranks[0]]) for ranks in sorted(filter(None, found)))
+    found = [tuple(part) for ranks in alike.values() for part in (ranks[:1], ranks[1:]) if part]
+    return tuple(Standing(ranks, places[ranks[0]]) for ranks in sorted(found))
 
 
 def _steps(statements: Iterable[Statement], synchronizing: dict[int, bool]) -> Iterator[Statement]:

@@ -65,7 +65,8 @@ def skeleton_of(
         return _Extraction(kernel, known, prepared).skeleton()
     teams = teams_of(kernel, known)
     for team in teams:
-        prepared.sent.setdefault(team.name, _sent(kernel, known, team))
+        if team.name not in prepared.sent:
+            prepared.sent[team.name] = _sent(kernel, known, team)
     sent = [
         {rank: amount for (number, rank), amount in amounts.items() if number == which}
         for team in teams

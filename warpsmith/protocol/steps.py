@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NoReturn
 
 from warpsmith.errors import InternalError
@@ -46,6 +47,9 @@ from warpsmith.protocol.walks import (
 
 LANES = 32
 """Threads of a warp, each of which does what no thread is elected for."""
+
+Given = Sequence[tuple[int, int]]
+"""Bytes that come to a block, by its place."""
 
 _KINDS = {
     Way.READ: Kind.READ,
@@ -191,7 +195,6 @@ class Steps:
             ) from None
 
     def _load(self, copy: TileCopy) -> Leaf:
-        step, threads = self._shared.prepared.pool.step, self._threads
         if copy.barrier is None:
             raise Broken(
                 Break(
@@ -204,65 +207,57 @@ class Steps:
             )
         at = self._numbers.stage(copy.barrier[0])
         index, places = self._numbers.places(copy.shared, copy.index)
-        own, several, blocks = self._shared.place, self._shared.places, self._shared.blocks
-        here = next(rank for rank, place in blocks.items() if place == own)
+        blocks = self._shared.blocks
+        here = next(rank for rank, block in blocks.items() if block == self._shared.place)
         operands = [index, self._scalar(copy.barrier[1]), self._scalar(copy.bytes)]
-        shares, each = 1, threads
+        shares, each = 1, self._threads
         if copy.multicast is not None:
-            shares, each = copy.multicast.shares, threads * self._shared.stands
+            shares, each = copy.multicast.shares, each * self._shared.stands
             operands += [self._rank(copy.multicast.mask), self._rank(copy.multicast.share)]
 
         def make(
             place: int, stage: int, amount: int, mask: int = 1 << here, share: int = 0
         ) -> tuple[Step, ...]:
-            found = places(place)[share::shares]
-            return tuple(
-                step(
-                    Kind.LOAD,
-                    number + (block - own) * several,
-                    0 if n else amount * each,
-                    at(stage, block),
-                )
-                for rank, block in blocks.items()
-                if mask >> rank & 1
-                for n, number in enumerate(found)
-            )
+            given = [(block, amount * each) for rank, block in blocks.items() if mask >> rank & 1]
+            return self._copied(Kind.LOAD, places(place)[share::shares], given, at, stage)
 
         return Leaf(tuple(operands), make)
 
     def _sent(self, statement: Statement) -> Iterable[Leaf]:
         """What each warp sends to every block, in a statement that does nothing else."""
-        step, shared = self._shared.prepared.pool.step, self._shared
+        blocks, stands = self._shared.blocks, self._shared.stands
         amounts = self._runner.sends[id(statement)]
         for number, store in enumerate(stores(statement)):
             given = [
-                (shared.blocks[rank], amount * shared.stands)
+                (blocks[rank], amount * stands)
                 for (which, rank), amount in amounts.items()
-                if which == number and rank in shared.blocks
+                if which == number and rank in blocks
             ]
-            at = self._numbers.stage(store.barrier)
-            index, places = self._numbers.places(store.buffer, store.index)
-
-            def make(
-                place: int,
-                stage: int,
-                given: Sequence[tuple[int, int]] = given,
-                at: Callable[..., int] = at,
-                places: Places = places,
-            ) -> tuple[Step, ...]:
-                return tuple(
-                    step(
-                        Kind.SEND,
-                        each + (block - shared.place) * shared.places,
-                        0 if n else amount,
-                        at(stage, block),
-                    )
-                    for block, amount in given
-                    for n, each in enumerate(places(place))
-                )
-
             if given:
+                index, places = self._numbers.places(store.buffer, store.index)
+                make = partial(self._sends, places, given, self._numbers.stage(store.barrier))
                 yield Leaf((index, self._scalar(store.stage)), make)
+
+    def _sends(
+        self, places: Places, given: Given, at: Callable[..., int], place: int, stage: int
+    ) -> tuple[Step, ...]:
+        return self._copied(Kind.SEND, places(place), given, at, stage)
+
+    def _copied(
+        self, kind: Kind, found: Sequence[int], given: Given, at: Callable[..., int], stage: int
+    ) -> tuple[Step, ...]:
+        """What fills these places in some blocks, with the bytes that count in each of them."""
+        step, shared = self._shared.prepared.pool.step, self._shared
+        return tuple(
+            step(
+                kind,
+                number + (block - shared.place) * shared.places,
+                0 if n else amount,
+                at(stage, block),
+            )
+            for block, amount in given
+            for n, number in enumerate(found)
+        )
 
     def _store(self, copy: TileCopy) -> Leaf:
         step = self._shared.prepared.pool.step

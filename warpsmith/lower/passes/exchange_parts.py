@@ -62,7 +62,6 @@ def exchange_parts(kernel: Kernel) -> Kernel:
         kernel,
         body=body,
         shared=(*kept, *parts),
-        exchanged=kernel.exchanged | {buffer.name for buffer in parts},
         pipelines=(*kernel.pipelines, *(each.pipeline for each in made.exchanges)),
     )
 
