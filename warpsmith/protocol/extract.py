@@ -8,12 +8,12 @@ from itertools import takewhile
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
-from warpsmith.ir.scalar import Expr, evaluate
+from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import RANK, rank_of
 from warpsmith.kernel.elected import ELECTED_WARP
 from warpsmith.kernel.kernel import Kernel, Reciprocal, layout_of
-from warpsmith.kernel.nodes import Buffer, Let, Statement
+from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.reductions import Reduce, ScanElements
 from warpsmith.kernel.rings import ELECTED, InitBarriers
 from warpsmith.kernel.scratch import block_reduce_scratch, block_scan_scratch
@@ -25,13 +25,12 @@ from warpsmith.protocol.clusters import runs_together
 from warpsmith.protocol.numbers import Prepared, Runner, Shared
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.scalars import Scope
-from warpsmith.protocol.sends import Senders, Sends, sending
+from warpsmith.protocol.sends import Sends
 from warpsmith.protocol.skeleton import Actor, BarrierStage, Meeting, Place, Skeleton, Step
 from warpsmith.protocol.steps import LANES
+from warpsmith.protocol.teams import Extents, Team, evaluated, labels, listed, sent_by, teams_of
 from warpsmith.protocol.walks import MOST_STEPS, TooLongError, walked
 from warpsmith.targets.family import WARP
-
-Extents = tuple[int, int, int]
 
 
 def launch_values(kernel: Kernel, values: Mapping[str, int], block: Extents) -> dict[str, int]:
@@ -66,7 +65,7 @@ def skeleton_of(
     teams = teams_of(kernel, known)
     for team in teams:
         if team.name not in prepared.sent:
-            prepared.sent[team.name] = _sent(kernel, known, team)
+            prepared.sent[team.name] = sent_by(kernel, known, team)
     sent = [
         {rank: amount for (number, rank), amount in amounts.items() if number == which}
         for team in teams
@@ -96,24 +95,6 @@ def _joined(blocks: Sequence[Skeleton]) -> Skeleton:
         tuple(place for block in blocks for place in block.places),
         (*meetings, Meeting("the barrier of the whole cluster", tuple(range(len(actors))))),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Team:
-    """Warps that run one body for themselves: a group of a role, or the whole block."""
-
-    agent: Agent | None
-    group: int
-    body: tuple[Statement, ...]
-    warps: int
-    extents: Extents
-
-    @property
-    def name(self) -> str:
-        """In messages."""
-        if self.agent is None:
-            return "block"
-        return self.agent.name if self.agent.groups == 1 else f"{self.agent.name}[{self.group}]"
 
 
 @dataclass(slots=True)
@@ -190,7 +171,7 @@ class _Extraction:
         sent = self.prepared.sent.get(team.name, ({},) * team.warps)
         last: Sends | None = None
         steps: list[Step] = []
-        for number, (label, weight, sends) in enumerate(_labels(team, sent)):
+        for number, (label, weight, sends) in enumerate(labels(team, sent)):
             if number < 2 or sends is not last:
                 steps = self._steps(team, meetings, shared, first + number, number == 0, sends)
             last = sends
@@ -198,7 +179,7 @@ class _Extraction:
             name = f"{team.name}, {label}" if label else team.name
             if self.together:
                 ranks = self.together[self.place].ranks
-                name = f"{_listed('block', ranks)}: {name}"
+                name = f"{listed('block', ranks)}: {name}"
             self.actors.append(Actor(name, role, steps, weight, self.rank))
 
     def _steps(
@@ -215,7 +196,7 @@ class _Extraction:
         body = self.kernel.body
         before = tuple(takewhile(lambda s: not isinstance(s, Branch), body))
         behind = tuple(s for s in body[len(before) :] if not isinstance(s, Branch))
-        extents = _evaluated(block, self.known)
+        extents = evaluated(block, self.known)
         start = Runner(
             number=self.before + number,
             role="",
@@ -314,69 +295,6 @@ class _Extraction:
         return tuple(result)
 
 
-def _sent(kernel: Kernel, known: Mapping[str, int], team: Team) -> tuple[Sends, ...]:
-    """What each warp of a team sends to other blocks."""
-    body = (*(s for s in kernel.body if not isinstance(s, Branch)), *team.body)
-    own = {name: value for name, value in known.items() if name not in _PLACE}
-    if team.agent is not None and team.agent.groups_along is not None:
-        own[team.agent.groups_along.name] = team.group
-    lets = {s.symbol.name: s.value for s in walk(body) if isinstance(s, Let)}
-    senders = Senders(team.extents, own, lets, kernel.launch.cluster_blocks)
-    found = {id(statement): senders.by_warp(statement) for statement in sending(body)}
-    return tuple({key: sent[warp] for key, sent in found.items()} for warp in range(team.warps))
-
-
-_PLACE = frozenset((RANK, *(kind.name for kind in GRID_TYPES)))
-"""What is known of a block's place in its grid."""
-
-
-def teams_of(kernel: Kernel, known: Mapping[str, int]) -> list[Team]:
-    """Everybody who runs a body for himself, in the order of warps."""
-    values = dict(known)
-    branches = [s for s in kernel.body if isinstance(s, Branch)]
-    if not branches:
-        extents = _evaluated(kernel.launch.block, known)
-        threads = extents[0] * extents[1] * extents[2]
-        return [Team(None, 0, (), -(-threads // WARP), extents)]
-    teams = []
-    for branch in sorted(branches, key=lambda b: b.agent.first_warp):
-        agent = branch.agent
-        extents = _evaluated(agent.group_block, known)
-        warps = 1 if agent.elected else evaluate(agent.group_warps, values)
-        teams += [Team(agent, group, branch.body, warps, extents) for group in range(agent.groups)]
-    return teams
-
-
-def _labels(team: Team, sent: Sequence[Sends]) -> list[tuple[str, int, Sends]]:
-    """Names of a team's representatives among its warps, how many each stands for, and what it
-    sends: the first warp, and of those that send alike another one and the others.
-    """
-    if team.warps == 1:
-        return [("", 1, sent[0])]
-    alike: list[list[int]] = []
-    for warp in range(1, team.warps):
-        known = next((warps for warps in alike if sent[warps[0]] == sent[warp]), None)
-        if known is None:
-            alike.append([warp])
-        else:
-            known.append(warp)
-    labels = [("warp 0", 1, sent[0])]
-    for first, *others in alike:
-        labels.append((f"warp {first}", 1, sent[first]))
-        if others:
-            labels.append((_listed("warp", others), len(others), sent[first]))
-    return labels
-
-
-def _listed(what: str, numbers: Sequence[int]) -> str:
-    """`warp 2`, `warps 2 to 7`, `warps 2, 3, 5`."""
-    if len(numbers) == 1:
-        return f"{what} {numbers[0]}"
-    if numbers[-1] - numbers[0] == len(numbers) - 1:
-        return f"{what}s {numbers[0]} to {numbers[-1]}"
-    return f"{what}s {', '.join(map(str, numbers))}"
-
-
 def _single_axes(extents: Extents) -> dict[str, int]:
     """The index along axes of one thread."""
     return {kind.name: 0 for kind, extent in zip(BLOCK_TYPES, extents, strict=True) if extent == 1}
@@ -385,11 +303,6 @@ def _single_axes(extents: Extents) -> dict[str, int]:
 def _elected(here: bool) -> dict[str, int]:
     """Whether the elected thread is one of an actor's."""
     return {ELECTED.name: int(here), ELECTED_WARP.name: int(here)}
-
-
-def _evaluated(extents: tuple[Expr, Expr, Expr], known: Mapping[str, int]) -> Extents:
-    x, y, z = (evaluate(extent, dict(known)) for extent in extents)
-    return x, y, z
 
 
 def _across_groups(statements: tuple[Statement, ...], agent: Agent) -> frozenset[int]:
