@@ -11,7 +11,8 @@ from warpsmith import CarryRule, DataType, FusionDefinition, ParallelType
 from warpsmith.errors import ScheduleError
 from warpsmith.frontends.tensor import Tensor
 
-GRID_X, BLOCK_X, BLOCK_Y = ParallelType.grid_x, ParallelType.block_x, ParallelType.block_y
+GRID_X, GRID_Y = ParallelType.grid_x, ParallelType.grid_y
+BLOCK_X, BLOCK_Y = ParallelType.block_x, ParallelType.block_y
 UNROLL, SERIAL, CLUSTER = ParallelType.unroll, ParallelType.serial, ParallelType.cluster_x
 
 Loops = Callable[[Tensor], None]
@@ -118,8 +119,59 @@ def rows_beside_each_other(total: Tensor) -> None:
     bound(total, GRID_X, SERIAL, BLOCK_X, UNROLL, UNROLL)
 
 
+def in_turns(total: Tensor) -> None:
+    """Threads lie side by side three times in a pass."""
+    total.split(1, 192)
+    total.split(2, 64)
+    total.split(3, 2)
+    bound(total, GRID_X, SERIAL, UNROLL, BLOCK_X, UNROLL)
+
+
+def over_the_grid(total: Tensor) -> None:
+    """Four blocks have a row, two warps each, whose threads lie side by side twice."""
+    total.split(1, 128)
+    total.split(2, 64)
+    bound(total, GRID_Y, GRID_X, UNROLL, BLOCK_X)
+
+
+def over_groups_of_blocks(total: Tensor) -> None:
+    """A thread waits for a block: 49 blocks of four threads are 13 groups."""
+    total.split(1, 8)
+    total.split(2, 2)
+    bound(total, GRID_X, GRID_Y, BLOCK_Y, UNROLL)
+
+
+def rows_of_warps_over_the_grid(total: Tensor) -> None:
+    """Warps have rows of their own, which do not meet when they scan; three of four blocks."""
+    total.split(1, 64)
+    total.split(2, 2)
+    total.split(0, 4)
+    bound(total, GRID_Y, BLOCK_Y, GRID_X, BLOCK_X, UNROLL)
+
+
+def columns_over_the_grid(total: Tensor) -> None:
+    """Threads along y share a row, those along x have rows of their own."""
+    total.split(1, 24)
+    total.split(2, 8)
+    total.split(3, 2)
+    total.split(0, 3)
+    bound(total, GRID_X, BLOCK_X, GRID_Y, UNROLL, BLOCK_Y, UNROLL)
+
+
+def over_warps_of_the_grid(total: Tensor) -> None:
+    """Threads of a block do not meet when they scan."""
+    total.split(1, 32)
+    bound(total, GRID_Y, GRID_X, BLOCK_X)
+
+
 LOOPS = (
+    over_warps_of_the_grid,
+    rows_of_warps_over_the_grid,
+    columns_over_the_grid,
     rows_beside_each_other,
+    in_turns,
+    over_the_grid,
+    over_groups_of_blocks,
     over_a_cluster,
     over_blocks_of_a_warp,
     over_a_cluster_at_once,
@@ -154,7 +206,17 @@ AFFINE = CarryRule(
 )
 
 
-@pytest.mark.parametrize("loops", [by_odd_threads, below_each_other, over_a_cluster])
+@pytest.mark.parametrize(
+    "loops",
+    [
+        by_odd_threads,
+        below_each_other,
+        over_a_cluster,
+        in_turns,
+        over_groups_of_blocks,
+        columns_over_the_grid,
+    ],
+)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_order_matters_to_some_rules(loops: Loops, reverse: bool) -> None:
     """Functions of a row, one after the other; states have two values."""
@@ -191,9 +253,21 @@ def inside_out(total: Tensor) -> None:
     total.reorder({1: 2, 2: 1})
 
 
-def over_blocks(total: Tensor) -> None:
+def over_two_axes(total: Tensor) -> None:
     total.split(1, 8)
-    bound(total, SERIAL, GRID_X, BLOCK_X)
+    total.split(2, 4)
+    bound(total, SERIAL, GRID_X, GRID_Y, BLOCK_X)
+
+
+def over_single_threads(total: Tensor) -> None:
+    total.split(1, 8)
+    bound(total, GRID_X, GRID_Y, UNROLL)
+
+
+def round_a_loop_over_the_grid(total: Tensor) -> None:
+    total.split(1, 64)
+    total.split(2, 32)
+    bound(total, GRID_X, SERIAL, GRID_Y, BLOCK_X)
 
 
 def twice_over_threads(total: Tensor) -> None:
@@ -218,7 +292,9 @@ def rows_inside(total: Tensor) -> None:
     [
         (merged, "do not walk the scanned dimension in its order"),
         (inside_out, "do not walk the scanned dimension in its order"),
-        (over_blocks, "bind the scanned dimension to other than one axis of the block"),
+        (over_two_axes, "bind the scanned dimension to other than one axis of the block"),
+        (over_single_threads, "bind the scanned dimension to the grid, and not all of a block's"),
+        (round_a_loop_over_the_grid, "bind the scanned dimension to the grid, and not all of a"),
         (twice_over_threads, "bind the scanned dimension to other than one axis of the block"),
         (parts_apart, "give threads parts that do not lie side by side"),
         (rows_inside, "walk another dimension inside those of the scanned one"),
@@ -228,6 +304,43 @@ def rows_inside(total: Tensor) -> None:
 def test_loops_that_scan_nothing_in_order_are_refused(loops: Loops, said: str) -> None:
     with pytest.raises(ScheduleError, match=f"WS1020.*a scan over dimension 1, {said}"):
         scheduled(loops).manual_execute([np.ones((4, 30), np.float32)])
+
+
+def rows_in_a_loop(total: Tensor) -> None:
+    total.split(1, 8)
+    bound(total, SERIAL, GRID_X, BLOCK_X)
+
+
+def rows_in_a_cluster(total: Tensor) -> None:
+    total.split(1, 8)
+    total.split(0, 2)
+    bound(total, GRID_Y, CLUSTER, GRID_X, BLOCK_X)
+
+
+@pytest.mark.parametrize(
+    ("loops", "said"),
+    [
+        (rows_in_a_loop, "WS1024.*inside a loop"),
+        (rows_in_a_cluster, "WS1023.*is shared by the blocks of a cluster"),
+    ],
+)
+def test_blocks_of_the_grid_come_by_each_other_once(loops: Loops, said: str) -> None:
+    with pytest.raises(ScheduleError, match=said):
+        scheduled(loops).manual_execute([np.ones((4, 30), np.float32)])
+
+
+def test_two_directions_share_no_grid() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True, DataType.Float)
+        doubled = fd.ops.add(x, x)
+        up, down = fd.ops.cumsum(doubled, 1), fd.ops.cumsum(doubled, 1, reverse=True)
+        fd.add_output(fd.ops.add(up, down))
+        over_the_grid(up)
+        fd.sched.transform_like(up)
+        fd.sched.parallelize_like(up)
+        fd.sched.inline_most()
+    with pytest.raises(ScheduleError, match="WS1023.*or the other way"):
+        fd.manual_execute([np.ones((4, 30), np.float32)])
 
 
 def test_two_directions_share_no_loop() -> None:

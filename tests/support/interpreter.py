@@ -62,8 +62,9 @@ from warpsmith.kernel.products import (
     StoreMatrix,
 )
 from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements, WelfordBatch, WelfordStep
-from warpsmith.kernel.rings import FenceProxy
+from warpsmith.kernel.rings import ELECTED, FenceProxy
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
+from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,8 @@ class _Machine:
         self._may_touch = not kernel.early
         self._arrival = np.random.default_rng(seed).permutation(lanes.blocks)
         self._names = {name: sure(place) for name, place in lanes.places.items()}
+        in_block = (lanes.places[kind.name] for kind in BLOCK_TYPES)
+        self._names[ELECTED.name] = sure(np.logical_and.reduce([at == 0 for at in in_block]))
         given = {**values, **_derived(kernel, self._numbers)}
         for symbol in kernel.scalars:
             kind = np.int64 if symbol.dtype is DataType.Index else NUMPY_TYPES[symbol.dtype]
@@ -190,6 +193,14 @@ class _Machine:
                 self._products.declared(buffer)
             case Let(symbol=symbol, value=value):
                 self._names[symbol.name] = self._value(value, mask)
+            case TakeTile(symbol=symbol, count=count, target=target, index=index):
+                if count != integers.ZERO:
+                    raise Fault("tiles are handed out to roles, which do not run here")
+                self._names[symbol.name] = sure(self._arrival[self._lanes.block_of])
+                self._store(target, index, self._typed(symbol, target, mask), mask)
+            case ReadTile(symbol=symbol, source=source, index=index):
+                number = self._load(Element(source, index), mask)
+                self._names[symbol.name] = Cell(number.data.astype(np.int64), number.defined)
             case For():
                 self._loop(statement, mask)
             case If(condition=condition, body=body):
@@ -421,12 +432,30 @@ class _Machine:
             for lane in range(scan.elements)
         ]
         running = tuple(self._load(Element(b, scan.state_index), None) for b in scan.states)
-        found, running = scan_across(scan, self._lanes, values, running)
+        row, part = self._lanes.block_of, self._lanes.block_of * 0
+        if scan.block_number is not None:
+            number = self._each(scan.block_number)
+            row, part = np.divmod(number, evaluate(scan.parts, self._numbers))
+            self._check_words(scan)
+        found, running = scan_across(scan, self._lanes, values, running, row, part)
         for lane, cells in enumerate(found):
             for buffer, cell in zip(scan.buffers, cells, strict=True):
                 self._store(buffer, scan.index, cell, None, lane=lane)
         for buffer, cell in zip(scan.states, running, strict=True):
             self._store(buffer, scan.state_index, cell, None)
+
+    def _check_words(self, scan: ScanElements) -> None:
+        """A word for each block, and states of all its rows."""
+        from warpsmith.kernel.scratch import kept_threads, state_room
+
+        assert scan.workspace is not None
+        assert scan.semaphore is not None
+        x, y, z = (axis in scan.block_axes for axis in BLOCK_TYPES)
+        blocks, states = self._lanes.blocks, kept_threads((x, y, z), self._lanes.block)
+        states *= blocks * state_room(scan.carry)[1]
+        for buffer, elements in ((scan.workspace, states), (scan.semaphore, blocks)):
+            if evaluate(buffer.size, self._numbers) != elements:
+                raise Fault(f"{buffer.name} has not room for {elements}, and no more")
 
     def _check_room(self, reduce: Reduce) -> None:
         """Scratch and workspace are as large as the prelude's functions need."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -107,24 +108,31 @@ def reduce_across(
 
 
 def scan_across(
-    scan: ScanElements, lanes: Lanes, values: Sequence[Cells], running: Cells
+    scan: ScanElements,
+    lanes: Lanes,
+    values: Sequence[Cells],
+    running: Cells,
+    row: np.ndarray,
+    part: np.ndarray,
 ) -> tuple[list[Cells], Cells]:
     """Values of all threads after a scan, element by element, and the state behind them.
 
-    Threads along the scanned axis take turns, the first one first, or the last if from the end.
+    Blocks of a row follow each other by their part of it, and in each of its turns the threads
+    along the scanned axis, the first one first, or the last turn and thread if from the end.
     """
     kept = [axis for axis in BLOCK_TYPES if axis not in scan.block_axes]
-    group = _groups([lanes.block_of, *(lanes.places[axis.name] for axis in kept)])
+    group = _groups([row, *(lanes.places[axis.name] for axis in kept)])
     place = np.zeros(lanes.count, np.int64)
     for axis in scan.block_axes:
         place = lanes.places[axis.name]
     found = [tuple(Cell(c.data.copy(), c.defined.copy()) for c in cells) for cells in values]
     state = tuple(_spread(cell, lanes.count) for cell in running)
-    turns = range(int(place.max()) + 1)
-    for turn in reversed(turns) if scan.reverse else turns:
-        mine = place == turn
-        order = range(scan.elements)
-        for element in reversed(order) if scan.reverse else order:
+    way = -1 if scan.reverse else 1
+    each = scan.elements // scan.turns
+    turns = product(range(scan.turns)[::way], range(int(place.max()) + 1)[::way])
+    for at, (turn, thread) in product(range(int(part.max()) + 1), tuple(turns)):
+        mine = (part == at) & (place == thread)
+        for element in range(turn * each, turn * each + each)[::way]:
             cells = tuple(_spread(cell, lanes.count) for cell in values[element])
             sides = (cells, state) if scan.reverse else (state, cells)
             joined = combine(scan.carry, *sides)

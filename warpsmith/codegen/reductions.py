@@ -157,7 +157,8 @@ class ReductionText:
     def _scan(self, scan: ScanElements, team: Team) -> list[str]:
         """Pack the values and the state, scan them, unpack them."""
         value, state = self._value, self.carries(scan.carry)
-        value.pieces |= {"scan"} | (team.pieces if team.place else set())
+        value.pieces.add("scan" if scan.block_number is None else "grid_scan")
+        value.pieces |= team.pieces if team.place else set()
         name = f"r{self._temporaries}"
         self._temporaries += 1
         pairs = [
@@ -168,6 +169,7 @@ class ReductionText:
         carried = list(zip(state.of("running"), running, strict=True))
         start = f"{{{', '.join(running)}}}" if state.members != ("",) else running[0]
         flags = [str(flag).lower() for flag in (scan.exclusive, scan.reverse)]
+        across: list[str] = []
         if scan.scratch is None:
             call = f"ws_thread_scan<{state.join}, {', '.join(flags)}>({name}, running);"
         else:
@@ -177,16 +179,28 @@ class ReductionText:
             if team.group:
                 part = integers.floordiv(scan.scratch.size, team.groups)
                 scratch = f"({scratch} + {team.group} * {value.operand(part)})"
+            turns = [str(scan.turns)] if scan.turns > 1 else []
+            function = "ws_scan_turns" if turns else "ws_block_scan"
             call = (
-                f"ws_block_scan<{', '.join((state.join, *axes, *flags))}>"
+                f"{function}<{', '.join((state.join, *axes, *flags, *turns))}>"
                 f"({name}, running, ({state.kind}*){scratch}, {who});"
             )
+            if scan.block_number is not None:
+                assert scan.workspace is not None
+                assert scan.semaphore is not None
+                across.append(
+                    f"ws_grid_scan<{', '.join((state.join, *axes, flags[1]))}>"
+                    f"({name}, running, ({state.kind}*){scratch}, "
+                    f"({state.kind}*){scan.workspace.name}, (unsigned*){scan.semaphore.name}, "
+                    f"{value.operand(scan.block_number)}, {value.operand(scan.parts)}, {who});"
+                )
         return block(
             [
                 f"{state.kind} {name}[{scan.elements}];",
                 *each_lane(scan.elements, "{ " + " ".join(f"{v} = {b};" for v, b in pairs) + " }"),
                 f"{state.kind} running = {start};",
                 call,
+                *across,
                 *each_lane(scan.elements, "{ " + " ".join(f"{b} = {v};" for v, b in pairs) + " }"),
                 " ".join(f"{place} = {held};" for held, place in carried),
             ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from warpsmith.engine.room import check_room
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.protocol import check_blocks, check_start
+from warpsmith.protocol import check_blocks, check_numbers, check_start
 from warpsmith.protocol.extract import launch_values
 from warpsmith.protocol.sizes import blocks_of
 from warpsmith.targets.target import Target
@@ -17,7 +17,7 @@ def prove(kernel: Kernel, values: Mapping[str, int], target: Target) -> int:
 
     Kernels without circular buffers and clusters have barriers of the whole block only, which
     lowering puts where all threads come by. What is launched early waits before it touches global
-    memory.
+    memory. Blocks of the grid wait only for those that have started.
 
     Args:
         values: of the launch's scalars.
@@ -33,6 +33,7 @@ def prove(kernel: Kernel, values: Mapping[str, int], target: Target) -> int:
     """
     check_room(kernel, launch_values(kernel, values, (0, 0, 0)), target.family.limits)
     check_start(kernel)
+    check_numbers(kernel)
     if not kernel.pipelines and kernel.launch.cluster_blocks == 1:
         return 0
     verdicts = check_blocks(kernel, values, blocks_of(kernel, values), target=target)

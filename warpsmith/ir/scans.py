@@ -2,7 +2,9 @@
 
 In the order of the loops: serial ones, whose iterations carry the state; one bound to the cluster,
 one bound to the block, or both, over whose blocks and threads a state is scanned; unrolled ones, a
-thread's own elements. Loops over other dimensions stand outside of these, or are bound to threads;
+thread's own elements. Unrolled ones before that of the block are turns: in each the threads scan
+elements side by side, and all stay in registers. In place of serial ones and the cluster, one may
+be bound to the grid. Loops over other dimensions stand outside of these, or are bound to threads;
 unrolled ones may also stand before a thread's own elements: then each of their iterations carries
 a state.
 """
@@ -28,7 +30,8 @@ class ScanLoops:
         start: where the state begins, outside all loops over that dimension.
         opened: from here on one statement opens the loops.
         along: the axis of the block that a loop over the dimension is bound to, if any is.
-        over_blocks: one is bound to the blocks of a cluster.
+        over: the cluster, or the axis of the grid, that one is bound to, if any is.
+        turns: the unrolled ones before that of the block.
         beside: unrolled loops over other dimensions, inside those that carry states.
     """
 
@@ -36,7 +39,8 @@ class ScanLoops:
     start: int
     opened: int
     along: ParallelType | None
-    over_blocks: bool
+    over: ParallelType | None
+    turns: tuple[int, ...]
     beside: tuple[int, ...]
 
 
@@ -67,18 +71,30 @@ def scan_loops(operation: Scan, domains: DomainMap) -> ScanLoops:
     carried = tuple(p for p in places if p < opened and p not in bound)
     own = [p for p in places if p >= opened and p not in bound]
     kinds = [output.loop[p].parallel for p in bound]
-    inside = [kind for kind in kinds if kind is not ParallelType.cluster_x]
-    if len(inside) > 1 or any(not kind.is_block for kind in inside) or kinds[-1:] != inside[-1:]:
+    inside = [kind for kind in kinds if kind.is_block]
+    blocks = [kind for kind in kinds if kind.is_of_blocks]
+    if len(inside) > 1 or len(blocks) > 1 or kinds != blocks + inside:
         raise _refused(operation, "bind the scanned dimension to other than one axis of the block")
-    if bound and (any(p > bound[0] for p in carried) or any(p < bound[0] for p in own)):
+    turns = tuple(p for p in own if inside and p < bound[-1])
+    if bound and (
+        any(p > bound[0] for p in carried)
+        or any(p < bound[0] for p in (own if blocks else ()))
+        or any(p < bound[-1] for p in own if p not in turns)
+    ):
         raise _refused(operation, "give threads parts that do not lie side by side")
     start = min((*carried, opened))
     others = [p for p in range(start, len(output.loop)) if p not in places]
     beside = tuple(p for p in others if not _is_outside(output.loop[p], domains))
     if any(p < opened for p in beside) or max(beside, default=-1) > min((*own, len(output.loop))):
         raise _refused(operation, "walk another dimension inside those of the scanned one")
-    along = next(iter(inside), None)
-    return ScanLoops(carried, start, opened, along, len(kinds) > len(inside), beside)
+    over, along = (next(iter(each), None) for each in (blocks, inside))
+    if over is not None and over.is_grid and (along is None or carried or beside):
+        raise _refused(
+            operation,
+            "bind the scanned dimension to the grid, and not all of a block's part to its threads "
+            "and their registers",
+        )
+    return ScanLoops(carried, start, opened, along, over, turns, beside)
 
 
 def _is_outside(axis: IterDomain, domains: DomainMap) -> bool:
@@ -103,6 +119,7 @@ def _refused(operation: Scan, what: str) -> ScheduleError:
         f"the loops of {operation.output.name}, a scan over dimension {operation.dim}, {what}",
         code="WS1020",
         remedy="split that dimension alone, outermost part first: serial loops, then at most one "
-        "bound to the cluster and one bound to the block, then unrolled ones; all other loops "
-        "stand before them",
+        "bound to the cluster and one bound to the block, then unrolled ones, some of which may "
+        "stand before that of the block; or one bound to the grid, in place of serial ones and the "
+        "cluster; all other loops stand before them",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from warpsmith.ir import integers
 from warpsmith.ir.carry import Carry
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.scalar import Expr, Symbol
@@ -136,10 +137,17 @@ class ScanElements(Statement, orders=Orders.PART):
     came before all of them, the same in threads that differ along that axis alone, and then what
     comes behind.
 
+    With `block_number`, blocks of the grid follow each other: `parts` of them share a row, and each
+    waits for those before it, which have lower numbers.
+
     Attributes:
         exclusive: the element itself is left out.
         reverse: elements are taken from the last to the first.
         blocks: of a cluster, which follow each other, until `exchange_parts`.
+        turns: in which threads lie side by side; each has an equal part of a thread's elements.
+        block_number: of the block among all, as they start; the first `parts` have the first row.
+        workspace: has room for a state of each block.
+        semaphore: a word of each block, 0 before and after the launch.
     """
 
     collective: ClassVar[bool] = True
@@ -158,10 +166,17 @@ class ScanElements(Statement, orders=Orders.PART):
     exclusive: bool = field(default=False, metadata=plain())
     reverse: bool = field(default=False, metadata=plain())
     blocks: int = field(default=1, metadata=plain())
+    turns: int = field(default=1, metadata=plain())
+    block_number: Expr | None = field(default=None, metadata=expression())
+    parts: Expr = field(default=integers.ONE, metadata=expression())
+    workspace: Buffer | None = field(default=None, metadata=needs())
+    semaphore: Buffer | None = field(default=None, metadata=needs())
 
     @property
     def over(self) -> str:
         """What shares the elements, in words."""
         blocks = [f"{self.blocks} blocks"] if self.blocks > 1 else []
+        blocks += [f"{self.parts!r} blocks of the grid"] if self.block_number is not None else []
+        turns = [f"{self.turns} turns"] if self.turns > 1 else []
         axes = [axis.name for axis in self.block_axes]
-        return ", ".join([*blocks, *axes]) or "the thread's own"
+        return ", ".join([*blocks, *turns, *axes]) or "the thread's own"

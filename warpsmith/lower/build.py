@@ -14,6 +14,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement
 from warpsmith.lower.access import stride_symbols
 from warpsmith.lower.agents import block_of, budgets_of
+from warpsmith.lower.block_order import block_order, numbered
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.emit import Emitter
 from warpsmith.lower.grouping import readers_together
@@ -37,7 +38,8 @@ def build(
     """The first Kernel form of a fusion: nests and statements, no barriers yet."""
     domains = DomainMap(fusion)
     roles = Roles(fusion)
-    threads = find_threads(fusion.operations, domains)
+    order = block_order(fusion.operations, domains)
+    threads = find_threads(fusion.operations, domains, order)
     vectors = Vectorizer(fusion.divisors, parameter_names(fusion))
     buffers = Buffers(fusion, domains, threads, tma_alignment, roles)
     body: tuple[Statement, ...]
@@ -50,6 +52,7 @@ def build(
         leaves = Emitter(buffers, vectors)
         siblings = readers_together(fusion)
         body = Nests(domains, threads, leaves, siblings=siblings).build(fusion.operations)
+        body = (*numbered(threads, buffers.made), *body)
         launch = threads.launch()
     made = buffers.made
     outputs = [output.value for output in fusion.outputs]

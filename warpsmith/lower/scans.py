@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
+from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Scan
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.scans import ScanLoops, scan_loops
@@ -55,6 +57,8 @@ class Scans:
         inside = [output.loop[p] for p in places if p not in beside]
         own = [a for a in self._buffers.layouts[output] if a in inside]
         elements = int(constant_of(integers.mul(*map(self._buffers.extent, own))))
+        times = (self._buffers.extent(output.loop[p]) for p in loops.turns)
+        turns = int(constant_of(integers.mul(*times)))
         scan = ScanElements(
             operation.carry,
             tuple(map(self._buffers.buffer, operation.outputs)),
@@ -66,13 +70,48 @@ class Scans:
             None if loops.along is None else self._scratch(operation, loops.along),
             operation.exclusive,
             operation.reverse,
-            self._buffers.threads.cluster if loops.over_blocks else 1,
+            self._buffers.threads.cluster if loops.over is ParallelType.cluster_x else 1,
+            turns,
         )
+        if loops.over is not None and loops.over.is_grid:
+            scan = self._over_grid(scan, operation, indices)
         body: tuple[Statement, ...] = (scan,)
         for symbol in reversed(beside.values()):
             assert symbol.extent is not None
             body = (For(symbol, symbol.extent, body, unroll=True),)
         return [*statements, *body]
+
+    def _over_grid(self, scan: ScanElements, operation: Scan, indices: list[Expr]) -> ScanElements:
+        """The scan with what its block needs to wait for those before it."""
+        threads, output = self._buffers.threads, operation.output
+        order = threads.order
+        assert order is not None
+        own = set(threads.symbols.values())
+        if any(isinstance(index, Symbol) and index not in own for index in indices):
+            raise ScheduleError(
+                f"{output.name} is scanned over the grid inside a loop, but its blocks come by "
+                "each other once only",
+                code="WS1024",
+                remedy="bind the loops outside to the grid",
+            )
+        others = (kind for kind in BLOCK_TYPES if kind not in scan.block_axes)
+        rows = integers.mul(*(threads.extents.get(kind, integers.ONE) for kind in others))
+        number, (unit, room) = threads.number, state_room(operation.carry)
+        blocks = number.extent
+        assert blocks is not None
+        workspace = Buffer(
+            f"{output.name}_parts", unit, MemoryType.global_, integers.mul(blocks, rows, room)
+        )
+        semaphore = Buffer(f"{output.name}_arrivals", DataType.Int32, MemoryType.global_, blocks)
+        for buffer in (workspace, semaphore):
+            self._buffers.made.workspaces[buffer.name] = buffer
+        return replace(
+            scan,
+            block_number=number,
+            parts=threads.extents[order.along],
+            workspace=workspace,
+            semaphore=semaphore,
+        )
 
     def _number(self, symbols: Iterable[Symbol]) -> Expr:
         """Of a state among those of the loops beside, the last of which is the fastest."""

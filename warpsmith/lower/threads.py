@@ -23,20 +23,41 @@ GROUP_THREADS = 128
 
 
 @dataclass(frozen=True, slots=True)
+class BlockOrder:
+    """Blocks that take numbers as they start: by these, parts of a row follow each other.
+
+    Attributes:
+        along: the axis of the grid along which the parts of a row lie.
+        reverse: the last part of a row comes first.
+    """
+
+    along: ParallelType
+    reverse: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Threads:
     """Extents of the parallel types in use, and the symbol of each thread index.
 
-    `groups_along` is the axis of the block along which groups of warps take turns and do not meet.
+    `groups_along` is the axis of the block along which groups of warps take turns and do not meet;
+    `order` is that of blocks which take numbers, and lie along the grid's x by these.
     """
 
     extents: dict[ParallelType, Expr]
     symbols: dict[ParallelType, Symbol]
     groups_along: ParallelType | None = None
+    order: BlockOrder | None = None
 
     @property
     def cluster(self) -> int:
         """Blocks of a cluster."""
         return integers.constant(self.extents.get(CLUSTER, integers.ONE)) or 1
+
+    @property
+    def number(self) -> Symbol:
+        """Of a block among all of the grid, in the order in which they start."""
+        blocks = (extent for kind, extent in self.extents.items() if kind.is_grid)
+        return Symbol("block_number", low=0, extent=integers.mul(*blocks))
 
     @property
     def of_warp_group(self) -> dict[ParallelType, int]:
@@ -79,6 +100,8 @@ class Threads:
         x, y, z = (self.extents.get(t, integers.ONE) for t in GRID_TYPES)
         block = [self.extents.get(t, integers.ONE) for t in BLOCK_TYPES]
         grid = (x, y, integers.mul(z, self.cluster))
+        if self.order is not None:
+            grid = (integers.mul(x, y, z), integers.ONE, integers.ONE)
         return Launch(grid, (block[0], block[1], block[2]), cluster=(1, 1, self.cluster))
 
 
@@ -92,7 +115,9 @@ def threads_of(launch: Launch) -> Threads:
     return _threads(extents)
 
 
-def find_threads(operations: Iterable[Operation], domains: DomainMap) -> Threads:
+def find_threads(
+    operations: Iterable[Operation], domains: DomainMap, order: BlockOrder | None = None
+) -> Threads:
     """Each parallel type is as wide as the widest axis that is bound to it."""
     extents: dict[ParallelType, Expr] = {}
     for operation in operations:
@@ -103,7 +128,7 @@ def find_threads(operations: Iterable[Operation], domains: DomainMap) -> Threads
             known = extents.get(axis.parallel)
             extents[axis.parallel] = extent if known is None else integers.maximum(known, extent)
     _check_cluster(extents)
-    return _threads(extents)
+    return _threads(extents, order)
 
 
 def _check_cluster(extents: dict[ParallelType, Expr]) -> None:
@@ -129,8 +154,14 @@ def find_role_threads(
     return replace(_threads({**grid, **block}), groups_along=groups_along)
 
 
-def _threads(extents: dict[ParallelType, Expr]) -> Threads:
+def _threads(extents: dict[ParallelType, Expr], order: BlockOrder | None = None) -> Threads:
     symbols = {t: Symbol(t.name, extent=extent) for t, extent in extents.items()}
     if CLUSTER in extents:
         symbols[CLUSTER] = rank_among(extents[CLUSTER])
-    return Threads(extents, symbols)
+    if order is not None:
+        symbols |= {
+            t: Symbol(f"{t.name}_taken", low=0, extent=extent)
+            for t, extent in extents.items()
+            if t.is_grid
+        }
+    return Threads(extents, symbols, order=order)

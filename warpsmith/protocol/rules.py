@@ -29,6 +29,7 @@ class Rule(Enum):
     START = ("WS0918", "a kernel that starts early touches global memory only behind its wait")
     LEAVING = ("WS0919", "a block ends only when no other block reaches into it any more")
     SCOPE = ("WS0920", "who waits for threads of other blocks waits for the whole cluster")
+    NUMBERS = ("WS0921", "a block waits only for blocks of the grid that have started before it")
 
     @property
     def code(self) -> str:

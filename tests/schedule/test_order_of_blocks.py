@@ -1,0 +1,92 @@
+"""What orders blocks of the grid that scan a row: without each of it, something goes wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.schedule.test_scans import (
+    Loops,
+    columns_over_the_grid,
+    over_groups_of_blocks,
+    over_the_grid,
+    over_warps_of_the_grid,
+    rows_of_warps_over_the_grid,
+    scheduled,
+)
+from tests.support.launching import values_of
+from tests.support.simulating import Contents, reported
+from warpsmith.codegen.cuda import cuda_text
+from warpsmith.ir.dtypes import DataType
+from warpsmith.lower.pipeline import lower
+from warpsmith.targets.hopper import H200
+
+RACE, WRONG, LEFT = "race", "wrong results", "words that are not 0"
+
+NEEDED = {
+    "nothing": ("", "", over_the_grid, None),
+    "release": ("st.release.gpu", "st.relaxed.gpu", over_the_grid, RACE),
+    "acquire": ("ld.acquire.gpu", "ld.relaxed.gpu", over_the_grid, RACE),
+    "threads that give meet": (
+        "if (kept > 1) __syncthreads();\n        if",
+        "if",
+        columns_over_the_grid,
+        RACE,
+    ),
+    "threads that waited meet": (
+        "if (kept > 1) __syncthreads();\n    const",
+        "const",
+        rows_of_warps_over_the_grid,
+        RACE,
+    ),
+    "lanes that waited meet": (
+        "__syncwarp();\n    const bool last",
+        "const bool last",
+        over_warps_of_the_grid,
+        RACE,
+    ),
+    "lanes that reset meet": (
+        "(int)parts));\n    __syncwarp();",
+        "(int)parts));",
+        over_the_grid,
+        RACE,
+    ),
+    "words are reset": ("words[p] = 0;", ";", over_the_grid, LEFT),
+    "groups follow each other": (
+        "ends = inside == threads - 1",
+        "ends = false",
+        over_groups_of_blocks,
+        WRONG,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_what_orders_blocks_is_needed(name: str) -> None:
+    right, without, loops, found = NEEDED[name]
+    fusion = scheduled(loops).fusion
+    kernel = lower(fusion, "k", DataType.Int32, target=H200)
+    text = cuda_text(kernel, H200)
+    assert right in text
+    faults = _faults(loops, text.replace(right, without))
+    assert found in faults if found else not faults
+
+
+def _faults(loops: Loops, text: str) -> set[str]:
+    """What is wrong with a text of the kernel that sums rows."""
+    fusion = scheduled(loops).fusion
+    kernel = lower(fusion, "k", DataType.Int32, target=H200)
+    x = np.random.default_rng(0).integers(-9, 9, (3, 600)).astype(np.float32)
+    (source,), (output,) = fusion.input_tensors, fusion.outputs
+    memory = {
+        source.name: Contents(x.reshape(-1), np.full(x.size, True)),
+        output.value.name: Contents(np.zeros(x.size, np.float32), np.full(x.size, False)),
+    }
+    report = reported(kernel, values_of(fusion, {source.name: x}), memory, text=text)
+    assert report is not None
+    assert report.verdict != "incomplete", report
+    found = {finding.kind for finding in report.findings}
+    words = (array for name, array in report.arrays.items() if name.endswith("_arrivals"))
+    wanted = 2 * np.cumsum(x, 1) + 1
+    same = np.array_equal(report.arrays[output.value.name].reshape(x.shape), wanted)
+    return found | ({LEFT} if any(map(np.any, words)) else set()) | (set() if same else {WRONG})
