@@ -11,7 +11,6 @@ from tests.schedule.test_scans import (
     over_groups_of_blocks,
     over_the_grid,
     over_warps_of_the_grid,
-    rows_of_warps_over_the_grid,
     scheduled,
 )
 from tests.support.launching import values_of
@@ -33,10 +32,10 @@ NEEDED = {
         columns_over_the_grid,
         RACE,
     ),
-    "threads that waited meet": (
-        "if (kept > 1) __syncthreads();\n    const",
-        "const",
-        rows_of_warps_over_the_grid,
+    "threads that read have waited": (
+        "if (kept > 1) __syncthreads();\n    T",
+        "T",
+        columns_over_the_grid,
         RACE,
     ),
     "lanes that waited meet": (
@@ -46,14 +45,14 @@ NEEDED = {
         RACE,
     ),
     "lanes that reset meet": (
-        "(int)parts));\n    __syncwarp();",
-        "(int)parts));",
+        "parts));\n    __syncwarp();",
+        "parts));",
         over_the_grid,
         RACE,
     ),
     "words are reset": ("words[p] = 0;", ";", over_the_grid, LEFT),
     "groups follow each other": (
-        "ends = inside == threads - 1",
+        "ends = inside == group - 1",
         "ends = false",
         over_groups_of_blocks,
         WRONG,

@@ -196,8 +196,9 @@ class _Machine:
             case TakeTile(symbol=symbol, count=count, target=target, index=index):
                 if count != integers.ZERO:
                     raise Fault("tiles are handed out to roles, which do not run here")
-                self._names[symbol.name] = sure(self._arrival[self._lanes.block_of])
-                self._store(target, index, self._typed(symbol, target, mask), mask)
+                number = self._arrival[self._lanes.block_of]
+                self._names[symbol.name] = sure(number)
+                self._store(target, index, sure(number.astype(np.int32)), mask)
             case ReadTile(symbol=symbol, source=source, index=index):
                 number = self._load(Element(source, index), mask)
                 self._names[symbol.name] = Cell(number.data.astype(np.int64), number.defined)
@@ -434,8 +435,7 @@ class _Machine:
         running = tuple(self._load(Element(b, scan.state_index), None) for b in scan.states)
         row, part = self._lanes.block_of, self._lanes.block_of * 0
         if scan.block_number is not None:
-            number = self._each(scan.block_number)
-            row, part = np.divmod(number, evaluate(scan.parts, self._numbers))
+            row, part = np.divmod(self._each(scan.block_number), self._each(scan.parts))
             self._check_words(scan)
         found, running = scan_across(scan, self._lanes, values, running, row, part)
         for lane, cells in enumerate(found):

@@ -10,6 +10,7 @@ from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.plan import PlannedSegment
 from warpsmith.engine.role_facts import order_lines, ring_line, ring_rows, role_line, role_rows
 from warpsmith.engine.sync_facts import sync_lines
+from warpsmith.kernel.reductions import waits_in_order
 from warpsmith.planner.alike import renamed
 from warpsmith.planner.cuts import cuts
 from warpsmith.schedulers.problem import Problem
@@ -77,6 +78,11 @@ def _segment(planned: PlannedSegment, launch: Launch | None, problem: Problem) -
         lines.append(
             f"  cluster     {compiled.kernel.launch.cluster_blocks} blocks run at once and reach "
             "each other's shared memory"
+        )
+    if waits_in_order(compiled.kernel.body):
+        lines.append(
+            "  order       blocks take numbers as they start, and wait for those with lower ones "
+            "that share their row"
         )
     if launch.early:
         lines.append("  starts      while the kernel before it ends, and waits for it")

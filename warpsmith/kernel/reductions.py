@@ -20,6 +20,7 @@ from warpsmith.kernel.effects import (
 )
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
+from warpsmith.kernel.traversal import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +181,9 @@ class ScanElements(Statement, orders=Orders.PART):
         turns = [f"{self.turns} turns"] if self.turns > 1 else []
         axes = [axis.name for axis in self.block_axes]
         return ", ".join([*blocks, *turns, *axes]) or "the thread's own"
+
+
+def waits_in_order(body: tuple[Statement, ...]) -> tuple[ScanElements, ...]:
+    """Statements at which blocks of the grid wait for those with lower numbers."""
+    scans = (statement for statement in walk(body) if isinstance(statement, ScanElements))
+    return tuple(scan for scan in scans if scan.block_number is not None)

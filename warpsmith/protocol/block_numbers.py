@@ -17,8 +17,7 @@ from collections import Counter
 
 from warpsmith.ir import integers
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Statement
-from warpsmith.kernel.reductions import ScanElements
+from warpsmith.kernel.reductions import ScanElements, waits_in_order
 from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile
 from warpsmith.kernel.traversal import scratch, walk
 from warpsmith.protocol.report import Told, error_of
@@ -31,19 +30,11 @@ def check_numbers(kernel: Kernel) -> None:
     Raises:
         ProtocolError: WS0921, with what a block waits by.
     """
-    waits = [s for s in walk(kernel.body) if _is_wait(s)]
-    if not waits:
-        return
     try:
-        for wait in waits:
-            assert isinstance(wait, ScanElements)
+        for wait in waits_in_order(kernel.body):
             _check(kernel, wait)
     except Broken as broken:
         raise error_of(kernel, Told(broken.found)) from None
-
-
-def _is_wait(statement: Statement) -> bool:
-    return isinstance(statement, ScanElements) and statement.block_number is not None
 
 
 def _check(kernel: Kernel, wait: ScanElements) -> None:

@@ -233,6 +233,9 @@ class Candidate:
                 for params in found
                 if params.ring  # of threads that load for themselves the model knows nothing
             )
+        if self.scheduler == "scan":
+            shared = scan_heuristic.candidates(self.fusion, self.domains, self.caches, problem)
+            return tuple((params.words, us) for params, us in shared)
         return ()
 
     def no_ring(self, problem: Problem) -> str:

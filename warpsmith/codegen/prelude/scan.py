@@ -105,12 +105,14 @@ __device__ __forceinline__ void ws_scan_turns(
 # state has acquired its word. Who resets words has counted in all blocks of the row, by atomics
 # that release what they have read and acquire what those before them have.
 _GRID_SCAN = """
-// A state that another block has given, when its word says so.
-template <class T> __device__ __forceinline__ T ws_await(const T* place, const unsigned* word) {
+// Waits until a block has given what this word stands for.
+__device__ __forceinline__ void ws_await(const unsigned* word) {
     unsigned there;
     do {
         asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(there) : "l"(word) : "memory");
     } while (there == 0);
+}
+template <class T> __device__ __forceinline__ T ws_given(const T* place) {
     constexpr int unit = sizeof(T) % 16 == 0 ? 16 : sizeof(T) % 8 == 0 ? 8 : 4;
     union { T state; ws_relaxed<unit> accessed[sizeof(T) / unit]; };
     #pragma unroll
@@ -122,54 +124,60 @@ template <class T> __device__ __forceinline__ T ws_await(const T* place, const u
 // what this block scanned before it. `running` has what all of this block comes to, and then what
 // they all do; apart for each coordinate of the axes that are not scanned.
 // Blocks have numbers: of `parts` in a row that share a row, the first one first. A block may come
-// here only when all with lower numbers run or are done. They are in groups of as many as there are
-// threads along the axis. Place `p` of a row's states is for what block `p - 1` comes to, or, if a
-// group begins at `p`, what all before it do. So a block reads the places of its group up to its
-// own, a thread each, and waits for the group before at the first of them.
+// here only when all with lower numbers run or are done. They are in groups of as many as a block
+// waits for at once, a thread each. Place `p` of a row's states is for what block `p - 1` comes to,
+// or, if a group begins at `p`, what all before it do. So a block reads the places of its group up
+// to its own, and waits for the group before at the first of them. A thread joins `reach` of them.
 // The order of joining is fixed. `words`, one a block, are 0 before the launch and after it.
 template <class Op, bool RX, bool RY, bool RZ, bool Reverse, int N, class T>
 __device__ __forceinline__ void ws_grid_scan(
-    T (&values)[N], T& running, T* scratch, T* states, unsigned* words, long long number,
-    long long parts, int bx, int by, int bz) {
+    T (&values)[N], T& running, T* scratch, T* states, unsigned* words, int number, int parts,
+    int bx, int by, int bz) {
     if (parts == 1) return;
     const int tx = threadIdx.x, ty = threadIdx.y, tz = threadIdx.z;
     const int threads = RX ? bx : RY ? by : bz, thread = RX ? tx : RY ? ty : tz;
     const int kx = RX ? 1 : bx, ky = RY ? 1 : by, kept = kx * ky * (RZ ? 1 : bz);
     const int key = (RX ? 0 : tx) + kx * ((RY ? 0 : ty) + ky * (RZ ? 0 : tz));
-    const int place = Reverse ? threads - 1 - thread : thread;
-    const long long part = number % parts, row = number - part;
-    const int inside = (int)(part % threads);
-    const bool ends = inside == threads - 1, gives = part + 1 < parts;
-    states += row * kept + key;
+    const int place = Reverse ? threads - 1 - thread : thread, lane = tx + bx * (ty + by * tz);
+    const int reach = kept < 16 ? kept : 16, group = threads * reach;
+    const int part = number % parts, row = number - part, inside = part % group;
+    const bool ends = inside == group - 1, gives = part + 1 < parts;
+    states += (long long)row * kept + key;
     words += row;
     const auto give = [&]() {
-        if (place == 0) states[(part + 1) * kept] = running;
+        if (place == 0) states[(long long)(part + 1) * kept] = running;
         if (kept > 1) __syncthreads();
         if (place == 0 && key == 0)
             asm volatile("st.release.gpu.global.u32 [%0], %1;"
                 :: "l"(words + part + 1), "r"(1u) : "memory");
     };
     if (gives && !ends) give();
-    const long long from = part - inside + place;
+    const int first = part - inside, own = kept > 1 ? lane : place;
+    if (own <= inside && first + own > 0) ws_await(words + first + own);
+    if (kept > 1) __syncthreads();
     T theirs[1] = {Op::template identity<T>()};
-    if (place <= inside && from > 0) theirs[0] = ws_await(states + from * kept, words + from);
+    #pragma unroll
+    for (int r = 0; r < reach; ++r) {
+        const int p = place * reach + r;
+        if (p > inside || first + p == 0) continue;
+        const T other = ws_given(states + (long long)(first + p) * kept);
+        theirs[0] = ws_scanned<Op, Reverse>(theirs[0], other);
+    }
     T before = Op::template identity<T>();
     ws_block_scan<Op, RX, RY, RZ, false, Reverse>(theirs, before, scratch, bx, by, bz);
     running = ws_scanned<Op, Reverse>(before, running);
     if (gives && ends) give();
     #pragma unroll
     for (int n = 0; n < N; ++n) values[n] = ws_scanned<Op, Reverse>(before, values[n]);
-    // Word 0 counts the blocks that wait no more; the first warp of the last one resets all. Where
-    // one warp has all that is scanned, it has met nobody since it waited.
-    if (kept > 1) __syncthreads();
-    const int lane = tx + bx * (ty + by * tz);
+    // Word 0 counts the blocks that wait no more; the first warp of the last one resets all. It has
+    // met the others since they waited, above or in the scan, if there are any.
     if (lane >= 32) return;
     __syncwarp();
-    const bool last = __any_sync(0xffffffffu, lane == 0 && ws_arrives_last(words, (int)parts));
+    const bool last = __any_sync(0xffffffffu, lane == 0 && ws_arrives_last(words, parts));
     __syncwarp();
     const int lanes = min(bx * by * bz, 32);
     if (last)
-        for (long long p = 1 + lane; p < parts; p += lanes) words[p] = 0;
+        for (int p = 1 + lane; p < parts; p += lanes) words[p] = 0;
 }
 """
 

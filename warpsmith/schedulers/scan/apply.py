@@ -33,6 +33,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ScanParams) -> Non
 
     inner: `[K grid_x, K block_y, S serial, S cluster_x, S block_x, S unroll]`
     outer: `[K grid_x, K block_x, S serial, S block_y, S unroll]`
+    over the grid: `[K grid_y, K block_y, S grid_x, S unroll, S block_x, S unroll]`, or outer alike
 
     A block has a row, or its share of one, some rows, or some columns; it carries their states
     round the serial loop.
@@ -52,6 +53,15 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ScanParams) -> Non
     along = params.block_x if params.inner else params.block_y
     kept = len(output.loop) - 1
     kinds: tuple[ParallelType, ...] = INNER if params.inner else OUTER
+    if params.grid:
+        split(output, -1, params.turns * along * params.elements)
+        kinds = (
+            ParallelType.grid_y,
+            kinds[1],
+            ParallelType.grid_x,
+            ParallelType.unroll,
+            *kinds[3:],
+        )
     if params.blocks > 1:
         split(output, -1, params.blocks * along * params.elements)
         kinds = (*kinds[:3], ParallelType.cluster_x, *kinds[3:])

@@ -1,9 +1,14 @@
-"""Choice of threads and elements for scans."""
+"""Choice of threads, elements and blocks for scans.
+
+A block that walks a row waits for memory once a pass. Blocks that share a row, those of a cluster
+or of the grid, wait for each other besides. Of these the fastest is taken, by how often a block
+waits in turn, or by bytes where all have work enough.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
@@ -21,11 +26,25 @@ ELEMENTS = 4
 ROW_THREADS = 256
 """Threads of a long row; of shorter ones a block has several."""
 
-BLOCKS = 8
-"""Of a cluster, at most, that share a long row where rows are fewer than multiprocessors."""
+CLUSTERS = (2, 4, 8)
+"""Blocks of a cluster that may share a long row."""
 
 COLUMN_THREADS = 8
 """Threads of a column, one below the other: 32 columns a block, whose rows are whole sectors."""
+
+KEPT_BYTES = 64
+"""Bytes of states that a thread keeps in registers where blocks of the grid share a row."""
+
+TRIP_US = 1.0
+"""Microseconds until a block has what it asks memory for, or what a block of the grid tells it, and
+has joined it: two trips to the L2 or one to memory, and barriers. An estimate."""
+
+REACH = 16
+"""Of the blocks for which a block of the grid waits at once, a thread joins so many, if the block
+has as many rows."""
+
+EXCHANGE_US = 0.5
+"""The same of what blocks of a cluster tell each other. An estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +58,8 @@ class ScanParams:
         elements: of a thread that follow each other.
         vectorized: names of the global tensors accessed in vectors of so many elements.
         blocks: of a cluster, that share each row of `inner`.
+        grid: blocks of the grid share rows or columns.
+        turns: parts of a block's elements in which its threads lie side by side.
     """
 
     inner: bool
@@ -47,6 +68,15 @@ class ScanParams:
     elements: int
     vectorized: tuple[str, ...]
     blocks: int = 1
+    grid: bool = False
+    turns: int = 1
+
+    @property
+    def words(self) -> str:
+        """Who has a row."""
+        if self.grid:
+            return "blocks of the grid"
+        return f"a cluster of {self.blocks}" if self.blocks > 1 else "a block"
 
 
 def axes_of(fusion: Program, caches: Sequence[Cached], domains: DomainMap) -> list[IterDomain]:
@@ -76,10 +106,41 @@ def run_of(fusion: Program, domains: DomainMap, caches: Sequence[Cached]) -> Inn
 def choose(
     fusion: Program, domains: DomainMap, caches: Sequence[Cached], problem: Problem
 ) -> ScanParams:
-    """Threads follow from the length as a power of two, vectors from what divides it."""
+    """The candidate that is predicted to be the fastest; of equal ones that of fewer blocks."""
+    return min(candidates(fusion, domains, caches, problem), key=lambda each: each[1])[0]
+
+
+def candidates(
+    fusion: Program, domains: DomainMap, caches: Sequence[Cached], problem: Problem
+) -> list[tuple[ScanParams, float]]:
+    """Ways to share rows out, with the microseconds that each is predicted to take."""
     run = run_of(fusion, domains, caches)
     length = problem.size(run.extent)
     kept = problem.size(integers.mul(*map(domains.extent_of, run.axes[:-1])))
+    alone = _alone(run, length, kept, problem)
+    bytes_of_states = sum(d.size for scan in scans(fusion) for d in scan.carry.dtypes)
+    turns = max(KEPT_BYTES // (bytes_of_states * alone.elements), 1)
+    shared = replace(alone, grid=True, turns=turns)
+    found = [alone]
+    if alone.inner and alone.block_x == ROW_THREADS:
+        passes = -(-length // (ROW_THREADS * alone.elements))
+        clusters = (n for n in problem.target.runs(CLUSTERS) if n <= passes)
+        found += [replace(alone, blocks=blocks) for blocks in clusters]
+    along = alone.block_x if alone.inner else alone.block_y
+    if length > turns * along * alone.elements:
+        found.append(shared)
+    moved = sum(
+        cached.memory.dtype.size
+        * problem.size(integers.mul(*(axis.extent for axis in cached.memory.shape_axes)))
+        for cached in caches
+    )
+    return [(each, _us(each, length, kept, moved, problem)) for each in found]
+
+
+def _alone(run: InnerRun, length: int, kept: int, problem: Problem) -> ScanParams:
+    """Of a block that shares its rows with no other one: threads follow from the length as a power
+    of two, vectors from what divides it.
+    """
     if not run.walkers and kept >= WARP:
         rows = COLUMN_THREADS if length > ELEMENTS * COLUMN_THREADS else 1
         return ScanParams(inner=False, block_x=WARP, block_y=rows, elements=ELEMENTS, vectorized=())
@@ -91,18 +152,23 @@ def choose(
         threads *= 2
     rows = min(ROW_THREADS // threads, 4) if kept > 1 else 1
     return ScanParams(
-        inner=True,
-        block_x=threads,
-        block_y=rows,
-        elements=elements,
-        vectorized=vectorized,
-        blocks=_blocks(length // (threads * elements), kept, problem) if rows == 1 else 1,
+        inner=True, block_x=threads, block_y=rows, elements=elements, vectorized=vectorized
     )
 
 
-def _blocks(passes: int, kept: int, problem: Problem) -> int:
-    """As many as leave each block two passes or more, and none without a multiprocessor."""
-    blocks = 1
-    while blocks < BLOCKS and 4 * blocks <= passes and 2 * blocks * kept <= problem.target.sm_count:
-        blocks *= 2
-    return blocks
+def _us(params: ScanParams, length: int, kept: int, moved: int, problem: Problem) -> float:
+    """Microseconds, by the bytes that are moved and by how often a block waits in turn."""
+    target = problem.target
+    along, beside = params.block_x, params.block_y
+    if not params.inner:
+        along, beside = beside, along
+    at_once = target.sm_count * (target.family.limits.sm_threads // (along * beside))
+    rows, parts = -(-kept // beside), -(-length // (along * params.elements * params.turns))
+    memory = moved / target.rates.memory
+    if params.grid:  # for its number, its elements, the blocks before; and for each group before
+        group = along * min(beside, REACH)
+        waits = max(-(-rows * parts // at_once) * 3, 2 - (-parts // group))
+        return max(memory, waits * TRIP_US)
+    waves, passes = -(-rows * params.blocks // at_once), -(-parts // params.blocks)
+    exchange = EXCHANGE_US if params.blocks > 1 else 0.0
+    return max(memory, waves * passes * (TRIP_US + exchange))
