@@ -180,9 +180,8 @@ class ReductionText:
                 part = integers.floordiv(scan.scratch.size, team.groups)
                 scratch = f"({scratch} + {team.group} * {value.operand(part)})"
             turns = [str(scan.turns)] if scan.turns > 1 else []
-            function = "ws_scan_turns" if turns else "ws_block_scan"
             call = (
-                f"{function}<{', '.join((state.join, *axes, *flags, *turns))}>"
+                f"ws_block_scan<{', '.join((state.join, *axes, *flags, *turns))}>"
                 f"({name}, running, ({state.kind}*){scratch}, {who});"
             )
             if scan.block_number is not None:

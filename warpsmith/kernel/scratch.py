@@ -37,7 +37,7 @@ def block_reduce_scratch(count: int, reduced: Axes, block: Block) -> int:
 
 
 def block_scan_scratch(axis: int, block: Block) -> int:
-    """Elements of shared memory that `ws_block_scan` needs: of each warp, or of each thread.
+    """Elements of shared memory that `ws_block_scan` needs a turn: of each warp, or of each thread.
 
     Args:
         axis: 0, 1 or 2 for threads along x, y or z.

@@ -2,7 +2,7 @@
 
 One agent takes numbers from the counter, and hands each to all agents of its block through a
 pipeline; a number past the last tile ends their loops. Every block takes one such number, so that
-the counter comes round to zero by itself.
+the counter comes round to zero by itself. Blocks that wait for each other take such a number alone.
 """
 
 from __future__ import annotations

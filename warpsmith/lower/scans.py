@@ -67,7 +67,7 @@ class Scans:
             self._states(operation),
             self._number(beside.values()),
             () if loops.along is None else (loops.along,),
-            None if loops.along is None else self._scratch(operation, loops.along),
+            None if loops.along is None else self._scratch(operation, loops.along, turns),
             operation.exclusive,
             operation.reverse,
             self._buffers.threads.cluster if loops.over is ParallelType.cluster_x else 1,
@@ -121,8 +121,8 @@ class Scans:
             number = integers.add(integers.mul(number, symbol.extent), symbol)
         return number
 
-    def _scratch(self, operation: Scan, along: ParallelType) -> Buffer:
-        """Shared memory for one state of each warp, or each thread; groups have parts of it."""
+    def _scratch(self, operation: Scan, along: ParallelType, turns: int) -> Buffer:
+        """Shared memory for states of each warp, or each thread; groups have parts of it."""
         threads, output = self._buffers.threads, operation.output
         if threads.groups_along is along:
             raise ScheduleError(
@@ -138,11 +138,11 @@ class Scans:
             1 if groups else integers.constant(extent)
             for extent, groups in zip(extents, apart, strict=True)
         )
-        size: Expr = integers.mul(*extents, parts)
+        size: Expr = integers.mul(*extents, parts * turns)
         if not (x is None or y is None or z is None):
             needed = block_scan_scratch(BLOCK_TYPES.index(along), (x, y, z))
             count = (e for e, groups in zip(extents, apart, strict=True) if groups)
-            size = integers.mul(max(1, needed * parts), *count)
+            size = integers.mul(max(1, needed * parts * turns), *count)
         scratch = Buffer(f"{output.name}_scratch", unit, MemoryType.shared, size)
         self._buffers.made.shared[scratch.name] = scratch
         return scratch

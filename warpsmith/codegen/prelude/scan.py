@@ -32,71 +32,65 @@ __device__ __forceinline__ void ws_thread_scan(T (&values)[N], T& running) {
     }
 }
 // The same of the values of threads side by side along one axis of the team, apart for each
-// coordinate of the others. First each thread scans its own, then the lanes of a warp what these
-// come to, if whole warps lie along x, then every thread joins what the warps, or the threads,
-// before its own come to. All threads of the team must call it. The order of joining is fixed.
-// `scratch` has block_scan_scratch(...) elements.
-template <class Op, bool RX, bool RY, bool RZ, bool Exclusive, bool Reverse, int N, class T,
-          class Team = ws_whole_block>
+// coordinate of the others. They lie so in turns, each with an equal part of a thread's values. In
+// each turn a thread scans its own, then the lanes of a warp what these come to, if whole warps lie
+// along x; then every thread joins what the warps, or the threads, before its own come to. All
+// threads of the team must call it. The order of joining is fixed.
+// `scratch` has block_scan_scratch(...) elements a turn.
+template <class Op, bool RX, bool RY, bool RZ, bool Exclusive, bool Reverse, int Turns = 1, int N,
+          class T, class Team = ws_whole_block>
 __device__ __forceinline__ void ws_block_scan(
     T (&values)[N], T& running, T* scratch, int bx, int by, int bz, Team team = {}) {
-    T own = Op::template identity<T>();
-    ws_thread_scan<Op, Exclusive, Reverse>(values, own);
+    constexpr int each = N / Turns;
     const int tx = team.tx(), ty = team.ty(), tz = team.tz();
-    int parts = RX ? bx : RY ? by : bz, part = RX ? tx : RY ? ty : tz;
-    bool leads = true;
-    T before = Op::template identity<T>();
-    if (RX && bx % 32 == 0) {
-        const int lane = tx & 31, place = Reverse ? 31 - lane : lane;
+    const bool warps = RX && bx % 32 == 0;
+    const int lane = tx & 31, place = Reverse ? 31 - lane : lane;
+    T own[Turns], before[Turns];
+    #pragma unroll
+    for (int turn = 0; turn < Turns; ++turn) {
+        own[turn] = before[turn] = Op::template identity<T>();
+        auto& part = reinterpret_cast<T (&)[each]>(values[turn * each]);
+        ws_thread_scan<Op, Exclusive, Reverse>(part, own[turn]);
+        if (!warps) continue;
         #pragma unroll
         for (int offset = 1; offset < 32; offset *= 2) {
-            const T other = ws_shuffle(own, (Reverse ? lane + offset : lane - offset) & 31);
-            if (place >= offset) own = ws_scanned<Op, Reverse>(other, own);
+            const T other = ws_shuffle(own[turn], (Reverse ? lane + offset : lane - offset) & 31);
+            if (place >= offset) own[turn] = ws_scanned<Op, Reverse>(other, own[turn]);
         }
-        const T other = ws_shuffle(own, (Reverse ? lane + 1 : lane - 1) & 31);
-        if (place > 0) before = other;
-        own = ws_shuffle(own, Reverse ? 0 : 31);
-        parts /= 32;
-        part /= 32;
-        leads = lane == 0;
+        const T other = ws_shuffle(own[turn], (Reverse ? lane + 1 : lane - 1) & 31);
+        if (place > 0) before[turn] = other;
+        own[turn] = ws_shuffle(own[turn], Reverse ? 0 : 31);
     }
-    T all = own;
+    const int share = warps ? 32 : 1;
+    const int parts = (RX ? bx : RY ? by : bz) / share, part = (RX ? tx : RY ? ty : tz) / share;
+    const int kx = RX ? 1 : bx, ky = RY ? 1 : by, kept = kx * ky * (RZ ? 1 : bz);
+    const int key = (RX ? 0 : tx) + kx * ((RY ? 0 : ty) + ky * (RZ ? 0 : tz));
     if (parts > 1) {
-        const int kx = RX ? 1 : bx, ky = RY ? 1 : by, kz = RZ ? 1 : bz;
-        const int kept = kx * ky * kz;
-        const int key = (RX ? 0 : tx) + kx * ((RY ? 0 : ty) + ky * (RZ ? 0 : tz));
         team.meet();  // a previous call may still be reading scratch
-        if (leads) scratch[part * kept + key] = own;
+        #pragma unroll
+        for (int turn = 0; turn < Turns; ++turn)
+            if (!warps || lane == 0) scratch[(turn * parts + part) * kept + key] = own[turn];
         team.meet();
-        T earlier = Op::template identity<T>();
-        all = Op::template identity<T>();
-        for (int p = 0; p < parts; ++p) {
-            const int place = Reverse ? parts - 1 - p : p;
-            if (place == part) earlier = all;
-            all = ws_scanned<Op, Reverse>(all, scratch[place * kept + key]);
-        }
-        before = ws_scanned<Op, Reverse>(earlier, before);
     }
-    before = ws_scanned<Op, Reverse>(running, before);
     #pragma unroll
-    for (int n = 0; n < N; ++n) values[n] = ws_scanned<Op, Reverse>(before, values[n]);
-    running = ws_scanned<Op, Reverse>(running, all);
-}
-// The same in turns, each of which has an equal part of the values of every thread.
-template <class Op, bool RX, bool RY, bool RZ, bool Exclusive, bool Reverse, int Turns, int N,
-          class T, class Team = ws_whole_block>
-__device__ __forceinline__ void ws_scan_turns(
-    T (&values)[N], T& running, T* scratch, int bx, int by, int bz, Team team = {}) {
-    #pragma unroll
-    for (int n = 0; n < Turns; ++n) {
-        const int turn = Reverse ? Turns - 1 - n : n;
-        T part[N / Turns];
+    for (int t = 0; t < Turns; ++t) {
+        const int turn = Reverse ? Turns - 1 - t : t;
+        T all = own[turn];
+        if (parts > 1) {
+            T earlier = Op::template identity<T>();
+            all = Op::template identity<T>();
+            for (int p = 0; p < parts; ++p) {
+                const int other = Reverse ? parts - 1 - p : p;
+                if (other == part) earlier = all;
+                all = ws_scanned<Op, Reverse>(all, scratch[(turn * parts + other) * kept + key]);
+            }
+            before[turn] = ws_scanned<Op, Reverse>(earlier, before[turn]);
+        }
+        before[turn] = ws_scanned<Op, Reverse>(running, before[turn]);
         #pragma unroll
-        for (int k = 0; k < N / Turns; ++k) part[k] = values[turn * (N / Turns) + k];
-        ws_block_scan<Op, RX, RY, RZ, Exclusive, Reverse>(
-            part, running, scratch, bx, by, bz, team);
-        #pragma unroll
-        for (int k = 0; k < N / Turns; ++k) values[turn * (N / Turns) + k] = part[k];
+        for (int n = turn * each; n < turn * each + each; ++n)
+            values[n] = ws_scanned<Op, Reverse>(before[turn], values[n]);
+        running = ws_scanned<Op, Reverse>(running, all);
     }
 }
 """
