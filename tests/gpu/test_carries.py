@@ -9,7 +9,7 @@ if not torch.cuda.is_available():
     pytest.skip("needs a GPU", allow_module_level=True)
 
 from tests.gpu.support import assert_near, fused  # noqa: E402
-from warpsmith import ops  # noqa: E402
+from warpsmith import fuse, ops  # noqa: E402
 
 SHAPES = ((1, 1), (64, 96), (1001, 1003), (3, 100_003), (100_003, 3), (1, 5_000_000), (8192, 4096))
 
@@ -22,6 +22,21 @@ def test_cumsum(shape, dtype, dim):
     up, down = fused(lambda t: (ops.cumsum(t, dim), ops.cumsum(t, dim, reverse=True)), x)
     assert_near(up, x.double().cumsum(dim), terms=shape[dim])
     assert_near(down, x.double().flip(dim).cumsum(dim).flip(dim), terms=shape[dim])
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((1, 5_000_000), 1), ((7, 100_003), 1), ((100_003, 64), 0)]
+)
+def test_blocks_of_the_grid_share_rows_a_thousand_times(shape, dim):
+    """Each launch finds the words as the one before left them, and the same bits."""
+    x = torch.randn(shape, device="cuda")
+    scan = fuse(lambda t: ops.cumsum(t, dim))
+    first = scan(x)
+    assert_near(first, x.double().cumsum(dim), terms=shape[dim])
+    differ = torch.zeros((), dtype=torch.int64, device="cuda")
+    for _ in range(1000):
+        differ += (scan(x) != first).sum()
+    assert differ.item() == 0
 
 
 @pytest.mark.parametrize("dim", [0, 1])
