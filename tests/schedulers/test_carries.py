@@ -125,3 +125,17 @@ def test_attention_is_carried_round_a_loop_and_split_over_blocks(blocks: int) ->
     wanted = torch.softmax(torch.from_numpy(s).double(), 1) @ torch.from_numpy(x).double()
     np.testing.assert_allclose(result, wanted.numpy(), rtol=1e-4, atol=1e-5)
     assert fd.verify([s, x]).verdict == "clean"
+
+
+def test_what_several_values_of_a_join_use_is_computed_once() -> None:
+    """Each side's factor, by which two values are scaled; and the meaning stays."""
+    scores, v = floats(4, 300), floats(300, 3)
+
+    def attend(s: Any, v: Any) -> Any:
+        wide = ops.broadcast(s, [False, False, True])
+        return ops.reduce((wide, ops.broadcast(v, [True, False, False])), ATTENTION, [1])
+
+    compiled = fuse(attend).lower(scores, v).compile()
+    rule = compiled.asm["cuda"].split("// attention\n")[1].split("ws_shuffle_xor")[0]
+    assert rule.count("expf(") == 2
+    assert compiled.verify(schedules=2).verdict == "clean"

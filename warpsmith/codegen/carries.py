@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from warpsmith.codegen.values import ValueText
 from warpsmith.ir.carry import Carry, moments
+from warpsmith.ir.scalar import Apply, Expr, Symbol
 
 _OF_PRELUDE = {"sum": "ws_sum", "prod": "ws_prod", "max": "ws_max", "min": "ws_min"}
 """Rules whose state is a value: the prelude joins them for every type."""
@@ -28,6 +30,38 @@ class StateText:
     def of(self, state: str) -> tuple[str, ...]:
         """The values of a state."""
         return tuple(f"{state}.{member}" if member else state for member in self.members)
+
+
+def _named(values: tuple[Expr, ...]) -> tuple[list[tuple[Symbol, Expr]], tuple[Expr, ...]]:
+    """What some values use more than once, with names in the order of use, and the values by them.
+
+    The compiler would compute it again wherever a condition decides whether it is needed.
+    """
+    users: Counter[Expr] = Counter()
+    seen: set[Expr] = set()
+    pending: list[Expr] = list(values)
+    while pending:
+        expr = pending.pop()
+        users[expr] += 1
+        if expr not in seen and isinstance(expr, Apply):
+            seen.add(expr)
+            pending += expr.args
+    names: dict[Expr, Expr] = {}
+    named: list[tuple[Symbol, Expr]] = []
+
+    def without(expr: Expr) -> Expr:
+        if expr not in names:
+            names[expr] = expr
+            if isinstance(expr, Apply):
+                inner = Apply(expr.op, tuple(map(without, expr.args)), expr.dtype)
+                names[expr] = inner
+                if users[expr] > 1:
+                    symbol = Symbol(f"x{len(named)}", expr.dtype)
+                    named.append((symbol, inner))
+                    names[expr] = symbol
+        return names[expr]
+
+    return named, tuple(map(without, values))
 
 
 class CarryTexts:
@@ -63,7 +97,12 @@ class CarryTexts:
             for name, dtype in zip(carry.states, carry.dtypes, strict=True)
         )
         identity = ", ".join(map(value, carry.identity))
-        joined = ",\n                ".join(map(value, carry.join))
+        named, join = _named(carry.join)
+        lets = "".join(
+            f"        const {value.type_name(symbol.dtype)} {symbol.name} = {value(expr)};\n"
+            for symbol, expr in named
+        )
+        joined = ",\n                ".join(map(value, join))
         moved = ",\n            ".join(
             f"__shfl_xor_sync(participants, {place}, offset)" for place in names.of("value")
         )
@@ -76,7 +115,7 @@ struct {state} {{ {fields} }};
 struct {names.join} {{
     template <class T> static {inline} T identity() {{ return {{{identity}}}; }}
     static {inline} {state} combine({state} a, {state} b) {{
-        return {{{joined}}};
+{lets}        return {{{joined}}};
     }}
 }};
 {inline} {state} ws_shuffle_xor({state} value, int offset, unsigned participants) {{
