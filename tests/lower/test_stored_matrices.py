@@ -22,10 +22,13 @@ from warpsmith.schedule.transforms import pad_allocation, set_allocation_domain
 from warpsmith.targets.hopper import H200
 
 
-def staged(*, padding: int = 0, swizzle: int = 0, turned: bool = False) -> FusionDefinition:
-    """64 x 64 elements that fragments hold, stored as matrices in rows, or columns."""
+def staged(
+    *, padding: int = 0, swizzle: int = 0, turned: bool = False, rows: int = 64
+) -> FusionDefinition:
+    """`rows` x 64 elements that fragments hold, stored as matrices in rows, or columns."""
     with FusionDefinition() as fd:
-        wide: Any = fd.ops.cast(fd.define_tensor([64, 64], True, DataType.BFloat16), DataType.Float)
+        x: Any = fd.define_tensor([rows, 64], True, DataType.BFloat16)
+        wide: Any = fd.ops.cast(x, DataType.Float)
         negative: Any = fd.ops.neg(wide)
         out: Any = fd.ops.cast(negative, DataType.BFloat16)
         fd.add_output(out)
@@ -43,17 +46,19 @@ def staged(*, padding: int = 0, swizzle: int = 0, turned: bool = False) -> Fusio
             tensor.split(1, 2)
         shared.tensorize()
         out.merge(0)
-        out.split(0, 128)
+        out.split(0, 2 * rows)
         out.axis(1).parallelize(ParallelType.block_x)
         fd.sched.inline_at(result, 2)
     return fd
 
 
+@pytest.mark.parametrize("rows", [16, 64])
 @pytest.mark.parametrize(("padding", "swizzle"), [(0, 0), (8, 0), (0, 128)])
-def test_matrices_are_stored_where_they_are_read(padding: int, swizzle: int) -> None:
-    values = np.arange(4096).reshape(64, 64).astype(ml_dtypes.bfloat16)
+def test_matrices_are_stored_where_they_are_read(padding: int, swizzle: int, rows: int) -> None:
+    """By a warp, and by a warp group."""
+    values = np.arange(64 * rows).reshape(rows, 64).astype(ml_dtypes.bfloat16)
     with knobs.scope(device="sim"):
-        (result,) = staged(padding=padding, swizzle=swizzle).manual_execute([values])
+        (result,) = staged(padding=padding, swizzle=swizzle, rows=rows).manual_execute([values])
     np.testing.assert_array_equal(result, -values)
 
 

@@ -9,6 +9,7 @@ import pytest
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.exprs import Matmul
 
 
 def product(
@@ -23,7 +24,7 @@ def product(
         b = fd.define_tensor([columns, depth], True, dtype)
         out = fd.ops.linear(a, b, precision=precision)
         fd.add_output(out)
-    return out if dtype is DataType.Float else out.definition.inputs[0]
+    return out if isinstance(out.definition, Matmul) else out.definition.inputs[0]
 
 
 def extents(axes: Any) -> list[int | None]:
@@ -34,6 +35,31 @@ def test_fragments_are_threads_columns_rows_and_pairs() -> None:
     result = product().fusion.outputs[0].value
     result.split_fragments()
     assert extents(result.loop) == [128, 32, 2, 2]
+
+
+def test_a_warp_has_16_rows_and_of_doubles_8() -> None:
+    for rows, quads, own in (
+        (16, False, [32, 4, 2, 2]),
+        (16, True, [8, 4, 4, 2, 2]),
+        (8, False, [32, 4, 2]),
+    ):
+        result = product(rows, 32).fusion.outputs[0].value
+        result.split_fragments(quads=quads)
+        assert extents(result.loop) == own
+
+
+def test_a_product_by_a_warp_is_told_by_its_loops() -> None:
+    for dtype, sizes, own in (
+        (DataType.Half, (16, 8, 16), [1, 2, 2]),
+        (DataType.Int8, (16, 8, 32), [1, 2, 2]),
+        (DataType.Double, (8, 8, 4), [1, 2]),
+    ):
+        sums = product(*sizes, dtype)
+        sums.tensorize()
+        assert extents(sums.allocation) == own
+        assert extents([sums.lanes]) == [32]
+    with pytest.raises(ScheduleError, match=r"WS1003.* 64 rows, 8 to 256 columns by 8 and 16 of k"):
+        product(16, 16, 16).tensorize()
 
 
 def test_threads_that_share_rows_may_be_a_loop_of_their_own() -> None:
@@ -47,6 +73,10 @@ def test_operands_in_registers_lie_as_their_type_asks() -> None:
         result = product(columns=64).fusion.outputs[0].value
         result.split_operand(dtype=dtype)
         assert extents(result.loop) == [128, *own]
+        for rows in (16, 8):  # of a, and of b
+            result = product(rows, 64).fusion.outputs[0].value
+            result.split_operand(dtype=dtype)
+            assert extents(result.loop) == [32, *(own if rows == 16 else [own[0], *own[2:]])]
 
 
 def test_a_product_keeps_its_loops_and_lies_in_fragments() -> None:

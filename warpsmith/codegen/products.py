@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpsmith.codegen.teams import Team, together
-from warpsmith.codegen.values import ValueText
+from warpsmith.codegen.values import ValueText, is_scalar
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
@@ -13,21 +13,24 @@ from warpsmith.kernel.products import (
     AwaitProducts,
     CommitProducts,
     FenceProducts,
+    LoadMatrix,
     MatrixRegisters,
     MatrixTile,
     Multiply,
+    MultiplyByWarp,
     PackRegisters,
     StoreMatrix,
 )
 from warpsmith.layouts.descriptors import packed_rows
 from warpsmith.layouts.swizzle import CHUNK, HARDWARE, NONE
-from warpsmith.targets.atoms import WGMMA, Atom, atom_of
+from warpsmith.targets.atoms import MMA, WGMMA, Atom, atom_of
 
 
 def product_lines(statement: Statement, value: ValueText, team: Team | None) -> list[str]:
     """The lines of one statement of `kernel/products.py`."""
     together(team, statement)
-    value.pieces.add("products")
+    if not isinstance(statement, MultiplyByWarp | LoadMatrix):
+        value.pieces.add("products")
     match statement:
         case Multiply():
             return [_multiply(statement, value)]
@@ -44,6 +47,22 @@ def product_lines(statement: Statement, value: ValueText, team: Team | None) -> 
         case PackRegisters(target=target, source=source):
             value.pieces.add(f"pack_{source.dtype.size}")
             return [f"ws_pack({target.name}, {source.name});"]
+        case MultiplyByWarp(sums=sums, index=index, a=a, b=b):
+            atom = atom_of(MMA, a.buffer.dtype.value, b.buffer.dtype.value)
+            if atom is None or atom.sums != sums.dtype.value:
+                raise _no_atom(a.buffer, b.buffer, sums)
+            piece = f"mma_{atom.name}"
+            value.pieces.add(piece)
+            places = (
+                _place(sums, index, value),
+                *(_place(s.buffer, s.index, value) for s in (a, b)),
+            )
+            return [f"ws_{piece}({', '.join(places)});"]
+        case LoadMatrix(target=target, target_index=to, source=source, source_index=index):
+            moved = statement.matrices
+            piece = f"load_matrix_{moved.count}{'_t' * moved.transposed}"
+            value.pieces.add(piece)
+            return [f"ws_{piece}({_place(target, to, value)}, {_place(source, index, value)});"]
         case StoreMatrix(target=target, target_index=to, source=source, source_index=index):
             value.pieces.add("store_matrix")
             _check_matrix(target)
@@ -62,10 +81,7 @@ def _multiply(product: Multiply, value: ValueText) -> str:
     a, b, sums = product.a, product.b, product.accumulators
     atom = atom_of(WGMMA, a.dtype.value, b.dtype.value)
     if atom is None or atom.sums != sums.dtype.value or not _takes(atom, product):
-        raise InternalError(
-            f"tensor cores multiply no {a.buffer.name} of {a.dtype.value} by {b.buffer.name} of "
-            f"{b.dtype.value} into {sums.name} of {sums.dtype.value}"
-        )
+        raise _no_atom(a.buffer, b.buffer, sums)
     name = f"multiply_{atom.name}_{product.columns}{_ways(product)}"
     value.pieces.add(name)
     place = _place(sums, product.index, value)
@@ -75,6 +91,13 @@ def _multiply(product: Multiply, value: ValueText) -> str:
         left = _matrix(a, value)
     right = _matrix(b, value)
     return f"ws_{name}({place}, {left}, {right}, {value(product.keep)});"
+
+
+def _no_atom(a: Buffer, b: Buffer, sums: Buffer) -> InternalError:
+    return InternalError(
+        f"tensor cores multiply no {a.name} of {a.dtype.value} by {b.name} of {b.dtype.value} into "
+        f"{sums.name} of {sums.dtype.value}"
+    )
 
 
 def _takes(atom: Atom, product: Multiply) -> bool:
@@ -116,4 +139,6 @@ def _matrix(tile: MatrixTile, value: ValueText) -> str:
 
 
 def _place(buffer: Buffer, index: Expr, value: ValueText) -> str:
+    if is_scalar(buffer):
+        return f"&{buffer.name}"
     return buffer.name if index == integers.ZERO else f"{buffer.name} + {value.operand(index)}"

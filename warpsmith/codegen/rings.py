@@ -208,6 +208,9 @@ class RingText:
         )
         lines.append(f"  const int stage = {self._permuted(copy, f'piece * {step}')};")
         shared, memory = f"{self._shared(copy)} + stage", f"{copy.memory.name} + {place}"
+        if copy.zeros:
+            lines.append(f"  const bool inside = {' && '.join(bounds)};")
+            return [*lines, f"  {self._piece(copy, shared, memory)}", "}"]
         lines += [f"  if ({' && '.join(bounds)}) {{", f"    {self._piece(copy, shared, memory)}"]
         return [*lines, "  }", "}"]
 
@@ -219,13 +222,20 @@ class RingText:
         return f"({index}) ^ (({index}) / {line} % {lines} * {chunk})"
 
     def _piece(self, copy: TileCopy, shared: str, memory: str) -> str:
+        """One piece; where zeros are asked for, as `inside` says."""
         if copy.how is LoadStoreOpType.cp_async:
+            if copy.zeros:
+                self._value.pieces.add("cp_async_or_zeros")
+                source = f"inside ? {memory} : {copy.memory.name}"
+                return f"ws_cp_async_or_zeros<{copy.width}>({shared}, {source}, inside);"
             return f"ws_cp_async<{copy.width}>({shared}, {memory});"
         self._value.pieces.add("vector")
         kind = self._value.type_name(copy.memory.dtype)
         vector = f"ws_vec<{kind}, {copy.width // copy.memory.dtype.size}>"
         target, source = (memory, shared) if copy.stores else (shared, memory)
-        return f"*({vector}*)({target}) = *(const {vector}*)({source});"
+        read = f"*(const {vector}*)({source})"
+        read = f"inside ? {read} : {vector}{{}}" if copy.zeros else read
+        return f"*({vector}*)({target}) = {read};"
 
 
 def _key(tensor_map: TensorMap) -> tuple[object, ...]:

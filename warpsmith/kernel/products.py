@@ -1,9 +1,9 @@
-"""Statements about matrix products: tensor cores read shared memory while the warps go on.
+"""Statements about matrix products, which whole warps run.
 
-The threads of a warp group (four warps, the first of them a multiple of four) run them together. A
-product is asynchronous: until its group has been waited for, its operands, those in registers too,
-may still be read and its accumulators are not defined (PTX ISA, "Asynchronous warpgroup level
-matrix instructions").
+Those of `wgmma` are for the threads of a warp group (four warps, the first of them a multiple of
+four). Such a product is asynchronous: until its group has been waited for, its operands, those in
+registers too, may still be read and its accumulators are not defined (PTX ISA, "Asynchronous
+warpgroup level matrix instructions"). A warp's own `mma.sync` is over when it has run.
 """
 
 from __future__ import annotations
@@ -25,17 +25,20 @@ from warpsmith.kernel.effects import (
     plain,
     reads,
     touches,
+    updates,
     writes,
 )
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.layouts.descriptors import Descriptor
+from warpsmith.layouts.matrices import Matrices
 
 _PRODUCT = Effect(proxy=Proxy.ASYNC, done=Done.PRODUCTS, who=Who.GROUP, words="wgmma accumulates")
 _OPERAND = replace(_PRODUCT, reads=True, words="wgmma reads")
 _HELD = replace(_OPERAND, words="wgmma reads registers")
 _SUMS = replace(_PRODUCT, reads=True, writes=True)
 _BY_WARPS = Effect(writes=True, who=Who.WARP, words="stmatrix writes")
+_TO_WARPS = Effect(reads=True, who=Who.WARP, words="ldmatrix reads")
 
 A_BYTES = 16
 """Bytes of operand a that a thread holds for one product: 64 rows of 32 bytes, of 128 threads."""
@@ -185,8 +188,62 @@ class StoreMatrix(Statement):
     source_index: Expr = field(metadata=expression())
 
 
+@dataclass(frozen=True, slots=True)
+class LoadMatrix(Statement):
+    """`ldmatrix`: each warp loads one, two or four 8 x 8 matrices of 16 bits to its registers.
+
+    `source_index` is where this lane's row lies, of 16 bytes: row `lane % 8` of matrix `lane / 8`.
+    Which elements of which rows are a lane's, `layouts/matrices.py` says.
+    """
+
+    collective: ClassVar[bool] = True
+    words = "{target} = {source} by ldmatrix"
+
+    target: Buffer = field(metadata=writes("target_index", "elements"))
+    target_index: Expr = field(metadata=expression())
+    source: Buffer = field(metadata=touches(_TO_WARPS, "source_index", ""))
+    source_index: Expr = field(metadata=expression())
+    matrices: Matrices = field(metadata=plain())
+
+    @property
+    def elements(self) -> int:
+        """Elements of a lane."""
+        return self.matrices.count * self.matrices.each
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment(Declared):
+    """What each thread of a warp has of an operand of `mma.sync`.
+
+    Attributes:
+        index: the first of a thread's `count` elements, which lie as the atom's layouts say.
+    """
+
+    words = "{buffer}"
+
+    buffer: Buffer = field(metadata=reads("index", "count"))
+    index: Expr = field(metadata=expression())
+    count: int = field(metadata=plain())
+
+
+@dataclass(frozen=True, slots=True)
+class MultiplyByWarp(Statement):
+    """`mma.sync`: add the product of a's rows and 8 columns of b, transposed, to a warp's sums."""
+
+    collective: ClassVar[bool] = True
+    words = "{sums} += {a} x {b} by mma.sync"
+
+    sums: Buffer = field(metadata=updates("index", "registers"))
+    index: Expr = field(metadata=expression())
+    registers: int = field(metadata=plain())
+    a: Fragment = field(metadata=nested())
+    b: Fragment = field(metadata=nested())
+
+
 BY_WARPS = (
     Multiply,
+    MultiplyByWarp,
+    LoadMatrix,
     PackRegisters,
     FenceProducts,
     CommitProducts,

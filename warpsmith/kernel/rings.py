@@ -69,7 +69,7 @@ class TileCopy(Statement):
 
     Attributes:
         dims: of the tensor in memory, slowest first. Out of range, a load by `tma` reads zeros and
-            counts their bytes; all others copy what is inside.
+            counts their bytes; all others copy what is inside, and threads, where asked, zeros.
         inside: elements of the fastest dimension's box that are inside.
         condition: nothing is copied where it is false; a load by `tma` does not ask.
         how: `bulk` and `tma` are for one thread; `cp_async` and `set` take all threads of the
@@ -80,6 +80,7 @@ class TileCopy(Statement):
         barrier: counts the bytes of a load for one thread, with the stage whose barrier it is.
         rounds: a load by `tma` of floats, which it rounds to TF32.
         multicast: of a load by `tma`, the blocks of the cluster that get it; None for its own.
+        zeros: whether a load by threads writes zeros for what is out of range.
     """
 
     shared: Buffer = field(metadata=touches("on_shared", "index", "elements"))
@@ -96,6 +97,7 @@ class TileCopy(Statement):
     barrier: tuple[Buffer, Expr] | None = field(default=None, metadata=at_barrier(Verb.COUNT))
     rounds: bool = field(default=False, metadata=plain())
     multicast: Multicast | None = field(default=None, metadata=nested())
+    zeros: bool = field(default=False, metadata=plain())
 
     @property
     def words(self) -> str:

@@ -212,14 +212,14 @@ class Access:
         """Refuse to read another thread's fragment of what tensor cores computed."""
         group = self._domains.group(lanes)
         known = self._derivation.reaches(group)
-        own = self._threads.in_warp_group
+        own = self._threads.in_warps
         if not known or integers.sub(self.index(group), own) != integers.ZERO:
             raise ScheduleError(
                 f"{self.output.name} reads fragments of {tensor.name} that other threads hold",
                 code="WS1001",
-                remedy=f"call split_fragments on {self.output.name} where its loops over 64 rows "
-                "and the columns are the innermost, and bind the first of what it makes to "
-                "block_x, or with quads the first two to block_y and block_x",
+                remedy=f"call split_fragments on {self.output.name} where its loops over the rows "
+                "and the columns of the product are the innermost, and bind the first of what it "
+                "makes to block_x, or with quads the first two to block_y and block_x",
             )
 
     def reads_own(self, tensor: TensorView, independent: frozenset[IterDomain]) -> bool:

@@ -14,7 +14,7 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.agents import Agent, Branch, Kind
 from warpsmith.kernel.kernel import Budgets
 from warpsmith.kernel.nodes import Statement
-from warpsmith.kernel.products import Multiply
+from warpsmith.kernel.products import Multiply, MultiplyByWarp
 from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.traversal import walk
@@ -24,7 +24,7 @@ from warpsmith.targets.family import WARP, WARP_GROUP, Limits
 
 def kind_of(operations: Sequence[Operation], body: Sequence[Statement]) -> Kind:
     """What an agent does that runs these operations, which became this body."""
-    if any(isinstance(statement, Multiply) for statement in walk(tuple(body))):
+    if any(isinstance(statement, Multiply | MultiplyByWarp) for statement in walk(tuple(body))):
         return Kind.MULTIPLY
     if not all(isinstance(op, Pointwise) and op.op == "set" for op in operations):
         return Kind.COMPUTE

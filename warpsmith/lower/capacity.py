@@ -6,13 +6,14 @@ from math import prod
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.atoms import atom_for
+from warpsmith.ir.atoms import tensorized_by
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.shared_memory import bytes_of
 from warpsmith.lower.products import is_instruction
+from warpsmith.targets.atoms import ATOMS
 from warpsmith.targets.family import Limits
 from warpsmith.targets.target import Target
 
@@ -34,10 +35,12 @@ def check_atoms(fusion: Fusion, target: Target) -> None:
     for operation in fusion.operations:
         if not isinstance(operation, Matmul) or not is_instruction(operation.output, -1):
             continue
-        if atom_for(operation, target.family.atoms) is None:
+        atom = tensorized_by(operation, ATOMS)
+        if atom not in target.family.atoms:
             a, b = operation.a.dtype.value, operation.b.dtype.value
+            unit = "tensor cores" if atom is None else atom.unit.value
             raise ScheduleError(
-                f"{operation.output.name} is computed by wgmma of {a} and {b}, and "
+                f"{operation.output.name} is computed by {unit} of {a} and {b}, and "
                 f"{target.name} ({target.family.arch}) has no such instruction",
                 code="WS1011",
                 remedy="leave the product to the threads, or name another target",

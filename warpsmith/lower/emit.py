@@ -29,6 +29,7 @@ from warpsmith.lower.access import Access
 from warpsmith.lower.buffers import Buffers, is_parallel
 from warpsmith.lower.changes import Changes
 from warpsmith.lower.fills import copies, is_tensorized
+from warpsmith.lower.matrices import MatrixCopies
 from warpsmith.lower.pipelines.carriers import carrier
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.products import Products, is_instruction
@@ -50,7 +51,8 @@ class Emitter:
         self._scans = Scans(self._buffers, self._reductions)
         self._vector_copies = VectorCopies(self._buffers, self._predicates, vectors)
         self._tiles = TileCopies(self._buffers, self._predicates)
-        self._products = Products(self._buffers, self._predicates)
+        self._products = Products(self._buffers)
+        self._matrices = MatrixCopies(self._buffers, self._predicates)
         self._changes = Changes(self._buffers)
 
     def buffer(self, tensor: TensorView) -> Buffer:
@@ -76,7 +78,7 @@ class Emitter:
                 statements.append(Declare(buffer))
             if isinstance(operation, Scan):
                 continue
-            if is_tensorized(output):
+            if isinstance(operation, Matmul) and is_tensorized(output):
                 statements += self._products.start(operation, buffer)
             elif isinstance(operation, Reduction | Matmul):
                 statements += self._reductions.start(operation, output)
@@ -139,7 +141,8 @@ class Emitter:
         if isinstance(operation, Scan):
             return depth >= opened_loops(operation)
         way = self._changes.way(operation)
-        if way is not None and way.depth == depth:
+        loading = self._matrices.loading(operation)
+        if depth in (each.depth for each in (way, loading) if each is not None):
             return True
         if isinstance(operation, Reduction) and is_parallel(operation):
             return all(
@@ -182,7 +185,11 @@ class Emitter:
         """Statements that every thread runs for its own elements."""
         output = operation.outputs[0]
         if is_instruction(output, len(indices)):
-            return self._products.emit(operation, indices)
+            if isinstance(operation, Matmul):
+                return [self._products.emit(operation, indices)]
+            return [self._matrices.store(operation, indices)]
+        if self._matrices.loading(operation) is not None:
+            return self._matrices.load(operation, indices)
         if self._changes.way(operation) is not None:
             return self._changes.emit(operation, indices)
         if isinstance(operation, Reduction | Matmul):

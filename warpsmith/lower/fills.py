@@ -2,43 +2,49 @@
 
 Threads multiply whole tiles. Where both operands of a product are 0 past the end of the dimension
 that is summed, what lies there adds nothing, and the multiply-adds need no predicate. Tensor cores
-have no predicates: the TMA unit fills operands with zeros, and threads those in their registers.
+have no predicates: the TMA unit fills operands with zeros, and threads those that they bring.
 """
 
 from __future__ import annotations
 
+from warpsmith.ir.atoms import tensorized_by
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul, Operation, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
+from warpsmith.targets.atoms import WGMMA
 
 
 def zero_past_ends(fusion: Fusion) -> frozenset[TensorView]:
-    """The operands of products that threads compute, and of what they are copies of.
+    """The operands of products that threads compute, or a warp by `mma.sync`, and of what they are
+    copies of.
 
-    Operands that somebody else copies than threads, or that lie in global memory, and with them the
-    other operand of their product, are left as they are: that product needs predicates.
+    Of threads' products, operands that somebody else copies than threads, or that lie in global
+    memory, and with them the other operand, are left as they are: that product needs predicates.
     """
     found: set[TensorView] = set()
     for operation in fusion.operations:
-        if isinstance(operation, Matmul) and not is_tensorized(operation.output):
-            chains = _chain(operation.a), _chain(operation.b)
+        if isinstance(operation, Matmul) and not _is_awaited(operation):
+            by_warps = is_tensorized(operation.output)
+            chains = [_chain(each, by_warps) for each in (operation.a, operation.b)]
             if all(chains):
                 found.update(*chains)
     return frozenset(found)
 
 
-def _chain(operand: TensorView) -> tuple[TensorView, ...]:
+def _chain(operand: TensorView, anybody: bool) -> tuple[TensorView, ...]:
     """The operand, what it is a copy of, and so on, up to what is loaded or computed; nothing where
-    others than threads carry some copy.
+    others than threads carry some copy, unless `anybody` may.
     """
     found: list[TensorView] = []
     tensor = operand
     while tensor.definition is not None:
         definition = tensor.definition
-        if tensor.copied_by is not LoadStoreOpType.set or isinstance(definition, Matmul):
+        if not anybody and tensor.copied_by is not LoadStoreOpType.set:
             return ()
+        if isinstance(definition, Matmul):
+            return tuple(found) if anybody else ()
         found.append(tensor)
         if not copies(definition):
             break
@@ -47,14 +53,14 @@ def _chain(operand: TensorView) -> tuple[TensorView, ...]:
 
 
 def ends_of_operands(fusion: Fusion) -> dict[TensorView, IterDomain]:
-    """The operands that tensor cores read from registers, and what these are copies of, each with
+    """The operands that `wgmma` reads from registers, and what these are copies of, each with
     its dimension that is summed, past whose end it is 0.
 
     Sums of a product are what its own operands, filled with zeros, make of them.
     """
     found: dict[TensorView, IterDomain] = {}
     for operation in fusion.operations:
-        if not isinstance(operation, Matmul) or not is_tensorized(operation.output):
+        if not isinstance(operation, Matmul) or not _is_awaited(operation):
             continue
         dimension = operation.axes[0].index(len(operation.output.root) - 1)
         tensor = operation.a
@@ -64,6 +70,12 @@ def ends_of_operands(fusion: Fusion) -> dict[TensorView, IterDomain]:
                 break
             (tensor,) = tensor_inputs(tensor.definition)
     return found
+
+
+def _is_awaited(product: Matmul) -> bool:
+    """Whether `wgmma` computes a product."""
+    atom = tensorized_by(product, WGMMA) if is_tensorized(product.output) else None
+    return atom is not None
 
 
 def copies(operation: Operation) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -74,6 +75,14 @@ class Predicates:
         if not any(isinstance(statement, If) for statement in statements):
             return []
         output = operation.outputs[0]
+        if output.copied_by is LoadStoreOpType.cp_async:
+            raise ScheduleError(
+                f"{output.name} is an operand of mma.sync, brought by cp.async, which leaves out "
+                "what is past the ends of its dimensions: that is to be 0",
+                code="WS1015",
+                remedy=f"load {output.name} by LoadStoreOpType.tma or set, or split its dimensions "
+                "by factors that divide",
+            )
         lanes = [
             Symbol("zero", extent=self._buffers.extent(axis))
             for axis in output.loop[len(indices) :]

@@ -1,99 +1,106 @@
-"""Statements for tensor cores: products of tiles in shared memory, and `stmatrix`."""
+"""Products by tensor cores, of tiles in shared memory or of what registers hold."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.atoms import atom_for
+from warpsmith.ir.atoms import tensorized_by
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Operation, Pointwise, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, For, If, Statement, Store
-from warpsmith.kernel.products import MatrixRegisters, MatrixTile, Multiply, StoreMatrix
-from warpsmith.layouts.algebra import composed, counted, grouped
+from warpsmith.kernel.products import (
+    Fragment,
+    MatrixRegisters,
+    MatrixTile,
+    Multiply,
+    MultiplyByWarp,
+)
+from warpsmith.layouts.algebra import counted
 from warpsmith.layouts.descriptors import Descriptor, descriptor, packed_rows
 from warpsmith.layouts.layout import Layout, Place
-from warpsmith.layouts.matrices import LOOPS, PARTS, ROWS, Matrices, matrices
 from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
 from warpsmith.lower.boxes import without
 from warpsmith.lower.buffers import Buffers, constant_of
-from warpsmith.lower.predicates import Predicates
-from warpsmith.lower.threads import GROUP_THREADS
-from warpsmith.lower.walked import index_of, layout_of
-from warpsmith.targets.atoms import WGMMA
+from warpsmith.lower.matrices import lanes_of, wrong_threads
+from warpsmith.lower.walked import layout_of
+from warpsmith.targets.atoms import ATOMS, Atom, Unit
 from warpsmith.targets.family import WARP
 
 
 class Products:
-    """Makes the statements of one kernel that tensor cores run, and those beside them."""
+    """Makes the products of one kernel that tensor cores compute."""
 
-    def __init__(self, buffers: Buffers, predicates: Predicates) -> None:
+    def __init__(self, buffers: Buffers) -> None:
         self._buffers = buffers
-        self._predicates = predicates
 
-    def start(self, operation: Operation, buffer: Buffer) -> list[Statement]:
-        """Zeros where nothing is summed; else the first product replaces what was there."""
+    def start(self, operation: Matmul, buffer: Buffer) -> list[Statement]:
+        """Zeros where nothing is summed, or for `mma.sync`, which adds; the first `wgmma` replaces
+        what was there.
+        """
+        atom = tensorized_by(operation, ATOMS)
         steps = [
             self._buffers.extent(axis)
-            for axis in operation.outputs[0].loop
+            for axis in operation.output.loop
             if axis.is_reduction and axis.parallel is not ParallelType.mma
         ]
+        symbol = Symbol("e", extent=buffer.size)
+        zero = Store(buffer, symbol, Const(0, buffer.dtype))
+        zeros = For(symbol, buffer.size, (zero,), unroll=True)
+        if atom is not None and not atom.is_asynchronous:
+            return [zeros]
         count = integers.mul(*steps) if steps else integers.ONE
         if integers.constant(count) is not None and integers.constant(count) != 0:
             return []
-        symbol = Symbol("e", extent=buffer.size)
-        zero = Store(buffer, symbol, Const(0, buffer.dtype))
         empty = Apply("eq", (count, integers.ZERO), DataType.Bool)
-        return [If(empty, (For(symbol, buffer.size, (zero,), unroll=True),), uniform=True)]
+        return [If(empty, (zeros,), uniform=True)]
 
-    def emit(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
-        """The one instruction that the remaining loops of `operation` are."""
-        self._check_threads(operation)
-        if isinstance(operation, Matmul):
-            return [self._product(operation, indices)]
-        return [self._matrices(operation, indices)]
-
-    def _check_threads(self, operation: Operation) -> None:
-        threads = self._buffers.threads
-        along = threads.of_warp_group
-        if not along or (len(along) > 1 and not isinstance(operation, Matmul)):
-            extent = threads.extents.get(ParallelType.block_x, integers.ONE)
-            raise ScheduleError(
-                f"{operation.outputs[0].name} is computed by {extent!r} threads along block_x, "
-                f"and tensor cores take a warp group of {GROUP_THREADS}",
-                code="WS1006",
-                remedy="bind the first loop that split_fragments makes to block_x, and no other"
-                + (", or with quads the first two to block_y and block_x" if not along else ""),
-            )
-
-    # --- products ------------------------------------------------------------------------------
-
-    def _product(self, operation: Matmul, indices: list[Expr]) -> Multiply:
-        output = operation.output
-        lanes = _lanes(operation, len(indices), self._buffers)
+    def emit(self, operation: Matmul, indices: list[Expr]) -> Multiply | MultiplyByWarp:
+        """The one instruction that the remaining loops of a product are."""
+        output, threads = operation.output, self._buffers.threads
+        atom = tensorized_by(operation, ATOMS)
+        assert atom is not None, f"{output.name} is tensorized, and has no atom"
+        if not threads.along(atom.warps):
+            raise wrong_threads(output, threads, atom.warps * WARP)
+        lanes = lanes_of(operation, len(indices), self._buffers)
         rows, columns, depth = lanes
         access = self._buffers.access(operation, [*indices, *lanes])
         self._check_parts(access, operation)
+        index = access.allocated(output, self._buffers.layouts[output])
+        count = constant_of(self._buffers.extent(output.loop[-2]))
+        sums = self._buffers.buffer(output)
+        if atom.unit is Unit.MMA:
+            a_side = (operation.a, atom.a_layout(), lanes)
+            b_side = (operation.b, atom.b_layout(count), (columns, rows, depth))
+            return MultiplyByWarp(
+                sums=sums,
+                index=without(index, [*lanes]),
+                registers=atom.sums_layout(count).extent(Place.REGISTER),
+                a=Fragment(*self._held(access, atom, *a_side)),
+                b=Fragment(*self._held(access, atom, *b_side)),
+            )
         outer = [
             index
             for axis, index in zip(output.loop[: len(indices)], indices, strict=True)
             if axis.is_reduction
         ]
-        index = access.allocated(output, self._buffers.layouts[output])
-        assert columns.extent is not None
+        a: MatrixTile | MatrixRegisters
+        if operation.a.memory is MemoryType.local:
+            buffer, start, _ = self._held(access, atom, operation.a, atom.a_layout(), lanes)
+            a = MatrixRegisters(buffer, start, buffer.dtype)
+        else:
+            a = self._operand(access, operation.a, rows, columns, depth)
         return Multiply(
-            accumulators=self._buffers.buffer(output),
-            index=self._first(operation, index),
-            a=self._left(access, operation, rows, columns, depth),
+            accumulators=sums,
+            index=self._first(operation),
+            a=a,
             b=self._operand(access, operation.b, columns, rows, depth),
-            columns=constant_of(columns.extent),
+            columns=count,
             keep=integers.less(integers.ZERO, integers.add(*outer)),
         )
 
@@ -115,8 +122,8 @@ class Products:
                 "parts",
             )
 
-    def _first(self, operation: Matmul, index: Expr) -> Expr:
-        """The first register of a thread's fragment, given any of them."""
+    def _first(self, operation: Matmul) -> Expr:
+        """The first register of a thread's fragment."""
         fragment = operation.output.allocation
         if fragment is None:
             raise InternalError(f"{operation.output.name} has no fragment")
@@ -129,23 +136,38 @@ class Products:
             )
         return integers.ZERO
 
-    def _left(
-        self, access: Access, operation: Matmul, row: Symbol, other: Symbol, depth: Symbol
-    ) -> MatrixTile | MatrixRegisters:
-        """Operand a, in shared memory or in the registers of the threads that multiply it."""
-        tensor = operation.a
+    def _held(
+        self,
+        access: Access,
+        atom: Atom,
+        tensor: TensorView,
+        held: Layout,
+        lanes: tuple[Symbol, Symbol, Symbol],
+    ) -> tuple[Buffer, Expr, int]:
+        """An operand in the registers of the threads that multiply it: the first that a thread
+        gives one product, and how many.
+
+        Args:
+            held: who has what of it, over the first and the last of the instruction's `lanes`.
+        """
+        row, _, depth = lanes
+        call = f"call split_operand on {tensor.name} where its loops over {held.shape[0]} rows and "
+        call += "the reduced dimension are the innermost, and bind the first of what it makes to "
+        call += "block_x"
         if tensor.memory is not MemoryType.local:
-            return self._operand(access, tensor, row, other, depth)
-        atom = atom_for(operation, WGMMA)
-        steps = self._buffers.threads.of_warp_group
-        lanes = [axis for axis in tensor.loop if axis.parallel in steps]
+            raise ScheduleError(
+                f"{tensor.name} is an operand of {atom.unit.value}, which reads registers, and is "
+                f"in {tensor.memory.value} memory",
+                code="WS1012",
+                remedy=f"copy it: {tensor.name}.cache_after(); then {call}",
+            )
+        steps = self._buffers.threads.along(atom.warps)
+        own = [axis for axis in tensor.loop if axis.parallel in steps]
         thread = integers.add(
-            *(integers.mul(access.axis(axis), steps[axis.parallel]) for axis in lanes)
+            *(integers.mul(access.axis(axis), steps[axis.parallel]) for axis in own)
         )
-        access.check_same_threads(tensor, self._buffers.unused[tensor].union(lanes))
+        access.check_same_threads(tensor, self._buffers.unused[tensor].union(own))
         index = access.allocated(tensor, self._buffers.layouts[tensor])
-        assert atom is not None, f"{operation.output.name} is tensorized, and has no atom"
-        held = atom.a_layout()
         wanted = (
             (thread, counted(held, {Place.WARP: WARP, Place.LANE: 1})),
             (index, counted(held, {Place.REGISTER: 1})),
@@ -155,12 +177,10 @@ class Products:
                 f"{tensor.name} is an operand of tensor cores in registers, and does not lie as "
                 f"they read it: thread {thread!r}, register {index!r}",
                 code="WS1012",
-                remedy=f"call split_operand on {tensor.name} where its loops over {atom.rows} rows "
-                "and the reduced dimension are the innermost, and bind the first of what it makes "
-                "to block_x",
+                remedy=call,
             )
-        start = without(index, [row, other, depth])
-        return MatrixRegisters(self._buffers.buffer(tensor), start, tensor.dtype)
+        start = without(index, [*lanes])
+        return self._buffers.buffer(tensor), start, held.extent(Place.REGISTER)
 
     def _operand(
         self, access: Access, tensor: TensorView, row: Symbol, other: Symbol, depth: Symbol
@@ -221,60 +241,6 @@ class Products:
                 remedy="give operands whose rows, and whose start, are multiples of 16 bytes",
             )
 
-    # --- stmatrix ------------------------------------------------------------------------------
-
-    def _matrices(self, operation: Operation, indices: list[Expr]) -> StoreMatrix:
-        output, (source,) = operation.outputs[0], tensor_inputs(operation)
-        lanes = _lanes(operation, len(indices), self._buffers)
-        access = self._buffers.access(operation, [*indices, *lanes])
-        condition = self._predicates.predicate(access, operation, always=False)
-        if condition != integers.TRUE:
-            raise ScheduleError(
-                f"{output.name} is stored by stmatrix where {condition!r}, and whole warps store",
-                code="WS1008",
-                remedy="split by factors that divide, or store it with LoadStoreOpType.set",
-            )
-        own = self._buffers.index_row_major(access, source)
-        first = without(own, [*lanes])
-        if layout_of(own, lanes) != Layout.row_major(LOOPS):
-            raise self._no_matrix(output, f"registers {own!r} of {source.name}")
-        return StoreMatrix(
-            target=self._buffers.buffer(output),
-            target_index=self._buffers.swizzled(output, self._row(operation, indices, lanes)),
-            source=self._buffers.buffer(source),
-            source_index=first,
-        )
-
-    def _row(self, operation: Operation, indices: list[Expr], lanes: tuple[Symbol, ...]) -> Expr:
-        """Where the row lies whose address a lane gives."""
-        output, place = operation.outputs[0], _thread_axis(operation.outputs[0])
-
-        def stored(thread: Expr, ends: Sequence[Expr]) -> Expr:
-            at = [*indices[:place], thread, *indices[place + 1 :], *ends]
-            return self._buffers.own_row_major(self._buffers.access(operation, at), output)
-
-        warp, quad, part = (
-            Symbol(name, low=0, extent=Const(extent))
-            for name, extent in (("warp", GROUP_THREADS // WARP), ("quad", ROWS), ("part", PARTS))
-        )
-        thread = integers.add(integers.mul(warp, WARP), integers.mul(quad, PARTS), part)
-        index = stored(thread, lanes)
-        walked = layout_of(index, [quad, part, *lanes])
-        moved = walked and matrices(grouped(walked, (0, 2, len(lanes))), output.dtype.size)
-        if not moved or moved != Matrices(4, 2):
-            raise self._no_matrix(output, f"elements {index!r} of its rows")
-        own = indices[place]
-        warp_start = integers.mul(integers.floordiv(own, WARP), WARP)
-        first = integers.add(warp_start, index_of(moved.lane, own))
-        return stored(first, _ends(moved, integers.mod(own, WARP)))
-
-    def _no_matrix(self, output: TensorView, what: str) -> ScheduleError:
-        return ScheduleError(
-            f"the loops of {output.name} are no matrices of stmatrix: {what}",
-            code="WS1003",
-            remedy="call split_fragments, split the n / 8 by 2, and tensorize",
-        )
-
 
 def _descriptor(walked: Layout, tensor: TensorView) -> Descriptor | None:
     """How `wgmma` reads rows and k that lie so; None if it does not.
@@ -288,30 +254,7 @@ def _descriptor(walked: Layout, tensor: TensorView) -> Descriptor | None:
     return packed if found.stride in (0, packed.stride) else None
 
 
-def _ends(moved: Matrices, lane: Expr) -> list[Expr]:
-    """The loops of `LOOPS` at the element that begins the row whose address a lane gives."""
-    found = []
-    for dim in range(len(LOOPS)):
-        only = Layout.strided(LOOPS, tuple(int(d == dim) for d in range(len(LOOPS))))
-        digit = composed(only, moved.register)
-        assert digit is not None, f"{moved} has other registers than {LOOPS}"
-        found.append(index_of(digit, lane))
-    return found
-
-
 def is_instruction(output: TensorView, depth: int) -> bool:
     """Whether the loops from `depth` on are one instruction of tensor cores, or `stmatrix`."""
     rest = output.loop[depth:]
     return bool(rest) and all(axis.parallel is ParallelType.mma for axis in rest)
-
-
-def _lanes(operation: Operation, depth: int, buffers: Buffers) -> tuple[Symbol, Symbol, Symbol]:
-    first, second, third = (
-        Symbol(f"lane{number}", low=0, extent=buffers.extent(axis))
-        for number, axis in enumerate(operation.outputs[0].loop[depth:])
-    )
-    return first, second, third
-
-
-def _thread_axis(output: TensorView) -> int:
-    return next(p for p, a in enumerate(output.loop) if a.parallel is ParallelType.block_x)

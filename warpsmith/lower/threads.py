@@ -14,12 +14,9 @@ from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.clusters import rank_among
 from warpsmith.kernel.kernel import Launch
 from warpsmith.layouts.fragments import QUAD
-from warpsmith.targets.family import WARP
+from warpsmith.targets.family import WARP, WARP_GROUP
 
 CLUSTER = ParallelType.cluster_x
-
-GROUP_THREADS = 128
-"""Threads of a warp group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +56,24 @@ class Threads:
         blocks = (extent for kind, extent in self.extents.items() if kind.is_grid)
         return Symbol("block_number", low=0, extent=integers.mul(*blocks))
 
-    @property
-    def of_warp_group(self) -> dict[ParallelType, int]:
-        """The axes of the block along which a warp group's 128 threads lie, with the distances of
-        neighbours: block_x, or the 32 that have rows along block_y and the four that share a row
-        along block_x. Empty where they lie otherwise.
+    def along(self, warps: int) -> dict[ParallelType, int]:
+        """The axes of the block along which the threads of so many warps lie that multiply
+        together, with the distances of neighbours: block_x, or those that have rows along block_y
+        and the four that share a row along block_x. Empty where they lie otherwise.
         """
         x, y = (integers.constant(self.extents.get(t, integers.ONE)) for t in BLOCK_TYPES[:2])
-        if x == GROUP_THREADS:
+        if x == warps * WARP:
             return {BLOCK_TYPES[0]: 1}
-        if (x, y) == (QUAD, GROUP_THREADS // QUAD):
+        if (x, y) == (QUAD, warps * WARP // QUAD):
             return {BLOCK_TYPES[0]: 1, BLOCK_TYPES[1]: QUAD}
         return {}
 
     @property
     def of_warps(self) -> dict[ParallelType, int]:
-        """The same of threads along which whole warps lie, of a warp group or of block_x."""
+        """The same of threads along which whole warps lie, of a warp group, a warp or block_x."""
         x = integers.constant(self.extents.get(BLOCK_TYPES[0], integers.ONE))
         whole = {BLOCK_TYPES[0]: 1} if x is not None and x % WARP == 0 else {}
-        return self.of_warp_group or whole
+        return self.along(WARP_GROUP) or self.along(1) or whole
 
     @property
     def in_warps(self) -> Expr:
@@ -88,12 +84,6 @@ class Threads:
     def step_of(self, symbol: Expr) -> int:
         """The distance of neighbours along the axis of a symbol, among these."""
         return next(step for axis, step in self.of_warps.items() if self.symbols[axis] == symbol)
-
-    @property
-    def in_warp_group(self) -> Expr:
-        """A thread's number in its warp group."""
-        steps = self.of_warp_group.items()
-        return integers.add(*(integers.mul(self.symbols[axis], step) for axis, step in steps))
 
     def launch(self) -> Launch:
         """Blocks of a cluster lie along the grid's z, so that the grid is a multiple of it."""

@@ -86,6 +86,7 @@ class TileCopies:
             evict_last=output.evict_last,
             stores=stores,
             rounds=_is_rounded(output),
+            zeros=output in self._buffers.filled,
         )
         if output.chunks:
             self._check_chunks(copy, output, memory)

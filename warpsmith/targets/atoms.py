@@ -271,5 +271,5 @@ ATOMS = (*WGMMA, *MMA, *FMA)
 
 
 def atom_of(atoms: Iterable[Atom], a: str, b: str) -> Atom | None:
-    """The `wgmma` for operands of these types, where there is one."""
-    return next((atom for atom in atoms if (atom.unit, atom.a, atom.b) == (Unit.WGMMA, a, b)), None)
+    """The first of these for operands of such types, where there is one."""
+    return next((atom for atom in atoms if (atom.a, atom.b) == (a, b)), None)

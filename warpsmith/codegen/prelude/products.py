@@ -1,11 +1,14 @@
-"""Products of matrices by tensor cores, which read their operands from shared memory."""
+"""Products of matrices by tensor cores, and the matrices that warps load and store."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from warpsmith.codegen.prelude.piece import Piece
-from warpsmith.targets.atoms import WGMMA
+from warpsmith.layouts.layout import Place
+from warpsmith.layouts.matrices import WORD
+from warpsmith.targets.atoms import MMA, WGMMA, Atom
 
 _MATRIX = """
 // Where a buffer starts, in units of 16 bytes. In a cluster, the upper bits of an address say which
@@ -89,6 +92,42 @@ __device__ __forceinline__ void ws_store_matrix(T* row, const T* elements) {
 }
 """
 
+_LOAD_MATRIX = """
+// Matrices of 8 rows of 16 bytes, one of which each lane names.
+template <class T>
+__device__ __forceinline__ void ws_NAME(T* elements, const T* row) {
+    unsigned words[COUNT];
+    asm volatile("ldmatrix.sync.aligned.m8n8.xCOUNTWAY.shared.b16 {PLACES}, [%COUNT];"
+                 : WORDS
+                 : "r"(ws_address(row)) : "memory");
+    memcpy(elements, words, sizeof(words));
+}
+"""
+
+_WORD = """
+// What tensor cores read as one register: neighbours, or a float as TF32.
+template <class T>
+__device__ __forceinline__ unsigned ws_word(const T* elements, int number) {
+    unsigned word;
+    memcpy(&word, elements + number * 4 / sizeof(T), 4);
+    return word;
+}
+__device__ __forceinline__ unsigned ws_word(const float* elements, int number) {
+    unsigned word;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(elements[number]));
+    return word;
+}
+"""
+
+_MMA = """
+template <class A, class B>
+__device__ __forceinline__ void ws_NAME(TYPE* sums, const A* a, const B* b) {
+    asm volatile("mma.sync.aligned.SHAPE.row.col.PTX {SUMS}, {LEFT}, {RIGHT}, {SUMS};"
+                 : OPERANDS
+                 : INPUTS);
+}
+"""
+
 _PACK = """
 // Words of a thread's elements, as products read them from registers: in the order of the waits
 // and fences around, so that nothing is written that is still read.
@@ -126,9 +165,12 @@ __device__ __forceinline__ void ws_multiply_NAME_COLUMNS(
 }
 """
 
+COLUMNS = 8
+"""Of one `mma.sync`."""
+
 _ATOMS = {atom.name: atom for atom in WGMMA}
 _NAME = re.compile(rf"multiply_({'|'.join(_ATOMS)})_(\d+)(_ta|_ra)?(_tb)?")
-_SUMS = {"float": ("float", "f"), "int32": ("int", "r")}
+_SUMS = {"float": ("float", "f"), "int32": ("int", "r"), "double": ("double", "d")}
 """By the type of accumulators: what C calls it, and the letter of its registers."""
 
 
@@ -164,10 +206,55 @@ def multiply_piece(name: str) -> Piece | None:
         "%A": f"{{{', '.join(f'%{count + i}' for i in range(4))}}}" if held else f"%{count}",
         "%B": f"%{behind}",
     }
-    text = _MULTIPLY
+    return Piece(name=name, text=_filled(_MULTIPLY, words))
+
+
+def _mma_piece(atom: Atom) -> Piece:
+    """`mma.sync` of one row of the table, with as many registers as its layouts have."""
+    kind, letter = _SUMS[atom.sums]
+    packed, inputs = max(1, WORD // atom.size), []
+    sums, *held = (
+        layout.extent(Place.REGISTER)
+        for layout in (atom.sums_layout(COLUMNS), atom.a_layout(), atom.b_layout(COLUMNS))
+    )
+    for operand, count in zip("ab", held, strict=True):
+        each = f'"r"(ws_word({operand}, %))' if atom.size <= WORD else f'"d"({operand}[%])'
+        inputs += [each.replace("%", str(number)) for number in range(count // packed)]
+    left = sums + held[0] // packed
+    words = {
+        "NAME": f"mma_{atom.name}",
+        "TYPE": kind,
+        "SHAPE": f"m{atom.rows}n{COLUMNS}k{atom.depth}",
+        "PTX": atom.ptx,
+        "{SUMS}": _places(0, sums),
+        "{LEFT}": _places(sums, left),
+        "{RIGHT}": _places(left, sums + len(inputs)),
+        "OPERANDS": ", ".join(f'"+{letter}"(sums[{number}])' for number in range(sums)),
+        "INPUTS": ", ".join(inputs),
+    }
+    needs = ("word",) if atom.size <= WORD else ()
+    return Piece(name=words["NAME"], needs=needs, text=_filled(_MMA, words))
+
+
+def _load_piece(count: int, transposed: bool) -> Piece:
+    words = {
+        "NAME": f"load_matrix_{count}{'_t' * transposed}",
+        "COUNT": str(count),
+        "WAY": ".trans" * transposed,
+        "{PLACES}": _places(0, count),
+        "WORDS": ", ".join(f'"=r"(words[{number}])' for number in range(count)),
+    }
+    return Piece(name=words["NAME"], needs=("address",), text=_filled(_LOAD_MATRIX, words))
+
+
+def _places(start: int, end: int) -> str:
+    return f"{{{', '.join(f'%{number}' for number in range(start, end))}}}"
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
     for placeholder, word in words.items():
         text = text.replace(placeholder, word)
-    return Piece(name=name, text=text)
+    return text
 
 
 def _rows(items: list[str], between: str) -> str:
@@ -187,4 +274,7 @@ PRODUCTS = (
         for size, line in _PACKED.items()
     ),
     Piece(name="store_matrix", needs=("address",), text=_STORE_MATRIX),
+    *(_load_piece(count, turned) for count in (1, 2, 4) for turned in (False, True)),
+    Piece(name="word", text=_WORD),
+    *map(_mma_piece, MMA),
 )

@@ -162,6 +162,16 @@ __device__ __forceinline__ void ws_cp_async_wait() {
 }
 """
 
+_CP_ASYNC_OR_ZEROS = """
+// The same, or zeros, for which nothing is read.
+template <int Bytes>
+__device__ __forceinline__ void ws_cp_async_or_zeros(void* to, const void* from, bool inside) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :: "r"(ws_address(to)), "l"(from), "n"(Bytes), "r"(inside ? Bytes : 0)
+                 : "memory");
+}
+"""
+
 _BULK = """
 // Contiguous bytes, a multiple of 16, at addresses that are. With `mine` a whole warp comes to a
 // call, and the lane in which it is true asks. What is `Lasting` is the last to go from the L2.
@@ -247,6 +257,7 @@ RINGS = (
     Piece(name="clock", needs=(), text=_CLOCK),
     Piece(name="watchdog", needs=("barrier", "clock"), text=_WATCHDOG),
     Piece(name="cp_async", needs=("address",), text=_CP_ASYNC),
+    Piece(name="cp_async_or_zeros", needs=("cp_async",), text=_CP_ASYNC_OR_ZEROS),
     Piece(name="bulk", needs=("address",), text=_BULK),
     Piece(name="bulk_groups", needs=(), text=_BULK_GROUPS),
     Piece(name="tensor", needs=("address",), text=_tensor_copies()),

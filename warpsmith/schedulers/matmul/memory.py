@@ -10,15 +10,16 @@ from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.memory import MemoryLayout, vector
-from warpsmith.schedule.products import FRAGMENT
+from warpsmith.schedule.products import FRAGMENTS
 from warpsmith.schedulers.matmul.applicability import MAP_RANK
 from warpsmith.schedulers.matmul.shape import concrete_order, memory_of, places_of, shape_of
 from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.atoms import ROWS
 
 TMA_BYTES = 16
 """What addresses and strides of the TMA unit's copies are multiples of (PTX ISA)."""
 
-PAIR = vector(FRAGMENT, MemoryLayout(Layout.row_major(FRAGMENT.shape), size=1))
+PAIR = vector(FRAGMENTS[ROWS], MemoryLayout(Layout.row_major((ROWS, 8)), size=1))
 """Neighbouring columns of a product that a thread holds."""
 
 
