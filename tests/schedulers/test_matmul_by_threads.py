@@ -19,6 +19,7 @@ from tests.support.program import Program
 from warpsmith import DataType, knobs, ops
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement
+from warpsmith.kernel.products import LoadMatrix, MultiplyByWarp
 from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
@@ -31,6 +32,7 @@ from warpsmith.schedulers.matmul_by_threads.heuristic import (
     SMALL,
     TALL,
     Tile,
+    WarpTile,
 )
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
@@ -38,6 +40,7 @@ from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
 FLOAT, DOUBLE = DataType.Float, DataType.Double
+SUMS = {DOUBLE: DOUBLE, DataType.Int8: DataType.Int32}
 MATRIX = (None, None)
 
 
@@ -76,20 +79,39 @@ def test_every_tile_is_right(
 ) -> None:
     """Also where it is not the one for the size; with an epilogue and the sums as results."""
     chosen = heuristic.choose
+    monkeypatch.setattr(heuristic, "_by_warps", lambda *args: None)
     monkeypatch.setattr(
         heuristic,
         "choose",
         lambda *args: replace(chosen(*args), tile=tile, shared=splits > 1),
     )
+    check_epilogue(dtype, splits, 136 if tile in (MEDIUM, LARGE) else 40)
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("dtype", [DOUBLE, DataType.Half, DataType.Int8])
+@pytest.mark.parametrize("m", [9, 70])
+@pytest.mark.parametrize("splits", [1, 3])
+def test_every_tile_of_warps_is_right(
+    monkeypatch: pytest.MonkeyPatch, m: int, splits: int, dtype: DataType
+) -> None:
+    monkeypatch.setattr(heuristic, "_sharing", lambda *args: splits)
+    kernel = check_epilogue(dtype, splits, 40, m)
+    assert any(isinstance(s, MultiplyByWarp) for s in walk(kernel.body))
+    assert any(isinstance(s, LoadMatrix) for s in walk(kernel.body)) is (dtype is not DOUBLE)
+
+
+def check_epilogue(dtype: DataType, splits: int, n: int, m: int = 9) -> Kernel:
     p = Program()
-    result = matrices(p, dtype)
+    result = matrices(p, dtype, sums=SUMS.get(dtype, FLOAT))
     bias = p.broadcast(p.input(FLOAT, (None,)), (True, False))
     p.output(result, p.cast(p.op("relu", p.op("add", result, bias)), DataType.BFloat16))
-    m, n, k = 9, 136 if tile in (MEDIUM, LARGE) else 40, 72
+    k = 72
     inputs = random_inputs(p.fusion, {"T0": (m, k), "T1": (k, n), "T3": (n,)})
     by_threads = (("matmul", "threads are to multiply"),)
     _, kernel = check_automatic(p.fusion, inputs, terms=4 * k, splits=splits, without=by_threads)
     assert (SPLITS in {symbol.name for symbol in kernel.scalars}) is (splits > 1)
+    return kernel
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
@@ -176,7 +198,12 @@ def test_tiles_by_size() -> None:
         return found.tile
 
     assert tile(4096, 4096, 4096) == LARGE
-    assert tile(4096, 4096, 4096, DOUBLE) == MEDIUM  # 64 sums would be 128 registers
+    assert tile(4096, 4096, 4096, DataType.Int) == MEDIUM  # 64 sums would be 128 registers
+    for rows, edge in ((4096, 64), (32, 32)):
+        found = tile(rows, 4096, 4096, DOUBLE)
+        assert isinstance(found, WarpTile)
+        assert (found.rows, found.columns, found.atom) == (edge, edge, (8, 8, 4))
+    assert tile(4, 4096, 4096, DOUBLE) == FLAT  # an instruction would be half empty
     assert tile(1024, 1024, 1024) == MEDIUM  # 64 large tiles leave half of the device idle
     assert tile(20, 4096, 4096) == SMALL
     assert (tile(1, 4096, 64), tile(4096, 3, 64), tile(2, 2, 64)) == (FLAT, TALL, SHORT)
@@ -244,7 +271,7 @@ def test_what_is_refused_in_words() -> None:
 
 
 def test_sums_are_multiply_adds_in_their_own_type() -> None:
-    kernel = kernel_for(64, 64, 64, DOUBLE)
+    kernel = kernel_for(4, 64, 64, DOUBLE)
     sums = [s for s in walk(kernel.body) if isinstance(s, Accumulate)]
     assert {(s.carry.name, s.carry.dtypes) for s in sums} == {("sum", (DOUBLE,))}
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tests.support.clustering import Peers
 from tests.support.memory import NUMPY_TYPES, Cell, Fault, Memory, sure
-from tests.support.multiplying import Operand, Products, matrix_lanes
+from tests.support.multiplying import Operand, Products, by_warp, loaded_lanes, matrix_lanes
 from tests.support.reducing import (
     close_batch,
     collect,
@@ -57,8 +57,11 @@ from warpsmith.kernel.products import (
     AwaitProducts,
     CommitProducts,
     FenceProducts,
+    Fragment,
+    LoadMatrix,
     MatrixTile,
     Multiply,
+    MultiplyByWarp,
     StoreMatrix,
 )
 from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements, WelfordBatch, WelfordStep
@@ -259,6 +262,10 @@ class _Machine:
                 self._multiply(statement)
             case StoreMatrix():
                 self._store_matrix(statement)
+            case LoadMatrix():
+                self._load_matrix(statement)
+            case MultiplyByWarp():
+                self._multiply_by_warp(statement)
             case _:
                 raise Fault(f"{type(statement).__name__} cannot be run")
 
@@ -509,3 +516,27 @@ class _Machine:
             places = places + self._rows(store.target) * target.size
             target.store(places, self._threads, cell)
             self._products.stored(target, places)
+
+    def _load_matrix(self, load: LoadMatrix) -> None:
+        """Each element comes from the row that one lane names."""
+        source, starts = self._memory[load.source.name], self._each(load.source_index)
+        if np.any(starts * load.source.dtype.size % 16):
+            raise Fault(f"a row of {load.source.name} starts at no multiple of 16 bytes")
+        for element in range(load.elements):
+            named, place = loaded_lanes(self._threads, load.matrices, element)
+            places = starts[named] + place
+            source.check_inside(places)
+            places = places + self._rows(load.source) * source.size
+            cell = source.load(places, self._threads)
+            self._store(load.target, load.target_index, cell, None, lane=element)
+
+    def _multiply_by_warp(self, product: MultiplyByWarp) -> None:
+        def held(buffer: Buffer, index: Expr, count: int) -> list[Cell]:
+            return [self._load(Element(buffer, index), None, each) for each in range(count)]
+
+        def operand(side: Fragment) -> list[Cell]:
+            return held(side.buffer, side.index, side.count)
+
+        old = held(product.sums, product.index, product.registers)
+        for number, cell in enumerate(by_warp(old, operand(product.a), operand(product.b))):
+            self._store(product.sums, product.index, cell, None, update=True, lane=number)

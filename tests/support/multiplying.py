@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tests.sim.support.fragments import TABLES, Place, accumulator
 from tests.support.memory import Cell, Fault, Memory
 from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.products import AwaitProducts, MatrixTile, Multiply
+from warpsmith.layouts.matrices import Matrices
 from warpsmith.targets.atoms import ROWS
 
 GROUP, WARP = 128, 32
@@ -185,3 +187,56 @@ def matrix_lanes(thread: np.ndarray, element: int) -> tuple[np.ndarray, int]:
     """
     lane = thread % WARP
     return thread - lane + element // 2 * 8 + lane // 4, element % 2
+
+
+def loaded_lanes(
+    thread: np.ndarray, matrices: Matrices, element: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which thread names the row of one of a thread's elements that `ldmatrix` loads, and where in
+    that row it lies.
+    """
+    lane, (number, part) = thread % WARP, divmod(element, matrices.each)
+    row, place = lane // 4, lane % 4 * matrices.each + part
+    if matrices.transposed:
+        row, place = place, row
+    return thread - lane + 8 * number + row, place
+
+
+def by_warp(sums: list[Cell], a: list[Cell], b: list[Cell]) -> list[Cell]:
+    """Sums of all threads after one `mma.sync`, by the manual's tables; as exact as doubles are."""
+    bits = 8 * a[0].data.dtype.itemsize
+    (m, k, table) = next(
+        (m, k, table)
+        for (size, m, k), table in TABLES.items()
+        if (size, table.a_count, table.b_count) == (bits, len(a), len(b))
+    )
+    left, left_defined = _whole(a, table.a, (m, k))
+    right, right_defined = _whole(b, table.b, (k, 8))
+    place = accumulator(m, 8)[1]
+    old, known = _whole(sums, place, (m, 8))
+    new = old + left @ right
+    defined = known & left_defined.all(2)[:, :, None] & right_defined.all(1)[:, None, :]
+    found = []
+    for number, cell in enumerate(sums):
+        rows, columns = _places(place, number)
+        values, sure = (each[:, rows, columns].reshape(-1) for each in (new, defined))
+        found.append(Cell(values.astype(cell.data.dtype), sure))
+    return found
+
+
+def _whole(
+    cells: list[Cell], place: Place, shape: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """A matrix of each warp in doubles, and which of its elements are defined."""
+    warps = len(cells[0].data) // WARP
+    data, defined = np.zeros((warps, *shape)), np.zeros((warps, *shape), np.bool_)
+    for number, cell in enumerate(cells):
+        rows, columns = _places(place, number)
+        data[:, rows, columns] = cell.data.astype(np.float64).reshape(warps, WARP)
+        defined[:, rows, columns] = cell.defined.reshape(warps, WARP)
+    return data, defined
+
+
+def _places(place: Place, number: int) -> tuple[np.ndarray, np.ndarray]:
+    found = [place(lane // 4, lane % 4, number) for lane in range(WARP)]
+    return np.array([row for row, _ in found]), np.array([column for _, column in found])

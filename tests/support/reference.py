@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tests.support.memory import NUMPY_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import (
     Full,
@@ -86,7 +87,9 @@ def _results(
             how = {"exclusive": operation.exclusive, "reverse": operation.reverse}
             return scanned(carry, list(map(get, sources)), dim, **how, precise=True)
         case Matmul(a=a, b=b, output=output, axes=axes):
-            return (np.einsum(get(a), axes[0], get(b), axes[1], range(len(output.root) - 1)),)
+            kind = np.float64 if output.dtype.is_float else NUMPY_TYPES[output.dtype]
+            left, right = (get(tensor).astype(kind) for tensor in (a, b))
+            return (np.einsum(left, axes[0], right, axes[1], range(len(output.root) - 1)),)
         case Full(value=value, output=output):
             shape = [evaluate(axis.extent, numbers) for axis in output.shape_axes]
             return (np.full(shape, get(value)),)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType, MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
+from warpsmith.layouts.banks import clocks
+from warpsmith.layouts.fragments import left
+from warpsmith.layouts.layout import Layout
+from warpsmith.layouts.matrices import WORD, whole_rows
+from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.schedule.caches import cache_after
 from warpsmith.schedule.inline import inline_at, inline_most
+from warpsmith.schedule.products import split_fragments, split_operand, tensorize
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import (
     pad_allocation,
     parallelize,
+    reorder,
     set_allocation_domain,
     set_memory_type,
     split,
@@ -26,7 +35,7 @@ from warpsmith.schedulers.matmul_by_threads.heuristic import (
     Reads,
     Shape,
     Tile,
-    adjacent,
+    WarpTile,
     shape_of,
 )
 from warpsmith.schedulers.matmul_by_threads.loops import Laid, lay, merged
@@ -49,16 +58,21 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     them. Both axes, and dimensions that the product has once by definition, are left out where
     there are none. Tiles are 0 past the ends of the operands (`lower/fills.py`).
     """
-    product = product_of(fusion)
-    shape = shape_of(product, swapped=params.swapped)
+    product, swapped = product_of(fusion), params.swapped
+    by_warps = isinstance(params.tile, WarpTile)
+    if by_warps and swapped:  # tensor cores take the rows from the first operand
+        turned = Matmul(product.b, product.a, product.output, product.axes[::-1], product.precision)
+        fusion.replace(product, turned)
+        product, swapped = turned, False
+    shape = shape_of(product, swapped=swapped)
     _promise(fusion, shape, params)
-    operands = (product.b, product.a) if params.swapped else (product.a, product.b)
+    operands = (product.b, product.a) if swapped else (product.a, product.b)
     leading = [computed_for(fusion, operand) for operand in operands]
     apart = {product.output, *leading[0], *leading[1]}
     rest = [tensor for tensor in fusion.computed if tensor not in apart]
     laid = lay(product.output, shape, params)
     sums = laid.sums
-    tiles = [_shared(operand, sums) for operand in operands]
+    tiles = [_shared(operand, sums, convert=not by_warps) for operand in operands]
     for tile, side, reads, own in zip(
         tiles, leading, params.reads, (laid.rows, laid.columns), strict=True
     ):
@@ -72,8 +86,10 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     for copy, mine, others in zip(read, laid.places, reversed(laid.places), strict=True):
         vector = sums.loop[mine[-1]].extent if mine else integers.ONE
         copy.loop = [axis for place, axis in enumerate(copy.loop) if place not in others]
-        if integers.constant(vector) != 1:
+        if integers.constant(vector) != 1 and not by_warps:
             parallelize(copy, -1, ParallelType.vectorize)
+    if by_warps:
+        _deal_out(laid, read, [*rest, product.output])
     for cached in caches:
         if cached.name in params.vectorized:
             parallelize(cached.copy, -1, ParallelType.vectorize)
@@ -81,7 +97,23 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     early = {*loads, *read}
     inline_most(fusion, [tensor for tensor in fusion.computed if tensor not in early])
     inline_at(tiles[0], len(laid.outer), best_effort=True, selected_tensors=loads)
-    inline_at(sums, laid.places[0].start, best_effort=True, selected_tensors=read)
+    inline_at(sums, laid.inside, best_effort=True, selected_tensors=read)
+
+
+def _deal_out(laid: Laid, read: Sequence[TensorView], results: Sequence[TensorView]) -> None:
+    """Have the threads of a warp hold operands and results as tensor cores do, and multiply."""
+    depth = laid.places[0][0] - 1
+    for tensor in (laid.sums, *read):
+        reorder(tensor, {depth: -1})
+    tensorize(laid.sums)
+    for tensor in read:
+        split_operand(tensor)
+        parallelize(tensor, depth + 1, ParallelType.block_x)
+    for tensor in results:
+        if tensor is not laid.sums:
+            place = len(tensor.loop) - 2
+            split_fragments(tensor)
+            parallelize(tensor, place, ParallelType.block_x)
 
 
 def _promise(fusion: Fusion, shape: Shape, params: MatmulByThreadsParams) -> None:
@@ -92,15 +124,15 @@ def _promise(fusion: Fusion, shape: Shape, params: MatmulByThreadsParams) -> Non
     names = {output.value.name for output in fusion.outputs}
     if shape.columns and names & set(params.vectorized):
         product, tile = product_of(fusion), params.tile
-        facts.append((shape.columns[-1], adjacent(product.output, tile.columns, tile.threads[0])))
+        facts.append((shape.columns[-1], tile.adjacent(product.output.dtype.size)))
     fusion.divisors |= {(domains.extent_of(axis), width) for axis, width in facts if width > 1}
 
 
-def _shared(operand: TensorView, sums: TensorView) -> TensorView:
-    """A copy of an operand in shared memory, in the type of the sums."""
+def _shared(operand: TensorView, sums: TensorView, *, convert: bool) -> TensorView:
+    """A copy of an operand in shared memory, in the type of the sums where threads multiply."""
     fusion = operand.fusion
     wide = operand
-    if operand.dtype is not sums.dtype:
+    if convert and operand.dtype is not sums.dtype:
         wide = fusion.tensor(sums.dtype, tuple(axis.clone() for axis in operand.shape_axes))
         product = sums.definition
         assert isinstance(product, Matmul)
@@ -116,8 +148,10 @@ def _load(tile: TensorView, laid: Laid, own: IterDomain | None, reads: Reads, sh
     """Loops of the threads that fill a tile, which lies in memory as they read it back."""
     outer = [axis.clone(IterType.iteration) for axis in laid.outer]
     axes = [axis.clone(IterType.iteration) for axis in (laid.depth, own) if axis is not None]
-    set_allocation_domain(tile, tuple(axis.clone() for axis in axes))
-    pad_allocation(tile, VECTOR_BYTES // tile.dtype.size)
+    along_k = isinstance(shape, WarpTile) and (reads.inward or tile.dtype.size != 2)
+    lines = axes[:: -1 if along_k else 1]
+    set_allocation_domain(tile, tuple(axis.clone() for axis in lines))
+    pad_allocation(tile, _padding(tile.dtype.size, shape))
     tile.loop = [*outer, *(reversed(axes) if reads.inward else axes)]
     split(tile, -1, reads.vector)
     merged(tile, tile.loop[len(outer) : -1])
@@ -128,3 +162,21 @@ def _load(tile: TensorView, laid: Laid, own: IterDomain | None, reads: Reads, sh
     kinds = (ParallelType.unroll, ParallelType.block_z, ParallelType.block_y, ParallelType.block_x)
     for place, kind in enumerate(kinds, len(outer)):
         parallelize(tile, place, kind)
+    straight = along_k if reads.inward else not along_k
+    if isinstance(shape, WarpTile) and straight and reads.vector > 1:
+        parallelize(tile, -1, ParallelType.vectorize)
+
+
+def _padding(size: int, tile: Tile) -> int:
+    """Elements behind each line of a tile in shared memory: a vector, or as many with which warps
+    that read their parts of eight lines meet the fewest banks.
+    """
+    if not isinstance(tile, WarpTile):
+        return VECTOR_BYTES // size
+    held = whole_rows(VECTOR_BYTES // size, size) if size <= WORD else left(8, tile.atom[2], size)
+
+    def taken(padding: int) -> int:
+        lines = Layout.strided(held.shape, (tile.depth + padding, 1))
+        return clocks(held, MemoryLayout(lines, size))
+
+    return min((VECTOR_BYTES // size, 2 * VECTOR_BYTES // size), key=taken)

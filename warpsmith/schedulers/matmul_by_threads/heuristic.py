@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from warpsmith.ir.atoms import atoms_for
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.mapping import DomainMap, Group
@@ -16,6 +17,8 @@ from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.matmul.heuristic import product_of
 from warpsmith.schedulers.matmul_by_threads.sides import computed_for
 from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.atoms import Unit
+from warpsmith.targets.family import WARP
 
 VECTOR_BYTES = 16
 """What a thread reads from shared memory at once."""
@@ -34,6 +37,25 @@ class Tile:
     columns: int
     depth: int
     threads: tuple[int, int, int]
+
+    def adjacent(self, size: int) -> int:
+        """Adjacent columns of sums of so many bytes that a thread has."""
+        return adjacent(size, self.columns, self.threads[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarpTile(Tile):
+    """What warps multiply at a time by `mma.sync`: each all rows, and some of the columns.
+
+    Attributes:
+        threads: of a warp, warps along columns, and warps along the depth.
+        atom: rows, columns and depth of the instruction.
+    """
+
+    atom: tuple[int, int, int]
+
+    def adjacent(self, size: int) -> int:
+        return PAIR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +124,10 @@ SHORT = Tile(rows=4, columns=4, depth=512, threads=(2, 1, 64))
 take half of its registers; those of the others have 4 x 4: they read half an element from shared
 memory for each product."""
 
+DEPTH_BYTES = 128
+PAIR = 2
+"""Bytes along the depth of a tile of warps, four instructions; adjacent columns of a thread."""
+
 FEW = 4
 """Rows, or columns, up to which a tile is flat, tall, or both."""
 
@@ -139,7 +165,7 @@ def choose(
     if shape.columns:
         others = [c for c in caches if c.register not in leading]
         run = _run(domains, others, shape.columns[-1])
-        vector = adjacent(product.output, tile.columns, tile.threads[0])
+        vector = tile.adjacent(product.output.dtype.size)
         if problem.size(run.extent) % vector == 0:
             names += run.vectorized(problem, vector)
     return MatmulByThreadsParams(
@@ -163,13 +189,16 @@ def _sharing(tile: Tile, shape: Shape, problem: Problem) -> int:
     return max(min(wanted, turns // FEWEST_TURNS), 1)
 
 
-def adjacent(sums: TensorView, edge: int, threads: int) -> int:
-    """Adjacent sums that a thread has of so many that some threads share."""
-    return max(min(VECTOR_BYTES // sums.dtype.size, edge // threads), 1)
+def adjacent(size: int, edge: int, threads: int) -> int:
+    """Adjacent sums of so many bytes that a thread has of so many that some threads share."""
+    return max(min(VECTOR_BYTES // size, edge // threads), 1)
 
 
 def _tile(product: Matmul, shape: Shape, problem: Problem) -> Tile:
     m, n = _size(shape.rows, problem), _size(shape.columns, problem)
+    by_warps = _by_warps(product, min(m, n), problem)
+    if by_warps is not None:
+        return by_warps
     large = product.output.dtype.size <= 4 and (
         _tiles(LARGE, shape, problem) >= problem.target.sm_count
     )
@@ -185,6 +214,18 @@ def _tile(product: Matmul, shape: Shape, problem: Problem) -> Tile:
         tile = LARGE if large else MEDIUM
     rows, columns = tile.rows if shape.rows else 1, tile.columns if shape.columns else 1
     return replace(tile, rows=rows, columns=columns)
+
+
+def _by_warps(product: Matmul, least: int, problem: Problem) -> WarpTile | None:
+    """A tile for `mma.sync`, where there is one for the types and enough rows and columns."""
+    atoms = atoms_for(product, problem.target.family.atoms)
+    atom = next((atom for atom in atoms if atom.unit is Unit.MMA), None)
+    if atom is None or least <= FEW:
+        return None
+    edge, threads = (32, (WARP, 2, 4)) if least <= SMALL.rows else (64, (WARP, 4, 1))
+    depth = DEPTH_BYTES // atom.size
+    shape = atom.rows, atom.columns[0], atom.depth
+    return WarpTile(rows=edge, columns=edge, depth=depth, threads=threads, atom=shape)
 
 
 def _tiles(tile: Tile, shape: Shape, problem: Problem) -> int:

@@ -13,6 +13,7 @@ from warpsmith.schedule.transforms import merge, split
 from warpsmith.schedulers.matmul_by_threads.heuristic import (
     MatmulByThreadsParams,
     Shape,
+    WarpTile,
     adjacent,
 )
 from warpsmith.schedulers.reduction.apply import SPLITS
@@ -28,6 +29,7 @@ class Laid:
         rows, columns, depth: axes of a tile, before threads share them; None where the product has
             no rows, or no columns.
         places: of a thread's own loops over rows, and over columns, among the loops of `sums`.
+        inside: loops of `sums` inside which operands are read back.
     """
 
     sums: TensorView
@@ -35,7 +37,8 @@ class Laid:
     rows: IterDomain | None
     columns: IterDomain | None
     depth: IterDomain
-    places: tuple[range, range]
+    places: tuple[tuple[int, ...], tuple[int, ...]]
+    inside: int
 
 
 def lay(product: TensorView, shape: Shape, params: MatmulByThreadsParams) -> Laid:
@@ -60,6 +63,9 @@ def lay(product: TensorView, shape: Shape, params: MatmulByThreadsParams) -> Lai
         outer[1:] = part, turns
     if outer[0] is not None:
         outer[0].parallel = ParallelType.grid_x
+    around = [axis for axis in outer if axis is not None]
+    if isinstance(tile, WarpTile):
+        return _of_warps(product, tile, around, (within[0], within[1], depth))
     x, y, z = tile.threads
     threads: list[IterDomain] = []
     own: tuple[list[IterDomain], list[IterDomain]] = [], []
@@ -69,7 +75,8 @@ def lay(product: TensorView, shape: Shape, params: MatmulByThreadsParams) -> Lai
     ):
         axis = within[side]
         if axis is not None:
-            rest, vector = _split(product, axis, adjacent(product, edge, count_of))
+            each = adjacent(product.dtype.size, edge, count_of)
+            rest, vector = _split(product, axis, each)
             passes, thread = _split(product, rest, count_of)
             thread.parallel = kind
             threads.append(thread)
@@ -79,12 +86,38 @@ def lay(product: TensorView, shape: Shape, params: MatmulByThreadsParams) -> Lai
         own_depth, thread = _split(product, depth, z)
         thread.parallel = ParallelType.block_z
         threads.append(thread)
-    around = [axis for axis in outer if axis is not None]
     product.loop = [*around, *threads, own_depth, *own[0], *own[1]]
     first = len(around) + len(threads) + 1
     middle, last = first + len(own[0]), len(product.loop)
-    places = range(first, middle), range(middle, last)
-    return Laid(_part(product), tuple(around), within[0], within[1], depth, places)
+    places = tuple(range(first, middle)), tuple(range(middle, last))
+    return Laid(_part(product), tuple(around), within[0], within[1], depth, places, first)
+
+
+def _of_warps(
+    product: TensorView,
+    tile: WarpTile,
+    around: list[IterDomain],
+    within: tuple[IterDomain | None, IterDomain | None, IterDomain],
+) -> Laid:
+    """`[.., block_y, block_z, step, k, rows / 16, columns / 8, 16, 8]`, of doubles 8 for 16."""
+    rows, columns, depth = within
+    assert rows is not None
+    assert columns is not None
+    _, y, z = tile.threads
+    of_rows, row = _split(product, rows, tile.atom[0])
+    rest, column = _split(product, columns, tile.atom[1])
+    warp, of_columns = _split(product, rest, tile.columns // tile.atom[1] // y)
+    warp.parallel = ParallelType.block_y
+    threads, own_depth = [warp], depth
+    if z > 1:
+        part, own_depth = _split(product, depth, tile.depth // z)
+        part.parallel = ParallelType.block_z
+        threads.append(part)
+    steps, each = _split(product, own_depth, tile.atom[2])
+    product.loop = [*around, *threads, steps, each, of_rows, of_columns, row, column]
+    first = len(around) + len(threads) + 2
+    places = (first, first + 2), (first + 1, first + 3)
+    return Laid(_part(product), tuple(around), rows, columns, depth, places, first - 1)
 
 
 def _part(product: TensorView) -> TensorView:
