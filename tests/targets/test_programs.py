@@ -82,6 +82,7 @@ def test_tensor_cores_multiply_where_there_is_an_instruction(target: str, wgmma:
     compiled = warpsmith.fuse(product).lower(*inputs("product")).compile(target=target)
     (kernel,) = compiled.kernels
     assert ("wgmma.mma_async" in kernel.binary.ptx) is wgmma
+    assert ("mma.sync" in kernel.binary.ptx.replace("wgmma", "")) is not wgmma
     refused = "not matmul: b200 (sm_100a) has no product of tensor cores that is known"
     assert (refused in compiled.explain()) is not wgmma
 

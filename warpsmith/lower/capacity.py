@@ -35,9 +35,9 @@ def check_atoms(fusion: Fusion, target: Target) -> None:
     for operation in fusion.operations:
         if not isinstance(operation, Matmul) or not is_instruction(operation.output, -1):
             continue
-        atom = tensorized_by(operation, ATOMS)
-        if atom not in target.family.atoms:
+        if tensorized_by(operation, target.family.atoms) is None:
             a, b = operation.a.dtype.value, operation.b.dtype.value
+            atom = tensorized_by(operation, ATOMS)
             unit = "tensor cores" if atom is None else atom.unit.value
             raise ScheduleError(
                 f"{operation.output.name} is computed by {unit} of {a} and {b}, and "

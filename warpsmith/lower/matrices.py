@@ -72,8 +72,9 @@ class MatrixCopies:
         access = self._buffers.access(operation, [*indices, *inside])
         way, moved = loading.way, loading.moved
         each = moved.count * moved.each
-        turn = Symbol("matrix", low=0, extent=Const(way.shape[REGISTERS] // each))
-        start = integers.mul(turn, each)
+        count = Const(way.shape[REGISTERS] // each)
+        turn = Symbol("matrix", low=0, extent=count)
+        start = integers.mul(turn, each) if count != integers.ONE else integers.ZERO
         index = integers.add(
             self._buffers.index_row_major(access, source),
             index_of(
@@ -89,8 +90,9 @@ class MatrixCopies:
             source_index=self._buffers.swizzled(source, index),
             matrices=moved,
         )
-        assert turn.extent is not None
-        return [For(turn, turn.extent, (loaded,), unroll=True)]
+        if count == integers.ONE:
+            return [loaded]
+        return [For(turn, count, (loaded,), unroll=True)]
 
     def _found(self, operation: Operation) -> Loading | None:
         output = operation.outputs[0]

@@ -1,17 +1,27 @@
 """Blackwell: the family sm_100a, and its model B200. Kernels are compiled and simulated, never run.
 
-Its tensor cores have no `wgmma`; there is no code for their `tcgen05` yet, so threads multiply.
+Its tensor cores have no `wgmma`; there is no code for their `tcgen05` yet, so warps multiply by
+`mma.sync`.
 """
 
 from __future__ import annotations
 
-from warpsmith.targets.atoms import FMA
+from dataclasses import replace
+
+from warpsmith.targets.atoms import FMA, MMA
 from warpsmith.targets.family import Family
 from warpsmith.targets.hopper import SM90A
 from warpsmith.targets.target import Rates, Target
 
-SM100A = Family(arch="sm_100a", compute_capability=(10, 0), limits=SM90A.limits, atoms=FMA)
-"""All of Hopper's limits are those of compute capability 10.0, too (CUDA C++ Programming Guide)."""
+SM100A = Family(
+    arch="sm_100a",
+    compute_capability=(10, 0),
+    limits=SM90A.limits,
+    atoms=(*(replace(atom, rate=atom.rate // 2) for atom in MMA), *FMA),
+)
+"""All of Hopper's limits are those of compute capability 10.0, too (CUDA C++ Programming Guide).
+`mma.sync` is taken to do as much in a clock as on Hopper, half as much of what tensor cores can at
+most; not measured."""
 
 _SHEET = "data sheet"
 _SCALED = "the H200's, by multiprocessors and clock; not measured"
