@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from tests.programs.meaning import Meaning, Value
 from tests.programs.program import Input, InvalidProgramError, Program
 from tests.support.binaries import UNCOMPILED
 from warpsmith import knobs
-from warpsmith.errors import WarpsmithError
+from warpsmith.errors import PlanWarning, WarpsmithError
 from warpsmith.runtime import arrays
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Binary, Source
@@ -55,9 +56,14 @@ class Verdict:
 
 
 def judged(program: Program, mode: Mode) -> Verdict:
-    """The verdict on a program; nothing is raised but InvalidProgramError."""
+    """The verdict on a program; nothing is raised but InvalidProgramError.
+
+    It crashed where a scheduler took a part of it, and then had no schedule: PlanWarning.
+    """
     began = time.perf_counter()
-    verdict = _judged(program, mode)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PlanWarning)
+        verdict = _judged(program, mode)
     return replace(verdict, seconds=time.perf_counter() - began)
 
 

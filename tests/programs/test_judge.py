@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from tests.programs.bounds import Bounded
 from tests.programs.generate import TINY, generate
 from tests.programs.judge import judged, valid
 from tests.programs.program import Input, Layout, Program, Ref, Shape, Size, Statement
+from warpsmith.engine import plan
+from warpsmith.errors import ScheduleError
 from warpsmith.ir.dtypes import DataType
 
 SIZES = {"n0": Size(6), "n1": Size(5, static=True)}
@@ -47,6 +50,21 @@ def test_one_wrong_element_is_found(
     assert judged(program, "reference").kind == "passed"
     changed(lambda result: np.multiply.at(result, (0,) * result.ndim, 1.02), monkeypatch)
     assert judged(program, "reference").kind == "wrong"
+
+
+def test_a_schedule_that_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks has not to make errors of warnings."""
+
+    def fails(*args: Any) -> None:
+        raise ScheduleError("too many loops", code="WS0262", remedy="none")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert judged(one("exp"), "plan").kind == "passed"
+        monkeypatch.setattr(plan.PlannedSegment, "_kernel", fails)
+        verdict = judged(one("exp"), "plan")
+    assert (verdict.kind, verdict.code) == ("crashed", "PlanWarning")
+    assert "pointwise takes a part of the program, but its schedule fails" in verdict.message
 
 
 def test_a_missing_write_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,3 +168,13 @@ def test_products_of_nothing_whose_rows_tensor_cores_do_not_take() -> None:
     arrays = [np.zeros((0, 2), numpy), np.zeros((0, 2), numpy).T, np.zeros(0, numpy)]
     with knobs.scope(device="sim"):
         assert fd.execute(arrays)[0].shape == (0, 0)
+
+
+def test_a_mean_beside_a_variance_that_nothing_reads() -> None:
+    """Rows in two passes leave out the second one: its sum had no reader to be computed for."""
+
+    def body(x: Any) -> tuple[Any, ...]:
+        less = x - ops.max(x, [1], keepdim=True)
+        return ops.mean(less, [0]), ops.var_mean(less, [1], keepdim=True)[1]
+
+    check(body, ((5, 9), [-1, -1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsmith.ir.exprs import Matmul, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
 
@@ -54,10 +54,13 @@ def is_turned(product: Matmul, which: int) -> bool:
 
 
 def memory_of(operand: TensorView) -> TensorView:
-    """The tensor in global memory that an operand is, or is a copy of."""
-    if operand.definition is None:
+    """The tensor in global memory that an operand is, or is a copy of; what is computed is stored,
+    and so is one itself.
+    """
+    definition = operand.definition
+    if not (isinstance(definition, Pointwise) and definition.op == "set"):
         return operand
-    (source,) = tensor_inputs(operand.definition)
+    (source,) = tensor_inputs(definition)
     return source
 
 

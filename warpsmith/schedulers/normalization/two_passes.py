@@ -11,10 +11,11 @@ from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.exprs import Full, Move, Operation, Pointwise, Reduction, reduction
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.liveness import remove_dead
 
 
 def in_two_passes(fusion: Fusion) -> None:
-    """Replace each reduction to moments: `sum(x) / n`, then `sum((x - mean)^2)`."""
+    """Replace each reduction to moments: `sum(x) / n`, then `sum((x - mean)^2)` where that is used."""
     for operation in list(fusion.operations):
         if not (isinstance(operation, Reduction) and operation.counts_elements):
             continue
@@ -24,6 +25,7 @@ def in_two_passes(fusion: Fusion) -> None:
         for step in made:
             for output in step.outputs:
                 output.definition = step
+    remove_dead(fusion)
 
 
 def _two_passes(fusion: Fusion, moments: Reduction) -> list[Operation]:
@@ -50,18 +52,16 @@ def _two_passes(fusion: Fusion, moments: Reduction) -> list[Operation]:
     origin = tuple(None if gone else next(places) for gone in reduced)
     distance, square = like(source), like(source)
     _without_reductions(mean, flat)
-    made: list[Operation] = [
+    _without_reductions(number, [_again(axis) for axis in flat])
+    return [
         reduction("sum", source, total),
         Pointwise("div", (total, arithmetic.convert(count, dtype)), mean),
         Move("broadcast", mean, wide, origin),
         Pointwise("sub", (source, wide), distance),
         Pointwise("mul", (distance, distance), square),
         reduction("sum", square, m2),
+        Full(arithmetic.convert(count, dtype), number),
     ]
-    if fusion.uses(number) or number.is_output:
-        _without_reductions(number, [_again(axis) for axis in flat])
-        made.append(Full(arithmetic.convert(count, dtype), number))
-    return made
 
 
 def _again(axis: IterDomain) -> IterDomain:

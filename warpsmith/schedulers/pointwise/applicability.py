@@ -48,8 +48,11 @@ def reference(fusion: Program, domains: DomainMap) -> TensorView | None:
 
 
 def covers(fusion: Program, domains: DomainMap, tensor: TensorView) -> bool:
-    """Whether the indices of `tensor` determine those of every tensor of the fusion."""
-    known = {domains.group(axis): integers.ZERO for axis in tensor.logical}
+    """Whether the indices of `tensor` determine those of every tensor of the fusion.
+
+    A dimension of one element determines nothing, whatever it is broadcast to elsewhere.
+    """
+    known = {domains.group(a): integers.ZERO for a in tensor.logical if not a.is_broadcast}
     derivation = Derivation(domains, known)
     return all(
         axis.is_broadcast or derivation.reaches(domains.group(axis))
