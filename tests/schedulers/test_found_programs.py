@@ -14,12 +14,14 @@ from warpsmith.runtime.arrays import NUMPY_DTYPES
 Body = Callable[..., tuple[Any, ...]]
 
 
-def check(body: Body, *shapes: tuple[tuple[int, ...], list[int]]) -> None:
+def check(
+    body: Body, *shapes: tuple[tuple[int, ...], list[int]], dtype: DataType = DataType.Float
+) -> None:
     """Results on the simulator are those of float64; shapes are (of the call, as defined)."""
     draw = np.random.default_rng(0)
-    arrays = [draw.random(shape).astype(np.float32) for shape, _ in shapes]
+    arrays = [draw.random(shape).astype(NUMPY_DTYPES[dtype.value]) for shape, _ in shapes]
     with FusionDefinition() as fd:
-        for result in body(*(fd.define_tensor(shape=defined) for _, defined in shapes)):
+        for result in body(*(fd.define_tensor(shape=d, dtype=dtype) for _, d in shapes)):
             fd.add_output(result)
     with knobs.scope(device="sim"):
         fd.validate(arrays)
@@ -178,3 +180,43 @@ def test_a_mean_beside_a_variance_that_nothing_reads() -> None:
         return ops.mean(less, [0]), ops.var_mean(less, [1], keepdim=True)[1]
 
     check(body, ((5, 9), [-1, -1]))
+
+
+def test_a_sum_of_all_that_is_broadcast_from_another_rank() -> None:
+    """Its dimensions of 1 are not those that were reduced, and join only one loop of the row."""
+
+    def body(x: Any) -> tuple[Any, ...]:
+        total = ops.sum(x, None, keepdim=True)
+        return (ops.broadcast(total, [False, False, True]) / x,)
+
+    check(body, ((3, 4), [-1, -1]))
+
+
+def test_scans_beside_what_is_broadcast_along_them() -> None:
+    """What has more rows than the scan is no part of its kernel."""
+
+    def body(x: Any, row: Any) -> tuple[Any, ...]:
+        dropped, _ = ops.dropout(x, 0.1, rng_seed=62, rng_offset=0)
+        return dropped - row, ops.cumsum(row, -1)
+
+    check(body, ((3, 4), [-1, -1]), ((1, 4), [1, -1]))
+
+
+def test_products_of_what_is_computed_of_no_input() -> None:
+    def body(x: Any) -> tuple[Any, ...]:
+        number = ops.full([1, 2, ops.size(x, 0)], -1.5, DataType.Half, fusion=x.fusion)
+        return (ops.matmul(number, x),)
+
+    check(body, ((8, 8), [-1, -1]), dtype=DataType.Half)
+
+
+def test_what_all_rows_share_and_a_result_of_it_alone() -> None:
+    """A role that computes would come by its stage twice, in loops that follow each other."""
+
+    def body(x: Any, row: Any) -> tuple[Any, ...]:
+        low = 0.05 * ops.exp(ops.tanh(x))
+        high = ops.exp(ops.tanh(low))
+        scaled = high * ops.mean(high, [1], keepdim=True) * row
+        return ops.var(low, [1]), scaled, ops.set(row)
+
+    check(body, ((2, 832), [-1, -1]), ((832,), [-1]), dtype=DataType.Half)

@@ -22,9 +22,9 @@ def transform_like(reference: TensorView, selected_tensors: Collection[TensorVie
     """Compute other tensors in loops like the reference's.
 
     Every tensor (or every selected one) gets the reference's loops, save those over axes that were
-    reduced before it. A tensor that lacks a dimension of the reference, because it is broadcast
-    later, gets the loop all the same and is computed once per iteration of it. Dimensions that the
-    reference lacks are appended as loops of their own.
+    reduced before it, alone or together with others that it lacks. A tensor that lacks a dimension
+    of the reference, because it is broadcast later, gets the loop all the same and is computed once
+    per iteration of it. Dimensions that the reference lacks are appended as loops of their own.
     """
     fusion = reference.fusion
     domains = DomainMap(fusion)
@@ -86,13 +86,15 @@ def _loops_like(
     gone: set[Group],
 ) -> list[IterDomain]:
     """The reference's loops but those over the groups that are `gone`, then the tensor's others."""
-    own_reductions = {domains.group(a) for a in (*tensor.root, *tensor.logical) if a.is_reduction}
+    axes = (*tensor.root, *tensor.logical)
+    own_reductions = {domains.group(a) for a in axes if a.is_reduction}
     loops: list[IterDomain] = []
     known = {}
     for axis, groups in zip(reference.loop, sources, strict=True):
-        if groups and groups <= gone:
-            continue
         if groups & gone:
+            own = {domains.group(a): integers.ZERO for a in axes if not a.is_broadcast}
+            if not any(map(Derivation(domains, own).reaches, groups - gone)):
+                continue
             raise ScheduleError(
                 f"{axis!r} of {reference.name} joins a dimension that {tensor.name} has with one "
                 "that was reduced before it",

@@ -70,7 +70,7 @@ class Streamed:
         residents: the ways to keep a row, where blocks go round rows.
         limits: of the target.
         widened: inputs of full size of which compilers keep wide values, where a thread has many.
-        weights_fit: what all rows share is a row each, which one copy brings to shared memory.
+        weights_fit: a role may bring what all rows share to shared memory.
         spare: bytes of a stage beside a row's, where rows come in whole chunks of 16 bytes; no
             stage holds two rows then.
     """

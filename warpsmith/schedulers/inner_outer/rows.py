@@ -16,10 +16,10 @@ from warpsmith.schedulers.inner_outer.columns import partial_sums
 from warpsmith.schedulers.layout import (
     InnerRun,
     find_inner_run,
-    is_one_row,
     unfit_for_bulk,
     unfit_for_copies,
 )
+from warpsmith.schedulers.normalization.resident import role_may_share
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.applicability import reductions
 from warpsmith.schedulers.reduction.heuristic import memory_ordered
@@ -114,7 +114,7 @@ class Rows:
         summed: bytes of running sums, for each column.
         averaged: sums of each row.
         operations: on each element of a row.
-        weights_fit: what all rows share is a row each, which one copy brings to shared memory.
+        weights_fit: a role may bring what all rows share to shared memory.
         draws: numbers that look random are drawn for them.
     """
 
@@ -168,7 +168,7 @@ def rows_of(fusion: Program, domains: DomainMap, caches: tuple[Cached, ...]) -> 
             and _groups(domains, operation.outputs[0].root) == whole
             for operation in fusion.operations
         ),
-        weights_fit=all(is_one_row(c, domains, axes[start:]) for c in weights),
+        weights_fit=role_may_share(fusion, domains, full, weights, axes[start:]),
         draws=any(isinstance(op, Pointwise) and op.op == "philox" for op in fusion.operations),
     )
 

@@ -6,17 +6,18 @@ the program as it stands, in which nothing has been computed again yet.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Pointwise, Reduction
+from warpsmith.ir.exprs import Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.layout import is_one_row
 from warpsmith.schedulers.normalization.applicability import walks_rows
 from warpsmith.schedulers.normalization.recompute import COSTLY, NOT_REPEATED, Run, runs_of
 from warpsmith.schedulers.reduction.applicability import reductions
@@ -115,6 +116,27 @@ def weights_of(program: Program, caches: tuple[Cached, ...]) -> tuple[Cached, ..
     """The inputs that all rows share."""
     shared = shared_loads(program, caches)
     return tuple(c for c in caches if c.load and c.register in shared)
+
+
+def role_may_share(
+    program: Program,
+    domains: DomainMap,
+    full: Iterable[Cached],
+    weights: Sequence[Cached],
+    row: Sequence[IterDomain],
+) -> bool:
+    """Whether a role may bring what all rows share to shared memory: each is one row, and no result
+    is made of it alone, since the loops of that would use it up before those of the `full` rows.
+    """
+    rows, alone = ({cached.register for cached in given} for given in (full, weights))
+    for operation in program.operations:
+        sources = tensor_inputs(operation)
+        if isinstance(operation, Reduction) or not rows.isdisjoint(sources):
+            rows.update(operation.outputs)
+        elif not alone.isdisjoint(sources):
+            alone.update(operation.outputs)
+    apart = any(output.value in alone for output in program.outputs)
+    return not apart and all(is_one_row(cached, domains, row) for cached in weights)
 
 
 def _counts(

@@ -12,13 +12,14 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.schedulers import specialized
 from warpsmith.schedulers.caching import Cached, past_l1
-from warpsmith.schedulers.layout import is_one_row, spare_bytes, unfit_for_bulk
+from warpsmith.schedulers.layout import spare_bytes, unfit_for_bulk
 from warpsmith.schedulers.normalization import heuristic
 from warpsmith.schedulers.normalization.predict import Predictor
 from warpsmith.schedulers.normalization.resident import (
     Choice,
     choices,
     full_size,
+    role_may_share,
     weights_of,
 )
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, length_of, rows_of
@@ -173,6 +174,7 @@ def _streamed(asked: Asked, problem: Problem) -> Streamed:
         residents=choices(asked.fusion, asked.caches, turns=True),
         limits=problem.target.family.limits,
         widened=len(loads),
-        weights_fit=not spare and all(is_one_row(c, asked.domains, run) for c in weights),
+        weights_fit=not spare
+        and role_may_share(asked.fusion, asked.domains, loads, weights, run),
         spare=spare,
     )
