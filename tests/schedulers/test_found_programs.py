@@ -220,3 +220,13 @@ def test_what_all_rows_share_and_a_result_of_it_alone() -> None:
         return ops.var(low, [1]), scaled, ops.set(row)
 
     check(body, ((2, 832), [-1, -1]), ((832,), [-1]), dtype=DataType.Half)
+
+
+def test_a_copy_in_registers_whose_loops_are_not_threads_first() -> None:
+    """Each thread keeps what it has: several vectors of a row, which lie apart."""
+
+    def body(x: Any) -> tuple[Any, ...]:
+        copy = ops.set(x)
+        return (copy - ops.max(copy, [0], keepdim=True),)
+
+    check(body, ((2368,), [-1]))

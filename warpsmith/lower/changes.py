@@ -150,21 +150,24 @@ class Changes:
         if output.compute_at > depth or not buffers.threads.of_warps:
             return None
         inner = self._inner(output, depth)
+        threads = buffers.threads
         symbols = [each for each in inner if isinstance(each, Symbol)]
+        symbols.sort(key=lambda s: -threads.step_of(s))  # those of registers, which have 0, last
         registers = [axis for axis in output.loop[depth:] if axis in buffers.layouts[output]]
         if tuple(registers) != buffers.layouts[output] or None in inner:
             return None
-        if len(symbols) == len(registers):
+        lanes = sum(threads.step_of(symbol) > 0 for symbol in symbols)
+        if not lanes:
             return None
         outer: list[Expr] = [
             Symbol(f"outer{n}", low=0, extent=buffers.extent(axis))
             for n, axis in enumerate(output.loop[:depth])
         ]
         access = buffers.access(operation, [*outer, *(each for each in inner if each is not None)])
-        held = self._layout(access, source, symbols, len(registers))
+        held = self._layout(access, source, symbols, lanes)
         if held is None or not _is_one_to_one(held) or _keeps_threads(held):
             return None
-        rows = self._rows(access, output, symbols, len(registers)) or Layout.row_major(held.shape)
+        rows = self._rows(access, output, symbols, lanes) or Layout.row_major(held.shape)
         return Way(depth, held, rows, change(held, _own(held.shape), output.dtype.size, rows))
 
     def _are_registers(self, *tensors: TensorView) -> bool:
@@ -192,7 +195,7 @@ class Changes:
         return [axis for axis in tensor.loop if axis.parallel in self._buffers.threads.of_warps]
 
     def _layout(
-        self, access: Access, source: TensorView, symbols: Sequence[Symbol], registers: int
+        self, access: Access, source: TensorView, symbols: Sequence[Symbol], lanes: int
     ) -> Layout | None:
         """Over warps, lanes and registers of a copy, where its source keeps each element."""
         threads = self._buffers.threads
@@ -206,7 +209,7 @@ class Changes:
             )
         register = access.allocated(source, self._buffers.layouts[source])
         by_thread, by_register = (
-            self._over(expr, symbols, registers) for expr in (thread, register)
+            self._over(expr, symbols, lanes) for expr in (thread, register)
         )
         if by_thread is None or by_register is None:
             return None
@@ -214,28 +217,28 @@ class Changes:
         return None if pieces is None else _by_warp(by_thread.shape, pieces)
 
     def _rows(
-        self, access: Access, output: TensorView, symbols: Sequence[Symbol], registers: int
+        self, access: Access, output: TensorView, symbols: Sequence[Symbol], lanes: int
     ) -> Layout | None:
         """The tile of a copy in rows of its last dimension; None if it is no whole box."""
         index: Expr = integers.ZERO
         step = 1
         for axis in reversed([a for a in output.logical if not a.is_broadcast]):
-            own = self._over(access.axis(axis), symbols, registers)
+            own = self._over(access.axis(axis), symbols, lanes)
             if own is None:
                 return None
             index = integers.add(index, integers.mul(access.axis(axis), step))
             step *= own.extent(Place.ADDRESS)
-        rows = self._over(index, symbols, registers)
+        rows = self._over(index, symbols, lanes)
         if rows is None or step != prod(rows.shape) or not rows.is_packed(Place.ADDRESS):
             return None
         return _by_warp(rows.shape, rows.pieces)
 
-    def _over(self, index: Expr, symbols: Sequence[Symbol], registers: int) -> Layout | None:
-        """An index over the threads of a copy, in order, and its registers."""
-        count = len(symbols) - registers
-        order = sorted(symbols[:count], key=lambda s: -self._buffers.threads.step_of(s))
-        found = layout_of(index, [*order, *symbols[count:]])
-        return None if found is None else grouped(found, (count, registers))
+    def _over(self, index: Expr, symbols: Sequence[Symbol], lanes: int) -> Layout | None:
+        """An index over the threads of a copy, of which there are as many loops as `lanes`, slowest
+        first, and over its registers.
+        """
+        found = layout_of(index, symbols)
+        return None if found is None else grouped(found, (lanes, len(symbols) - lanes))
 
 
 def _own(shape: tuple[int, ...]) -> Layout:

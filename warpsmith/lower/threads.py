@@ -82,8 +82,9 @@ class Threads:
         return integers.add(*(integers.mul(self.symbols[axis], step) for axis, step in steps))
 
     def step_of(self, symbol: Expr) -> int:
-        """The distance of neighbours along the axis of a symbol, among these."""
-        return next(step for axis, step in self.of_warps.items() if self.symbols[axis] == symbol)
+        """The distance of neighbours along the axis of a symbol, among these; 0 of another one."""
+        found = (step for axis, step in self.of_warps.items() if self.symbols[axis] == symbol)
+        return next(found, 0)
 
     def launch(self) -> Launch:
         """Blocks of a cluster lie along the grid's z, so that the grid is a multiple of it."""
