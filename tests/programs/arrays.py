@@ -28,7 +28,8 @@ def array(
     """An array that lies in memory as `layout` says; bytes between elements are 0xFF."""
     kind = np.dtype(NUMPY_DTYPES[dtype.value])
     strides = layout.strides(shape)
-    last = sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True) if extent)
+    steps = ((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
+    last = sum(steps) if 0 not in shape else 0
     whole = np.empty(_BOUNDARY + (layout.offset + last + 1) * kind.itemsize, np.uint8)
     if values != "unset":
         whole.fill(0xFF)
