@@ -230,3 +230,13 @@ def test_a_copy_in_registers_whose_loops_are_not_threads_first() -> None:
         return (copy - ops.max(copy, [0], keepdim=True),)
 
     check(body, ((2368,), [-1]))
+
+
+def test_a_column_that_is_stored_and_reduced_with_its_rows_as_one() -> None:
+    """What stores it has loops of a part of what is reduced: no kernel of the reduction."""
+
+    def body(x: Any) -> tuple[Any, ...]:
+        total = ops.sum(x, [1], keepdim=True)
+        return ops.prod(merged(x / total), [0]), total
+
+    check(body, ((3, 4), [-1, -1]))

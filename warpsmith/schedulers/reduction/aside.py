@@ -13,7 +13,9 @@ from warpsmith.ir.tensor import TensorView
 
 
 def only_after(fusion: Program, domains: DomainMap, after: set[TensorView]) -> list[TensorView]:
-    """Tensors that depend on no reduction, lack what is reduced, and feed nothing before one."""
+    """Tensors that depend on no reduction, lack what is reduced, and feed nothing before one, or are
+    stored all the same.
+    """
     walks = walks_reduced(fusion, domains)
     found: dict[TensorView, None] = {}
     for operation in reversed(fusion.operations):
@@ -21,7 +23,8 @@ def only_after(fusion: Program, domains: DomainMap, after: set[TensorView]) -> l
             continue
         for tensor in operation.outputs:
             alone = tensor not in after and tensor not in walks
-            if alone and all(_follows(use, after, found) for use in fusion.uses(tensor)):
+            uses = () if tensor.is_output else fusion.uses(tensor)
+            if alone and all(_follows(use, after, found) for use in uses):
                 found[tensor] = None
     return list(found)
 
