@@ -138,3 +138,20 @@ def test_an_extent_that_is_a_quotient_by_0_is_refused(made: Callable[..., Any]) 
         assert function(np.ones(5, np.float32))[0].shape in {(2,), (3,)}
         with pytest.raises(ArgumentError, match=r"WS0316.*argument 0.*is divided by it"):
             function(np.ones(0, np.float32))
+
+
+def test_extents_below_0_are_refused() -> None:
+    """Two of them make a number of elements that is none of nothing."""
+    negative = warpsmith.fuse(lambda x, n: (ops.full([n], 1.0, fusion=x.fusion), x + 1))
+    shorter = warpsmith.fuse(lambda x: ops.full([ops.size(x, 0) - 5], 1.0, fusion=x.fusion))
+    reshaped = warpsmith.fuse(lambda x, n, m: ops.reshape(x, [n, m]))
+    x = np.ones(6, np.float32)
+    with knobs.scope(device="sim"):
+        assert [len(result) for result in negative(x, 0)] == [0, 6]
+        assert shorter(x).shape == (1,)
+        with pytest.raises(ArgumentError, match=r"WS0318. argument 1 \(S0\) is -2, and must be 0"):
+            negative(x, -2)
+        with pytest.raises(ArgumentError, match=r"WS0318. the size add\(T0_size0, -5\) is -1"):
+            shorter(x[:4])
+        with pytest.raises(ArgumentError, match="WS0318.*is -2, .*T0 is reshaped"):
+            reshaped(x, -2, -3)

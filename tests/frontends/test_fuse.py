@@ -173,6 +173,23 @@ def test_defaults_and_keywords() -> None:
         )
 
 
+def test_numbers_that_are_left_to_defaults_are_static() -> None:
+    """They may be what no number of a call may be; a call that passes one has a trace of its own."""
+
+    def body(x: Any, dim: int = 1, shift: float = 2.0) -> Any:
+        return ops.sum(x, [dim]) + shift if isinstance(shift, float) else ops.sum(x * shift, [dim])
+
+    fused, x = warpsmith.fuse(body), random((4, 6), DataType.Float)
+    for _ in range(2):
+        torch.testing.assert_close(fused(x), x.sum(1) + 2)
+    assert fused.traces == 1
+    for number in (3.0, 4.0):
+        torch.testing.assert_close(fused(x, shift=number), (x * number).sum(1))
+    assert fused.traces == 2
+    with pytest.raises(DefinitionError, match="WS0115.*no numbers that a call passes"):
+        fused(x, 1)
+
+
 def test_integer_arguments_may_be_sizes() -> None:
     fused = warpsmith.fuse(lambda x, n: ops.reshape(x, [n, -1]))
     x = random((12,), DataType.Int)

@@ -39,6 +39,21 @@ def test_places_of_extremes(dtype: DataType) -> None:
                 )
 
 
+@pytest.mark.parametrize("op", ["argmax", "argmin", "sum", "amax", "logsumexp"])
+def test_a_number_has_a_dimension_0_of_one_element(op: str) -> None:
+    """As in PyTorch, which calls it -1, too, and none else."""
+    own = {"amax": "max"}.get(op, op)
+    for dim in (0, -1):
+        for keepdim in (False, True):
+            check(
+                lambda t, d=dim, k=keepdim: getattr(ops, own)(t, d, k),
+                lambda t, d=dim, k=keepdim: getattr(torch, op)(t, d, keepdim=k),
+                torch.tensor(-3.0),
+            )
+    with pytest.raises(DefinitionError, match=r"WS0115.* dimension 1, which is outside"):
+        defined(lambda t: getattr(ops, own)(t, 1), torch.tensor(-3.0))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_truth_of_some_and_all(dtype: DataType) -> None:
     x = (random((3, 1, 7), dtype) > 2).to(random((1,), dtype).dtype)

@@ -77,6 +77,17 @@ def test_floor_divide_by_zero_and_beyond() -> None:
     check(ops.floor_divide, torch.floor_divide, a, b)
 
 
+def test_floor_divide_of_sizes_is_a_size() -> None:
+    x = random((5, 2), DataType.Float)
+
+    def body(t: Any) -> Any:
+        first, second = ops.size(t, 0), ops.size(t, 1)
+        assert ops.floor_divide(first, second) == first // second
+        return ops.full([ops.floor_divide(12, first), first // second], 1.0, fusion=t.fusion)
+
+    check(body, lambda t: torch.full((2, 2), 1.0), x)
+
+
 def test_addcmul_lerp_threshold() -> None:
     x, a, b = (random((3, 4), DataType.Float, seed) for seed in range(3))
     check(ops.addcmul, torch.addcmul, x, a, b)

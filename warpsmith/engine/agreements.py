@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from warpsmith.callers import Line
 from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
+from warpsmith.ir.arithmetic import convert
 from warpsmith.ir.domains import IterDomain, Split
+from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import (
     Matmul,
     Move,
@@ -23,16 +26,20 @@ from warpsmith.ir.exprs import (
     tensor_inputs,
 )
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.scalar import Apply, Const, Expr, evaluate
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.reshape import shaping, uneven_splits
 
 
+Asks = Literal["==", "%", ">="]
+
+
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """`left == right`, or, if `divides`, that `right` divides `left`.
+    """What two numbers must be: equal, the left one a multiple of the right one, or no less than it.
 
     Attributes:
+        asks: `==`, `%` or `>=`.
         elements: a number of elements: where it is 0, nothing is asked. None asks always.
         reason: which operation asks for it, in words.
         names: what users know sizes by: `T0_size1` -> `dimension 1 of argument 0 (T0)`.
@@ -42,7 +49,7 @@ class Agreement:
     left: Expr
     right: Expr
     reason: str
-    divides: bool
+    asks: Asks
     elements: Expr | None
     names: Mapping[str, str]
     line: Line | None
@@ -60,7 +67,17 @@ class Agreement:
                 remedy="pass arrays that have elements",
                 line=self.line,
             ) from None
-        if self.divides:
+        if self.asks == ">=":
+            if left < right:
+                raise ArgumentError(
+                    f"{self._text(self.left)} is {left}, and must be {right} or more: "
+                    f"{self.reason}",
+                    code="WS0318",
+                    remedy="pass numbers and arrays that make it so",
+                    line=self.line,
+                )
+            return
+        if self.asks == "%":
             if right == 0:
                 raise ArgumentError(
                     f"{self._text(self.right)} is 0, and must not be: {self.reason}",
@@ -100,12 +117,17 @@ def agreements(fusion: Fusion) -> tuple[Agreement, ...]:
         if isinstance(value, TensorView)
         for d, axis in enumerate(value.shape_axes)
     }
+    names |= {
+        repr(convert(value, DataType.Index)): f"argument {position} ({value.name})"
+        for position, value in enumerate(fusion.inputs)
+        if isinstance(value, Symbol)
+    }
     found: dict[tuple[object, ...], Agreement] = {}
-    for (left, right, reason, divides, elements), line in _all_demands(fusion):
+    for (left, right, reason, asks, elements), line in _all_demands(fusion):
         constant = isinstance(left, Const) and isinstance(right, Const)
-        if left != right and (right, left, divides, elements) not in found and not constant:
-            agreement = Agreement(left, right, reason, divides, elements, names, line)
-            found.setdefault((left, right, divides, elements), agreement)
+        if left != right and (right, left, asks, elements) not in found and not constant:
+            agreement = Agreement(left, right, reason, asks, elements, names, line)
+            found.setdefault((left, right, asks, elements), agreement)
     return tuple(found.values())
 
 
@@ -140,7 +162,7 @@ def whole_numbers(values: Mapping[str, float]) -> dict[str, int]:
     return {name: int(value) for name, value in values.items() if value == value // 1}
 
 
-Demand = tuple[Expr, Expr, str, bool, Expr | None]
+Demand = tuple[Expr, Expr, str, Asks, Expr | None]
 """The first attributes of an `Agreement`."""
 
 
@@ -153,7 +175,7 @@ def _all_demands(fusion: Fusion) -> Iterator[tuple[Demand, Line | None]]:
         if output.alias_of is not None:
             reason = "the output is written into that input"
             for a, b in zip(output.value.shape_axes, output.alias_of.shape_axes, strict=True):
-                yield (a.extent, b.extent, reason, False, None), output.line
+                yield (a.extent, b.extent, reason, "==", None), output.line
 
 
 def _demands(operation: Operation) -> Iterator[Demand]:
@@ -172,7 +194,7 @@ def _demands(operation: Operation) -> Iterator[Demand]:
         assert isinstance(wanted, tuple)
         for axis, extent in zip(operation.source.shape_axes, wanted, strict=True):
             if not axis.is_broadcast:
-                yield axis.extent, extent, "expand keeps it", False, None
+                yield axis.extent, extent, "expand keeps it", "==", None
     if isinstance(operation, Move) and operation.kind == "reshape":
         yield from _reshape(operation)
     else:
@@ -184,7 +206,7 @@ def _demands(operation: Operation) -> Iterator[Demand]:
                     integers.ZERO,
                     axis.extent,
                     f"{operation.carry.name} of nothing has no value",
-                    True,
+                    "%",
                     None,
                 )
 
@@ -192,21 +214,28 @@ def _demands(operation: Operation) -> Iterator[Demand]:
 def _equal(axes: tuple[IterDomain, ...], reason: str) -> Iterator[Demand]:
     extents = [axis.extent for axis in axes if not axis.is_broadcast]
     for extent in extents[1:]:
-        yield extents[0], extent, reason, False, None
+        yield extents[0], extent, reason, "==", None
 
 
 def _made(operation: Operation) -> Iterator[Demand]:
-    """That extents which are no input's are not divided by 0."""
+    """That extents which are no input's are numbers of 0 or more."""
     read = {axis.extent for tensor in tensor_inputs(operation) for axis in tensor.shape_axes}
     for output in operation.outputs:
-        made = (axis.extent for axis in output.logical if axis.extent not in read)
+        made = [axis.extent for axis in output.logical if axis.extent not in read]
         yield from _quotients(made, f"an extent of {output.name} is divided by it")
+        yield from _not_negative(made, f"it is an extent of {output.name}")
+
+
+def _not_negative(extents: Iterable[Expr], reason: str) -> Iterator[Demand]:
+    for extent in extents:
+        if integers.lower_bound(extent) < 0:
+            yield extent, integers.ZERO, reason, ">=", None
 
 
 def _quotients(extents: Iterable[Expr], reason: str) -> Iterator[Demand]:
     for node in (node for extent in extents for node in extent.walk()):
         if isinstance(node, Apply) and node.op in ("floordiv", "ceildiv", "mod"):
-            yield integers.ZERO, node.args[1], reason, True, None  # only a number but 0 divides 0
+            yield integers.ZERO, node.args[1], reason, "%", None  # only a number but 0 divides 0
 
 
 def _reshape(operation: Move) -> Iterator[Demand]:
@@ -215,9 +244,10 @@ def _reshape(operation: Move) -> Iterator[Demand]:
     assert isinstance(wanted, tuple)
     before, after = _elements(operation)
     yield from _quotients(wanted, reason)
+    yield from _not_negative(wanted, reason)
     for split in uneven_splits(shaping(operation.output)):
-        yield split.axis.extent, split.factor, reason, True, before
-    yield before, after, reason, False, None
+        yield split.axis.extent, split.factor, reason, "%", before
+    yield before, after, reason, "==", None
 
 
 def _elements(operation: Move) -> tuple[Expr, Expr]:

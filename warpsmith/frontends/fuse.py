@@ -70,6 +70,16 @@ class _Route:
     single: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Default:
+    """A number that a parameter has by default, which is part of the program: 1, 1.0 and True are
+    not the same.
+    """
+
+    number: bool | float
+    kind: type
+
+
 class _Unusual(Exception):
     """An argument that has to be converted first."""
 
@@ -78,7 +88,8 @@ class Fused:
     """A function that runs as a fusion. Results carry no gradients.
 
     Arguments are tensors (PyTorch's, NumPy's, or any with DLPack), numbers, which may differ from
-    call to call, and static values such as None, strings and tuples, which are traced for anew.
+    call to call, and static values such as None, strings and tuples, which are traced for anew. So
+    is a number that a call leaves to its default: the function gets it as it is.
     """
 
     def __init__(self, function: Callable[..., Any], warp_specialize: Specialize | None) -> None:
@@ -195,6 +206,7 @@ class Fused:
                 code="WS0301",
                 remedy=f"its parameters are {self._signature}",
             ) from None
+        given = frozenset(bound.arguments)
         bound.apply_defaults()
         for name, value in bound.arguments.items():
             if name not in self._names and value:
@@ -203,7 +215,11 @@ class Fused:
                     code="WS0314",
                     remedy="give each tensor a parameter of its own",
                 )
-        return tuple(_usable(name, bound.arguments[name]) for name in self._names)
+        usable = ((name, _usable(name, bound.arguments[name])) for name in self._names)
+        return tuple(
+            value if name in given or type(value) not in _NUMBERS else _Default(value, type(value))
+            for name, value in usable
+        )
 
     def _find(self, args: tuple[Any, ...]) -> Trace:
         key = tuple(_classified(value) for value in args)
@@ -233,7 +249,7 @@ class Fused:
         positions: list[int] = []
         given: dict[str, Any] = {}
         for position, (name, value) in enumerate(zip(self._names, args, strict=True)):
-            given[name] = value
+            given[name] = value.number if isinstance(value, _Default) else value
             if type(value) in _NUMBERS:
                 given[name] = define_scalar_input(fusion, _NUMBERS[type(value)])
             elif _is_array(value):

@@ -226,11 +226,11 @@ def all(arg: TensorView, dims: Dims | None = None, keepdim: bool = False) -> Ten
 
 def _place(rule: CarryRule, arg: TensorView, dim: int | None, keepdim: bool) -> TensorView:
     tensor = as_tensor(arg, rule.name)
-    if dim is None:
+    position = 0 if dim is None else dimension(tensor, dim, rule.name, rank=max(tensor.rank, 1))
+    if dim is None or not tensor.rank:
         flat = reshape(tensor, [-1]) if tensor.rank != 1 else tensor
         place = _place(rule, flat, 0, False)
         return add_axes(place, (keepdim,) * tensor.rank)
-    position = dimension(tensor, dim, rule.name)
     extent = tensor.shape_axes[position].extent
     numbers = iota(extent, fusion=tensor.fusion)
     beside = [d != position for d in range(tensor.rank)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Protocol, TypeVar, overload
 
 from warpsmith.errors import DefinitionError
+from warpsmith.ir.arithmetic import operator
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Pointwise, Value
 from warpsmith.ir.scalar import Expr
@@ -283,6 +284,10 @@ def clamp(x: Operand, min: Operand | None = None, max: Operand | None = None) ->
 
 def floor_divide(lhs: Operand, rhs: Operand) -> Value:
     """The quotient rounded down, as Python's `//`; of floats by 0, infinity or NaN."""
+    values = (as_value(lhs, "floor_divide"), as_value(rhs, "floor_divide"))
+    scalars = [v for v in values if isinstance(v, Expr) and v.dtype.is_int]
+    if len(scalars) == 2:  # sizes stay sizes
+        return operator("floordiv", *scalars)
     remainder_ = apply("remainder", lhs, rhs)
     if isinstance(remainder_, TensorView) and not remainder_.dtype.is_float:
         inexact = apply("ne", remainder_, apply("fmod", lhs, rhs))  # and of different signs

@@ -95,13 +95,16 @@ def fusion_of(tensors: Iterable[TensorView], op: str) -> Fusion:
 
 
 def dimension(tensor: TensorView, dim: object, op: str, *, rank: int | None = None) -> int:
-    """`dim` as a position from the left; negative counts from the end."""
+    """`dim` as a position from the left; negative counts from the end.
+
+    Of `rank` dimensions, by default the tensor's.
+    """
     count = tensor.rank if rank is None else rank
     if isinstance(dim, bool) or not isinstance(dim, int | np.integer):
         raise DefinitionError(
             f"{op} of {tensor.name} got dimension {dim!r}",
             code="WS0115",
-            remedy="dimensions are integers",
+            remedy="dimensions are integers, and no numbers that a call passes",
         )
     position = int(dim) + count if dim < 0 else int(dim)
     if not 0 <= position < count:
@@ -114,15 +117,18 @@ def dimension(tensor: TensorView, dim: object, op: str, *, rank: int | None = No
 
 
 def dimensions(tensor: TensorView, dims: Dims | None, op: str) -> tuple[int, ...]:
-    """Sorted positions; None means all. DefinitionError for a dimension that comes twice."""
+    """Sorted positions; None means all, and so does 0 or -1 of a tensor that has none.
+
+    DefinitionError for a dimension that comes twice.
+    """
     if dims is None:
         return tuple(range(tensor.rank))
     wanted = dims if isinstance(dims, Sequence) else (dims,)
-    found = sorted(dimension(tensor, dim, op) for dim in wanted)
+    found = sorted(dimension(tensor, dim, op, rank=max(tensor.rank, 1)) for dim in wanted)
     if len(set(found)) != len(found):
         raise DefinitionError(
             f"{op} of {tensor.name} got dimensions {tuple(wanted)}, where one comes twice",
             code="WS0116",
             remedy="name each dimension once",
         )
-    return tuple(found)
+    return tuple(found) if tensor.rank else ()
