@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.binaries import UNCOMPILED
 from tests.support.hungry_roles import hungry
 from tests.support.role_kernels import chained, check, copied_by_threads, storing, streaming
 from warpsmith.codegen.cuda import cuda_text
@@ -283,6 +284,35 @@ def test_spills_of_roles_as_launched_are_named_too(compile_: Callable[[Source], 
     kernel = hungry(180).kernel
     with pytest.warns(SpillWarning, match=r"role `compute` needs 25\d registers and has 168"):
         warn_of_spills(kernel, compile_(source_of(kernel)), compile_, H200)
+
+
+def test_few_spills_of_rows_that_a_scheduler_chose_are_let_pass(
+    compile_: Callable[[Source], Binary],
+) -> None:
+    """Nobody could do anything about them; of many, a caller can have no roles."""
+    kernel = hungry(180).kernel
+    binary = compile_(source_of(kernel))
+    enough = -(-binary.spill_bytes // 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_spills(kernel, binary, compile_, H200, enough)
+    with pytest.warns(SpillWarning, match=r"registers and has 168\. warp_specialize=False may be"):
+        warn_of_spills(kernel, binary, compile_, H200, enough - 1)
+
+
+def test_what_no_role_needs_alone_gets_what_others_leave() -> None:
+    """Alone, each does with what the launch gives; together they spill: the neediest has more."""
+    kernel = hungry(180, budgets=Budgets()).kernel
+    entry = entry_registers(384, SM90A.limits)
+
+    def pretended(source: Source) -> Binary:
+        if source.entry != "alone":
+            return replace(UNCOMPILED, registers=entry, spill_bytes=8)
+        return replace(UNCOMPILED, registers=entry if "sums" in source.text else 6)
+
+    settled = settle_registers(kernel, pretended, H200)
+    assert registers_of(settled.kernel) == {"load": 24, "compute": 240}
+    assert "role `compute` 240 (needs 168)" in settled.note
 
 
 def test_confirming_misses_changes_and_waits() -> None:

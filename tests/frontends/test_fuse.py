@@ -174,7 +174,7 @@ def test_defaults_and_keywords() -> None:
 
 
 def test_numbers_that_are_left_to_defaults_are_static() -> None:
-    """They may be what no number of a call may be; a call that passes one has a trace of its own."""
+    """They may be what no number of a call may be; a call that passes one has another trace."""
 
     def body(x: Any, dim: int = 1, shift: float = 2.0) -> Any:
         return ops.sum(x, [dim]) + shift if isinstance(shift, float) else ops.sum(x * shift, [dim])

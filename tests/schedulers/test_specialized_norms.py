@@ -13,6 +13,9 @@ from warpsmith import knobs, ops
 from warpsmith.ir.dtypes import DataType
 from warpsmith.runtime import arrays
 from warpsmith.schedulers import specialized
+from warpsmith.schedulers.normalization.resident import choices
+from warpsmith.schedulers.select import select
+from warpsmith.targets.hopper import H200
 
 FLOAT = DataType.Float
 EPSILON = 1e-5
@@ -169,3 +172,28 @@ def test_nothing_spills(program: Any, dtype: str, columns: int) -> None:
     compiled = warpsmith.fuse(program, warp_specialize=True).lower(*inputs).compile()
     assert "load: copy, warp 0, one thread" in compiled.explain()
     assert compiled.n_spills == 0
+
+
+def centred_gates(x: Any, y: Any) -> Any:
+    """Of values that take long to compute, what two stages use is kept, or made of what is."""
+    other = y + 0.0 * x
+    gate = ops.sigmoid(other) * x
+    return ops.mean(ops.relu(gate - ops.mean(gate, [-1], keepdim=True)), [-1])
+
+
+def test_a_warp_alone_keeps_what_it_reads_again() -> None:
+    """Nothing stands between its stages, so compilers load rows once: 484 bytes were spilled."""
+    x, y = (np.zeros((3672, 2008), np.float32) for _ in range(2))
+    compiled = warpsmith.fuse(centred_gates).lower(x, y).compile()
+    assert "load: copy, warp 0, one thread" in compiled.explain()
+    assert compiled.n_spills == 0
+
+
+def test_what_is_made_of_costly_values_is_read_of_them_again() -> None:
+    """The rows are in shared memory: their sigmoid alone stays, a register for each element."""
+    with warpsmith.FusionDefinition() as fd:
+        x, y = (fd.define_tensor([-1, -1], True) for _ in range(2))
+        fd.add_output(centred_gates(x, y))
+    candidate = select(fd.fusion, H200)
+    (choice, *_) = choices(candidate.fusion, candidate.caches, turns=True)
+    assert (choice.bytes_per_element(), choice.bytes_beside_inputs()) == (8, 4)

@@ -30,13 +30,12 @@ from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.reshape import shaping, uneven_splits
 
-
 Asks = Literal["==", "%", ">="]
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What two numbers must be: equal, the left one a multiple of the right one, or no less than it.
+    """What two numbers must be: equal, the left one a multiple of the right one, or no less.
 
     Attributes:
         asks: `==`, `%` or `>=`.

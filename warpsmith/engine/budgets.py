@@ -34,6 +34,10 @@ Compile = Callable[[Source], Binary]
 
 _MOST_COMPILERS = 8
 
+HARMLESS_BYTES = 4
+"""Of spilled stores and loads for each element of a row: rows bring twice that and more through the
+memory, which moves a sixth of what a multiprocessor's L1 does."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
@@ -72,12 +76,16 @@ def settle_registers(kernel: Kernel, compile_: Compile, target: Target) -> Settl
             raise _unknown_threads(parts)
         return Settled(kernel=kernel, note="as launched: threads are not known before the launch")
     plain = _with_registers(kernel, parts, (None,) * len(parts))
+    spills = False
     if not any(given):
-        reason = _why_no_budgets(plain, block, compile_, target)
+        reason, spills = _why_no_budgets(plain, block, compile_, target)
         if reason:
             return Settled(kernel=plain, note=reason)
     needs = (0,) * len(parts) if all(given) else role_registers(plain, compile_, target)
-    budgets = rebalance(block, needs, given)
+    wanted = needs
+    if spills and max(needs) <= block.entry:  # what none needs alone, some need beside the others
+        wanted = tuple(block.entry + 1 if need == max(needs) else need for need in needs)
+    budgets = rebalance(block, wanted, given)
     settled = _with_registers(kernel, parts, budgets)
     return Settled(kernel=settled, note=_in_words(block, needs, given, budgets))
 
@@ -90,14 +98,20 @@ def role_registers(kernel: Kernel, compile_: Compile, target: Target) -> tuple[i
         return tuple(binary.registers for binary in pool.map(compile_, sources))
 
 
-def warn_of_spills(kernel: Kernel, binary: Binary, compile_: Compile, target: Target) -> None:
+def warn_of_spills(
+    kernel: Kernel, binary: Binary, compile_: Compile, target: Target, elements: int = 0
+) -> None:
     """Warn, with SpillWarning, where a kernel with roles keeps registers in memory.
 
     Names the roles that need more registers than they have; where it is not known what they need,
     they are compiled alone.
+
+    Args:
+        elements: of rows that each thread has in a turn, where a scheduler chose them: then few
+            spills are let pass.
     """
     parts = warp_groups(kernel)
-    if not parts or not binary.spill_bytes:
+    if not parts or binary.spill_bytes <= HARMLESS_BYTES * elements:
         return
     block = _block(kernel, parts, target)
     entry = binary.registers if block is None else block.entry
@@ -108,9 +122,13 @@ def warn_of_spills(kernel: Kernel, binary: Binary, compile_: Compile, target: Ta
         if need > (part.registers or entry)
     ]
     reason = "; ".join(short) or "no role alone needs more registers than it has"
+    remedy = (
+        "warp_specialize=False may be faster; please report it."
+        if elements
+        else "Give such a role smaller tiles or more warp groups, or the others fewer registers."
+    )
     warnings.warn(
-        f"kernel `{kernel.name}` spills {binary.spill_bytes} bytes a thread: {reason}. Give such a "
-        "role smaller tiles or more warp groups, or the others fewer registers.",
+        f"kernel `{kernel.name}` spills {binary.spill_bytes} bytes a thread: {reason}. {remedy}",
         SpillWarning,
         stacklevel=3,
     )
@@ -230,21 +248,23 @@ def _alone(kernel: Kernel, parts: tuple[Bundle, ...], number: int, target: Targe
     return Source(text=cuda_text(alone, target), entry=name, arch=target.family.arch)
 
 
-def _why_no_budgets(plain: Kernel, block: Block, compile_: Compile, target: Target) -> str:
-    """Why budgets could gain nothing; empty where they may."""
+def _why_no_budgets(
+    plain: Kernel, block: Block, compile_: Compile, target: Target
+) -> tuple[str, bool]:
+    """Why budgets could gain nothing, empty where they may; and whether it spills without."""
     entry = block.entry
     if block.threads % GROUP_THREADS:
-        return f"as launched: {block.threads} threads are no whole warp groups"
+        return f"as launched: {block.threads} threads are no whole warp groups", False
     if entry == block.limits.thread_registers:
-        return f"as launched: every thread has {entry} registers, and none can use more"
+        return f"as launched: every thread has {entry} registers, and none can use more", False
     try:
         text = cuda_text(plain, target)
         binary = compile_(Source(text=text, entry=plain.name, arch=target.family.arch))
     except CompileError:  # some instructions cannot do with so few
-        return ""
+        return "", True
     if binary.registers >= entry or binary.spill_bytes:
-        return ""
-    return f"as launched: every thread has {entry} registers, and {binary.registers} suffice"
+        return "", binary.spill_bytes > 0
+    return f"as launched: every thread has {entry} registers, and {binary.registers} suffice", False
 
 
 def _in_words(

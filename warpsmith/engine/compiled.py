@@ -125,6 +125,7 @@ def compile_fusion(
     values: Mapping[str, int] | None = None,
     follows: bool = False,
     followed: bool = False,
+    elements: int = 0,
 ) -> CompiledKernel:
     """Lower a scheduled fusion and compile it for the target.
 
@@ -137,7 +138,7 @@ def compile_fusion(
     Its protocol is checked for `values` of sizes before anything is compiled; None checks nothing.
 
     Raises ProtocolError where warps could hang or race, CompileError where ptxas ignores the roles'
-    registers or serializes wgmma; warns where a kernel with roles spills.
+    registers or serializes wgmma; warns where a kernel with roles spills, as `warn_of_spills` does.
     """
     dumps: list[tuple[str, str]] = []
 
@@ -168,7 +169,7 @@ def compile_fusion(
     _write_dumps(kernel.name, dumps, knobs.dump_dir)
     binary = compile_(Source(text=text, entry=kernel.name, arch=target.family.arch))
     check_remarks(binary.log, kernel.name)
-    warn_of_spills(kernel, binary, compile_, target)
+    warn_of_spills(kernel, binary, compile_, target, elements)
     return CompiledKernel(kernel, text, binary, settled.note, shortened, target=target)
 
 

@@ -249,6 +249,7 @@ def _fewest_spills(
     spills less.
     """
     kind, notes = candidate.scheduler, (repr(params),)
+    compile_ = partial(compile_, elements=candidate.elements(params))
     compiled = compile_(candidate.scheduled(params), kind, notes=notes)
     if compiled.n_spills and candidate.multiplies(params):
         divides = compile_(candidate.scheduled(params, quotients=True), kind, notes=notes)

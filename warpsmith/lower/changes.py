@@ -208,9 +208,7 @@ class Changes:
                 *(integers.mul(access.axis(axis), steps[axis.parallel]) for axis in axes)
             )
         register = access.allocated(source, self._buffers.layouts[source])
-        by_thread, by_register = (
-            self._over(expr, symbols, lanes) for expr in (thread, register)
-        )
+        by_thread, by_register = (self._over(expr, symbols, lanes) for expr in (thread, register))
         if by_thread is None or by_register is None:
             return None
         pieces = _merged(by_thread, by_register)

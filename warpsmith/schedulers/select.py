@@ -255,6 +255,12 @@ class Candidate:
             return rows_and_columns_strategy.no_ring(self._rows(), self.residents, problem)
         return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
 
+    def elements(self, params: Params) -> int:
+        """Of rows, those that a thread has at a time; 0 where rows do not stay in registers."""
+        if not isinstance(params, InnerPersistentParams | InnerOuterParams):
+            return 0
+        return params.unroll * params.vector * params.rows_per_thread
+
     def multiplies(self, params: Params) -> bool:
         """Whether `scheduled` multiplies where the fusion divides."""
         turns = isinstance(params, InnerOuterParams) and not params.warp_specialize

@@ -8,7 +8,7 @@ from itertools import product
 
 from warpsmith.schedulers.multiprocessor import SHARED_FIXED
 from warpsmith.schedulers.normalization.resident import Choice
-from warpsmith.targets.family import Limits
+from warpsmith.targets.family import WARP, Limits
 
 MOST_ELEMENTS = 64
 """Elements of a row in one thread: all loops over them are unrolled."""
@@ -167,7 +167,7 @@ def _unhurried(rows: Streamed, kept: Iterable[int], rings_bytes: Sequence[int]) 
             continue  # ptxas keeps both rows through the joining, and spills
         held = blocks_per_sm * each * rows.stage
         wanted = {max(2, -(-ring_bytes // held)) for ring_bytes in rings_bytes}
-        for form in _forms(rows, unroll, each):
+        for form in _forms(rows, block_x, unroll, each):
             if form.registers > room or (form.reread and each > 1):
                 continue
             depths = {
@@ -213,7 +213,7 @@ def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
         exact = block_x * unroll * rows.vector == rows.length
         room = registers_left(groups * block_x, each, rows.limits)
         room -= 0 if exact else PREDICATE_REGISTERS
-        for form, joined in product(_forms(rows, unroll, 1), joins):
+        for form, joined in product(_forms(rows, block_x, unroll, 1), joins):
             wanted = 1 + -(-RING_BYTES // (each * rows.stage))
             stages = _stages(rows, 1, groups, each, form, joined=joined, wanted=wanted)
             if stages > 1 and form.registers <= room:
@@ -285,24 +285,22 @@ class _Form:
         )
 
 
-def _forms(rows: Streamed, unroll: int, kept: int) -> Iterator[_Form]:
-    """The ways, for threads of so many accesses of each of the rows that they keep: those of fewest
-    instructions first.
+def _forms(rows: Streamed, threads: int, unroll: int, kept: int) -> Iterator[_Form]:
+    """The ways, for so many threads of so many accesses of each of the rows that they keep: those
+    of fewest instructions first. A warp alone has no barriers between stages, and compilers keep
+    for it what it reads again.
     """
     first = next(choice for choice in rows.residents if not choice.reload_weights)
     weights = max((choice.passing for choice in rows.residents), default=0)
-    stay = first.bytes_per_element(max(1, 4 // rows.vector))
-    costly = first.kept_bytes(max(1, 4 // rows.vector))
+    least = max(1, 4 // rows.vector)
+    stay = first.bytes_per_element(least) + (kept - 1) * rows.loaded
+    beside = first.bytes_beside_inputs(least) + weights
     for order, (reread, shared) in enumerate(((False, False), (True, False), (True, True))):
-        if shared and not (weights and rows.weights_fit):
+        if (shared and not (weights and rows.weights_fit)) or (reread and threads <= WARP):
             return
-        in_stages = kept * rows.loaded if reread else 0
-        held = stay + (kept - 1) * rows.loaded - in_stages - (weights if shared else 0)
-        held = max(held, costly if reread else 0)
+        held = (beside if reread else stay) - (weights if shared else 0)
         elements = unroll * rows.vector
-        needed = (
-            -(-elements * (max(0, held) + rows.summed) // 4) + 2 * rows.vector + FIXED_REGISTERS
-        )
+        needed = -(-elements * (held + rows.summed) // 4) + 2 * rows.vector + FIXED_REGISTERS
         if rows.spare and (first.costly or first.kept) and rows.loaded < REGISTER_BYTES:
             needed += elements // min(2, rows.vector)  # widened ones, beside what was loaded
         if not reread:

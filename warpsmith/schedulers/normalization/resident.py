@@ -27,14 +27,12 @@ from warpsmith.schedulers.reduction.applicability import reductions
 class Life:
     """From which stage to which one a tensor that walks rows is in registers, `size` bytes each.
 
-    What is loaded before anything else is made in stage -1. What is `kept` is computed again only
-    to save registers.
+    What is loaded before anything else is made in stage -1.
     """
 
     size: int
     made: int
     last: int
-    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,7 @@ class Choice:
         reload_weights: inputs that all rows share are loaded where they are used, not at the start.
         again: costly values are computed again, too, where that takes fewer bytes.
         lives: what is in registers for longer than one vector takes.
+        reread: the same beside inputs, where each stage reads these from shared memory.
         passing: bytes of the late inputs' elements, of which there is a vector each.
         operations: for each element of a row, in all stages.
         costly: how many of them take ten instructions or more.
@@ -54,6 +53,7 @@ class Choice:
     reload_weights: bool
     again: bool
     lives: tuple[Life, ...]
+    reread: tuple[Life, ...]
     passing: int
     operations: int
     costly: int
@@ -67,17 +67,16 @@ class Choice:
         """
         return _most(self.lives, least)
 
-    def kept_bytes(self, least: int = 1) -> int:
-        """The same of values that are kept alone, which stay also where rows are read again."""
-        return _most([life for life in self.lives if life.kept], least)
+    def bytes_beside_inputs(self, least: int = 1) -> int:
+        """The same where each stage reads inputs from shared memory."""
+        return _most(self.reread, least)
 
 
-def _most(lives: Iterable[Life], least: int) -> int:
+def _most(lives: Sequence[Life], least: int) -> int:
     """Bytes that live at once between two stages, at most."""
-    found = tuple(lives)
-    last = max((life.last for life in found), default=0)
+    last = max((life.last for life in lives), default=0)
     return max(
-        sum(max(life.size, least) for life in found if life.made <= stage < life.last)
+        sum(max(life.size, least) for life in lives if life.made <= stage < life.last)
         for stage in range(-1, last + 1)
     )
 
@@ -98,10 +97,12 @@ def choices(
     found: list[Choice] = []
     for again in (False, True):
         runs = runs_of(program, again=again, there=shared if turns else ())
+        beside = runs_of(program, again=again, there=loads) if turns else runs
+        reread = _lives(program, rows - loads, beside, ()) if turns else ()
         counts = _counts(program, rows, runs)
         for late in (False, True) if shared else (False,):
             lives = _lives(program, rows, runs, loads & full if late else loads)
-            found.append(Choice(late, again, lives, passing if late else 0, *counts))
+            found.append(Choice(late, again, lives, reread, passing if late else 0, *counts))
     kept = [choice.lives for choice in found if not choice.again]
     return tuple(choice for choice in found if not choice.again or choice.lives not in kept)
 
@@ -165,13 +166,11 @@ def _lives(
     found: list[Life] = []
     for operation in program.operations:
         output = operation.outputs[0]
-        run, early = runs[output], output in first
-        if output not in rows or len(run.stages) > 1:  # each stage then uses its own
+        if output not in rows or len(runs[output].stages) > 1:  # each stage then uses its own
             continue
-        if len(run.used) > 1 or (run.used and early):
-            made = -1 if early else min(run.used)
-            kept = isinstance(operation, Pointwise) and operation.op in NOT_REPEATED
-            found.append(Life(output.dtype.size, made, max(run.used), kept))
+        used, early = runs[output].used, output in first
+        if len(used) > 1 or (used and early):
+            found.append(Life(output.dtype.size, -1 if early else min(used), max(used)))
     return tuple(found)
 
 

@@ -174,7 +174,6 @@ def _streamed(asked: Asked, problem: Problem) -> Streamed:
         residents=choices(asked.fusion, asked.caches, turns=True),
         limits=problem.target.family.limits,
         widened=len(loads),
-        weights_fit=not spare
-        and role_may_share(asked.fusion, asked.domains, loads, weights, run),
+        weights_fit=not spare and role_may_share(asked.fusion, asked.domains, loads, weights, run),
         spare=spare,
     )

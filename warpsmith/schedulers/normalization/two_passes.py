@@ -15,7 +15,7 @@ from warpsmith.ops.liveness import remove_dead
 
 
 def in_two_passes(fusion: Fusion) -> None:
-    """Replace each reduction to moments: `sum(x) / n`, then `sum((x - mean)^2)` where that is used."""
+    """Replace each reduction to moments: `sum(x) / n`, then `sum((x - mean)^2)` where needed."""
     for operation in list(fusion.operations):
         if not (isinstance(operation, Reduction) and operation.counts_elements):
             continue
