@@ -52,6 +52,22 @@ def test_kernels_are_clean_and_right(name: str) -> None:
     torch.testing.assert_close(fuse(defined)(x), peer(x))
 
 
+def test_values_of_a_state_may_be_called_anything() -> None:
+    """Also what C++ keeps for itself, and what headers define."""
+    names = ("int", "NULL", "EOF", "class_", "assert", "T", "value", "a")
+    rule = CarryRule(
+        name="double",
+        identity=dict.fromkeys(names, 0.0),
+        lift=lambda x: (x, *range(1, len(names))),
+        join=lambda a, b: tuple(getattr(a, name) + getattr(b, name) for name in names),
+    )
+    x = floats(2, 70)
+    results = fuse(lambda x: ops.reduce(x, rule, [1]))(x)
+    for number, result in enumerate(results):
+        wanted = (x if not number else x * 0 + number).sum(1)
+        torch.testing.assert_close(result, wanted, check_dtype=False)
+
+
 @pytest.mark.parametrize("blocks", [1, 4])
 @pytest.mark.parametrize("op", ["argmax", "logsumexp"])
 def test_states_are_joined_across_warps_blocks_and_clusters(op: str, blocks: int) -> None:

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from warpsmith.codegen.values import ValueText
-from warpsmith.ir.carry import Carry, moments
-from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.carry import Carry, moments, sides
+from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
 
 _OF_PRELUDE = {"sum": "ws_sum", "prod": "ws_prod", "max": "ws_max", "min": "ws_min"}
 """Rules whose state is a value: the prelude joins them for every type."""
@@ -65,7 +65,10 @@ def _named(values: tuple[Expr, ...]) -> tuple[list[tuple[Symbol, Expr]], tuple[E
 
 
 class CarryTexts:
-    """The rules of one kernel; those that the prelude lacks get numbers."""
+    """The rules of one kernel; those that the prelude lacks get numbers.
+
+    Members of their states end in `_`, as no keyword and no macro does.
+    """
 
     def __init__(self, value: ValueText) -> None:
         self._value = value
@@ -78,7 +81,8 @@ class CarryTexts:
         if carry == moments(carry.dtypes[0]):
             return StateText("ws_welford_combine", f"ws_welford<{kind}>", carry.states)
         number = self._made.setdefault(carry, len(self._made))
-        return StateText(f"ws_join{number}", f"ws_state{number}", carry.states)
+        members = tuple(f"{name}_" for name in carry.states)
+        return StateText(f"ws_join{number}", f"ws_state{number}", members)
 
     def text(self) -> str:
         """Definitions of the rules that were asked for and that the prelude lacks."""
@@ -94,10 +98,16 @@ class CarryTexts:
         state, inline = names.kind, "__device__ __forceinline__"
         fields = " ".join(
             f"{value.type_name(dtype)} {name};"
-            for name, dtype in zip(carry.states, carry.dtypes, strict=True)
+            for name, dtype in zip(names.members, carry.dtypes, strict=True)
         )
+        own: dict[Expr, Expr] = {}
+        for side in "ab":
+            said, printed = (
+                sides(each, carry.dtypes, side) for each in (carry.states, names.members)
+            )
+            own |= zip(said, printed, strict=True)
         identity = ", ".join(map(value, carry.identity))
-        named, join = _named(carry.join)
+        named, join = _named(tuple(substitute(each, own) for each in carry.join))
         lets = "".join(
             f"        const {value.type_name(symbol.dtype)} {symbol.name} = {value(expr)};\n"
             for symbol, expr in named

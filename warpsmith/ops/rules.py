@@ -22,18 +22,6 @@ from warpsmith.ops.values import as_value
 SAMPLES = 256
 """Random states on which the laws are tried, three at a time."""
 
-KEYWORDS = """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t
-    char32_t class compl concept const const_cast consteval constexpr constinit continue co_await
-    co_return co_yield decltype default delete do double dynamic_cast else enum explicit export
-    extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq
-    nullptr operator or or_eq private protected public register reinterpret_cast requires return
-    short signed sizeof static static_assert static_cast struct switch template this thread_local
-    throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while
-    xor xor_eq
-"""
-"""Of C++20, in whose structs the values of a state are members."""
-
 CLOSE = 1e-6
 """Relative difference of what the laws say is equal, in float64: far above rounding."""
 
@@ -79,13 +67,12 @@ class CarryRule:
                 states do not keep a law.
         """
         for name in (*self.identity, self.name):
-            is_member = name.isascii() and name not in KEYWORDS.split()
-            if not name.isidentifier() or not (is_member or name not in self.identity):
+            if not name.isidentifier() or (name in self.identity and not name.isascii()):
                 raise DefinitionError(
                     f"the rule {self.name!r} has the name {name!r}",
                     code="WS0149",
                     remedy="names of rules and of states' values are Python identifiers, those of "
-                    "values in ASCII and no keywords of C++",
+                    "values in ASCII",
                 )
         states, kinds = tuple(self.identity), tuple(dtypes)
         a, b = (sides(states, kinds, side) for side in "ab")
