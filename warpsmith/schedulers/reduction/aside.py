@@ -13,8 +13,8 @@ from warpsmith.ir.tensor import TensorView
 
 
 def only_after(fusion: Program, domains: DomainMap, after: set[TensorView]) -> list[TensorView]:
-    """Tensors that depend on no reduction, lack what is reduced, and feed nothing before one, unless
-    they are stored, too.
+    """Tensors that depend on no reduction, lack what is reduced, and feed nothing before one; and
+    those that do and are stored, too.
     """
     walks = walks_reduced(fusion, domains)
     found: dict[TensorView, None] = {}
