@@ -9,8 +9,9 @@ import pytest
 
 from tests.support.ring_cases import CASES, Case
 from tests.support.ring_loads import INTO_SHARED, Kind, Ring, bind_last, split_threads
-from warpsmith import DataType, FusionDefinition, MemoryType, ParallelType
+from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.codegen.cuda import cuda_text
+from warpsmith.errors import ArgumentError, ScheduleError
 from warpsmith.ir.tensor import TensorView
 from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
@@ -207,3 +208,52 @@ def test_register_rings_of_stages_that_do_not_divide_each_other() -> None:
         np.testing.assert_array_equal(fd.manual_execute(inputs)[0], inputs[0] + inputs[1])
     text = cuda_text(lower(fd.fusion, "k", DataType.Int32, target=H200), H200)
     assert "i0s = 0; i0s < 12" in text
+
+
+def in_parts(part: int | None) -> FusionDefinition:
+    """Boxes of 16 halves, in parts of so many, or of a number that each call gives."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], True, DataType.Half)
+        y = fd.ops.add(x, x)
+        fd.add_output(y)
+        factor = part or fd.define_scalar(DataType.Int)
+    copy = x.cache_after(op_type=LoadStoreOpType.tma)
+    copy.set_memory_type(MemoryType.shared)
+    between = y.cache_before()
+    y.split(0, factor)
+    y.split(1, 16)
+    fd.sched.transform_like(y)
+    fd.sched.inline_at(y, 2, selected_tensors=[copy, between])
+    copy.axis(-1).parallelize(ParallelType.tma)
+    y.axis(0).parallelize(ParallelType.grid_x)
+    y.axis(-1).parallelize(ParallelType.block_x)
+    fd.sched.parallelize_like(y)
+    fd.sched.inline_most()
+    return fd
+
+
+def test_boxes_that_begin_at_no_multiple_of_16_bytes() -> None:
+    """The TMA unit takes none: the threads copy them, in every call or where numbers ask for it."""
+    x = np.arange(320).astype(np.float16)
+    said = in_parts(20)
+    np.testing.assert_array_equal(run_clean(said, [x]), x + x)
+    assert "tiles of T0 do not start and end at multiples of 16 bytes" in said.explain()
+    asked = in_parts(None)
+    for part in (32, 20, 16, 48, 999):
+        np.testing.assert_array_equal(run_clean(asked, [x, part]), x + x)
+        assert ("is copied by the threads" in asked.explain()) == (part % 8 != 0)
+
+
+@pytest.mark.parametrize("part", [0, -3])
+def test_a_loop_in_parts_of_nothing_is_refused(part: int) -> None:
+    with pytest.raises(ArgumentError, match=rf"WS0318. argument 1 \(S0\) is {part}, and must be 1"):
+        in_parts(None).manual_execute([np.ones(8, np.float16), part])
+
+
+def test_a_loop_in_parts_of_a_fraction_is_refused() -> None:
+    with FusionDefinition() as fd:
+        y = fd.ops.exp(fd.define_tensor([-1], True))
+        with pytest.raises(
+            ScheduleError, match="WS0204. split factor S0 of T1 axis 0 is below 1 or"
+        ):
+            y.split(0, fd.define_scalar(DataType.Double))

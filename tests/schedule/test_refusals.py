@@ -67,7 +67,7 @@ REFUSED: tuple[tuple[str, str, Action], ...] = (
     ),
     (
         "WS0204",
-        "split factor 0 of T3 axis 1 is below 1; use a factor of 1 or more",
+        "split factor 0 of T3 axis 1 is below 1 or no integer; use a factor of 1 or more",
         lambda c: transforms.split(c.square, 1, 0),
     ),
     (

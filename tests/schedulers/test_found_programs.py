@@ -240,3 +240,12 @@ def test_a_column_that_is_stored_and_reduced_with_its_rows_as_one() -> None:
         return ops.prod(merged(x / total), [0]), total
 
     check(body, ((3, 4), [-1, -1]))
+
+
+def test_products_whose_rows_are_none_by_definition() -> None:
+    """Their numbers are divided by 0, in turns that there are none of."""
+
+    def body(x: Any, w: Any) -> tuple[Any, ...]:
+        return (ops.matmul(x, w),)
+
+    check(body, ((2, 3, 0, 4), [-1, -1, 0, -1]), ((4, 5), [-1, -1]))

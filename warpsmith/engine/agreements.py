@@ -170,6 +170,7 @@ def _all_demands(fusion: Fusion) -> Iterator[tuple[Demand, Line | None]]:
     for operation in fusion.operations:
         line = operation.outputs[0].line
         yield from ((demand, line) for demand in _demands(operation))
+        yield from ((demand, line) for demand in _factors(operation))
     for output in fusion.outputs:
         if output.alias_of is not None:
             reason = "the output is written into that input"
@@ -223,6 +224,16 @@ def _made(operation: Operation) -> Iterator[Demand]:
         made = [axis.extent for axis in output.logical if axis.extent not in read]
         yield from _quotients(made, f"an extent of {output.name} is divided by it")
         yield from _not_negative(made, f"it is an extent of {output.name}")
+
+
+def _factors(operation: Operation) -> Iterator[Demand]:
+    """That a loop which is split by a number of the call has parts."""
+    for output in operation.outputs:
+        loops = output.transforms[len(shaping(output)) :]
+        for made in loops:
+            if isinstance(made, Split) and integers.lower_bound(made.factor) < 1:
+                reason = f"a loop of {output.name} is split by it"
+                yield made.factor, integers.ONE, reason, ">=", None
 
 
 def _not_negative(extents: Iterable[Expr], reason: str) -> Iterator[Demand]:

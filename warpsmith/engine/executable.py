@@ -260,11 +260,12 @@ def _unwritten(call: CallPlan) -> ArgumentError:
 
 
 def _size_arguments(fusion: Fusion) -> frozenset[int]:
-    """Positions of the scalar arguments that some tensor's size depends on."""
+    """Positions of the scalar arguments that some tensor's size, or some loop's, depends on."""
     used = {
         node.name
         for tensor in fusion.tensors
-        for axis in (*tensor.root, *tensor.logical)
+        for made in (tensor.root, tensor.logical, *(t.results for t in tensor.transforms))
+        for axis in made
         for node in axis.extent.walk()
         if isinstance(node, Symbol)
     }

@@ -293,8 +293,8 @@ def upper_bound(expr: Expr) -> float:
             return math.inf if math.inf in bounds else math.prod(bounds)
         if expr.op == "mod":
             return min(bounds[0], bounds[1] - 1)
-        if expr.op == "floordiv" and isinstance(expr.args[1], Const):
-            return bounds[0] if bounds[0] == math.inf else bounds[0] // int(expr.args[1].value)
+        if expr.op == "floordiv" and isinstance(expr.args[1], Const) and bounds[1] > 0:
+            return bounds[0] if bounds[0] == math.inf else bounds[0] // bounds[1]
         if expr.op == "minimum":
             return min(bounds)
         if expr.op == "maximum":

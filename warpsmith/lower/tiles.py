@@ -92,7 +92,8 @@ class TileCopies:
             self._check_chunks(copy, output, memory)
         if self._buffers.rings.has_head(output):
             return [self._in_chunks(copy, output, memory, self._buffers.head(start, output))]
-        copy = self._feasible(copy, output, memory)
+        loops = {each for index in indices for each in index.walk() if isinstance(each, Symbol)}
+        copy = self._feasible(copy, output, memory, loops)
         if not stores:
             self._note_sharing(copy, shared)
         return [copy]
@@ -194,7 +195,9 @@ class TileCopies:
                 "without padding",
             )
 
-    def _feasible(self, copy: TileCopy, output: TensorView, memory: TensorView) -> TileCopy:
+    def _feasible(
+        self, copy: TileCopy, output: TensorView, memory: TensorView, loops: set[Symbol]
+    ) -> TileCopy:
         """The copy with what its unit needs noted, or left to the threads where it cannot be."""
         size = memory.dtype.size
         fastest = copy.dims[-1]
@@ -209,7 +212,7 @@ class TileCopies:
             )
         made, alignment = self._buffers.made, self._buffers.rings.alignment(output)
         start = TENSOR_START if copy.how is LoadStoreOpType.tma else BULK_START
-        needed, row = self._needed(copy, size), integers.mul(fastest.size, size)
+        needed, row = self._needed(copy, size, loops), integers.mul(fastest.size, size)
         if fastest.stride != integers.ONE or fastest.step > 1:
             why = f"neighbours in {memory.name}'s fastest dimension are not adjacent in memory"
             alignment = size
@@ -229,16 +232,20 @@ class TileCopies:
         made.left_to_threads[output.name] = why
         return _by_threads(copy, size, alignment)
 
-    def _needed(self, copy: TileCopy, size: int) -> list[Expr] | None:
-        """Bytes that must be multiples of 16; None where no launch can make them so."""
+    def _needed(self, copy: TileCopy, size: int, loops: set[Symbol]) -> list[Expr] | None:
+        """Bytes that must be multiples of 16; None where no launch can make them so.
+
+        A tile starts at a sum: each term is to be such a multiple in every turn of the loops.
+        """
         *outer, fastest = copy.dims
         wanted = [integers.mul(d.stride, size) for d in outer]
+        for term, coefficient in integers.polynomial(fastest.first).items():
+            known = (factor for factor in term if loops.isdisjoint(factor.walk()))
+            wanted.append(integers.mul(*known, coefficient * size))
         if copy.how is LoadStoreOpType.bulk:
             wanted.append(integers.mul(fastest.box, size))
-            known = isinstance(copy.inside, Const)
-            wanted.append(integers.mul(copy.inside if known else fastest.size, size))
-            if not integers.divides(max(1, 16 // size), fastest.first, self._buffers.facts):
-                return None
+            whole = isinstance(copy.inside, Const)
+            wanted.append(integers.mul(copy.inside if whole else fastest.size, size))
         elif copy.stores:  # whole chunks are written, and so what shares one with a row's end
             wanted.append(integers.mul(fastest.size, size))
         unknown: list[Expr] = []

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import domains, integers
+from warpsmith.ir.arithmetic import convert
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
-from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Const, Expr, literal
 from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.schedule.carriers import check_binding
@@ -54,9 +56,10 @@ def split(
     """Divide loop `axis` in two. `factor` is the extent of the inner part (or of the outer one)."""
     position = axis_position(tensor, axis)
     _check_schedulable(tensor, position)
-    if isinstance(factor, int) and factor < 1:
+    value = literal(factor) if isinstance(factor, int) else factor
+    if not value.dtype.is_int or (isinstance(value, Const) and value.value < 1):
         raise ScheduleError(
-            f"split factor {factor} of {tensor.name} axis {axis} is below 1",
+            f"split factor {factor} of {tensor.name} axis {axis} is below 1 or no integer",
             code="WS0204",
             remedy="use a factor of 1 or more",
         )
@@ -68,7 +71,8 @@ def split(
             remedy="split before parallelizing",
         )
     for each in _together(tensor):
-        made = domains.split(each.loop[position], integers.index(factor), inner_split=inner_split)
+        size = convert(value, DataType.Index)
+        made = domains.split(each.loop[position], size, inner_split=inner_split)
         each.transforms.append(made)
         each.loop[position : position + 1] = [made.outer, made.inner]
     return tensor
