@@ -41,6 +41,17 @@ def test_operands_along_m_and_n(turned: str, columns: int, width: int) -> None:
     assert fd.verify(given, schedules=2).verdict == "clean"
 
 
+@pytest.mark.parametrize("columns", [64, 256])
+def test_blocks_of_one_tile_and_any_number_of_steps(columns: int) -> None:
+    """Nothing but the wait for all asks whether the loop over k ran: ptxas serialized it."""
+    fd = by_hand({"turns"}, columns=columns)
+    for k in (136, 8, 0):
+        x, weight = operands(200, 72, k, seed=1)
+        with knobs.scope(device="sim"):
+            (result,) = fd.manual_execute([x, weight])
+        check(result, x, weight)
+
+
 @pytest.mark.parametrize("changes", [{"part": 128}, {"whole": 2}])
 def test_k_in_parts_of_whole_tiles(changes: dict[str, Any]) -> None:
     """Tiles that reached into the next part summed what is there twice: others are refused."""

@@ -24,7 +24,7 @@ def by_hand(
     """`linear` in tiles of 128 x `columns` x 128 bytes, by two warp groups; they store registers.
 
     Args:
-        without: steps to leave out, of `swizzle`, `tensorize`, `fragments`, `groups`.
+        without: steps to leave out, of `swizzle`, `tensorize`, `fragments`, `groups`, `turns`.
         threads: of the fragments' 128 that lie along block_x.
         dtype: of the operands; floats are multiplied as TF32.
         turned: which of the operands "a" and "b" are contiguous along m or n.
@@ -52,56 +52,59 @@ def by_hand(
         out.split(0, 128)
         out.reorder({1: 2, 2: 1})
         out.merge(0)
-        out.split(0, BLOCKS)  # turn, block, rows, columns
-        out.axis(1).parallelize(ParallelType.grid_x)
+        if "turns" not in without:
+            out.split(0, BLOCKS)  # turn, block, rows, columns
+        first = len(out.loop) - 2  # the loop over rows
+        out.axis(first - 1).parallelize(ParallelType.grid_x)
         fd.sched.transform_like(out)
         fd.sched.parallelize_like(out)
-        for name, operand, outer in zip("ab", operands, (4, 3), strict=True):
-            _cut(operand, depth, part, whole)
-            operand.reorder({4: 2})  # turn, block, k tile, rows, columns, k
-            operand.reorder({outer: 3})
+        for name, operand, outer in zip("ab", operands, (2, 1), strict=True):
+            _cut(operand, first + 2, depth, part, whole)
+            operand.reorder({first + 2: first})  # turn, block, k tile, rows, columns, k
+            operand.reorder({first + outer: first + 1})
             if name in turned:
-                operand.split(4, width)
-                operand.reorder({5: 6})  # turn, block, k tile, -, pieces, k, rows of a piece
-                tiles = (3, 5, 6)
+                operand.split(first + 2, width)
+                # turn, block, k tile, -, pieces, k, rows of a piece
+                operand.reorder({first + 3: first + 4})
+                tiles = (1, 3, 4)
             else:
-                tiles = (3, 4, 5)
+                tiles = (1, 2, 3)
             for axis in tiles:
-                operand.axis(axis).parallelize(ParallelType.tma)
-            operand.circular_buffer(3, role="load", stage_slice_position=3)
-        _cut(product, depth, part, whole)
-        product.split(5, depth // 4)
-        product.split(2, 64)  # turn, block, group, 64, columns, k tile, k step, k
-        product.reorder({5: 3, 6: 4})
+                operand.axis(first + axis).parallelize(ParallelType.tma)
+            operand.circular_buffer(3, role="load", stage_slice_position=first + 1)
+        _cut(product, first + 2, depth, part, whole)
+        product.split(first + 3, depth // 4)
+        product.split(first, 64)  # turn, block, group, 64, columns, k tile, k step, k
+        product.reorder({first + 3: first + 1, first + 4: first + 2})
         if "groups" in without:
-            product.reorder({2: 4})
+            product.reorder({first: first + 2})
         else:
-            product.axis(2).parallelize(ParallelType.block_y)
+            product.axis(first).parallelize(ParallelType.block_y)
         if "tensorize" not in without:
             product.tensorize()
         for tensor in (result, out):
-            tensor.split(2, 64)  # turn, block, group, 64, columns
+            tensor.split(first, 64)  # turn, block, group, 64, columns
             if "fragments" in without:
-                tensor.split(4, columns // 2)
-                tensor.merge(3)  # 64 rows of two halves
+                tensor.split(first + 2, columns // 2)
+                tensor.merge(first + 1)  # 64 rows of two halves
             else:
                 tensor.split_fragments()
             if threads != 128:
-                tensor.split(3, threads)
-            tensor.axis(3 if threads == 128 else 4).parallelize(ParallelType.block_x)
+                tensor.split(first + 1, threads)
+            tensor.axis(first + 1 + (threads != 128)).parallelize(ParallelType.block_x)
             if "groups" not in without:
-                tensor.axis(2).parallelize(ParallelType.block_y)
+                tensor.axis(first).parallelize(ParallelType.block_y)
         fd.sched.inline_most([result])
-        fd.sched.inline_at(result, 2, selected_tensors=[product])
+        fd.sched.inline_at(result, first, selected_tensors=[product])
     return fd
 
 
-def _cut(tensor: Any, depth: int, part: int, whole: int) -> None:
-    """Split loop 4, over k, into tiles and what is in one."""
+def _cut(tensor: Any, axis: int, depth: int, part: int, whole: int) -> None:
+    """Split a loop, over k, into tiles and what is in one."""
     if part:
-        tensor.split(4, part)
-    tensor.split(5 if part else 4, depth)
+        tensor.split(axis, part)
+    tensor.split(axis + bool(part), depth)
     if whole:
-        tensor.split(4, whole)
+        tensor.split(axis, whole)
     if part or whole:
-        tensor.merge(4)
+        tensor.merge(axis)

@@ -157,8 +157,9 @@ class AwaitProducts(Statement, orders=Orders.GROUP):
 
     Attributes:
         accumulators: that may be read behind it; so the compiler keeps reads there.
-        apart: the compiler is not to know that it is run, as behind a loop that certainly runs
-            and leaves a group on its way: ptxas serializes the products of that loop otherwise.
+        apart: the compiler is not to know that it is run, as behind a loop that leaves a group on
+            its way and certainly runs, or with nothing but the wait that asks whether it did: ptxas
+            serializes the products of that loop otherwise.
     """
 
     collective: ClassVar[bool] = True

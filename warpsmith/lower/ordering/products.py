@@ -131,7 +131,8 @@ def delay_releases(
     symbol, extent = loop.statement.symbol, loop.statement.extent
     (wait,) = batch.commit.after(AwaitProducts(1))
     runs = integers.less(0, extent) == integers.TRUE
-    end = AwaitProducts(0, batch.sums, apart=runs)
+    again = any(node.repeats for node in loop.up() if node is not loop)
+    end = AwaitProducts(0, batch.sums, apart=runs or not again)
     late: list[ArriveByWarp | ReleaseRemote] = []
     delayed: list[Node] = []
     for node, cursor in cursors.items():
@@ -142,7 +143,6 @@ def delay_releases(
         assert condition.body is not None
         delayed += condition.body
         node.remove()
-    again = any(node.repeats for node in loop.up() if node is not loop)
     over, *last = loop.after(end, *(_if_it_ran(extent, late) if again else ()))
     last = [each for node in last for each in node.body or [node]]
     for guard in mine:
