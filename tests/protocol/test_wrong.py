@@ -255,6 +255,20 @@ WRONG: Mapping[str, tuple[Wrong, str, str, str]] = {
         *("WS0908", "ring0", "load_x"),
     ),
     # --- waits and releases
+    "a stage that threads of a warp tell apart": (
+        of(
+            streaming(),
+            lambda k: edited(
+                k,
+                instead(
+                    ArriveByWarp,
+                    lambda r: replace(r, stage=Symbol("lane", low=0)),
+                    barrier="ring0_empty",
+                ),
+            ),
+        ),
+        *("WS0911", "", "add"),
+    ),
     "no release": (
         of(streaming(), lambda k: edited(k, without(ArriveByWarp, barrier="ring0_empty"))),
         *("WS0901", "ring0", "load_x"),

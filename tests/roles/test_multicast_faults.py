@@ -231,3 +231,22 @@ def test_a_wait_for_what_readers_wrote_is_refused() -> None:
     with pytest.raises(ProtocolError, match="once they have read") as caught:
         prove(kernel, values_of(kernel), H200)
     assert caught.value.code == "WS0920"
+
+
+LANE = Symbol("lane", low=0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: masked(LANE),
+        lambda: edited(right(), instead(ReleaseRemote, lambda s: replace(s, ranks=(LANE,)))),
+    ],
+    ids=["loaded", "released"],
+)
+def test_blocks_that_only_threads_know_are_refused(make: Callable[[], Kernel]) -> None:
+    kernel = make()
+    with pytest.raises(ProtocolError, match="threads of a warp may differ in lane") as refusal:
+        prove(kernel, values_of(kernel), H200)
+    assert refusal.value.code == "WS0917"
+    assert "sizes and ranks tell which blocks are reached" in str(refusal.value)

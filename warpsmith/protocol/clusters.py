@@ -28,7 +28,7 @@ from warpsmith.kernel.traversal import (
     walk,
 )
 from warpsmith.protocol.accesses import accesses
-from warpsmith.protocol.rules import Break, Broken, Rule
+from warpsmith.protocol.rules import Rule, broken
 
 
 def runs_together(kernel: Kernel) -> bool:
@@ -68,24 +68,24 @@ def _check_wait(wait: Await, readers: bool, role: tuple[str, ...]) -> None:
         readers: all of them are of readers.
     """
     if wait.of_cluster == readers:
-        _broken(
+        broken(
             Rule.SCOPE,
             "threads of other blocks arrive once they have read, and the wait is for their writes"
             if readers
             else "threads of other blocks arrive, and the wait is for those of its own",
             "it acquires what the whole cluster did where that is published, and only there",
-            role,
-            wait.barrier.name,
+            roles=role,
+            buffer=wait.barrier.name,
         )
 
 
 def _check_meeting(statement: Statement, role: tuple[str, ...]) -> None:
     if role and isinstance(statement, MEETINGS):
-        _broken(
+        broken(
             Rule.MEETING,
             "the blocks of a cluster are to meet inside a role",
             "all threads of all blocks meet, before the roles or after them",
-            role,
+            roles=role,
         )
 
 
@@ -140,15 +140,8 @@ def _uses_shared(statement: Statement) -> bool:
 
 
 def _unpaired(what: str) -> NoReturn:
-    _broken(
+    broken(
         Rule.MEETING,
         f"the start of a block {what}",
         "it is announced once and awaited once, before blocks of the cluster meet",
-        (),
     )
-
-
-def _broken(
-    rule: Rule, got: str, wanted: str, roles: tuple[str, ...], buffer: str = ""
-) -> NoReturn:
-    raise Broken(Break(rule=rule, got=got, wanted=wanted, roles=roles, buffer=buffer))

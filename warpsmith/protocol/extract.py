@@ -23,7 +23,7 @@ from warpsmith.protocol.alike import Standing, standing
 from warpsmith.protocol.bodies import Body
 from warpsmith.protocol.clusters import runs_together
 from warpsmith.protocol.numbers import Prepared, Runner, Shared
-from warpsmith.protocol.rules import Break, Broken, Rule
+from warpsmith.protocol.rules import Rule, broken
 from warpsmith.protocol.scalars import Scope
 from warpsmith.protocol.sends import Sends
 from warpsmith.protocol.skeleton import Actor, BarrierStage, Meeting, Place, Skeleton, Step
@@ -255,13 +255,11 @@ class _Extraction:
                 for stage in range(length)
             ]
             if not 1 <= count < 1 << 20:
-                raise Broken(
-                    Break(
-                        rule=Rule.ARRIVALS,
-                        got=f"{name} counts {count} arrivals a phase",
-                        wanted="an mbarrier counts 1 to 1048575",
-                        buffer=name,
-                    )
+                broken(
+                    Rule.ARRIVALS,
+                    f"{name} counts {count} arrivals a phase",
+                    "an mbarrier counts 1 to 1048575",
+                    buffer=name,
                 )
         return stages, tuple(found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpsmith.kernel.kernel import Kernel, layout_of
-from warpsmith.protocol.rules import Break, Broken, Rule
+from warpsmith.protocol.rules import Rule, broken
 from warpsmith.targets.family import Limits
 
 
@@ -17,11 +17,9 @@ def check_shared(kernel: Kernel, known: Mapping[str, int], limits: Limits) -> in
     """
     total = layout_of(kernel).total(known)
     if total > limits.block_shared:
-        raise Broken(
-            Break(
-                rule=Rule.SHARED,
-                got=f"the block needs {total} bytes of shared memory",
-                wanted=f"a block has at most {limits.block_shared}",
-            )
+        broken(
+            Rule.SHARED,
+            f"the block needs {total} bytes of shared memory",
+            f"a block has at most {limits.block_shared}",
         )
     return total

@@ -9,7 +9,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, Let
 from warpsmith.protocol.accesses import Access, Division
-from warpsmith.protocol.rules import Break, Broken, Rule
+from warpsmith.protocol.rules import Rule, broken
 from warpsmith.protocol.scalars import Scalar, Scope, UnknownError, constant
 from warpsmith.protocol.sends import Sends
 from warpsmith.protocol.walks import Pool
@@ -113,16 +113,14 @@ class Numbers:
         own, several = self._shared.place, self._shared.barriers
 
         def number(stage: int, place: int = own) -> int:
-            if 0 <= stage < stages:
-                return first + stage + place * several
-            raise Broken(
-                Break(
-                    rule=Rule.LIFETIME,
-                    got=f"stage {stage} of {barrier.name} is used, which has {stages}",
+            if not 0 <= stage < stages:
+                broken(
+                    Rule.LIFETIME,
+                    f"stage {stage} of {barrier.name} is used, which has {stages}",
                     roles=(self._runner.role,),
                     buffer=barrier.name,
                 )
-            )
+            return first + stage + place * several
 
         return number
 

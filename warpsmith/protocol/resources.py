@@ -14,7 +14,7 @@ from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.protocol import registers
 from warpsmith.protocol.clusters import check_clusters
-from warpsmith.protocol.rules import Break, Broken, Rule
+from warpsmith.protocol.rules import Rule, broken
 from warpsmith.protocol.succession import await_first
 from warpsmith.targets.family import WARP, WARP_GROUP, Limits
 
@@ -159,4 +159,4 @@ def _check_registers(
 
 
 def _broken(rule: Rule, got: str, roles: tuple[str, ...], wanted: str = "") -> NoReturn:
-    raise Broken(Break(rule=rule, got=got, wanted=wanted or rule.words, roles=roles))
+    broken(rule, got, wanted or rule.words, roles=roles)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NoReturn
 
 
 class Rule(Enum):
@@ -73,3 +74,10 @@ class Broken(Exception):
     def __init__(self, found: Break) -> None:
         self.found = found
         super().__init__(f"{found.rule.name}: {found.got}")
+
+
+def broken(
+    rule: Rule, got: str, wanted: str = "", *, roles: tuple[str, ...] = (), buffer: str = ""
+) -> NoReturn:
+    """Raise a break by what is known before anything runs."""
+    raise Broken(Break(rule=rule, got=got, wanted=wanted, roles=roles, buffer=buffer))

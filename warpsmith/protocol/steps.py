@@ -36,7 +36,7 @@ from warpsmith.kernel.rings import (
 from warpsmith.kernel.traversal import children, walk
 from warpsmith.protocol.accesses import Access, Way, synchronizes
 from warpsmith.protocol.numbers import Numbers, Places, Runner, Shared
-from warpsmith.protocol.rules import Break, Broken, Rule
+from warpsmith.protocol.rules import Rule, broken
 from warpsmith.protocol.scalars import Scalar, Scope, UnknownError, constant
 from warpsmith.protocol.sends import stores
 from warpsmith.protocol.skeleton import Async, Kind, Step
@@ -146,14 +146,11 @@ class Steps:
             meeting = self._shared.cluster if self._shared.cluster is not None else meeting
         step = self._shared.prepared.pool.step
         if meeting is None:
-            raise Broken(
-                Break(
-                    rule=Rule.MEETING,
-                    got=f"{type(statement).__name__} in a role of one thread, or one that has no "
-                    "named barrier",
-                    wanted="the barrier of the whole block is not used inside a role",
-                    roles=(self._runner.role,),
-                )
+            self._break(
+                Rule.MEETING,
+                f"{type(statement).__name__} in a role of one thread, or one that has no named "
+                "barrier",
+                "the barrier of the whole block is not used inside a role",
             )
         yield Leaf((), lambda: (step(Kind.MEET, meeting),))
 
@@ -182,28 +179,15 @@ class Steps:
         )
 
     def _rank(self, rank: Expr) -> Scalar:
-        try:
-            return self._scope.scalar(rank)
-        except UnknownError as error:
-            raise Broken(
-                Break(
-                    rule=Rule.CLUSTER,
-                    got=f"which block is reached depends on {error.name}",
-                    wanted="sizes and ranks tell it",
-                    roles=(self._runner.role,),
-                )
-            ) from None
+        return self._scalar(rank, Rule.CLUSTER, "sizes and ranks tell which blocks are reached")
 
     def _load(self, copy: TileCopy) -> Leaf:
         if copy.barrier is None:
-            raise Broken(
-                Break(
-                    rule=Rule.UNAWAITED,
-                    got=f"a copy into {copy.shared.name} counts at no barrier",
-                    wanted="somebody can wait for it",
-                    roles=(self._runner.role,),
-                    buffer=copy.shared.name,
-                )
+            self._break(
+                Rule.UNAWAITED,
+                f"a copy into {copy.shared.name} counts at no barrier",
+                "somebody can wait for it",
+                copy.shared.name,
             )
         at = self._numbers.stage(copy.barrier[0])
         index, places = self._numbers.places(copy.shared, copy.index)
@@ -292,14 +276,14 @@ class Steps:
     def _parted(self, statement: Statement) -> NoReturn:
         """Some threads of a warp come by synchronization, and others do not."""
         kinds = dict.fromkeys(type(s).__name__ for s in walk((statement,)) if self._steps(s))
-        raise Broken(
-            Break(
-                rule=Rule.MEETING,
-                got=f"{', '.join(kinds)} under a condition that parts threads of one warp",
-                wanted="all threads of a group come by, or the elected one alone",
-                roles=(self._runner.role,),
-            )
+        self._break(
+            Rule.MEETING,
+            f"{', '.join(kinds)} under a condition that parts threads of one warp",
+            "all threads of a group come by, or the elected one alone",
         )
+
+    def _break(self, rule: Rule, got: str, wanted: str, buffer: str = "") -> NoReturn:
+        broken(rule, got, wanted, roles=(self._runner.role,), buffer=buffer)
 
     def _steps(self, statement: Statement) -> bool:
         return not children(statement) and synchronizes(
@@ -308,15 +292,14 @@ class Steps:
 
     # --- operands ------------------------------------------------------------------------------
 
-    def _scalar(self, expr: Expr) -> Scalar:
+    def _scalar(
+        self,
+        expr: Expr,
+        rule: Rule = Rule.MEETING,
+        wanted: str = "all threads of a warp agree on stages, parities and bytes",
+    ) -> Scalar:
         try:
-            return self._scope.scalar(expr)
+            found = self._scope.scalar(expr)
         except UnknownError as error:
-            raise Broken(
-                Break(
-                    rule=Rule.MEETING,
-                    got=f"{expr!r} depends on {error.name}, in which threads of a warp may differ",
-                    wanted="all threads of a warp agree on stages, parities and bytes",
-                    roles=(self._runner.role,),
-                )
-            ) from error
+            self._break(rule, f"{expr!r}: threads of a warp may differ in {error.name}", wanted)
+        return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.succession import AwaitPrevious, touched_globally
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol.report import Told, error_of
-from warpsmith.protocol.rules import Break, Broken, Rule
+from warpsmith.protocol.rules import Broken, Rule, broken
 
 
 def check_start(kernel: Kernel) -> None:
@@ -17,8 +19,8 @@ def check_start(kernel: Kernel) -> None:
     """
     try:
         await_first(kernel)
-    except Broken as broken:
-        raise error_of(kernel, Told(broken.found)) from None
+    except Broken as failure:
+        raise error_of(kernel, Told(failure.found)) from None
 
 
 def await_first(kernel: Kernel) -> None:
@@ -38,14 +40,14 @@ def await_first(kernel: Kernel) -> None:
         touched = touched_globally(statement)
         if touched:
             partly = any(isinstance(each, AwaitPrevious) for each in walk((statement,)))
-            _broken(
+            _unawaited(
                 f"{touched[0]} is touched "
                 + ("where only some threads have waited" if partly else "before the wait"),
                 touched[0],
             )
-    _broken("it never waits", "")
+    _unawaited("it never waits", "")
 
 
-def _broken(got: str, buffer: str) -> None:
+def _unawaited(got: str, buffer: str) -> NoReturn:
     wanted = "all threads wait for the kernel before, which may still run"
-    raise Broken(Break(rule=Rule.START, got=got, wanted=wanted, buffer=buffer))
+    broken(Rule.START, got, wanted, buffer=buffer)
