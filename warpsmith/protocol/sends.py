@@ -17,7 +17,7 @@ from warpsmith.ir.scalar import Expr, Symbol, evaluate
 from warpsmith.kernel.clusters import RANK, StoreAsync
 from warpsmith.kernel.nodes import For, If, Let, Statement
 from warpsmith.kernel.traversal import children, walk
-from warpsmith.protocol.rules import Break, Broken, Rule
+from warpsmith.protocol.rules import Rule, broken
 from warpsmith.targets.family import WARP
 
 Amounts = Mapping[tuple[int, int], int]
@@ -132,11 +132,5 @@ def _stores(statement: Statement, known: _Values) -> Iterator[tuple[StoreAsync, 
 
 
 def _refused(what: str, store: StoreAsync) -> NoReturn:
-    raise Broken(
-        Break(
-            rule=Rule.CLUSTER,
-            got=what,
-            wanted="sizes and the numbers of threads tell, and each part has its place",
-            buffer=store.buffer.name,
-        )
-    )
+    wanted = "sizes and the numbers of threads tell, and each part has its place"
+    broken(Rule.CLUSTER, what, wanted, buffer=store.buffer.name)
