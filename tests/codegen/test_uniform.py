@@ -137,7 +137,7 @@ def test_every_copy_of_the_unit_is_by_lane_in_a_warp(name: str) -> None:
 
 
 def test_a_copy_that_may_be_left_out_is_left_out_by_the_whole_warp() -> None:
-    statements = divided("stored boxes")
+    statements = divided("product")
     (branch,) = (s for s in statements if isinstance(s, CopyIf))
     together, copy = branch.body
     assert isinstance(together, Converge)

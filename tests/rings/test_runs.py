@@ -44,7 +44,7 @@ def test_what_ends_between_multiples_of_sixteen_bytes_is_left_to_the_threads(
 
 
 def test_a_cut_run_announces_the_bytes_that_it_brings() -> None:
-    text = text_of(loading(Tiling((64,)), BULK, stages=2))
+    text = text_of(overrunning(BULK, stages=2))
     announced = re.findall(r"ws_barrier_arrive_expect\([^,]*, (.*), elected_lane\);", text)
     brought = re.findall(
         r"if \((.*)\) \{\n *__syncwarp\(\);\n *"
@@ -64,6 +64,10 @@ def test_a_cut_run_announces_the_bytes_that_it_brings() -> None:
 def test_a_grid_that_overruns_brings_no_bytes_and_moves_on(
     carrier: LoadStoreOpType, size: int, stages: int
 ) -> None:
+    doubled(overrunning(carrier, stages), random_array((size,)))
+
+
+def overrunning(carrier: LoadStoreOpType, stages: int) -> FusionDefinition:
     """Every block has four tiles; those of the last block may lie wholly outside."""
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1], True)
@@ -83,7 +87,7 @@ def test_a_grid_that_overruns_brings_no_bytes_and_moves_on(
         if stages:
             copy.circular_buffer(stages)
         fd.sched.inline_most([between])
-    doubled(fd, random_array((size,)))
+    return fd
 
 
 @pytest.mark.parametrize(

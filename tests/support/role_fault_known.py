@@ -25,6 +25,7 @@ _FINDS: Mapping[str, Finds] = {
     "bytes are announced, and nothing is copied": (0, ("tx-mismatch", "deadlock")),
     "bytes are announced without an arrival": (0, ("deadlock",)),
     "a copy counts at no barrier": (None, ()),
+    "a stage that threads of a warp tell apart": (None, ()),
     "no release": (0, ("deadlock",)),
     "two releases": (0, ("arrival-unordered", "race")),
     "an early release": (None, ("race",)),
@@ -76,6 +77,7 @@ NOT_FAULTS = ("statements after the roles",)
 _REFUSED = {
     "registers that are no multiple of eight": "WS0500",
     "too few registers": "WS0500",
+    "a stage that threads of a warp tell apart": "WS0500",
     "too much shared memory": "WS0801",
 }
 
