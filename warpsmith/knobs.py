@@ -151,6 +151,15 @@ class Knobs:
         "Compile even what the cache holds, and store it again.",
         "off",
     )
+    keep_emitted: bool = _knob(
+        _switch,
+        "switch",
+        True,
+        "Keep kernels in `cache_dir` as they were before NVRTC, too, with what was proved of them: "
+        "another process that plans them need not lower them again. Off where something changes "
+        "warpsmith while it runs.",
+        "on",
+    )
     device: Device = _knob(
         _one_of("auto", "gpu", "sim", "reference"),
         "`auto`, `gpu`, `sim`, `reference`",

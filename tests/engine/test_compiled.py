@@ -23,7 +23,7 @@ from warpsmith.targets.hopper import H200
 def compiled(kernel: Kernel, monkeypatch: pytest.MonkeyPatch, knobs: Knobs) -> CompiledKernel:
     """The kernel in place of what lowering makes of some fusion."""
     monkeypatch.setattr(compiled_module, "lower", lambda *arguments, **named: kernel)
-    return compile_fusion(Fusion(), "manual", DataType.Int32, knobs, target=H200)
+    return compile_fusion(Fusion, "manual", DataType.Int32, knobs, target=H200)
 
 
 def test_roles_get_registers_and_the_kernel_a_name_for_its_text(

@@ -76,7 +76,7 @@ def test_a_stream_of_kernels_stays_within_the_limit(tmp_path: Path) -> None:
     first = replace(SOURCE, text="first")
     cache.store(first, BINARY)
     for number in range(60):
-        os.utime(cache._path(first), (1, 1))
+        os.utime(cache._entries.path(cache_module._name(first)), (1, 1))
         assert cache.load(first) is not None, "it is used all the time"
         cache.store(replace(SOURCE, text=str(number)), BINARY)
         assert sum(entry.size_bytes for entry in entries(tmp_path)) <= 20_000 + 1_500

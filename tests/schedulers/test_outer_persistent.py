@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -239,8 +240,8 @@ def test_nothing_spills(
     if candidate.unsupported_sizes(problem):
         pytest.skip(candidate.unsupported_sizes(problem))
     params, _ = candidate.choose(problem)
-    fusion = candidate.scheduled(params)
-    made = compile_fusion(fusion, "test", DataType.Int32, Knobs(cache_dir=tmp_path), target=H200)
+    scheduled, knobs = partial(candidate.scheduled, params), Knobs(cache_dir=tmp_path)
+    made = compile_fusion(scheduled, "test", DataType.Int32, knobs, target=H200)
     assert made.n_spills <= 16
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -51,8 +52,9 @@ def compiled(build: Build, dtype: DataType, columns: int, folder: Path) -> Compi
     params, _ = candidate.choose(
         Problem(values=values_of(p.fusion, arrays), alignment={}, target=H200)
     )
-    scheduled = candidate.scheduled(params)
-    return compile_fusion(scheduled, "test", DataType.Int32, Knobs(cache_dir=folder), target=H200)
+    knobs = Knobs(cache_dir=folder)
+    scheduled = partial(candidate.scheduled, params)
+    return compile_fusion(scheduled, "test", DataType.Int32, knobs, target=H200)
 
 
 @pytest.mark.few(5)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warpsmith.codegen.cuda import Printed, printed
-from warpsmith.engine.budgets import settle_registers, warn_of_spills
+from warpsmith.engine.budgets import Compile, settle_registers, warn_of_spills
+from warpsmith.engine.emitted import Emitted, emitted_cache, name_of, sizes_of
 from warpsmith.engine.proofs import prove
-from warpsmith.errors import DeviceError
+from warpsmith.errors import DeviceError, WarpsmithError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
@@ -114,12 +115,13 @@ class _Texts(Mapping[str, str | bytes]):
 
 
 def compile_fusion(
-    fusion: Fusion,
+    scheduled: Callable[[], Fusion],
     kind: str,
     index_type: DataType,
     knobs: Knobs,
     *,
     target: Target,
+    cause: tuple[object, ...] = (),
     notes: tuple[str, ...] = (),
     tma_alignment: Mapping[str, int] | None = None,
     values: Mapping[str, int] | None = None,
@@ -132,6 +134,9 @@ def compile_fusion(
     The kernel's name ends in a digest of its text, so equal programs share a name and a cubin.
     Roles get their registers here, since these follow from what ptxas makes of each role's code.
 
+    With a `cause`, from which alone the fusion follows, the kernel is looked for on disk and kept
+    there, and scheduled only where it is not.
+
     One that `follows` another kernel of its call may start before that one has ended, and one that
     is `followed` by another lets that one start so; the knob `early_launch` forbids both.
 
@@ -140,37 +145,78 @@ def compile_fusion(
     Raises ProtocolError where warps could hang or race, CompileError where ptxas ignores the roles'
     registers or serializes wgmma; warns where a kernel with roles spills, as `warn_of_spills` does.
     """
-    dumps: list[tuple[str, str]] = []
-
-    def observe(stage: str, kernel: Kernel) -> None:
-        if "all" in knobs.dump or stage in knobs.dump:
-            dumps.append((stage, kernel_text(kernel)))
-
     request = Request(
         wait_limit=knobs.wait_limit,
         follows=follows and knobs.early_launch,
         followed=followed and knobs.early_launch,
         thorough=knobs.verify == "all",
     )
-    kernel = lower(fusion, kind, index_type, observe, tma_alignment, target=target, request=request)
-    kernel = replace(kernel, notes=notes)
     compile_ = partial(
         cubin_cache(knobs.cache_dir, knobs.cache_mib).get_or_compile,
         always_compile=knobs.always_compile,
     )
-    shortened = prove(kernel, values, target) if values is not None else 0
+    cache = emitted_cache(knobs) if cause else None
+    name, known = "", None
+    if cache is not None:
+        alignment = tuple(sorted((tma_alignment or {}).items()))
+        name = name_of(cause, kind, notes, index_type, alignment, target, request)
+        known = None if knobs.always_compile else cache.load(name)
+    emitted = None if known is None else _proved(known, values, target)
+    if emitted is None:
+        dumps: list[tuple[str, str]] = []
+
+        def observe(stage: str, made: Kernel | str) -> None:
+            if "all" in knobs.dump or stage in knobs.dump:
+                dumps.append((stage, made if isinstance(made, str) else kernel_text(made)))
+
+        kernel = lower(
+            scheduled(), kind, index_type, observe, tma_alignment, target=target, request=request
+        )
+        emitted = _emitted(replace(kernel, notes=notes), kind, values, compile_, target)
+        text = _overridden(emitted.kernel.name, emitted.cuda, knobs)
+        emitted = replace(emitted, cuda=text)
+        observe("cuda", text)
+        _write_dumps(emitted.kernel.name, dumps, knobs.dump_dir)
+    kernel = emitted.kernel
+    binary = compile_(Source(text=emitted.cuda, entry=kernel.name, arch=target.family.arch))
+    check_remarks(binary.log, kernel.name)
+    warn_of_spills(kernel, binary, compile_, target, elements)
+    if cache is not None and emitted is not known:
+        cache.store(name, emitted)
+    return CompiledKernel(
+        kernel, emitted.cuda, binary, emitted.budgets, emitted.shortened, target=target
+    )
+
+
+def _proved(emitted: Emitted, values: Mapping[str, int] | None, target: Target) -> Emitted | None:
+    """A kernel that was kept, proved at these sizes.
+
+    None where that fails: it will again for the kernel made anew, which knows this program's lines.
+    """
+    if values is None or emitted.proved == sizes_of(values):
+        return emitted
+    try:
+        shortened = prove(emitted.kernel, values, target)
+    except WarpsmithError:
+        return None
+    return replace(emitted, proved=sizes_of(values), shortened=shortened)
+
+
+def _emitted(
+    kernel: Kernel,
+    kind: str,
+    values: Mapping[str, int] | None,
+    compile_: Compile,
+    target: Target,
+) -> Emitted:
+    """A lowered kernel, proved and printed."""
+    proved = None if values is None else sizes_of(values)
+    shortened = 0 if values is None else prove(kernel, values, target)
     kernel, cuda = _named(kernel, kind, target)
     settled = settle_registers(kernel, compile_, target)
     if settled.kernel is not kernel:
         kernel, cuda = _named(settled.kernel, kind, target)
-    text = _overridden(kernel.name, cuda.named(kernel.name), knobs)
-    if "all" in knobs.dump or "cuda" in knobs.dump:
-        dumps.append(("cuda", text))
-    _write_dumps(kernel.name, dumps, knobs.dump_dir)
-    binary = compile_(Source(text=text, entry=kernel.name, arch=target.family.arch))
-    check_remarks(binary.log, kernel.name)
-    warn_of_spills(kernel, binary, compile_, target, elements)
-    return CompiledKernel(kernel, text, binary, settled.note, shortened, target=target)
+    return Emitted(kernel, cuda.named(kernel.name), settled.note, proved, shortened)
 
 
 def _named(kernel: Kernel, kind: str, target: Target) -> tuple[Kernel, Printed]:

@@ -9,6 +9,7 @@ from functools import partial
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
 from warpsmith.engine.contiguous import Dimensions, rely_on
+from warpsmith.engine.emitted import cause
 from warpsmith.engine.proofs import prove
 from warpsmith.errors import ArgumentError, ScheduleError, SchedulerRefusal
 from warpsmith.ir.dtypes import DataType
@@ -62,6 +63,7 @@ class PlannedSegment:
             share it, with its names, and all that was made of it.
         names: what the program calls each tensor and each symbol of the candidate; empty where the
             names are the same.
+        alike: the segment that the candidate was made of, where that is another one.
         follows: another kernel of the call comes before it.
         followed: another one comes after it.
         launches: of calls so far, by what they depend on; for `engine/launches.py`.
@@ -73,6 +75,7 @@ class PlannedSegment:
     follows: bool = False
     followed: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
+    alike: Segment | None = None
     launches: Recent[Hashable, object] = field(default_factory=lambda: Recent(LAUNCHES))
     _proved: Recent[tuple[str, tuple[tuple[str, int], ...]], int] = field(
         default_factory=lambda: Recent(PROOFS)
@@ -81,7 +84,7 @@ class PlannedSegment:
     def like(self, segment: Segment) -> PlannedSegment:
         """The plan of a segment that is alike."""
         names = segment.shape.names(self.segment.shape)
-        return replace(self, segment=segment, names=names)
+        return replace(self, segment=segment, names=names, alike=self.segment)
 
     def named(self, name: str) -> str:
         """What the program calls a tensor, a symbol, or scratch of a tensor of the kernels."""
@@ -187,9 +190,11 @@ class PlannedSegment:
             followed=self.followed,
         )
         if self.candidate is None or params is None:
-            compiled = compile_(self.segment.fusion, "manual")
+            compiled = compile_(lambda: self.segment.fusion, "manual")
         else:
-            compiled = _fewest_spills(self.candidate, params, compile_)
+            compiled = _fewest_spills(
+                self.candidate, params, compile_, cause(self.alike or self.segment)
+            )
         if knobs.verify != "off":
             self._proved.put(_launch_key(compiled, values), compiled.shortened)
         return self.kernels.put(key, compiled)
@@ -243,18 +248,24 @@ def _launch_key(
 
 
 def _fewest_spills(
-    candidate: Candidate, params: Params, compile_: Callable[..., CompiledKernel]
+    candidate: Candidate, params: Params, compile_: Callable[..., CompiledKernel], part: str
 ) -> CompiledKernel:
     """The kernel of these parameters: one that spills divides where another would multiply, if that
-    spills less.
+    spills less. `part` says what the candidate is made of.
     """
-    kind, notes = candidate.scheduler, (repr(params),)
-    compile_ = partial(compile_, elements=candidate.elements(params))
-    compiled = compile_(candidate.scheduled(params), kind, notes=notes)
-    if compiled.n_spills and candidate.multiplies(params):
-        divides = compile_(candidate.scheduled(params, quotients=True), kind, notes=notes)
-        compiled = min(compiled, divides, key=lambda kernel: kernel.n_spills)
-    return compiled
+    def compiled(*, quotients: bool) -> CompiledKernel:
+        return compile_(
+            partial(candidate.scheduled, params, quotients=quotients),
+            candidate.scheduler,
+            notes=(repr(params),),
+            cause=(part, params, quotients),
+            elements=candidate.elements(params),
+        )
+
+    first = compiled(quotients=False)
+    if not (first.n_spills and candidate.multiplies(params)):
+        return first
+    return min(first, compiled(quotients=True), key=lambda kernel: kernel.n_spills)
 
 
 def _tma_alignment(

@@ -89,6 +89,11 @@ class Fusion(Program):
         """Name that the next tensor will have; an input's sizes are called after it."""
         return f"T{self._count}"
 
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """Of the next tensor and of the next scalar."""
+        return self._count, self._scalars
+
     def blank(self) -> Fusion:
         """A fusion without inputs, operations and outputs, whose new tensors get new numbers."""
         clone = Fusion(self._tensor_type)

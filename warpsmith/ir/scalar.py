@@ -9,6 +9,7 @@ otherwise, so floor division and C division agree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from warpsmith.ir.dtypes import DataType
 
@@ -37,6 +38,10 @@ class Expr:
         if type(self) is not type(other) or not isinstance(other, Expr):
             return False
         return self._hash == other._hash and self.key() == other.key()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it is made again; each process has hashes of its own."""
+        raise NotImplementedError
 
     def __bool__(self) -> bool:
         raise TypeError(f"the truth of {self!r} is known only at run time")
@@ -109,6 +114,9 @@ class Const(Expr):
         self.dtype = dtype
         self._hash = hash((Const, repr(value), dtype))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Const, (self.value, self.dtype)
+
     def key(self) -> tuple[object, ...]:
         return (repr(self.value), self.dtype)  # repr tells -0.0 from 0.0 and equates NaN
 
@@ -141,6 +149,14 @@ class Symbol(Expr):
         self.low = 0 if extent is not None else low
         self._hash = hash((Symbol, name, dtype))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        rest = (("extent", self.extent), ("low", self.low))
+        return Symbol, (self.name, self.dtype), rest
+
+    def __setstate__(self, rest: tuple[tuple[str, Any], ...]) -> None:
+        for name, value in rest:
+            setattr(self, name, value)
+
     def key(self) -> tuple[object, ...]:
         return (self.name, self.dtype, self.extent)
 
@@ -171,6 +187,9 @@ class Apply(Expr):
     @property
     def args(self) -> tuple[Expr, ...]:
         return self._args
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Apply, (self.op, self._args, self.dtype)
 
     def key(self) -> tuple[object, ...]:
         return (self.op, self._args, self.dtype)

@@ -8,7 +8,7 @@ CUDA. Statements that every thread of the block must reach together say so (`col
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
@@ -67,6 +67,9 @@ class Element(Expr):
     @property
     def args(self) -> tuple[Expr, ...]:
         return (self.index,)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Element, (self.buffer, self.index)
 
     def key(self) -> tuple[object, ...]:
         return (self.buffer.name, self.index)

@@ -58,6 +58,8 @@ class Shape:
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
     """A text with the names in it replaced, also where they begin a longer one: `T3_size0`."""
+    if all(one == other for one, other in names.items()):
+        return text
     return re.sub(r"\b([TS]\d+)(?=_|\b)", lambda found: names.get(found[1], found[1]), text)
 
 

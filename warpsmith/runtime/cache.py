@@ -1,4 +1,4 @@
-"""Compiled kernels kept on disk between processes.
+"""What is kept on disk between processes, compiled kernels first of all.
 
 One file an entry, named by the hash of what decides its content. Each is written aside and renamed
 into place, so a reader sees a whole entry or none, however many processes write; two that compile
@@ -16,21 +16,75 @@ import warnings
 from functools import lru_cache
 from pathlib import Path
 
-from warpsmith.runtime.disk import Limited, mark_used
+from warpsmith.runtime.disk import limited, mark_used
 from warpsmith.runtime.nvrtc import compile_source, nvrtc_version
 from warpsmith.runtime.source import Binary, Source
-
-# First line of an entry. A new layout gets a new number, and older entries become misses.
-_MAGIC = b"warpsmith cubin 1\n"
 
 _UNLIMITED = 1 << 62
 
 
-class CubinCache:
-    """The compiled kernels under one directory, which is made on the first store.
+class Entries:
+    """Files of one kind under one directory, which is made on the first store.
 
-    A damaged entry counts as missing. A directory that cannot be written is warned of once, and
-    kernels are then compiled anew in each process. Safe to share between threads.
+    An entry that is not as it was stored counts as missing. Safe to share between threads.
+
+    Args:
+        directory: where they are.
+        suffix: of their names.
+        magic: first line of each. A new layout gets a new one, and older entries become misses.
+        limit_bytes: of the directory; beyond, files that were not used for longest are removed.
+    """
+
+    def __init__(self, directory: Path, suffix: str, magic: bytes, limit_bytes: int) -> None:
+        self.directory = directory
+        self._suffix = suffix
+        self._magic = magic
+        self._limited = limited(directory, limit_bytes)
+
+    def path(self, name: str) -> Path:
+        """Where the entry of this name is, if it is."""
+        return self.directory / f"{name}.{self._suffix}"
+
+    def load(self, name: str) -> bytes | None:
+        """What was stored under the name, or None where there is nothing that is whole."""
+        path = self.path(name)
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return None
+        mark_used(path)
+        start = len(self._magic) + hashlib.sha256().digest_size
+        body = content[start:]
+        return body if content[:start] == self._head(body) else None
+
+    def store(self, name: str, body: bytes) -> OSError | None:
+        """Keep this under the name, in place of what was there, or say why that cannot be."""
+        path, content = self.path(name), self._head(body) + body
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(content)
+                os.replace(aside, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(aside)
+                raise
+        except OSError as failure:
+            return failure
+        self._limited.added(len(content))
+        return None
+
+    def _head(self, body: bytes) -> bytes:
+        return self._magic + hashlib.sha256(body).digest()
+
+
+class CubinCache:
+    """The compiled kernels under one directory.
+
+    Where it cannot be written, that is warned of once, and kernels are compiled anew in each
+    process. Safe to share between threads.
 
     Args:
         directory: where they are.
@@ -38,38 +92,19 @@ class CubinCache:
     """
 
     def __init__(self, directory: Path, limit_bytes: int = _UNLIMITED) -> None:
-        self.directory = directory
-        self._limited = Limited(directory, limit_bytes)
+        self._entries = Entries(directory, "cubin", b"warpsmith cubin 1\n", limit_bytes)
         self._warned = False
 
     def load(self, source: Source) -> Binary | None:
         """The stored result of compiling `source`, or None where there is none that is whole."""
-        path = self._path(source)
-        try:
-            content = path.read_bytes()
-        except OSError:
-            return None
-        mark_used(path)
-        return _unpack(content)
+        body = self._entries.load(_name(source))
+        return None if body is None else _unpacked(body)
 
     def store(self, source: Source, binary: Binary) -> None:
         """Keep `binary` as the result of compiling `source`, in place of what was there."""
-        path, content = self._path(source), _pack(binary)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(content)
-                os.replace(name, path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(name)
-                raise
-        except OSError as failure:
+        failure = self._entries.store(_name(source), _packed(binary))
+        if failure is not None:
             self._warn(failure)
-            return
-        self._limited.added(len(content))
 
     def get_or_compile(self, source: Source, *, always_compile: bool = False) -> Binary:
         """Load `source`'s kernel, or compile and store it; `always_compile` skips the load.
@@ -82,16 +117,13 @@ class CubinCache:
         self.store(source, binary)
         return binary
 
-    def _path(self, source: Source) -> Path:
-        return self.directory / f"{key(source, nvrtc_version())}.cubin"
-
     def _warn(self, failure: OSError) -> None:
         if not self._warned:
             self._warned = True
             warnings.warn(
-                f"warpsmith cannot keep compiled kernels in {self.directory}: {failure}; each "
-                "process compiles them anew. Set WARPSMITH_CACHE_DIR to a directory that can be "
-                "written.",
+                f"warpsmith cannot keep compiled kernels in {self._entries.directory}: {failure}; "
+                "each process compiles them anew. Set WARPSMITH_CACHE_DIR to a directory that can "
+                "be written.",
                 RuntimeWarning,
                 stacklevel=4,
             )
@@ -110,8 +142,12 @@ def key(source: Source, version: tuple[int, int]) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _pack(binary: Binary) -> bytes:
-    """Magic, one line of JSON, the PTX, the cubin. The JSON holds lengths and a checksum."""
+def _name(source: Source) -> str:
+    return key(source, nvrtc_version())
+
+
+def _packed(binary: Binary) -> bytes:
+    """One line of JSON, which holds lengths, the PTX, the cubin."""
     ptx = binary.ptx.encode()
     facts = {
         "ptx_bytes": len(ptx),
@@ -121,16 +157,11 @@ def _pack(binary: Binary) -> bytes:
         "stack_bytes": binary.stack_bytes,
         "static_shared_bytes": binary.static_shared_bytes,
     }
-    body = json.dumps(facts).encode() + b"\n" + ptx + binary.cubin
-    return _MAGIC + hashlib.sha256(body).digest() + body
+    return json.dumps(facts).encode() + b"\n" + ptx + binary.cubin
 
 
-def _unpack(content: bytes) -> Binary | None:
-    """The inverse of `_pack`; None for anything that `_pack` did not write."""
-    start = len(_MAGIC) + hashlib.sha256().digest_size
-    body = content[start:]
-    if content[:start] != _MAGIC + hashlib.sha256(body).digest():
-        return None
+def _unpacked(body: bytes) -> Binary:
+    """The inverse of `_packed`."""
     line, _, code = body.partition(b"\n")
     facts = json.loads(line)
     ptx_bytes = facts.pop("ptx_bytes")

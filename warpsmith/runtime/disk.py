@@ -10,11 +10,13 @@ import contextlib
 import os
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-PATTERNS: Final = ("*.cubin", "machine-*.so", ".writing-*")
-"""Kernels, the simulator, and what processes left that died while they were writing."""
+PATTERNS: Final = ("*.cubin", "*.kernel", "machine-*.so", ".writing-*")
+"""Machine code, kernels as they were emitted, the simulator, and what processes left that died
+while they were writing."""
 
 _SHARE: Final = 8
 """A full directory is emptied by one part in so many at a time."""
@@ -46,6 +48,12 @@ def mark_used(path: Path) -> None:
     """Note that a file is used now, as far as the directory can be written."""
     with contextlib.suppress(OSError):
         os.utime(path)
+
+
+@lru_cache(maxsize=64)
+def limited(directory: Path, limit_bytes: int) -> Limited:
+    """The one that counts what this process writes to a directory."""
+    return Limited(directory, limit_bytes)
 
 
 class Limited:

@@ -96,6 +96,12 @@ def nvrtc_version() -> tuple[int, int]:
     return major, minor
 
 
+_STACK = re.compile(
+    r"\D*(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+)
+_USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """What one entry function uses: registers and bytes a thread, shared bytes a block."""
@@ -116,28 +122,23 @@ def resources(log: str, entry: str) -> Resources:
         ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
         ptxas info    : Used 10 registers, used 1 barriers, 256 bytes smem
     """
-    entries = re.findall(r"Compiling entry function '([^']+)'", log)
-    if entry not in entries:
+    _, found, report = log.partition(f"Compiling entry function '{entry}'")
+    if not found:
+        entries = re.findall(r"Compiling entry function '([^']+)'", log)
         raise CompileError(
             f"the source holds no kernel named `{entry}`, only {', '.join(entries) or 'none'}",
             remedy='declare it `extern "C" __global__` under that name',
         )
-    name = re.escape(entry)
-    stack = re.search(
-        rf"Function properties for {name}\n\D*(\d+) bytes stack frame, "
-        r"(\d+) bytes spill stores, (\d+) bytes spill loads",
-        log,
-    )
-    report = log.split(f"Compiling entry function '{entry}'", 1)[1]
-    used = re.search(r"Used (\d+) registers(.*)", report)
+    _, _, properties = log.partition(f"Function properties for {entry}\n")
+    stack = _STACK.match(properties)
+    used = _USED.search(report)
     if stack is None or used is None:
         raise InternalError(f"ptxas's report about `{entry}` reads otherwise than known:\n{log}")
-    shared = re.search(r"(\d+) bytes smem", used[2])
     return Resources(
         registers=int(used[1]),
         spill_bytes=int(stack[2]) + int(stack[3]),
         stack_bytes=int(stack[1]),
-        static_shared_bytes=int(shared[1]) if shared else 0,
+        static_shared_bytes=int(used[2] or 0),
     )
 
 

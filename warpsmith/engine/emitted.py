@@ -1,0 +1,177 @@
+"""Kernels in their last form, with text and proof, kept on disk between processes.
+
+An entry's name is the digest of all that a kernel follows from: warpsmith's own files, the part of
+the program that it computes, its schedule, target and request. What cannot be read is a miss.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickle
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import warpsmith
+from warpsmith.errors import InternalError
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.knobs import Knobs
+from warpsmith.planner.alike import Label
+from warpsmith.planner.segment import Segment
+from warpsmith.runtime.cache import Entries
+from warpsmith.runtime.nvrtc import nvrtc_version
+
+Sizes = tuple[tuple[str, int], ...]
+"""Values of a launch's scalars by name, in order."""
+
+
+def sizes_of(values: Mapping[str, int]) -> Sizes:
+    return tuple(sorted(values.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A kernel that is ready for NVRTC.
+
+    Attributes:
+        kernel: its last form, the registers of roles settled.
+        cuda: its text.
+        budgets: what was decided on the registers of roles, and why; empty without roles.
+        proved: the sizes at which it was shown that it neither hangs nor races; None where nobody
+            asked.
+        shortened: as `prove` gives, for these sizes.
+    """
+
+    kernel: Kernel
+    cuda: str
+    budgets: str
+    proved: Sizes | None
+    shortened: int
+
+
+class EmittedCache:
+    """The emitted kernels under one directory; `limit_bytes` as `Entries` takes it."""
+
+    def __init__(self, directory: Path, limit_bytes: int) -> None:
+        self._entries = Entries(directory, "kernel", b"warpsmith kernel 1\n", limit_bytes)
+
+    def load(self, name: str) -> Emitted | None:
+        """What was stored, or None where nothing is that can be read."""
+        body = self._entries.load(name)
+        if body is None:
+            return None
+        try:
+            found = _Reader(io.BytesIO(body)).load()
+        except Exception:  # whatever is wrong with it, it can be made again
+            return None
+        return found if isinstance(found, Emitted) else None
+
+    def store(self, name: str, emitted: Emitted) -> None:
+        """Keep a kernel, as far as the directory can be written."""
+        with suppress(RecursionError):  # of expressions deeper than `pickle` goes
+            self._entries.store(name, pickle.dumps(emitted, protocol=5))
+
+
+class _Reader(pickle.Unpickler):
+    """Makes values of warpsmith's own classes, and of no others."""
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        found = getattr(sys.modules.get(module), name, None)
+        if module.startswith("warpsmith.") and isinstance(found, type):
+            return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no class of warpsmith")
+
+
+@lru_cache(maxsize=64)
+def _cache(directory: Path, limit_mib: int) -> EmittedCache:
+    return EmittedCache(directory, limit_mib << 20)
+
+
+def emitted_cache(knobs: Knobs) -> EmittedCache | None:
+    """Where kernels are kept; None where knobs ask for what happens on the way to one."""
+    looks_on = knobs.dump or knobs.override_dir is not None or knobs.wait_limit is not None
+    if looks_on or not knobs.keep_emitted or _files() is None:
+        return None
+    return _cache(knobs.cache_dir, knobs.cache_mib)
+
+
+def name_of(*causes: object) -> str:
+    """The name of a kernel by all that it follows from; warpsmith itself and NVRTC besides."""
+    parts = (_files(), sys.implementation.cache_tag, nvrtc_version(), causes)
+    return hashlib.sha256(text_of(parts, {}).encode()).hexdigest()
+
+
+def cause(segment: Segment) -> str:
+    """What is to be known of a part of a program, names included."""
+    shape, numbers = segment.shape, segment.fusion.numbers
+    return _digest(text_of((shape.key, shape.tensors, shape.symbols, numbers), {}))
+
+
+def text_of(value: object, known: dict[Label, str]) -> str:
+    """A frozen value as text; different values have different texts, in every process.
+
+    Args:
+        known: of labels met so far, which are many times the same; those that are met are added.
+
+    Raises:
+        InternalError: for a value that is not frozen.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return repr(value)
+    if kind is tuple:
+        return f"({','.join([text_of(each, known) for each in value])})"  # type: ignore[attr-defined]
+    if isinstance(value, Label):
+        text = known.get(value)
+        if text is None:
+            text = known[value] = _digest(text_of(value.value, known))
+        return text
+    if isinstance(value, Enum):
+        return f"{kind.__name__}.{value.name}"
+    if isinstance(value, Expr):
+        make, given, *rest = value.__reduce__()
+        return f"{make.__name__}{text_of((*given, *rest), known)}"
+    if isinstance(value, Mapping):
+        return f"map{text_of(frozenset(value.items()), known)}"
+    if isinstance(value, frozenset):
+        return f"{{{','.join(sorted([text_of(each, known) for each in value]))}}}"
+    if is_dataclass(value):
+        own = tuple([getattr(value, field.name) for field in fields(value)])
+        return f"{kind.__qualname__}{text_of(own, known)}"
+    raise InternalError(f"{kind.__qualname__} is not frozen: {value!r}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_NO_PART = frozenset(("__pycache__", "sim", "tools"))
+"""Folders of warpsmith that no kernel follows from."""
+
+
+@lru_cache(maxsize=1)
+def _files() -> str | None:
+    """What warpsmith's files are, by sizes and times of change; None where it has none."""
+    try:
+        return _digest("\n".join(sorted(_lines(Path(warpsmith.__file__).parent))))
+    except OSError:
+        return None
+
+
+def _lines(folder: Path | str) -> Iterator[str]:
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.is_dir():
+                if entry.name not in _NO_PART:
+                    yield from _lines(entry.path)
+            else:
+                status = entry.stat()
+                yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
