@@ -22,8 +22,8 @@ from warpsmith.schedulers.timed import (
 from warpsmith.targets.hopper import H200
 
 
-def forward(length: int | None = None) -> list[Timing[Work, Shape]]:
-    return list(timings(normalization.__name__, Work, Shape, H200, length))
+def forward(*works: Work) -> list[Timing[Work, Shape]]:
+    return list(timings(normalization.__name__, Work, Shape, H200, works or None))
 
 
 def predicted(work: Work, shape: Shape) -> float:
@@ -46,15 +46,19 @@ def test_truths_are_truths_again() -> None:
     assert type(first.shape.masked) is bool
 
 
-def test_only_rows_of_the_length_are_read() -> None:
-    lengths = {timing.work.length for timing in forward()}
-    assert {4096, 131072} <= lengths
-    assert {timing.work.length for timing in forward(4096)} == {4096}
-    assert forward(4099) == []
+def test_only_what_is_alike_is_read() -> None:
+    whole = forward()
+    assert {4096, 131072} <= {timing.work.length for timing in whole}
+    first, last = whole[0].work, whole[-1].work
+    for works in ((first,), (last,), (first, last)):
+        found = forward(*works)
+        assert found == [t for t in whole if any(nearest([t], (work,)) for work in works)]
+        assert len(found) > 1
+    assert forward(replace(first, length=4099)) == []
 
 
 def one(**changes: object) -> Timing[Work, Shape]:
-    first = forward(4096)[0]
+    first = next(timing for timing in forward() if timing.work.length == 4096)
     return Timing(replace(first.work, **changes), first.shape, 7.0)  # type: ignore[arg-type]
 
 

@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from importlib import resources
+from importlib import import_module
+from pathlib import Path
 from statistics import median
 from typing import Any, Generic, TypeVar
 
@@ -63,17 +64,26 @@ def timings(
     work: type[WorkT],
     shape: type[ShapeT],
     target: Target,
-    length: int | None = None,
+    works: Sequence[WorkT] | None = None,
 ) -> Iterator[Timing[WorkT, ShapeT]]:
-    """Those in a package's `timings.json` that a target took, of rows of a length or of all."""
+    """Those in a package's `timings.json` that a target took, of what is like one of the works, or
+    of all.
+    """
     device, names, rows = _content(package)
     if device not in target.devices:
         return
-    at = names.index("length")
+    place = {name: position for position, name in enumerate(names)}
+    lengths = None if works is None else {each.length for each in works}
+    done, used = _Reader(work, place), _Reader(shape, place)
+    wanted: dict[WorkT, bool] = {}
     for row in rows:
-        if length is None or row[at] == length:
-            values = dict(zip(names, row, strict=True))
-            yield Timing(_of(work, values), _of(shape, values), values["us"])
+        if lengths is not None and row[place["length"]] not in lengths:
+            continue
+        timed = done(row)
+        if timed not in wanted:
+            wanted[timed] = works is None or any(_alike(timed, each) for each in works)
+        if wanted[timed]:
+            yield Timing(timed, used(row), row[place["us"]])
 
 
 def ratios(
@@ -89,7 +99,10 @@ def nearest(
     """Those of one of the works, or of one with another number of rows: that which comes nearest,
     `near_rows` times as many or fewer.
     """
-    alike = [timing for timing in timed if any(_alike(timing.work, work) for work in works)]
+    found = list(timed)
+    done = {t.work for t in found}
+    wanted = {each for each in done if any(_alike(each, work) for work in works)}
+    alike = [timing for timing in found if timing.work in wanted]
 
     def distance(rows: int) -> float:
         return abs(math.log(rows / max(1, works[0].rows)))
@@ -112,24 +125,34 @@ def correction(found: Mapping[ShapeT, float], shape: ShapeT) -> float:
 
 @cache
 def _content(package: str) -> tuple[str, list[str], list[list[Any]]]:
-    content = json.loads(resources.files(package).joinpath("timings.json").read_text())
+    folder = Path(str(import_module(package).__file__))
+    content = json.loads(folder.with_name("timings.json").read_text())
     return content["gpu"], content["columns"], content["rows"]
 
 
 _Part = TypeVar("_Part")
 
 
-def _of(kind: type[_Part], values: Mapping[str, Any]) -> _Part:
-    """A part of a row; truths are 0 and 1 there."""
-    made = {}
-    for field in fields(kind):  # type: ignore[arg-type]
-        value = values[field.name]
-        made[field.name] = bool(value) if field.type == "bool" else value
-    return kind(**made)
+class _Reader(Generic[_Part]):
+    """Makes a part of rows, equal ones once; truths are 0 and 1 there."""
+
+    def __init__(self, kind: type[_Part], place: Mapping[str, int]) -> None:
+        self._kind = kind
+        self._parts = [(f.name, f.type == "bool") for f in fields(kind)]  # type: ignore[arg-type]
+        self._places = [place[name] for name, _ in self._parts]
+        self._known: dict[tuple[Any, ...], _Part] = {}
+
+    def __call__(self, row: Sequence[Any]) -> _Part:
+        values = tuple([row[place] for place in self._places])
+        if values not in self._known:
+            pairs = zip(self._parts, values, strict=True)
+            made = {name: bool(value) if truth else value for (name, truth), value in pairs}
+            self._known[values] = self._kind(**made)
+        return self._known[values]
 
 
 def _alike(timed: WorkT, work: WorkT) -> bool:
     """Whether both are the same but for the number of rows, and about as many operations."""
     few, many = sorted((timed.operations, work.operations))
-    same = replace(timed, rows=work.rows, operations=work.operations) == work
-    return same and many <= NEAR_OPERATIONS * few
+    same = many <= NEAR_OPERATIONS * few
+    return same and replace(timed, rows=work.rows, operations=work.operations) == work

@@ -75,7 +75,7 @@ def learned(work: Work, target: Target) -> Mapping[Shape, float]:
 @lru_cache(maxsize=_WORKS_KEPT)
 def timed_near(work: Work, target: Target) -> tuple[Timing[Work, Shape], ...]:
     """Timings of such work with about so many rows."""
-    found = timings(__package__, Work, Shape, target, work.length)
+    found = timings(__package__, Work, Shape, target, (work,))
     return nearest(found, (work,), near_rows=NEAR_ROWS)
 
 

@@ -150,4 +150,4 @@ def learned(works: tuple[Work, ...], target: Target) -> Mapping[Shape, float]:
 @lru_cache(maxsize=_WORKS_KEPT)
 def timed_near(works: tuple[Work, ...], target: Target) -> tuple[Timing[Work, Shape], ...]:
     """Timings of such works, of the number of rows that comes nearest to theirs."""
-    return nearest(timings(__package__, Work, Shape, target, works[0].length), works)
+    return nearest(timings(__package__, Work, Shape, target, works), works)
