@@ -16,7 +16,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.planner import segment
 from warpsmith.schedulers.select import Candidate
 
-QUESTIONS = ("unsupported_sizes", "unspecialized", "agreed", "predicted", "no_ring")
+QUESTIONS = ("unsupported_sizes", "unspecialized", "predicted", "no_ring")
 """What a candidate is asked of a call, besides which schedule it chooses."""
 
 LISTS = ("inputs", "outputs", "operations", "launch_symbols", "loop", "transforms")
@@ -64,7 +64,7 @@ class Guard:
         self._watch(executable, "plan_prepared")
         self._watch(segment, "refusals", strict=True)
         self._watch(plan, "select")
-        for name in (*QUESTIONS, "plain", "multiplies"):
+        for name in (*QUESTIONS, "agreed", "plain", "multiplies"):
             self._watch(Candidate, name, strict=True)
         self._watch(Candidate, "scheduled")
         self._patch.setattr(Candidate, "choose", self._asking(Candidate.choose))
@@ -125,6 +125,8 @@ class Guard:
             for name in QUESTIONS:
                 getattr(candidate, name)(problem)
             with self.frozen(candidate.fusion, strict=True):
-                return choose(candidate, problem)
+                found = choose(candidate, problem)
+                candidate.agreed(found[0], problem)
+                return found
 
         return asking

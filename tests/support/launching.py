@@ -256,7 +256,7 @@ def check_segments(
     for part in parts:
         candidate = select(part.fusion, H200, part.refusals)
         problem = Problem(values=values, alignment=alignment or {}, target=H200)
-        values |= candidate.agreed(problem)
+        values |= candidate.agreed(candidate.choose(problem)[0], problem)
         params, launch_values = split_over(candidate.choose(problem), splits)
         scheduled = candidate.scheduled(params)
         kernel = lower(scheduled, "test", index_type, target=H200)

@@ -121,7 +121,7 @@ def compile_fusion(
     knobs: Knobs,
     *,
     target: Target,
-    cause: tuple[object, ...] = (),
+    cause: Callable[[], object] | None = None,
     notes: tuple[str, ...] = (),
     tma_alignment: Mapping[str, int] | None = None,
     values: Mapping[str, int] | None = None,
@@ -134,8 +134,8 @@ def compile_fusion(
     The kernel's name ends in a digest of its text, so equal programs share a name and a cubin.
     Roles get their registers here, since these follow from what ptxas makes of each role's code.
 
-    With a `cause`, from which alone the fusion follows, the kernel is looked for on disk and kept
-    there, and scheduled only where it is not.
+    With a `cause`, which gives all that the fusion follows from, the kernel is looked for on disk,
+    and kept there; it is scheduled only where it is not there.
 
     One that `follows` another kernel of its call may start before that one has ended, and one that
     is `followed` by another lets that one start so; the knob `early_launch` forbids both.
@@ -155,11 +155,11 @@ def compile_fusion(
         cubin_cache(knobs.cache_dir, knobs.cache_mib).get_or_compile,
         always_compile=knobs.always_compile,
     )
-    cache = emitted_cache(knobs) if cause else None
+    cache = None if cause is None else emitted_cache(knobs)
     name, known = "", None
-    if cache is not None:
+    if cause is not None and cache is not None:
         alignment = tuple(sorted((tma_alignment or {}).items()))
-        name = name_of(cause, kind, notes, index_type, alignment, target, request)
+        name = name_of(cause(), kind, notes, index_type, alignment, target, request)
         known = None if knobs.always_compile else cache.load(name)
     emitted = None if known is None else _proved(known, values, target)
     if emitted is None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import cast
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
 from warpsmith.engine.contiguous import Dimensions, rely_on
@@ -125,13 +126,32 @@ class PlannedSegment:
             reason = self.launches.put(key, self.candidate.unsupported_sizes(local))
         return renamed(str(reason), self.names)
 
+    def agreed(self, problem: Problem) -> dict[str, int]:
+        """Sizes that the schedule decides, of tensors that pass between segments, by the names of
+        the candidate, as the problem is.
+        """
+        if self.candidate is None:
+            return {}
+        params, _ = self._chosen(self.candidate, problem)
+        return self.candidate.agreed(params, problem)
+
+    def _chosen(self, candidate: Candidate, problem: Problem) -> tuple[Params, dict[str, int]]:
+        """The parameters of a call, and the values of launch symbols; asked before and after the
+        call has the sizes that they decide.
+        """
+        values = [(n, v) for n, v in problem.values.items() if n not in candidate.decides]
+        asked = problem.rings, problem.warp_specialize, problem.pace
+        key = ("chosen", frozenset(values), frozenset(problem.alignment.items()), asked)
+        found = self.launches.get(key) or self.launches.put(key, candidate.choose(problem))
+        return cast("tuple[Params, dict[str, int]]", found)
+
     def choose(
         self, problem: Problem, index_type: DataType, knobs: Knobs
     ) -> tuple[CompiledKernel, dict[str, int], Params | None]:
         """The kernel of a call, told in the candidate's names, with its launch symbols' values."""
         if self.candidate is None:
             return self._fitting(None, {}, problem, index_type, knobs)
-        chosen, launch_values = self.candidate.choose(problem)
+        chosen, launch_values = self._chosen(self.candidate, problem)
         plain = self.candidate.plain(chosen)
         try:
             try:
@@ -192,9 +212,8 @@ class PlannedSegment:
         if self.candidate is None or params is None:
             compiled = compile_(lambda: self.segment.fusion, "manual")
         else:
-            compiled = _fewest_spills(
-                self.candidate, params, compile_, cause(self.alike or self.segment)
-            )
+            part = self.alike or self.segment
+            compiled = _fewest_spills(self.candidate, params, compile_, part)
         if knobs.verify != "off":
             self._proved.put(_launch_key(compiled, values), compiled.shortened)
         return self.kernels.put(key, compiled)
@@ -248,17 +267,17 @@ def _launch_key(
 
 
 def _fewest_spills(
-    candidate: Candidate, params: Params, compile_: Callable[..., CompiledKernel], part: str
+    candidate: Candidate, params: Params, compile_: Callable[..., CompiledKernel], part: Segment
 ) -> CompiledKernel:
     """The kernel of these parameters: one that spills divides where another would multiply, if that
-    spills less. `part` says what the candidate is made of.
+    spills less. The candidate is made of the `part`.
     """
     def compiled(*, quotients: bool) -> CompiledKernel:
         return compile_(
             partial(candidate.scheduled, params, quotients=quotients),
             candidate.scheduler,
             notes=(repr(params),),
-            cause=(part, params, quotients),
+            cause=lambda: (cause(part), params, quotients),
             elements=candidate.elements(params),
         )
 
@@ -393,8 +412,8 @@ def agreed(segments: Sequence[PlannedSegment], problem: Problem) -> dict[str, in
     """Sizes that some segment's schedule decides, of tensors that pass between segments."""
     found: dict[str, int] = {}
     for planned in segments:
-        if planned.candidate is not None:
-            decided = planned.candidate.agreed(planned.local(problem))
+        if planned.candidate is not None and planned.candidate.decides:
+            decided = planned.agreed(planned.local(problem))
             found |= {planned.named(name): size for name, size in decided.items()}
     return found
 

@@ -249,7 +249,7 @@ Operation = Pointwise | Move | Reduction | Scan | Matmul | Full | Iota
 def tensor_inputs(operation: Operation) -> tuple[TensorView, ...]:
     """The tensors that an operation reads, each once."""
     tensors = [value for value in operation.inputs if isinstance(value, TensorView)]
-    return tuple(dict.fromkeys(tensors))
+    return tuple(tensors) if len(tensors) < 2 else tuple(dict.fromkeys(tensors))
 
 
 def with_values(

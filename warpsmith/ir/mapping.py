@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from warpsmith.ir import integers
-from warpsmith.ir.domains import IterDomain, Merge, Split, Transform
+from warpsmith.ir.domains import IterDomain, IterType, Merge, Split, Transform
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Const, Expr
@@ -144,10 +144,19 @@ class DomainMap:
         return number
 
     def _union(self, a: IterDomain, b: IterDomain) -> bool:
-        x, y = self._joined(a), self._joined(b)
+        # `_find` of both, written out: of all that planning runs, this runs most often.
+        number, parent = self._number, self._parent
+        x, y = number[a], number[b]
+        while (above := parent[x]) != x:
+            parent[x] = x = parent[above]
+        while (above := parent[y]) != y:
+            parent[y] = y = parent[above]
         if x == y:
             return False
-        self._parent[max(x, y)] = min(x, y)
+        if x < y:
+            parent[y] = x
+        else:
+            parent[x] = y
         return True
 
     def _collect(self, fusion: Program) -> None:
@@ -178,6 +187,7 @@ class DomainMap:
     def _pair(self, fusion: Program, apart: set[TensorView]) -> None:
         """Join the axes that operations pair; tensors in `apart` are not joined to their users."""
         widened: list[tuple[IterDomain, IterDomain]] = []
+        broadcast = IterType.broadcast
         for group in fusion.together:
             for axes in zip(*(tensor.shape_axes for tensor in group), strict=True):
                 known = list(filter(self.knows, axes))
@@ -192,7 +202,7 @@ class DomainMap:
                 if source in apart:
                     continue
                 for a, b in operation.pairs(source):
-                    if a.is_broadcast and not b.is_broadcast:
+                    if a.kind is broadcast and b.kind is not broadcast:
                         widened.append((a, b))
                     else:
                         self._union(a, b)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from warpsmith.callers import Line
 from warpsmith.ir.exprs import Operation, Value, tensor_inputs
@@ -107,7 +108,13 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class View(Program):
-    """Some operations of a program, read as a program of their own; the tensors are the whole's."""
+    """Some operations of a program, read as a program of their own; the tensors are the whole's.
+
+    Nothing changes the program while it is looked at so.
+
+    Attributes:
+        found: what analyses found of it and may be asked again, by their names.
+    """
 
     inputs: tuple[TensorView | Symbol, ...]
     outputs: tuple[Output, ...]
@@ -115,3 +122,4 @@ class View(Program):
     limits: frozenset[tuple[Expr, int]]
     together: tuple[tuple[TensorView, ...], ...]
     follows: bool
+    found: dict[str, Any] = field(default_factory=dict, repr=False)

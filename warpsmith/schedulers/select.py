@@ -159,13 +159,16 @@ class Candidate:
             return persistent_strategy.unspecialized(self._asked(), problem)
         return "the scheduler has no such form"
 
-    def agreed(self, problem: Problem) -> dict[str, int]:
-        """Sizes that the schedule decides, and that other segments see too, by symbol."""
-        if self.scheduler != "inner_outer":
+    @property
+    def decides(self) -> tuple[str, ...]:
+        """Names of the sizes that follow from the parameters, and that other segments see too."""
+        return (blocks_of(self.fusion).name,) if self.scheduler == "inner_outer" else ()
+
+    def agreed(self, params: Params, problem: Problem) -> dict[str, int]:
+        """The values of these."""
+        if not isinstance(params, InnerOuterParams):
             return {}
-        rows = self._rows()
-        params = rows_and_columns_strategy.choose(rows, self.residents, problem)
-        return {blocks_of(self.fusion).name: rows_and_columns.blocks(rows, params, problem)}
+        return {self.decides[0]: rows_and_columns.blocks(self._rows(), params, problem)}
 
     def _rows(self) -> rows_and_columns.Rows:
         return rows_and_columns.rows_of(self.fusion, self.domains, self.caches)
@@ -304,13 +307,13 @@ def _extents(tensor: TensorView) -> tuple[Expr, ...]:
 
 def refusals(fusion: Program, target: Target, without: Refusals = ()) -> Refusals:
     """What each scheduler says of the fusion; those in `without` are not asked, but say that."""
-    known = dict(without)
+    known, whole = dict(without), fusion.without(())
     scanned = any(isinstance(op, Scan) for op in fusion.operations)
 
     def said(name: str, refusal: Refusal) -> str:
         if scanned and name != "scan":
             return "it scans"
-        return known.get(name) or refusal(fusion, target)
+        return known.get(name) or refusal(whole, target)
 
     return tuple((name, said(name, refusal)) for name, refusal, _ in SCHEDULERS)
 

@@ -74,22 +74,13 @@ def unsupported_sizes(rows: Rows, residents: tuple[Choice, ...], problem: Proble
     length = length_of(rows, problem)
     if length == 0:
         return "its rows are empty"
-    if _best(rows, residents, problem) is None:
+    if best(rows, residents, problem) is None:
         most = problem.target.runs(CLUSTERS)[-1]
         return (
             f"rows of {length} elements and the sums of their columns do not fit in the registers "
             f"of {most} blocks"
         )
     return ""
-
-
-def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams:
-    """Everything follows from the row's length, and from whether there are few rows; else a new row
-    count changes the blocks alone.
-    """
-    found = _best(rows, residents, problem)
-    assert found is not None, "sizes are supported where this is asked"
-    return found
 
 
 def no_ring(rows: Rows, params: InnerOuterParams, problem: Problem) -> str:
@@ -134,12 +125,19 @@ def _stages(stage: int, blocks: int, sums: int, limits: Limits) -> tuple[int, ..
     return tuple(sorted({min(stages, room) for stages in wanted})) if room >= 2 else ()
 
 
-def _best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
+def best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
     """A row in as few blocks as can keep it, loaded ahead if it can be; a long row in more blocks
-    where that is predicted to take less time, and straight to registers where that was timed.
+    where that is predicted to take less time, and straight to registers where that was timed. None
+    where no blocks can keep it, or there is nothing to keep.
+
+    Everything follows from the row's length, and from whether there are few rows; else a new row
+    count changes the blocks alone.
     """
     clusters = problem.target.runs(CLUSTERS)
-    row_bytes = length_of(rows, problem) * rows.loaded
+    length = length_of(rows, problem)
+    if length == 0:
+        return None
+    row_bytes = length * rows.loaded
     widest = max((blocks for least, blocks in SPREAD if row_bytes >= least), default=1)
     for cluster in clusters:
         found = loaded_ahead(rows, residents, problem, cluster)

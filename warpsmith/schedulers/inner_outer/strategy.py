@@ -55,17 +55,17 @@ def candidates(
     """
     asked, least = problem.warp_specialize, RING_ROW_BYTES
     short = problem.rings == "never" or bool(unfit_for_stages(rows, problem, least))
-    fit = not heuristic.unsupported_sizes(rows, residents, problem)
+    waves = heuristic.best(rows, residents, problem)
     roles = None
-    if asked is True or (asked == "auto" and not (fit and short)):
+    if asked is True or (asked == "auto" and not (waves is not None and short)):
         roles = specialized.choose(rows, residents, problem)
-    if roles is None or (asked == "auto" and fit):
-        waves = heuristic.choose(rows, residents, problem)
-        if roles is None:
-            return (waves,)
-        if waves.ring or shape_of(waves) in timed_shapes(rows, problem):
-            return waves, roles
-    return (roles,)
+    if roles is None:
+        assert waves is not None, "sizes are supported where this is asked"
+        return (waves,)
+    if asked != "auto" or waves is None:
+        return (roles,)
+    known = waves.ring or shape_of(waves) in timed_shapes(rows, problem)
+    return (waves, roles) if known else (roles,)
 
 
 def no_ring(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:

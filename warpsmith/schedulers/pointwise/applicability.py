@@ -8,7 +8,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.exprs import Matmul, Move, Reduction
 from warpsmith.ir.mapping import DomainMap, Group
-from warpsmith.ir.program import Program
+from warpsmith.ir.program import Program, View
 from warpsmith.ir.tensor import TensorView
 
 
@@ -26,6 +26,15 @@ def refusal(fusion: Program) -> str:
 
 def cached_map(fusion: Program) -> DomainMap:
     """The groups of axes that there will be once the inputs have caches."""
+    if not isinstance(fusion, View):
+        return _cached_map(fusion)
+    if "cached_map" not in fusion.found:
+        fusion.found["cached_map"] = _cached_map(fusion)
+    known: DomainMap = fusion.found["cached_map"]
+    return known
+
+
+def _cached_map(fusion: Program) -> DomainMap:
     shared = DomainMap(fusion, through_inputs=True)
     return DomainMap(fusion) if self_mapped(fusion, shared) else shared
 
