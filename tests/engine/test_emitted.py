@@ -266,7 +266,7 @@ def names() -> list[str]:
             x = fd.define_tensor([-1, -1], True)
             fd.add_output(fd.ops.sum(fd.ops.exp(x), [1]))
         (planned,) = plan(fusion.fusion, scheduled=False, target=H200)
-        found.append(name_of(cause(planned.segment), H200))
+        found.append(name_of(H200, cause(planned.segment)))
     return found
 
 

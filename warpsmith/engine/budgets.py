@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from operator import is_
 
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.codegen.roles import Bundle, branches_of, bundles
@@ -51,8 +52,11 @@ class Settled:
     note: str = ""
 
 
-def settle_registers(kernel: Kernel, compile_: Compile, target: Target) -> Settled:
-    """Give the roles of a kernel the registers that `kernel.budgets` wishes for.
+def settle_registers(
+    kernel: Kernel, compile_: Compile, target: Target, *, text: str = ""
+) -> Settled:
+    """Give the roles of a kernel, of this CUDA if it is known, the registers that `kernel.budgets`
+    wishes for.
 
     Where they are to be derived, the kernel is first compiled as it is. If it fits what the launch
     gives every thread, budgets could gain nothing and there are none. Else the code of each warp
@@ -78,7 +82,8 @@ def settle_registers(kernel: Kernel, compile_: Compile, target: Target) -> Settl
     plain = _with_registers(kernel, parts, (None,) * len(parts))
     spills = False
     if not any(given):
-        reason, spills = _why_no_budgets(plain, block, compile_, target)
+        text = text if plain is kernel and text else cuda_text(plain, target)
+        reason, spills = _why_no_budgets(plain, text, block, compile_, target)
         if reason:
             return Settled(kernel=plain, note=reason)
     needs = (0,) * len(parts) if all(given) else role_registers(plain, compile_, target)
@@ -210,7 +215,9 @@ def _unknown_threads(parts: tuple[Bundle, ...]) -> ScheduleError:
 def _with_registers(
     kernel: Kernel, parts: tuple[Bundle, ...], budgets: tuple[int | None, ...]
 ) -> Kernel:
-    """The kernel with a budget for each part, and the launch bound that `setmaxnreg` needs."""
+    """The kernel with a budget for each part, and the launch bound that `setmaxnreg` needs; itself
+    where it is that kernel.
+    """
     numbers = {
         branch.agent.name: budget
         for part, budget in zip(parts, budgets, strict=True)
@@ -218,14 +225,15 @@ def _with_registers(
     }
     body = tuple(
         replace(s, agent=replace(s.agent, registers=numbers[s.agent.name]))
-        if isinstance(s, Branch)
+        if isinstance(s, Branch) and s.agent.registers != numbers[s.agent.name]
         else s
         for s in kernel.body
     )
     launch = kernel.launch
     if any(budgets):
         launch = replace(launch, blocks_per_sm=max(launch.blocks_per_sm, 1))
-    return replace(kernel, body=body, launch=launch)
+    same = all(map(is_, body, kernel.body)) and launch is kernel.launch
+    return kernel if same else replace(kernel, body=body, launch=launch)
 
 
 def _alone(kernel: Kernel, parts: tuple[Bundle, ...], number: int, target: Target) -> Source:
@@ -249,7 +257,7 @@ def _alone(kernel: Kernel, parts: tuple[Bundle, ...], number: int, target: Targe
 
 
 def _why_no_budgets(
-    plain: Kernel, block: Block, compile_: Compile, target: Target
+    plain: Kernel, text: str, block: Block, compile_: Compile, target: Target
 ) -> tuple[str, bool]:
     """Why budgets could gain nothing, empty where they may; and whether it spills without."""
     entry = block.entry
@@ -258,7 +266,6 @@ def _why_no_budgets(
     if entry == block.limits.thread_registers:
         return f"as launched: every thread has {entry} registers, and none can use more", False
     try:
-        text = cuda_text(plain, target)
         binary = compile_(Source(text=text, entry=plain.name, arch=target.family.arch))
     except CompileError:  # some instructions cannot do with so few
         return "", True

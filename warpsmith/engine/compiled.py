@@ -159,7 +159,7 @@ def compile_fusion(
     name, known = "", None
     if cause is not None and cache is not None:
         alignment = tuple(sorted((tma_alignment or {}).items()))
-        name = name_of(cause(), kind, notes, index_type, alignment, target, request)
+        name = name_of(target, cause(), kind, notes, index_type, alignment, request)
         known = None if knobs.always_compile else cache.load(name)
     emitted = None if known is None else _proved(known, values, target)
     if emitted is None:
@@ -213,7 +213,7 @@ def _emitted(
     proved = None if values is None else sizes_of(values)
     shortened = 0 if values is None else prove(kernel, values, target)
     kernel, cuda = _named(kernel, kind, target)
-    settled = settle_registers(kernel, compile_, target)
+    settled = settle_registers(kernel, compile_, target, text=cuda.named(kernel.name))
     if settled.kernel is not kernel:
         kernel, cuda = _named(settled.kernel, kind, target)
     return Emitted(kernel, cuda.named(kernel.name), settled.note, proved, shortened)

@@ -28,6 +28,7 @@ from warpsmith.planner.alike import Label
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.cache import Entries
 from warpsmith.runtime.nvrtc import nvrtc_version
+from warpsmith.targets.target import Target
 
 Sizes = tuple[tuple[str, int], ...]
 """Values of a launch's scalars by name, in order."""
@@ -103,10 +104,15 @@ def emitted_cache(knobs: Knobs) -> EmittedCache | None:
     return _cache(knobs.cache_dir, knobs.cache_mib)
 
 
-def name_of(*causes: object) -> str:
+def name_of(target: Target, *causes: object) -> str:
     """The name of a kernel by all that it follows from; warpsmith itself and NVRTC besides."""
-    parts = (_files(), sys.implementation.cache_tag, nvrtc_version(), causes)
-    return hashlib.sha256(text_of(parts, {}).encode()).hexdigest()
+    parts = (_files(), sys.implementation.cache_tag, nvrtc_version(), _target(target), causes)
+    return _digest(text_of(parts, {}))
+
+
+@lru_cache(maxsize=16)
+def _target(target: Target) -> str:
+    return text_of(target, {})
 
 
 def cause(segment: Segment) -> str:
@@ -144,9 +150,14 @@ def text_of(value: object, known: dict[Label, str]) -> str:
     if isinstance(value, frozenset):
         return f"{{{','.join(sorted([text_of(each, known) for each in value]))}}}"
     if is_dataclass(value):
-        own = tuple([getattr(value, field.name) for field in fields(value)])
+        own = tuple([getattr(value, name) for name in _names(kind)])  # type: ignore[arg-type]  # a class has a hash
         return f"{kind.__qualname__}{text_of(own, known)}"
     raise InternalError(f"{kind.__qualname__} is not frozen: {value!r}")
+
+
+@lru_cache(maxsize=256)
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _digest(text: str) -> str:

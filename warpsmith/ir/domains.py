@@ -23,6 +23,8 @@ class IterType(Enum):
     reduction = "r"
     broadcast = "b"
 
+    __hash__ = object.__hash__  # as DataType's, and for its reason
+
 
 class ParallelType(Enum):
     """What runs the iterations of a loop axis. Names follow nvFuser's Python."""
@@ -41,6 +43,8 @@ class ParallelType(Enum):
     unswitch = "unswitch"
     tma = "tma"
     mma = "mma"
+
+    __hash__ = object.__hash__  # as DataType's, and for its reason
 
     @property
     def is_grid(self) -> bool:

@@ -48,9 +48,11 @@ class Expr:
 
     def walk(self) -> Iterator[Expr]:
         """This node and all below it, parents first; shared nodes come once per use."""
-        yield self
-        for arg in self.args:
-            yield from arg.walk()
+        coming: list[Expr] = [self]
+        while coming:
+            node = coming.pop()
+            yield node
+            coming += node.args[::-1]
 
     def __add__(self, other: Expr | float) -> Expr:
         return _operator("add", self, other)

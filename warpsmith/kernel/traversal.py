@@ -23,10 +23,12 @@ def children(statement: Statement) -> tuple[Statement, ...]:
 
 def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
     """All statements, parents first."""
-    for statement in statements:
+    coming = list(reversed(statements))
+    while coming:
+        statement = coming.pop()
         yield statement
         if statement.form.has_body:
-            yield from walk(children(statement))
+            coming += reversed(children(statement))
 
 
 def with_body(statement: _S, body: tuple[Statement, ...]) -> _S:

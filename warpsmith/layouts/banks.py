@@ -23,12 +23,12 @@ def accesses(held: Layout, memory: MemoryLayout) -> Iterator[list[int]]:
     way = conversion(held, memory.layout)
     assert way is not None, f"{held} and {memory.layout} have no digits in common"
     _, lanes, registers = way.shape
+    # An address is a sum of what each coordinate adds.
+    by_lane = [way.at(0, lane, 0).get(Place.ADDRESS, 0) for lane in range(lanes)]
     seen: set[tuple[int, ...]] = set()
     for register in range(registers):
-        first = tuple(
-            way.at(0, lane, register).get(Place.ADDRESS, 0) // width * width
-            for lane in range(lanes)
-        )
+        start = way.at(0, 0, register).get(Place.ADDRESS, 0)
+        first = tuple([(start + further) // width * width for further in by_lane])
         if first not in seen:
             seen.add(first)
             yield [memory.swizzle(element * memory.size) for element in first]

@@ -26,6 +26,9 @@ class Place(Enum):
     ADDRESS = "address"
     ELEMENT = "element"
 
+    # It is looked up for every digit of a coordinate, and Enum's own hash is a Python function.
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
