@@ -15,11 +15,16 @@ from collections.abc import Iterable
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType, Merge, Split, Transform
 from warpsmith.ir.exprs import tensor_inputs
-from warpsmith.ir.program import Program
+from warpsmith.ir.program import Program, View
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import TensorView
 
 Group = int
+
+
+def map_of(program: Program) -> DomainMap:
+    """The groups of all axes; those of a view are found once."""
+    return program.once(DomainMap) if isinstance(program, View) else DomainMap(program)
 
 
 class DomainMap:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from warpsmith.callers import Line
 from warpsmith.ir.exprs import Operation, Value, tensor_inputs
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +115,7 @@ class View(Program):
     Nothing changes the program while it is looked at so.
 
     Attributes:
-        found: what analyses found of it and may be asked again, by their names.
+        found: by analyses that are asked again, what they found.
     """
 
     inputs: tuple[TensorView | Symbol, ...]
@@ -122,4 +124,11 @@ class View(Program):
     limits: frozenset[tuple[Expr, int]]
     together: tuple[tuple[TensorView, ...], ...]
     follows: bool
-    found: dict[str, Any] = field(default_factory=dict, repr=False)
+    found: dict[Callable[[Program], Any], Any] = field(default_factory=dict, repr=False)
+
+    def once(self, analysis: Callable[[Program], T]) -> T:
+        """What an analysis finds, which is done once."""
+        if analysis not in self.found:
+            self.found[analysis] = analysis(self)
+        known: T = self.found[analysis]
+        return known

@@ -155,38 +155,31 @@ def fastest(
 
 def _unhurried(rows: Streamed, kept: Iterable[int], rings_bytes: Sequence[int]) -> Iterator[Shape]:
     """Shapes whose registers are not scarce."""
-    blocks = range(1, MOST_BLOCKS_PER_SM + 1)
-    for (block_x, unroll), each, groups, blocks_per_sm in product(
-        _threads(rows), kept, FEW_GROUPS, blocks
-    ):
+    for (block_x, unroll), each in product(_threads(rows), kept):
         exact = block_x * unroll * rows.vector == rows.length
-        room = EASY_SHARE * registers_at_launch(groups * block_x, blocks_per_sm, rows.limits)
-        room -= 0 if exact else PREDICATE_REGISTERS
-        joined = rows.summed > 0 and groups > 1
-        if each > 1 and joined and rows.summed > ONE_SUM:
-            continue  # ptxas keeps both rows through the joining, and spills
-        held = blocks_per_sm * each * rows.stage
-        wanted = {max(2, -(-ring_bytes // held)) for ring_bytes in rings_bytes}
-        for form in _forms(rows, block_x, unroll, each):
-            if form.registers > room or (form.reread and each > 1):
-                continue
-            depths = {
-                _stages(rows, each, groups, blocks_per_sm, form, joined=joined, wanted=most)
-                for most in wanted
-            }
-            enough = sorted(stages for stages in depths if stages >= 2 * groups)
-            for stages in enough:
-                yield form.shape(
-                    unroll,
-                    block_x,
-                    groups,
-                    blocks_per_sm,
-                    stages,
-                    joined=joined,
-                    rows_per_thread=each,
-                )
-            if enough:
-                break  # later forms have more instructions
+        forms = tuple(_forms(rows, block_x, unroll, each))
+        for groups, blocks in product(FEW_GROUPS, range(1, MOST_BLOCKS_PER_SM + 1)):
+            room = EASY_SHARE * registers_at_launch(groups * block_x, blocks, rows.limits)
+            room -= 0 if exact else PREDICATE_REGISTERS
+            joined = rows.summed > 0 and groups > 1
+            if each > 1 and joined and rows.summed > ONE_SUM:
+                continue  # ptxas keeps both rows through the joining, and spills
+            held = blocks * each * rows.stage
+            wanted = {max(2, -(-ring_bytes // held)) for ring_bytes in rings_bytes}
+            for form in forms:
+                if form.registers > room or (form.reread and each > 1):
+                    continue
+                depths = {
+                    _stages(rows, each, groups, blocks, form, joined=joined, wanted=most)
+                    for most in wanted
+                }
+                enough = sorted(stages for stages in depths if stages >= 2 * groups)
+                for stages in enough:
+                    yield form.shape(
+                        unroll, block_x, groups, blocks, stages, joined=joined, rows_per_thread=each
+                    )
+                if enough:
+                    break  # later forms have more instructions
 
 
 def _merit(rows: Streamed, shape: Shape, form: _Form) -> tuple[float, ...]:
@@ -207,17 +200,18 @@ def _merit(rows: Streamed, shape: Shape, form: _Form) -> tuple[float, ...]:
 
 def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
     """Those that fit in registers and shared memory."""
-    blocks = range(1, MOST_BLOCKS_PER_SM + 1)
-    for (block_x, unroll), groups, each in product(_threads(rows), GROUPS, blocks):
-        joins = (True, False) if rows.summed and groups > 1 else (False,)
+    for block_x, unroll in _threads(rows):
         exact = block_x * unroll * rows.vector == rows.length
-        room = registers_left(groups * block_x, each, rows.limits)
-        room -= 0 if exact else PREDICATE_REGISTERS
-        for form, joined in product(_forms(rows, block_x, unroll, 1), joins):
+        forms = tuple(_forms(rows, block_x, unroll, 1))
+        for groups, each in product(GROUPS, range(1, MOST_BLOCKS_PER_SM + 1)):
+            joins = (True, False) if rows.summed and groups > 1 else (False,)
+            room = registers_left(groups * block_x, each, rows.limits)
+            room -= 0 if exact else PREDICATE_REGISTERS
             wanted = 1 + -(-RING_BYTES // (each * rows.stage))
-            stages = _stages(rows, 1, groups, each, form, joined=joined, wanted=wanted)
-            if stages > 1 and form.registers <= room:
-                yield form, form.shape(unroll, block_x, groups, each, stages, joined=joined)
+            for form, joined in product(forms, joins):
+                stages = _stages(rows, 1, groups, each, form, joined=joined, wanted=wanted)
+                if stages > 1 and form.registers <= room:
+                    yield form, form.shape(unroll, block_x, groups, each, stages, joined=joined)
 
 
 def registers_at_launch(compute: int, blocks: int, limits: Limits) -> int:

@@ -32,11 +32,29 @@ def hoist_indices(kernel: Kernel) -> Kernel:
     return replace(kernel, body=body) if names.used else kernel
 
 
+_Divisions = tuple[tuple[Expr, frozenset[str]], ...]
+"""Divisions and remainders in an expression, inner ones first, with the symbols in each."""
+
+
 class _Names:
-    """Hands out names for hoisted values."""
+    """Hands out names for hoisted values, and knows which there may be: an expression is asked at
+    every level of loops around it.
+    """
 
     def __init__(self) -> None:
         self.used = 0
+        self._divisions: dict[Expr, _Divisions] = {}
+
+    def divisions(self, expr: Expr) -> _Divisions:
+        """Those in an expression."""
+        known = self._divisions.get(expr)
+        if known is None:
+            known = tuple([each for arg in expr.args for each in self.divisions(arg)])
+            if isinstance(expr, Apply) and expr.op in COSTLY and expr.dtype is DataType.Index:
+                symbols = frozenset(n.name for n in expr.walk() if isinstance(n, Symbol))
+                known += ((expr, symbols),)
+            self._divisions[expr] = known
+        return known
 
     def fresh(self) -> Symbol:
         symbol = Symbol(f"x{self.used}", low=0)
@@ -50,7 +68,9 @@ def _hoist(statements: tuple[Statement, ...], names: _Names) -> tuple[Statement,
     found: dict[Expr, None] = {}
     for statement in statements:
         for expr in _all_expressions(statement):
-            _collect(expr, inner, found)
+            for division, symbols in names.divisions(expr):
+                if symbols.isdisjoint(inner):
+                    found.setdefault(division)
     lets: list[Statement] = []
     mapping: dict[Expr, Expr] = {}
     for expr in found:
@@ -69,16 +89,6 @@ def _hoist(statements: tuple[Statement, ...], names: _Names) -> tuple[Statement,
 def _inner_symbols(statements: tuple[Statement, ...]) -> frozenset[str]:
     """Names that get a value inside these statements: loops, flags, places in rings, and so on."""
     return frozenset(symbol.name for s in walk(statements) for symbol in defined(s))
-
-
-def _collect(expr: Expr, inner: frozenset[str], found: dict[Expr, None]) -> None:
-    """Outermost-first divisions whose symbols are all defined outside."""
-    for arg in expr.args:
-        _collect(arg, inner, found)
-    if isinstance(expr, Apply) and expr.op in COSTLY and expr.dtype is DataType.Index:
-        symbols = {node.name for node in expr.walk() if isinstance(node, Symbol)}
-        if not symbols & inner:
-            found.setdefault(expr)
 
 
 def _all_expressions(statement: Statement) -> tuple[Expr, ...]:

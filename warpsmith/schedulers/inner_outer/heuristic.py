@@ -212,13 +212,14 @@ def _in_ring(
     spare = spare_bytes(rows.loads, length, problem) if way is Way.CHUNKS else 0
     for choice in residents:
         found: list[InnerOuterParams] = []
+        one = choice.bytes_per_element(max(1, 4 // vector))
         sides = (1,) if way is Way.CHUNKS else _SIDES
         for (block_x, unroll), side, kept in product(shapes, sides, range(1, most_kept + 1)):
             covered = block_x * unroll * vector
             threads = block_x * side
             if threads > (SIDE_THREADS if side > 1 else limits.block_threads) or threads % 128:
                 continue
-            size = choice.bytes_per_element(max(1, 4 // vector)) + (kept - 1) * rows.loaded
+            size = one + (kept - 1) * rows.loaded
             row = Needs(vector, unroll, size + rows.summed, choice.passing, limits)
             crowded = rows.averaged > 1 and widest >= 4 and covered != length
             needed = row.registers * (CROWDED if crowded else 1)

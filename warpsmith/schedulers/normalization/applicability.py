@@ -7,7 +7,7 @@ from collections.abc import Collection
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.exprs import Reduction, tensor_inputs
-from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.mapping import DomainMap, Group, map_of
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.pointwise.applicability import cached_map, self_mapped
@@ -99,7 +99,7 @@ def _gives(domains: DomainMap, tensor: TensorView, groups: Collection[Group]) ->
 
 def walks_rows(fusion: Program) -> set[TensorView]:
     """The computed tensors that have a reduced dimension, reduced or again."""
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     gone: set[Group] = set()
     for tensor in reductions(fusion):
         gone |= pattern(domains, tensor)[1]

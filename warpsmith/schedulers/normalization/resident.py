@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Pointwise, Reduction, tensor_inputs
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import DomainMap, map_of
 from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
@@ -89,8 +89,9 @@ def choices(
     The program has caches. With `turns`, blocks go round rows: what all rows share is there in any
     case.
     """
+    program = program.without(())
     rows = walks_rows(program)
-    full = full_size(program, DomainMap(program), caches)
+    full = full_size(program, map_of(program), caches)
     loads = {c.register for c in caches if c.load}
     shared = {c.register for c in caches if c.load and c.register in rows - full}
     passing = sum(tensor.dtype.size for tensor in shared)
@@ -109,7 +110,8 @@ def choices(
 
 def shared_loads(program: Program, caches: tuple[Cached, ...]) -> set[TensorView]:
     """The register copies of the inputs that all rows share."""
-    full, rows = full_size(program, DomainMap(program), caches), walks_rows(program)
+    program = program.without(())
+    full, rows = full_size(program, map_of(program), caches), walks_rows(program)
     return {c.register for c in caches if c.load} & rows - full
 
 

@@ -26,12 +26,7 @@ def refusal(fusion: Program) -> str:
 
 def cached_map(fusion: Program) -> DomainMap:
     """The groups of axes that there will be once the inputs have caches."""
-    if not isinstance(fusion, View):
-        return _cached_map(fusion)
-    if "cached_map" not in fusion.found:
-        fusion.found["cached_map"] = _cached_map(fusion)
-    known: DomainMap = fusion.found["cached_map"]
-    return known
+    return fusion.once(_cached_map) if isinstance(fusion, View) else _cached_map(fusion)
 
 
 def _cached_map(fusion: Program) -> DomainMap:
