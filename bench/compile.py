@@ -1,4 +1,4 @@
-"""Time to the first kernel: of two fusions, each time in a fresh process."""
+"""Time to the first kernel: of a few programs, each time in a fresh process."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench.matmul import linear
 from bench.norm_backward import layer_norm_bwd
 from bench.pointwise import silu_mul
 from bench.problem import Problem
@@ -23,6 +24,7 @@ from bench.problem import Problem
 PROBLEMS: dict[str, Problem] = {
     "pointwise": silu_mul(8192, 1024, "bfloat16"),
     "norm_backward": layer_norm_bwd(8192, 4096, "bfloat16"),
+    "product": linear(4096, 4096, 4096, "bfloat16"),
 }
 
 _LOADED_ON_USE = (

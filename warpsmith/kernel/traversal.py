@@ -182,10 +182,12 @@ def effect_of(declared: Memory, holder: Declared) -> Effect:
 
 def elements(statement: Statement) -> Iterator[Element]:
     """Elements that the scalar expressions of a statement itself read."""
-    for expr in expressions(statement):
-        for node in expr.walk():
-            if isinstance(node, Element):
-                yield node
+    coming = list(reversed(expressions(statement)))
+    while coming:
+        node = coming.pop()
+        coming += node.args[::-1]
+        if isinstance(node, Element):
+            yield node
 
 
 def written(statement: Statement) -> tuple[Buffer, ...]:
