@@ -14,9 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-PATTERNS: Final = ("*.cubin", "*.kernel", "machine-*.so", ".writing-*")
-"""Machine code, kernels as they were emitted, the simulator, and what processes left that died
-while they were writing."""
+_KINDS: Final = (("", ".cubin"), ("", ".kernel"), ("machine-", ".so"), (".writing-", ""))
+"""How names begin and end: of machine code, kernels as they were emitted, the simulator, and what
+processes left that died while they were writing."""
 
 _SHARE: Final = 8
 """A full directory is emptied by one part in so many at a time."""
@@ -34,13 +34,16 @@ class Entry:
 def entries(directory: Path) -> list[Entry]:
     """Files of the cache, the last used first. A directory that is not there has none."""
     found = []
-    for pattern in PATTERNS:
-        for path in directory.glob(pattern):
+    with contextlib.suppress(OSError), os.scandir(directory) as files:
+        for file in files:
+            name = file.name
+            if not any(name.startswith(first) and name.endswith(last) for first, last in _KINDS):
+                continue
             try:
-                status = path.stat()
+                status = file.stat()
             except OSError:  # another process removed it
                 continue
-            found.append(Entry(path, status.st_size, status.st_mtime))
+            found.append(Entry(Path(file.path), status.st_size, status.st_mtime))
     return sorted(found, key=lambda entry: entry.used_s, reverse=True)
 
 
