@@ -69,7 +69,7 @@ def _warpsmith(problem: Problem, cache_dir: Path) -> dict[str, float]:
             for kernel in made.kernels:
                 LoadedKernel(kernel.binary, kernel.name, 0)
 
-    with knobs.scope(cache_dir=cache_dir):
+    with knobs.scope(cache_dir=cache_dir, keep_emitted=True):
         return _timed(imported - start, compiled)
 
 

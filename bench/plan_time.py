@@ -69,7 +69,10 @@ def measure(layers: int) -> tuple[dict[str, float], str]:
     try:
         with uncompiled(), timed("planned and lowered", seconds):
             planned(fd)(arrays)
-        with tempfile.TemporaryDirectory() as folder, knobs.scope(cache_dir=folder):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            knobs.scope(cache_dir=folder, keep_emitted=True),
+        ):
             with timed("planned and compiled cold", seconds):
                 planned(fd)(arrays)
             with timed("loaded warm", seconds):

@@ -21,7 +21,7 @@ import numpy as np
 from bench.problem import Problem
 from bench.run import PROBLEMS
 from tests.support.binaries import UNCOMPILED
-from warpsmith import fuse, knobs
+from warpsmith import fuse
 from warpsmith.engine.executable import Executable
 from warpsmith.errors import WarpsmithError
 from warpsmith.runtime.arrays import NUMPY_DTYPES
@@ -56,8 +56,7 @@ def _noted() -> Iterator[list[str]]:
         pretended: Binary = UNCOMPILED
         return pretended
 
-    pretends = mock.patch.object(CubinCache, "get_or_compile", noted)
-    with pretends, knobs.scope(keep_emitted=False):
+    with mock.patch.object(CubinCache, "get_or_compile", noted):
         yield found
 
 

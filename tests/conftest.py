@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
-import os
 import re
 import time
 from collections import Counter
@@ -14,16 +13,10 @@ from collections.abc import Generator
 import pytest
 
 from warpsmith.errors import SimulationError
-from warpsmith.knobs import variable_name
 from warpsmith.sim.library import library
 
 MOST_CPU_S = 20.0
 """Of a test that `make test` runs: several times what any takes on a slow machine."""
-
-
-def pytest_configure() -> None:
-    """Tests change warpsmith while it runs: kernels of other processes are none of theirs."""
-    os.environ[variable_name("keep_emitted")] = "0"
 
 
 @pytest.hookimpl(tryfirst=True)

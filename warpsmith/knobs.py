@@ -151,14 +151,14 @@ class Knobs:
         "Compile even what the cache holds, and store it again.",
         "off",
     )
-    keep_emitted: bool = _knob(
-        _switch,
-        "switch",
-        True,
-        "Keep kernels in `cache_dir` as they were before NVRTC, too, with what was proved of them: "
-        "another process that plans them need not lower them again. Off where something changes "
-        "warpsmith while it runs.",
-        "on",
+    keep_emitted: Literal["auto"] | bool = _knob(
+        _switch_or_auto,
+        "switch or `auto`",
+        "auto",
+        "Whether kernels are kept in `cache_dir` as they were before NVRTC, too, with what was "
+        "proved of them, so that another process that plans them need not lower them again; "
+        "`auto` does not where warpsmith runs from a checkout, which may be changed in memory.",
+        "`auto`",
     )
     device: Device = _knob(
         _one_of("auto", "gpu", "sim", "reference"),

@@ -168,6 +168,7 @@ def test_entries_make_kernels_and_nothing_else(
     "asked",
     [
         {"keep_emitted": False},
+        {"keep_emitted": "auto"},
         {"dump": "build", "dump_dir": "dumps"},
         {"override_dir": "edited"},
         {"watchdog": True},
@@ -183,6 +184,12 @@ def test_knobs_that_look_at_a_kernel_on_its_way_keep_none(
     kernels(tmp_path)
     kernels(tmp_path, **asked | paths)
     assert len(lowered) == 6
+
+
+def test_what_is_installed_keeps_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_is_checkout", lambda: False)
+    kernels(tmp_path, keep_emitted="auto")
+    assert len(list(tmp_path.glob("*.kernel"))) == 2
 
 
 def test_always_compile_lowers_what_is_kept_and_keeps_it_again(

@@ -99,7 +99,8 @@ def _cache(directory: Path, limit_mib: int) -> EmittedCache:
 def emitted_cache(knobs: Knobs) -> EmittedCache | None:
     """Where kernels are kept; None where knobs ask for what happens on the way to one."""
     looks_on = knobs.dump or knobs.override_dir is not None or knobs.wait_limit is not None
-    if looks_on or not knobs.keep_emitted or _files() is None:
+    keeps = not _is_checkout() if knobs.keep_emitted == "auto" else knobs.keep_emitted
+    if looks_on or not keeps or _files() is None:
         return None
     return _cache(knobs.cache_dir, knobs.cache_mib)
 
@@ -162,6 +163,14 @@ def _names(kind: type) -> tuple[str, ...]:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _is_checkout() -> bool:
+    """Whether somebody may be at work on warpsmith: its tests replace parts of it while it runs,
+    which its files do not tell.
+    """
+    return (Path(warpsmith.__file__).parents[1] / "pyproject.toml").is_file()
 
 
 _NO_PART = frozenset(("__pycache__", "sim", "tools"))
