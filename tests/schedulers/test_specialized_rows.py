@@ -23,10 +23,10 @@ from warpsmith.schedulers.inner_outer import heuristic
 @pytest.fixture
 def forced(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Have the heuristic choose as before, but for what is said here."""
-    chosen = heuristic.choose
+    best = heuristic.best
 
     def force(**changes: object) -> None:
-        monkeypatch.setattr(heuristic, "choose", lambda *asked: replace(chosen(*asked), **changes))
+        monkeypatch.setattr(heuristic, "best", lambda *asked: replace(best(*asked), **changes))
 
     return force
 
