@@ -272,6 +272,7 @@ def _fewest_spills(
     """The kernel of these parameters: one that spills divides where another would multiply, if that
     spills less. The candidate is made of the `part`.
     """
+
     def compiled(*, quotients: bool) -> CompiledKernel:
         return compile_(
             partial(candidate.scheduled, params, quotients=quotients),
