@@ -203,7 +203,7 @@ def predicted_us(
         unaligned: whether lines of a's boxes, and of b's, start at no multiples of 128 bytes.
     """
     rows, columns, depth = params.tile
-    tiles, splits = batches * _count(params, m, n), params.splits
+    tiles, places = (batches * count * params.splits for count in _count(params, m, n))
     share = TENSOR_SHARE if rows == ROWS else ONE_GROUP_SHARE
     products = rows * columns * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = products / (share * target.rates.tensor / target.sm_count)
@@ -211,14 +211,15 @@ def predicted_us(
     read = DEPTH_BYTES * sum(lines / by * (UNALIGNED if late else 1) for lines, by, late in along)
     step = max(
         multiplied,
-        read * min(tiles * splits, params.blocks) / (L2_SHARE * target.rates.l2),
+        read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
         DEPTH_BYTES * (rows + columns) / (SM_SHARE * target.rates.sm_load),
     )
+    splits = params.splits
     start = START_US + (CLUSTER_US if splits > 1 or params.cluster != (1, 1) else 0.0)
     joined = splits * rows * columns * SUM_BYTES / JOIN_RATE if splits > 1 else 0.0
     stored = (STORE_US if params.chunk else SCATTER_US) * rows * columns
     each = _tiles(_tiles(k, depth), splits) * step + joined + stored
-    return start + _tiles(tiles * splits, params.blocks) * each
+    return start + _tiles(places, params.blocks) * each
 
 
 def stages(tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK, splits: int = 1) -> int:
@@ -247,14 +248,14 @@ def _blocks(target: Target, cluster: int) -> int:
     return target.sm_count if cluster == 1 else cluster * dict(target.clusters)[cluster]
 
 
-def _count(params: MatmulParams, m: int, n: int) -> int:
-    """Tiles of one batch, the empty places of clusters and of the last group among them."""
+def _count(params: MatmulParams, m: int, n: int) -> tuple[int, int]:
+    """Tiles of one batch that blocks load, those of clusters outside the product among them; and
+    places for tiles, with the empty ones of the last group.
+    """
     rows, columns, _ = params.tile
     down, across = params.cluster
-    boxes = (
-        _tiles(_tiles(m, rows * down), params.group) * params.group * _tiles(n, columns * across)
-    )
-    return boxes * down * across
+    along, beside = _tiles(m, rows * down), _tiles(n, columns * across) * down * across
+    return along * beside, _tiles(along, params.group) * params.group * beside
 
 
 def _group(tiles: int) -> int:
