@@ -263,7 +263,6 @@ def place_of_extreme(x: Bounded, axis: int, *, largest: bool) -> Bounded:
     value = value if largest else -value
     if value.dtype.kind == "f":
         sure |= np.isnan(value).any(axis) & (x.error < np.inf).all(axis)
-        value = np.where(np.isnan(value), np.inf, value)
     return Bounded(DataType.Int, np.argmax(value, axis), np.where(sure, 0.0, np.inf))
 
 

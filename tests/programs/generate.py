@@ -90,6 +90,8 @@ def _outputs(g: Growth, program: Program) -> Iterable[tuple[str, str]]:
 
 def _alias(g: Growth, name: str, program: Program, taken: set[str]) -> str:
     value = g.meaning.values[name]
+    if any(s.op == "stride_order" and name in s.results for s in program.statements):
+        return ""  # it says how it lies, and an input lies as it does
     for given in program.inputs:
         if isinstance(given, Input) and given.name not in taken and not given.layout.repeated:
             same = (given.dtype, given.dims) == (value.dtype, value.dims)

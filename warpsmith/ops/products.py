@@ -27,7 +27,7 @@ from warpsmith.ops.contraction import (
 )
 from warpsmith.ops.elementwise import apply
 from warpsmith.ops.factories import full
-from warpsmith.ops.promotion import rounded
+from warpsmith.ops.promotion import rounded, unrounded
 from warpsmith.ops.shape import transpose
 from warpsmith.ops.values import Scalar, as_scalar, as_tensor, fusion_of
 
@@ -200,6 +200,9 @@ def _added(op: str, given: TensorView, made: TensorView, beta: Scalar, alpha: Sc
         second = full(shape, 0, made.dtype, fusion=made.fusion)
     if first is None:
         return second
+    for part in (made, second, first):
+        if part is not addend:
+            _keep_wide(part)
     total = apply("add", second, first)
     assert isinstance(total, TensorView)
     return total
@@ -268,6 +271,12 @@ def _biased(result: TensorView, weight: TensorView, bias: TensorView) -> TensorV
             code="WS0144",
             remedy="a bias has as many elements as the weight has rows",
         )
+    _keep_wide(result)
     total = apply("add", result, given)
     assert isinstance(total, TensorView)
     return total
+
+
+def _keep_wide(tensor: TensorView) -> None:
+    """What an operation goes on with is not rounded, wherever kernels end."""
+    unrounded(tensor).narrow = None

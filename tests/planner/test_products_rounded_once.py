@@ -1,0 +1,33 @@
+"""A product with a bias, or what `addmm` adds, is rounded once, wherever its kernels end."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from warpsmith import DataType, FusionDefinition, knobs
+
+
+@pytest.mark.parametrize("name", ["linear", "addmm"])
+def test_a_cut_behind_the_product_stores_what_is_not_rounded(name: str) -> None:
+    """Random numbers are drawn by another kernel than the product's, which adds the bias, too."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(17, 8, generator=generator).bfloat16()
+    sums = x.double() @ x.double().T
+    b = (-sums[0] if name == "linear" else -sums[0] / 6).bfloat16()  # little is left of row 0
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        t = fd.define_tensor([-1, -1], True, DataType.BFloat16)
+        bias = fd.define_tensor([-1], True, DataType.BFloat16)
+        if name == "linear":
+            made = ops.linear(t, t, bias)
+        else:
+            made = ops.addmm(bias, t, ops.transpose(t), beta=3.0, alpha=0.5)
+        fd.add_output(ops.dropout(made, 0.5, rng_seed=3, rng_offset=2)[0])
+    with knobs.scope(device="sim"):
+        (got,) = fd.execute([x, b])
+    exact = 2 * (sums + b.double() if name == "linear" else 0.5 * sums + 3 * b.double())
+    allowed = exact.abs() * 2.0**-8 + 2.0**-16
+    kept = (got != 0)[0]  # the others are dropped, or rounded away
+    assert int(kept.sum()) > 4
+    assert bool(((got.double() - exact).abs() <= allowed)[0][kept].all())
