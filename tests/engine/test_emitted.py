@@ -158,7 +158,8 @@ def test_entries_make_kernels_and_nothing_else(
     body = pickle.dumps(value, protocol=5)
     for path in tmp_path.glob("*.kernel"):
         head = path.read_bytes().partition(b"\n")[0] + b"\n"
-        path.write_bytes(head + hashlib.sha256(body).digest() + body)
+        named = path.stem.encode() + b"\n"
+        path.write_bytes(head + hashlib.sha256(named + body).digest() + body)
     assert kernels(tmp_path) == first
     assert len(lowered) == 4
     assert not (tmp_path / "made").exists()

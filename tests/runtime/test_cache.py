@@ -13,7 +13,7 @@ import pytest
 
 from warpsmith.errors import CompileError
 from warpsmith.runtime import cache as cache_module
-from warpsmith.runtime.cache import CubinCache, key
+from warpsmith.runtime.cache import CubinCache, Entries, key
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Binary, Source
 
@@ -107,6 +107,15 @@ def test_an_altered_entry_is_a_miss(tmp_path: Path, place: int) -> None:
     content[place] ^= 1
     entry_of(tmp_path).write_bytes(content)
     assert cache.load(SOURCE) is None
+
+
+def test_an_entry_in_the_place_of_another_is_a_miss(tmp_path: Path) -> None:
+    entries = Entries(tmp_path, "bytes", b"test\n", 1 << 20)
+    entries.store("a", b"of a")
+    entries.store("b", b"of b")
+    entries.path("b").write_bytes(entries.path("a").read_bytes())
+    assert entries.load("a") == b"of a"
+    assert entries.load("b") is None
 
 
 def test_a_refused_source_leaves_no_entry(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class EmittedCache:
     """The emitted kernels under one directory; `limit_bytes` as `Entries` takes it."""
 
     def __init__(self, directory: Path, limit_bytes: int) -> None:
-        self._entries = Entries(directory, "kernel", b"warpsmith kernel 1\n", limit_bytes)
+        self._entries = Entries(directory, "kernel", b"warpsmith kernel 2\n", limit_bytes)
 
     def load(self, name: str) -> Emitted | None:
         """What was stored, or None where nothing is that can be read."""

@@ -26,7 +26,7 @@ _UNLIMITED = 1 << 62
 class Entries:
     """Files of one kind under one directory, which is made on the first store.
 
-    An entry that is not as it was stored counts as missing. Safe to share between threads.
+    An entry that is not as it was stored, or where, counts as missing. Safe to share between threads.
 
     Args:
         directory: where they are.
@@ -55,11 +55,11 @@ class Entries:
         mark_used(path)
         start = len(self._magic) + hashlib.sha256().digest_size
         body = content[start:]
-        return body if content[:start] == self._head(body) else None
+        return body if content[:start] == self._head(name, body) else None
 
     def store(self, name: str, body: bytes) -> OSError | None:
         """Keep this under the name, in place of what was there, or say why that cannot be."""
-        path, content = self.path(name), self._head(body) + body
+        path, content = self.path(name), self._head(name, body) + body
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
@@ -76,8 +76,9 @@ class Entries:
         self._limited.added(len(content))
         return None
 
-    def _head(self, body: bytes) -> bytes:
-        return self._magic + hashlib.sha256(body).digest()
+    def _head(self, name: str, body: bytes) -> bytes:
+        """By the name, too: a file that was moved to another one's place is not that entry."""
+        return self._magic + hashlib.sha256(name.encode() + b"\n" + body).digest()
 
 
 class CubinCache:
@@ -92,7 +93,7 @@ class CubinCache:
     """
 
     def __init__(self, directory: Path, limit_bytes: int = _UNLIMITED) -> None:
-        self._entries = Entries(directory, "cubin", b"warpsmith cubin 1\n", limit_bytes)
+        self._entries = Entries(directory, "cubin", b"warpsmith cubin 2\n", limit_bytes)
         self._warned = False
 
     def load(self, source: Source) -> Binary | None:
