@@ -136,6 +136,17 @@ def test_a_rule_that_breaks_a_law_is_refused(change: dict[str, Any], said: str) 
         defined(lambda t: ops.reduce(t, joined(**change)), x)
 
 
+def test_rules_of_booleans_are_tried_on_booleans() -> None:
+    """Their states are numbers, of which laws need hold for 0 and 1 alone."""
+    x = random((5, 33), DataType.Float)
+    some = CarryRule(name="some", identity={"a": 0}, join=lambda a, b: ops.logical_or(a.a, b.a))
+    odd = CarryRule(name="odd", identity={"a": False}, join=lambda a, b: ops.ne(a.a, b.a))
+    check(lambda t: ops.reduce(t > 1, some, [1]), lambda t: (t > 1).any(1).int(), x)
+    check(lambda t: ops.scan(t > 1, odd, 1), lambda t: ((t > 1).cumsum(1) % 2).int(), x)
+    with pytest.raises(DefinitionError, match=r"WS0160.*identity joined with x is x.*\(3\)"):
+        defined(lambda t: ops.reduce(t, some, [1]), random((5, 33), DataType.Int32))
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

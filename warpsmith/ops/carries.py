@@ -156,12 +156,17 @@ def lifted_states(elements: Sequence[Any], rule: CarryRule) -> tuple[tuple[Value
         for value in made
     ]
     values = aligned([converted(v, dtype) for v, dtype in zip(made, dtypes, strict=True)])
-    carry = rule.typed([_computed(value.dtype) for value in given], dtypes)
+    carry = rule.typed([_element(value.dtype) for value in given], dtypes)
     return _widened(rule.name, values), carry
 
 
 def _is_tensor(value: Value) -> bool:
     return isinstance(value, TensorView)
+
+
+def _element(dtype: DataType) -> DataType:
+    """The type of elements that a rule is tried on."""
+    return dtype if dtype is DataType.Bool else _computed(dtype)
 
 
 def _computed(dtype: DataType) -> DataType:

@@ -59,7 +59,7 @@ class CarryRule:
         """The rule for states of these types, once it keeps the laws.
 
         Args:
-            elements: types of what is lifted.
+            elements: types of what is lifted; Bool is 0 or 1 in Int32.
             dtypes: of a state's values.
 
         Raises:
@@ -98,9 +98,13 @@ class CarryRule:
             self.commutative,
             self.needs_elements,
         )
-        given = tuple(Symbol(f"x{k}", dtype) for k, dtype in enumerate(elements))
+        given = tuple(
+            Symbol(f"x{k}", DataType.Int32 if dtype is DataType.Bool else dtype)
+            for k, dtype in enumerate(elements)
+        )
         lifted = (as_value(value, self.name) for value in self.lifted(given))
-        check_laws(carry, given, [value for value in lifted if isinstance(value, Expr)])
+        made = [value for value in lifted if isinstance(value, Expr)]
+        check_laws(carry, dict(zip(given, elements, strict=True)), made)
         return carry
 
     def _state(self, values: Any, what: str) -> tuple[Any, ...]:
@@ -143,14 +147,15 @@ def _narrowed(expr: Expr, wide: bool) -> Expr:
     return Apply(expr.op, args, single)
 
 
-def check_laws(carry: Carry, elements: Sequence[Symbol], lifted: Sequence[Expr]) -> None:
+def check_laws(carry: Carry, elements: Mapping[Symbol, DataType], lifted: Sequence[Expr]) -> None:
     """Try the rule on random states.
 
     Identity changes nothing, and stretches may be joined in any grouping; in any order, too, if the
     rule says so. States are of one to eight random elements, zeros and equal ones among them.
 
     Args:
-        lifted: the values of an element's state, over symbols of what it is lifted from.
+        elements: symbols of what is lifted, and the type of the numbers that they stand for.
+        lifted: the values of an element's state, over these symbols.
 
     Raises:
         DefinitionError: WS0160, with the states that break a law.
@@ -174,14 +179,14 @@ def check_laws(carry: Carry, elements: Sequence[Symbol], lifted: Sequence[Expr])
 
 def _random_states(
     carry: Carry,
-    elements: Sequence[Symbol],
+    elements: Mapping[Symbol, DataType],
     lifted: Sequence[Expr],
     random: np.random.Generator,
 ) -> State:
     """States of random elements, to some of which more were joined."""
 
     def one() -> State:
-        drawn = {element.name: _random(element.dtype, random) for element in elements}
+        drawn = {symbol.name: _random(dtype, random) for symbol, dtype in elements.items()}
         compute = ScalarEvaluator(drawn, precise=True)
         return tuple(
             np.broadcast_to(compute(arithmetic.convert(value, dtype)), SAMPLES)
@@ -198,6 +203,8 @@ def _random_states(
 
 def _random(dtype: DataType, random: np.random.Generator) -> np.ndarray:
     """Elements of a type, many of them equal or 0."""
+    if dtype is DataType.Bool:
+        return random.integers(0, 2, SAMPLES)
     small = random.integers(-3, 4, SAMPLES)
     if not dtype.is_float:
         return small
