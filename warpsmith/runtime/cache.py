@@ -26,7 +26,8 @@ _UNLIMITED = 1 << 62
 class Entries:
     """Files of one kind under one directory, which is made on the first store.
 
-    An entry that is not as it was stored, or where, counts as missing. Safe to share between threads.
+    An entry that is not as it was stored, or not where, counts as missing. Safe to share between
+    threads.
 
     Args:
         directory: where they are.
