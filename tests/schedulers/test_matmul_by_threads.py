@@ -16,7 +16,7 @@ import warpsmith
 from tests.support.contractions import contraction, run
 from tests.support.launching import check_automatic, random_inputs
 from tests.support.program import Program
-from warpsmith import DataType, knobs, ops
+from warpsmith import DataType, FusionDefinition, knobs, ops
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.products import LoadMatrix, MultiplyByWarp
@@ -99,6 +99,19 @@ def test_every_tile_of_warps_is_right(
     kernel = check_epilogue(dtype, splits, 40, m)
     assert any(isinstance(s, MultiplyByWarp) for s in walk(kernel.body))
     assert any(isinstance(s, LoadMatrix) for s in walk(kernel.body)) is (dtype is not DOUBLE)
+
+
+@pytest.mark.parametrize("k", [160, 480])
+def test_tiles_of_warps_that_divide_k_are_shared_by_blocks(k: int) -> None:
+    """Which is seen where k is of the definition; turns past the last one multiply zeros."""
+    a, b = (np.random.default_rng(k).uniform(size=size) for size in ((126, k), (k, 7)))
+    with FusionDefinition() as fd:
+        x, y = (fd.from_pytorch(array, static_sizes=True) for array in (a, b))
+        fd.add_output(fd.ops.matmul(x, y))
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([a, b])
+    np.testing.assert_allclose(result, a @ b, rtol=1e-13)
+    assert fd.verify([a, b], schedules=2).verdict == "clean"
 
 
 def check_epilogue(dtype: DataType, splits: int, n: int, m: int = 9) -> Kernel:

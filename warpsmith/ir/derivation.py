@@ -8,7 +8,7 @@ which transform computes each group, and builds index expressions on demand.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from warpsmith.ir import integers
@@ -169,10 +169,16 @@ class Derivation:
                 found.append(whole)
 
     def _drop_implied(self, group: Group, found: list[Group]) -> None:
-        """A bound on a whole bounds its outer part, and that one's outer part, and so on."""
+        for implied in self.outer_parts(group):
+            if implied in found:
+                found.remove(implied)
+
+    def outer_parts(self, group: Group) -> Iterator[Group]:
+        """The group, its outer part, and that one's outer part, and so on: a bound on a whole
+        bounds all of them, and where the index of one runs past its end, so does the whole's.
+        """
         while True:
-            if group in found:
-                found.remove(group)
+            yield group
             transform = self._by.get(group)
             if transform is None:
                 return

@@ -162,6 +162,10 @@ class Access:
         """The axis, and what it is split into, as far as indices may run past the ends."""
         return self._derivation.inexact_splits(self._domains.group(axis), facts)
 
+    def outer_parts(self, axis: IterDomain) -> tuple[Group, ...]:
+        """The axis and its outer parts: past the end of one of them is past the axis's, too."""
+        return tuple(self._derivation.outer_parts(self._domains.group(axis)))
+
     def thread_bounds(self) -> Expr:
         """Predicate that this thread's indices lie inside the loops bound to them."""
         conditions = []

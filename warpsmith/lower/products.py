@@ -109,8 +109,8 @@ class Products:
         the end of the dimension is 0, and what is there would be summed twice.
         """
         summed = operation.output.root[-1]
-        whole = self._buffers.domains.group(summed)
-        cut = [g for g in access.inexact(summed, self._buffers.facts) if g != whole]
+        past = access.outer_parts(summed)
+        cut = [g for g in access.inexact(summed, self._buffers.facts) if g not in past]
         if cut:
             extents = ", ".join(repr(self._buffers.domains.extent(group)) for group in cut)
             raise ScheduleError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.copies import CacheOp, LoadStoreOpType
@@ -183,7 +184,7 @@ def rfactor(tensor: TensorView, axes: Sequence[int]) -> tuple[TensorView, ...]:
     for output, part in zip(outputs, parts, strict=True):
         part.dtype = output.dtype
     if isinstance(definition, Matmul):
-        partial = Matmul(definition.a, definition.b, parts[0], definition.axes)
+        partial = replace(definition, output=parts[0])
         final = reduction("sum", parts[0], tensor)
     else:
         partial = Reduction(definition.carry, definition.sources, tuple(parts))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -10,7 +12,9 @@ import numpy as np
 import pytest
 
 from tests.support.product_programs import close, run, values, wide
-from warpsmith import DataType
+from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith.errors import PlanWarning
+from warpsmith.schedulers.matmul import heuristic
 from warpsmith.targets import atoms
 
 
@@ -40,6 +44,28 @@ def test_batches_of_tf32_with_a_narrow_result() -> None:
 
     (result,) = run([a, b], body)
     close(result, rounded(a) @ rounded(b).swapaxes(1, 2), 36)
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_blocks_that_have_parts_of_k_multiply_as_precisely_as_all_of_it(
+    monkeypatch: pytest.MonkeyPatch, static: bool
+) -> None:
+    """Three steps of k, of which two blocks have two and one."""
+    offered = heuristic.candidates
+
+    def split(*args: Any, **kinds: Any) -> list[heuristic.MatmulParams]:
+        found = [p for p in offered(*args, **kinds) if p.splits == 2]
+        return [replace(found[-1], stages=2, blocks=2)]
+
+    monkeypatch.setattr(heuristic, "candidates", split)
+    x, weight = values((40, 96), 5, np.float32), values((32, 96), 6, np.float32)
+    with FusionDefinition() as fd:
+        a, b = (fd.from_pytorch(array, static_sizes=static) for array in (x, weight))
+        fd.add_output(fd.ops.linear(a, b, precision="tf32"))
+    with knobs.scope(device="sim", verify="all"), warnings.catch_warnings():
+        warnings.simplefilter("error", PlanWarning)
+        (result,) = fd.execute([x, weight])
+    close(result, rounded(x) @ rounded(weight).T, 96)
 
 
 EIGHT = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)

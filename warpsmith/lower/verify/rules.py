@@ -104,12 +104,19 @@ def _names(look: _Look, expected: Expected) -> Iterator[Fault]:
 
 
 def _memory(look: _Look) -> Iterator[Fault]:
-    """Buffers that are no registers are the kernel's, once each, as it declares them."""
+    """Buffers that are no registers are the kernel's, once each, as it declares them.
+
+    What blocks send each other is counted at barriers that come with the stages, when these are
+    lowered.
+    """
     declared: dict[str, Buffer] = {}
     for buffer in (*look.kernel.parameters, *look.kernel.shared):
         if buffer.name in declared:
             yield Fault(Rule.MEMORY, f"`{buffer.name}` is declared twice")
         declared[buffer.name] = buffer
+    for pipeline in look.kernel.pipelines:
+        if pipeline.full.name not in look.whole.begun:
+            declared.setdefault(pipeline.full.name, pipeline.full)
     for item in look.whole.items:
         if not isinstance(item, int):
             continue
