@@ -321,7 +321,7 @@ def provably_less(a: Expr, b: Expr) -> bool:
         factor, *rest = a.args
         extent = factor.extent if isinstance(factor, Symbol) else None
         if len(rest) == 1 and extent == Apply("ceildiv", (b, rest[0]), DataType.Index):
-            return True
+            return lower_bound(rest[0]) >= 1
         return _mixed_radix_less(a, b)
     return False
 
