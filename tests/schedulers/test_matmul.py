@@ -173,21 +173,23 @@ def test_blocks_load_operands_along_m_and_n_for_each_other(
     """Pieces of 64 rows or columns, of which each block brings its share to all of them."""
     tile = (128, 128, 64)
     with_params(monkeypatch, tile=tile, stages=2, blocks=4, group=1, cluster=cluster)
+    fd = right_of_halves(operands(304, 264, 136, seed=8, dtype=DataType.Half), turned)
+    assert fd.explain().count("by multicast to 2 blocks") == sum(b > 1 for b in cluster)
+
+
+def right_of_halves(
+    given: tuple[np.ndarray, np.ndarray], turned: str, out: DataType = DataType.Half
+) -> FusionDefinition:
+    """`linear`, of which operands `a`, `b` or both are turned, once it has given what it should."""
     with FusionDefinition() as fd:
         orders = [[0, 1] if name in turned else None for name in "ab"]
-        fd.add_output(
-            fd.ops.linear(
-                *(fd.define_tensor([-1, -1], True, DataType.Half, stride_order=o) for o in orders)
-            )
-        )
-    x, weight = operands(304, 264, 136, seed=8, dtype=DataType.Half)
-    given = [
-        np.asfortranarray(t) if n in turned else t for n, t in zip("ab", (x, weight), strict=True)
-    ]
+        a, b = (fd.define_tensor([-1, -1], True, DataType.Half, stride_order=o) for o in orders)
+        fd.add_output(fd.ops.cast(fd.ops.linear(a, b), out))
+    arrays = [np.asfortranarray(t) if n in turned else t for n, t in zip("ab", given, strict=True)]
     with knobs.scope(device="sim"):
-        (result,) = fd.execute(given)
-    check(result, x, weight)
-    assert fd.explain().count("by multicast to 2 blocks") == sum(b > 1 for b in cluster)
+        (result,) = fd.execute(arrays)
+    check(result, *given)
+    return fd
 
 
 def with_params(monkeypatch: pytest.MonkeyPatch, **params: object) -> None:
@@ -295,17 +297,7 @@ def test_blocks_of_a_cluster_have_parts_of_k(
     with_params(
         monkeypatch, tile=(*tile, 64), stages=2, blocks=2 * splits, group=1, splits=splits, **given
     )
-    with FusionDefinition() as fd:
-        orders = [[0, 1] if name in turned else None for name in "ab"]
-        a, b = (fd.define_tensor([-1, -1], True, DataType.Half, stride_order=o) for o in orders)
-        fd.add_output(fd.ops.cast(fd.ops.linear(a, b), out))
-    x, weight = operands(136, 104, 136, seed=9, dtype=DataType.Half)
-    arrays = [
-        np.asfortranarray(t) if n in turned else t for n, t in zip("ab", (x, weight), strict=True)
-    ]
-    with knobs.scope(device="sim"):
-        (result,) = fd.execute(arrays)
-    check(result, x, weight)
+    fd = right_of_halves(operands(136, 104, 136, seed=9, dtype=DataType.Half), turned, out)
     assert f"splits={splits}" in fd.explain()
 
 

@@ -183,15 +183,11 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
 
 
 def _join(sums: TensorView, parts: TensorView, params: MatmulParams) -> None:
-    """Blocks of a cluster reduce what each has summed, a chunk of columns at a time."""
-    at = inside = params.outer
+    """Blocks of a cluster reduce what each has summed of a tile."""
+    at = params.outer
     reorder(sums, {at: -1})  # turn, grid, rows, columns, cluster
-    if params.chunk:
-        split(sums, at + 1, params.chunk)
-        reorder(sums, {at + 1: at})
-        inside += 1
-    split(sums, inside, ROWS)
-    _fragments(sums, inside + 1)
+    split(sums, at, ROWS)
+    _fragments(sums, at + 1)
     inline_at(sums, at, selected_tensors=[parts])
 
 
@@ -224,7 +220,7 @@ def _through_shared(
     others = [tensor for tensor in computed if tensor is not result]
     if others:
         inline_at(result, len(result.loop), selected_tensors=others)
-    _use(result, sums, params)
+    inline_at(result, at, selected_tensors=[sums])
     circular_buffer(staged, params.store_stages)
 
 
@@ -253,13 +249,7 @@ def _from_registers(
         if cached.memory.name in params.pairs and cached.copy in beside:
             parallelize(cached.copy, -1, ParallelType.vectorize)
     inline_most(fusion, [t for t in beside if not t.is_output])
-    _use(beside[-1], product.output, params)
-
-
-def _use(result: TensorView, sums: TensorView, params: MatmulParams) -> None:
-    """Sums of products are there for all of a tile; those of blocks come an element at a time."""
-    at = params.outer if params.splits == 1 else len(result.loop)
-    inline_at(result, at, best_effort=params.splits > 1, selected_tensors=[sums])
+    inline_at(beside[-1], at, selected_tensors=[product.output])
 
 
 def _fragments(tensor: TensorView, axis: int) -> None:
