@@ -249,3 +249,10 @@ def test_products_whose_rows_are_none_by_definition() -> None:
         return (ops.matmul(x, w),)
 
     check(body, ((2, 3, 0, 4), [-1, -1, 0, -1]), ((4, 5), [-1, -1]))
+
+
+@pytest.mark.parametrize("rows", [1, -1])
+def test_a_row_times_itself_leaves_nothing_that_nobody_reads(rows: int) -> None:
+    """Both operands are computed from one tensor, and each gets what it needs of its own."""
+    shape = ((1 if rows == 1 else 3, 10), [rows, -1])
+    check(lambda x: (ops.matmul(x, ops.transpose(x, 0, 1)),), shape)

@@ -9,15 +9,16 @@ from warpsmith.ir.exprs import Matmul, Operation, replace_tensor, tensor_inputs,
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.liveness import remove_dead
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.reduction.recompute import clone_of
 
 
 def keep_apart(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]:
     """Give the second operand, and what stands beside the product, copies of their own of what the
-    first operand, or either, is computed from.
+    first operand, or either, is computed from; what nothing reads any more goes.
 
-    Returns the caches with those that the copies read.
+    Returns the caches that are left, with those that the copies read.
     """
     (product,) = (op for op in fusion.operations if isinstance(op, Matmul))
     first = computed_for(fusion, product.a)
@@ -46,7 +47,9 @@ def keep_apart(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached, ...]
         for register, clone in clones.items()
         if register in memory
     ]
-    return (*caches, *made)
+    remove_dead(fusion)
+    left = set(fusion.computed)
+    return tuple(cached for cached in (*caches, *made) if cached.copy in left)
 
 
 def computed_for(fusion: Program, operand: TensorView) -> dict[TensorView, None]:
