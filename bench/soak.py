@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 
 import warpsmith
-from warpsmith import knobs, ops
+from warpsmith import DataType, knobs, ops
 from warpsmith.knobs import Knobs
 
 Device = Literal["gpu", "sim", "reference"]
@@ -73,8 +73,23 @@ ENDS: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "rows": (lambda a: _OPS.mean(a, [-1]), lambda a: a.mean(-1)),
     "columns": (lambda a: _OPS.mean(a, [0]), lambda a: a.mean(0)),
     "both": (lambda a: (a, _OPS.mean(a, [0])), lambda a: (a, a.mean(0))),
+    "product": (lambda a: _gram(a, DataType.Float), lambda a: _exact_gram(a)),
+    "fast": (lambda a: _gram(a, DataType.Half), lambda a: _exact_gram(a)),
 }
 STEPS = {**POINTWISE, **ROWS}
+
+
+def _gram(a: Any, dtype: DataType) -> Any:
+    """The mean of products of rows, of values of a type."""
+    rounded = _OPS.cast(a, dtype)
+    sums = _OPS.matmul(rounded, _OPS.transpose(rounded, 0, 1), dtype=DataType.Float)
+    return sums / a.shape()[1]
+
+
+def _exact_gram(a: Any) -> Any:
+    """The same in float32, which is exact enough, and takes NumPy a tenth of the time."""
+    single = a.astype(np.float32)
+    return single @ single.T / a.shape[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from warpsmith.runtime import arrays
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Binary, Source
 
-Mode = Literal["plan", "compile", "sim", "reference", "gpu"]
+Mode = Literal["plan", "sim", "reference", "gpu"]
 Kind = Literal["passed", "skipped", "refused", "wrong", "crashed", "hung"]
 
 _MOST_LEFT_OUT = 0.5
@@ -75,9 +75,6 @@ def _judged(program: Program, mode: Mode) -> Verdict:
         fd, inputs = space["fd"], space["inputs"]
         if mode == "plan":
             plan_only(fd, inputs)
-            return Verdict("passed")
-        if mode == "compile":
-            fd._ready(False).plan_for(inputs)
             return Verdict("passed")
         results = _run(fd, inputs, mode)
     except WarpsmithError as refusal:

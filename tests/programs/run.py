@@ -50,20 +50,7 @@ def judge(seed: int, mode: Mode) -> Judged:
 
 
 def results(seeds: range, mode: Mode, jobs: int, seconds: float) -> Iterator[Judged]:
-    """Verdicts as they come in; for the GPU all are compiled first, by all processes."""
-    wanted = list(seeds)
-    if mode == "gpu":
-        ready = []
-        for found in _pooled(wanted, "compile", jobs, seconds):
-            if found.verdict.kind == "passed":
-                ready.append(found.seed)
-            else:
-                yield found
-        wanted, jobs = ready, min(jobs, 4)
-    yield from _pooled(wanted, mode, jobs, seconds)
-
-
-def _pooled(seeds: list[int], mode: Mode, jobs: int, seconds: float) -> Iterator[Judged]:
+    """Verdicts as they come in, from so many processes."""
     function = partial(judge, mode=mode)
     if jobs == 0:  # in this process, for a debugger
         yield from map(function, seeds)
