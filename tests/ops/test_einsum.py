@@ -15,7 +15,8 @@ from warpsmith import ops
 from warpsmith.errors import ArgumentError, DefinitionError
 from warpsmith.frontends.fuse import fuse
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise
+from warpsmith.ir.exprs import Matmul, Move, Pointwise
+from warpsmith.ir.tensor import Operation
 from warpsmith.knobs import scope
 
 HALF, FLOAT, INT8, INT32 = DataType.Half, DataType.Float, DataType.Int8, DataType.Int32

@@ -17,7 +17,8 @@ from warpsmith import ops
 from warpsmith.errors import DefinitionError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Operation, Pointwise
+from warpsmith.ir.exprs import Matmul, Pointwise
+from warpsmith.ir.tensor import Operation
 from warpsmith.ops.evaluate import evaluate
 
 HALF, BFLOAT, FLOAT = DataType.Half, DataType.BFloat16, DataType.Float

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Operation, tensor_inputs
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.exprs import tensor_inputs
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedule.nesting import Nestings
 
 DEPTHS = 3

@@ -8,20 +8,11 @@ from warpsmith.ir import domains, integers
 from warpsmith.ir.carry import moments
 from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType, promote
-from warpsmith.ir.exprs import (
-    Full,
-    Iota,
-    Matmul,
-    Move,
-    Pointwise,
-    Reduction,
-    Value,
-    reduction,
-)
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, reduction
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Const, Expr, Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops.table import TABLE
 
 Sizes = Sequence[int | None]

@@ -8,20 +8,10 @@ import numpy as np
 
 from tests.support.memory import NUMPY_TYPES
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import (
-    Full,
-    Iota,
-    Matmul,
-    Move,
-    Operation,
-    Pointwise,
-    Reduction,
-    Scan,
-    Value,
-)
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr, Symbol, evaluate
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.joining import reduced, scanned
 from warpsmith.ops.table import TABLE
 

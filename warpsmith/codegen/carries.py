@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from warpsmith.codegen.values import ValueText
 from warpsmith.ir.carry import Carry, moments, sides
-from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
+from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.substitution import substitute
 
 _OF_PRELUDE = {"sum": "ws_sum", "prod": "ws_prod", "max": "ws_max", "min": "ws_min"}
 """Rules whose state is a value: the prelude joins them for every type."""

@@ -16,18 +16,10 @@ from warpsmith.ir import integers
 from warpsmith.ir.arithmetic import convert
 from warpsmith.ir.domains import IterDomain, Split
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import (
-    Matmul,
-    Move,
-    Operation,
-    Pointwise,
-    Reduction,
-    Scan,
-    tensor_inputs,
-)
+from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.reshape import shaping, uneven_splits
 
 Asks = Literal["==", "%", ">="]

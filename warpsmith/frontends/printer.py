@@ -15,16 +15,14 @@ from warpsmith.ir.exprs import (
     Iota,
     Matmul,
     Move,
-    Operation,
     Pointwise,
     Reduction,
     Scan,
-    Value,
     takes_moments,
 )
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, literal
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.contraction import result_of
 from warpsmith.ops.evaluate import is_rfactored, reduction_origin
 from warpsmith.runtime import arrays
@@ -189,6 +187,7 @@ class _Writer:
             dtype = _dtype(operation.output.dtype)
             text = f"fd.ops.full(shape={shape}, fill_value={value}, dtype={dtype})"
         else:
+            assert isinstance(operation, Iota)
             text = self._iota(operation)
         results = [_name(output) for output in operation.outputs]
         if takes_moments(operation):

@@ -9,6 +9,7 @@ from warpsmith.frontends.operators import Equality, Operators, equality
 from warpsmith.ir.copies import CacheOp, LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.shape import Extents
@@ -60,7 +61,7 @@ class Tensor(Operators["Tensor"], TensorView):
         self, shape: Extents, fill_value: Scalar, dtype: DataType | None = None
     ) -> TensorView:
         """A tensor of one value in this one's fusion, and of its type by default."""
-        return ops.full(shape, fill_value, dtype or self.dtype, fusion=self.fusion)
+        return ops.full(shape, fill_value, dtype or self.dtype, fusion=Fusion.of(self))
 
     def new_iota(
         self,
@@ -70,7 +71,7 @@ class Tensor(Operators["Tensor"], TensorView):
         dtype: DataType = DataType.Int,
     ) -> TensorView:
         """`start + step * i` in this tensor's fusion."""
-        return ops.iota(length, start, step, dtype, fusion=self.fusion)
+        return ops.iota(length, start, step, dtype, fusion=Fusion.of(self))
 
     def has_root(self) -> bool:
         """Whether a reshape or an rfactor made the logical domain from another one."""

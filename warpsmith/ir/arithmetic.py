@@ -90,6 +90,9 @@ def operator(op: str, *operands: Expr | float) -> Expr:
     return apply(op, args, (common,) * len(args), result)
 
 
+Expr.operator = operator
+
+
 def _floordiv(a: Expr | float, b: Expr | float) -> Expr:
     quotient = operator("div", a, b)
     if quotient.dtype is DataType.Index:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, substitute
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.substitution import substitute
 
 
 @dataclass(frozen=True, slots=True)

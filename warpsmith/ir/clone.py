@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from warpsmith.ir.domains import IterDomain, Transform, of_axes
-from warpsmith.ir.exprs import Operation, tensor_inputs, with_values
+from warpsmith.ir.exprs import tensor_inputs, with_values
 from warpsmith.ir.program import Output
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 
 Known = dict[Any, Any]
 """By the original (a fusion, an axis, a transform, a tensor, an operation) its clone."""

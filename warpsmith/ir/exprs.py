@@ -13,18 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from warpsmith.ir.carry import Carry, moments, simple
-from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.scalar import Expr
-from warpsmith.ir.tensor import TensorView
-
-Value = TensorView | Expr
-"""An operand: a tensor or a scalar expression."""
+from warpsmith.ir.tensor import Operation, Pair, TensorView, Value
 
 Precision = Literal["exact", "tf32", "fast"]
 """How a product of Float operands may read them: as they are, or rounded to TF32's 11 bits."""
-
-Pair = tuple[IterDomain, IterDomain]
-"""(axis of a producer, root axis of the consumer) that are one iteration."""
 
 
 def _positional(source: TensorView, target: TensorView) -> tuple[Pair, ...]:
@@ -243,9 +236,6 @@ class Iota:
         return ()
 
 
-Operation = Pointwise | Move | Reduction | Scan | Matmul | Full | Iota
-
-
 def tensor_inputs(operation: Operation) -> tuple[TensorView, ...]:
     """The tensors that an operation reads, each once."""
     tensors = [value for value in operation.inputs if isinstance(value, TensorView)]
@@ -273,6 +263,7 @@ def with_values(
             return Full(given[0], output)
         case Iota():
             return Iota(given[0], given[1], output)
+    raise TypeError(f"{operation!r} is no operation of these")
 
 
 def replace_tensor(operation: Operation, old: TensorView, new: TensorView) -> Operation:

@@ -10,10 +10,9 @@ from warpsmith.errors import DefinitionError
 from warpsmith.ir.clone import Clones
 from warpsmith.ir.domains import IterDomain, ParallelType, Transform
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Operation
 from warpsmith.ir.program import Output, Program
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 
 Registers = Literal["auto", "off"] | tuple[int, int] | Mapping[str, int]
 """Registers of a thread in each role: derived from the code, as the launch gives them, a pair of
@@ -56,6 +55,13 @@ class Fusion(Program):
         self.groups_along: ParallelType | None = None
         self._count = 0
         self._scalars = 0
+
+    @staticmethod
+    def of(tensor: TensorView) -> Fusion:
+        """The fusion that a tensor belongs to."""
+        owner = tensor.fusion
+        assert isinstance(owner, Fusion)
+        return owner
 
     def tensor(
         self,

@@ -9,10 +9,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 
 
 @dataclass(frozen=True, eq=False)

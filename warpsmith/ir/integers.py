@@ -380,24 +380,3 @@ def _monomial_divisible(monomial: Monomial, coefficient: int, d: int, facts: Fac
         if coefficient // whole * divisor % d == 0:
             return True
     return False
-
-
-def rebuild(op: str, args: tuple[Expr, ...], dtype: DataType) -> Expr:
-    """The simplifying constructor of an operation, by name."""
-    if dtype is DataType.Index:
-        if op == "add":
-            return add(*args)
-        if op == "mul":
-            return mul(*args)
-        binary = {
-            "floordiv": floordiv,
-            "mod": mod,
-            "ceildiv": ceildiv,
-            "minimum": minimum,
-            "maximum": maximum,
-        }.get(op)
-        if binary is not None:
-            return binary(*args)
-    if op == "lt" and args[0].dtype is DataType.Index:
-        return less(*args)
-    return Apply(op, args, dtype)

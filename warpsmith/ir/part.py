@@ -8,13 +8,13 @@ from functools import cached_property
 
 from warpsmith.ir.clone import Clones
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Operation, Pointwise
+from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 
 Fact = tuple[Expr, int]
 

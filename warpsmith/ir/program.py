@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from warpsmith.callers import Line
-from warpsmith.ir.exprs import Operation, Value, tensor_inputs
+from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView, Value
 
 T = TypeVar("T")
 
@@ -64,6 +64,12 @@ class Program:
     def computed(self) -> tuple[TensorView, ...]:
         """Every tensor that an operation defines, in definition order."""
         return tuple([output for operation in self.operations for output in operation.outputs])
+
+    def is_input(self, tensor: TensorView) -> bool:
+        return any(value is tensor for value in self.inputs)
+
+    def is_output(self, tensor: TensorView) -> bool:
+        return any(output.value is tensor for output in self.outputs)
 
     def uses(self, tensor: TensorView) -> tuple[Operation, ...]:
         """Operations that read a tensor, in order.

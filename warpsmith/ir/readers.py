@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from warpsmith.ir.exprs import Operation, tensor_inputs
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.exprs import tensor_inputs
+from warpsmith.ir.tensor import Operation, TensorView
 
 Readers = Mapping[TensorView, Sequence[Operation]]
 """By tensor, the operations that read it, in order, each once; what nobody reads is left out."""

@@ -9,15 +9,21 @@ otherwise, so floor division and C division agree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from warpsmith.ir.dtypes import DataType
 
 
 class Expr:
-    """Base of the scalar nodes. `if a < b` on an expression is a bug, so truth raises."""
+    """Base of the scalar nodes. `if a < b` on an expression is a bug, so truth raises.
+
+    Attributes:
+        operator: what Python's operators on expressions make, by the operation's name: a function
+            of `ir/arithmetic.py`, which `ir` gives to this class when it is imported.
+    """
 
     __slots__ = ("_hash", "dtype")
+    operator: ClassVar[Callable[..., Expr]]
     dtype: DataType
     _hash: int
 
@@ -202,11 +208,9 @@ class Apply(Expr):
 
 def _operator(op: str, *operands: Expr | float) -> Expr:
     """A Python operator; for operands of other classes (tensors have theirs) NotImplemented."""
-    from warpsmith.ir import arithmetic
-
     if not all(isinstance(x, Expr | float | int) for x in operands):
         return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
-    return arithmetic.operator(op, *operands)
+    return Expr.operator(op, *operands)
 
 
 def literal(value: float | bool) -> Const:
@@ -216,21 +220,6 @@ def literal(value: float | bool) -> Const:
     if isinstance(value, int):
         return Const(value, DataType.Int)
     return Const(float(value), DataType.Double)
-
-
-def substitute(expr: Expr, mapping: dict[Expr, Expr]) -> Expr:
-    """`expr` with nodes replaced; integer operations are simplified again."""
-    from warpsmith.ir import integers
-
-    found = mapping.get(expr)
-    if found is not None:
-        return found
-    if not isinstance(expr, Apply):
-        return expr
-    args = tuple(substitute(arg, mapping) for arg in expr.args)
-    if all(new is old for new, old in zip(args, expr.args, strict=True)):
-        return expr
-    return integers.rebuild(expr.op, args, expr.dtype)
 
 
 def evaluate(expr: Expr, values: Mapping[str, int]) -> int:

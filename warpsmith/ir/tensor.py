@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar, Protocol
 
 from warpsmith.callers import Line
 from warpsmith.ir.copies import CircularBuffer, LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, IterType, MemoryType, Transform
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Expr
 
-if TYPE_CHECKING:
-    from warpsmith.ir.exprs import Operation
-    from warpsmith.ir.fusion import Fusion
+
+class Owner(Protocol):
+    """What has tensors, and numbers them: `Fusion.of` is a tensor's as the fusion that it is."""
+
+    def register(self, tensor: TensorView) -> int: ...
+
+    def is_input(self, tensor: TensorView) -> bool: ...
+
+    def is_output(self, tensor: TensorView) -> bool: ...
 
 
 class TensorView:
@@ -82,7 +89,7 @@ class TensorView:
 
     def __init__(
         self,
-        fusion: Fusion,
+        fusion: Owner,
         dtype: DataType,
         logical: tuple[IterDomain, ...],
         *,
@@ -138,11 +145,11 @@ class TensorView:
 
     @property
     def is_input(self) -> bool:
-        return any(value is self for value in self.fusion.inputs)
+        return self.fusion.is_input(self)
 
     @property
     def is_output(self) -> bool:
-        return any(output.value is self for output in self.fusion.outputs)
+        return self.fusion.is_output(self)
 
     @property
     def has_reduction(self) -> bool:
@@ -156,3 +163,25 @@ class TensorView:
 
     def __repr__(self) -> str:
         return f"{self.name}_{self.dtype.value}[{', '.join(map(repr, self.logical))}]"
+
+
+Value = TensorView | Expr
+"""An operand: a tensor or a scalar expression."""
+
+Pair = tuple[IterDomain, IterDomain]
+"""(axis of a producer, root axis of the consumer) that are one iteration."""
+
+
+class Operation(Protocol):
+    """What defines tensors: one of the frozen classes of `ir/exprs.py`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def inputs(self) -> tuple[Value, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[TensorView, ...]: ...
+
+    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
+        """The axes of an input and the outputs' root axes that are one iteration."""

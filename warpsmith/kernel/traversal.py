@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from warpsmith.errors import InternalError
-from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
+from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.effects import Effect, Memory, Verb
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Element, Statement

@@ -9,11 +9,10 @@ from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
-from warpsmith.ir.exprs import Operation
 from warpsmith.ir.integers import Facts
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.lower.threads import Threads
 
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType
-from warpsmith.ir.exprs import Operation, Pointwise
+from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.fusion import Registers
 from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import Operation
 from warpsmith.kernel.agents import Agent, Branch, Kind
 from warpsmith.kernel.kernel import Budgets
 from warpsmith.kernel.nodes import Statement

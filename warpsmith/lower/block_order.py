@@ -14,10 +14,11 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import GRID_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Operation, Scan
+from warpsmith.ir.exprs import Scan
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.scans import scan_loops
+from warpsmith.ir.tensor import Operation
 from warpsmith.kernel.nodes import Buffer, If, Let, Statement
 from warpsmith.kernel.rings import ELECTED
 from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile

@@ -11,20 +11,12 @@ from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import (
-    Matmul,
-    Operation,
-    Pointwise,
-    Reduction,
-    Scan,
-    Value,
-    tensor_inputs,
-)
+from warpsmith.ir.exprs import Matmul, Pointwise, Reduction, Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.readers import Readers, readers_of
 from warpsmith.ir.scalar import Apply, Expr
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.kernel.nodes import Buffer, Element
 from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.tiles import TileNeeds

@@ -11,9 +11,9 @@ from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, IterDomain, MemoryType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Operation, Pointwise, tensor_inputs
+from warpsmith.ir.exprs import Pointwise, tensor_inputs
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.kernel.nodes import Buffer, CopyVector, For, If, Statement
 from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.layouts.algebra import HELD, REGISTERS, composed, grouped, inverse

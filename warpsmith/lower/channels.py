@@ -12,12 +12,11 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, ParallelType
-from warpsmith.ir.exprs import Operation
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import Group
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.slices import check_slice
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.kernel.pipelines import Groups, Pipeline
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.rings import slice_start

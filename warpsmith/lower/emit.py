@@ -14,7 +14,6 @@ from warpsmith.ir.exprs import (
     Iota,
     Matmul,
     Move,
-    Operation,
     Pointwise,
     Reduction,
     Scan,
@@ -22,7 +21,7 @@ from warpsmith.ir.exprs import (
 )
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.scans import opened_loops
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.kernel.nodes import Buffer, Declare, Statement, Store
 from warpsmith.kernel.pipelines import Drain, Fill
 from warpsmith.lower.access import Access

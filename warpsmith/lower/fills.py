@@ -10,9 +10,9 @@ from __future__ import annotations
 from warpsmith.ir.atoms import tensorized_by
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
-from warpsmith.ir.exprs import Matmul, Operation, Pointwise, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.targets.atoms import WGMMA
 
 

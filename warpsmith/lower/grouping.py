@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from warpsmith.errors import ScheduleError
-from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.program import Program
+from warpsmith.ir.tensor import Operation
 
 Siblings = Mapping[tuple[Operation, Operation], int]
 """By two operations, loops that they share though none reads the other."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
-from warpsmith.ir.exprs import Matmul, Operation, tensor_inputs
+from warpsmith.ir.exprs import Matmul, tensor_inputs
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr, Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.kernel.nodes import For, Statement
 from warpsmith.kernel.products import LoadMatrix, StoreMatrix
 from warpsmith.layouts.algebra import REGISTERS, composed, grouped
@@ -134,7 +135,7 @@ class MatrixCopies:
         """Whether tensor cores read it, from registers."""
         if tensor not in self._buffers.filled and tensor not in self._buffers.ends:
             return False
-        readers = tensor.fusion.uses(tensor)
+        readers = Fusion.of(tensor).uses(tensor)
         return any(isinstance(use, Matmul) and is_tensorized(use.output) for use in readers)
 
     def _depth(self, output: TensorView) -> int:

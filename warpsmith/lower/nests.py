@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, ParallelType
-from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.ir.tensor import Operation
 from warpsmith.kernel.nodes import Declare, For, If, Let, Statement
 from warpsmith.kernel.pipelines import OneStage, Section, SkipStages
 from warpsmith.lower.channels import Channels

@@ -10,10 +10,10 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.mapping import Group
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.kernel.nodes import For, If, Statement, Store
 from warpsmith.lower.access import Access
 from warpsmith.lower.buffers import Buffers

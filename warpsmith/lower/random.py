@@ -10,10 +10,10 @@ import math
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Iota, Move, Pointwise, Value
+from warpsmith.ir.exprs import Iota, Move, Pointwise
 from warpsmith.ir.integers import Facts
 from warpsmith.ir.scalar import Apply, Const, Expr
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.lower.access import Access
 
 WORDS = 4

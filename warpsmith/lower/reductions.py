@@ -7,9 +7,9 @@ from warpsmith.ir import integers
 from warpsmith.ir.carry import Carry, simple
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Reduction, Scan, Value
+from warpsmith.ir.exprs import Matmul, Reduction, Scan
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.kernel.nodes import Buffer, For, If, Statement, Store
 from warpsmith.kernel.reductions import Accumulate, Reduce, WelfordStep
 from warpsmith.kernel.scratch import groups_reduce_scratch, state_room

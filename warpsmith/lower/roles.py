@@ -7,11 +7,11 @@ from itertools import pairwise
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.domains import MemoryType
-from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.readers import readers_of
 from warpsmith.ir.slices import COMPUTE
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 
 
 class Roles:

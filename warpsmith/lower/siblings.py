@@ -10,9 +10,8 @@ from __future__ import annotations
 from itertools import combinations
 
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.exprs import Operation
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.grouping import Siblings, shared_loops
 from warpsmith.lower.rings import slice_start

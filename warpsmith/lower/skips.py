@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Operation
 from warpsmith.ir.mapping import Group
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, substitute
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.substitution import substitute
+from warpsmith.ir.tensor import Operation
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.channels import Channels
 from warpsmith.lower.threads import CLUSTER

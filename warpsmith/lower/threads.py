@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
-from warpsmith.ir.exprs import Operation
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.tensor import Operation
 from warpsmith.kernel.clusters import rank_among
 from warpsmith.kernel.kernel import Launch
 from warpsmith.layouts.fragments import QUAD

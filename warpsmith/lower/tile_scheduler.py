@@ -9,8 +9,9 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType, Split
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Operation, Scan
+from warpsmith.ir.exprs import Scan
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.tensor import Operation
 from warpsmith.kernel.agents import Agent, Branch, Kind
 from warpsmith.kernel.nodes import Buffer, For, Statement
 from warpsmith.kernel.pipelines import By, Content, OneStage, Pipeline

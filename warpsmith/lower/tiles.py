@@ -9,9 +9,10 @@ from warpsmith.ir import integers
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import Matmul, Operation, tensor_inputs
+from warpsmith.ir.exprs import Matmul, tensor_inputs
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr, Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import TileDim, TileNeeds
@@ -260,7 +261,7 @@ class TileCopies:
 
 def _is_rounded(output: TensorView) -> bool:
     """Whether tensor cores read the copy as TF32: else they would cut off what they do not read."""
-    readers = [use for use in output.fusion.uses(output) if isinstance(use, Matmul)]
+    readers = [use for use in Fusion.of(output).uses(output) if isinstance(use, Matmul)]
     atoms = [atom_for(use, WGMMA) for use in readers]
     return any(atom is not None and atom.precision == "tf32" for atom in atoms)
 

@@ -6,9 +6,10 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
-from warpsmith.ir.exprs import Move, Operation, Pointwise, tensor_inputs
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, substitute
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.exprs import Move, Pointwise, tensor_inputs
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.substitution import substitute
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.kernel.nodes import CopyVector, Element, For, If, Statement, Store
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access

@@ -7,7 +7,8 @@ from fractions import Fraction
 from itertools import pairwise
 
 from warpsmith.ir import integers
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, substitute
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.substitution import substitute
 from warpsmith.layouts.layout import Layout, Piece, Place
 from warpsmith.lower.boxes import length, steps_of
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from warpsmith.errors import DefinitionError
 from warpsmith.ir.domains import IterDomain, IterType
-from warpsmith.ir.exprs import Move, Value
+from warpsmith.ir.exprs import Move
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import TensorView, Value
 
 
 def axis_of(extent: Expr) -> IterDomain:
@@ -32,8 +33,8 @@ def add_axes(tensor: TensorView, flags: Sequence[bool]) -> TensorView:
             position, axis = next(kept)
             axes.append(IterDomain(axis.extent, axis.kind))
             origin.append(position)
-    output = tensor.fusion.tensor(tensor.dtype, tuple(axes))
-    tensor.fusion.append(Move("broadcast", tensor, output, tuple(origin), (tuple(flags),)))
+    output = Fusion.of(tensor).tensor(tensor.dtype, tuple(axes))
+    Fusion.of(tensor).append(Move("broadcast", tensor, output, tuple(origin), (tuple(flags),)))
     return output
 
 

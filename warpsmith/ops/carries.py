@@ -10,8 +10,8 @@ from typing import Any
 from warpsmith.errors import DefinitionError
 from warpsmith.ir.carry import Carry
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Value
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops import pointwise
 from warpsmith.ops.broadcasting import add_axes, aligned, joined_axes
 from warpsmith.ops.factories import iota
@@ -237,7 +237,7 @@ def _place(rule: CarryRule, arg: TensorView, dim: int | None, keepdim: bool) -> 
         place = _place(rule, flat, 0, False)
         return add_axes(place, (keepdim,) * tensor.rank)
     extent = tensor.shape_axes[position].extent
-    numbers = iota(extent, fusion=tensor.fusion)
+    numbers = iota(extent, fusion=Fusion.of(tensor))
     beside = [d != position for d in range(tensor.rank)]
     source = tensor if tensor.dtype is not DataType.Bool else cast_tensor(tensor, DataType.Int32)
     return as_tensor(reduce((source, add_axes(numbers, beside)), rule, position, keepdim), "")

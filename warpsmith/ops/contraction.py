@@ -14,6 +14,7 @@ from warpsmith.errors import DefinitionError
 from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Precision
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops import reductions
@@ -152,8 +153,8 @@ def product(
         for place in range(last)
     ]
     inner = _extent(op, [(t, own.index(last)) for t, own in zip((a, b), axes, strict=True)])
-    output = a.fusion.tensor(a.dtype.compute, (*root, IterDomain(inner, IterType.reduction)))
-    a.fusion.append(Matmul(a, b, output, axes, precision))
+    output = Fusion.of(a).tensor(a.dtype.compute, (*root, IterDomain(inner, IterType.reduction)))
+    Fusion.of(a).append(Matmul(a, b, output, axes, precision))
     return rounded(output, result_of(a.dtype))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from warpsmith.errors import DefinitionError
 from warpsmith.ir import arithmetic
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Pointwise, Value
+from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.scalar import Expr
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops.broadcasting import aligned, joined_axes
 from warpsmith.ops.promotion import common_type, converted, rounded
 from warpsmith.ops.table import TABLE, PointwiseOp, Rule

@@ -14,20 +14,10 @@ import numpy as np
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import (
-    Full,
-    Iota,
-    Matmul,
-    Move,
-    Operation,
-    Pointwise,
-    Reduction,
-    Scan,
-    Value,
-)
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.joining import reduced, scanned
 from warpsmith.ops.scalars import ScalarEvaluator, in_type, numpy_dtype
 from warpsmith.ops.table import TABLE
@@ -139,8 +129,10 @@ class _Evaluator:
             shape = self._shape(operation.output.shape_axes)
             result = np.broadcast_to(self._scalars(operation.value), shape)
         else:
+            assert isinstance(operation, Iota)
             result = self._iota(operation)
-        self._arrays[operation.output] = self._store(result, operation.output.dtype)
+        (output,) = operation.outputs
+        self._arrays[output] = self._store(result, output.dtype)
 
     def _pointwise(self, operation: Pointwise) -> np.ndarray:
         arrays = [self._value(value) for value in operation.inputs]

@@ -49,7 +49,7 @@ def full_like(arg: TensorView, fill_value: Scalar, dtype: DataType | None = None
     """A tensor of the shape, and by default of the type, of `arg`."""
     tensor = as_tensor(arg, "full_like")
     extents = [axis.extent for axis in tensor.shape_axes]
-    return full(extents, fill_value, dtype or tensor.dtype, fusion=tensor.fusion)
+    return full(extents, fill_value, dtype or tensor.dtype, fusion=Fusion.of(tensor))
 
 
 def zeros_like(arg: TensorView, dtype: DataType | None = None) -> TensorView:

@@ -13,9 +13,10 @@ from typing import Protocol, TypeVar, overload
 from warpsmith.errors import DefinitionError
 from warpsmith.ir.arithmetic import operator
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Pointwise, Value
+from warpsmith.ir.exprs import Pointwise
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops.elementwise import apply
 from warpsmith.ops.promotion import cast as _cast
 from warpsmith.ops.promotion import common_type, fresh_axes
@@ -301,8 +302,8 @@ def floor_divide(lhs: Operand, rhs: Operand) -> Value:
 def set(arg: T) -> T:
     """A copy of a tensor."""
     tensor = as_tensor(arg, "set")
-    output = tensor.fusion.tensor(tensor.dtype, fresh_axes(tensor))
-    tensor.fusion.append(Pointwise("set", (tensor,), output))
+    output = Fusion.of(tensor).tensor(tensor.dtype, fresh_axes(tensor))
+    Fusion.of(tensor).append(Pointwise("set", (tensor,), output))
     return output  # type: ignore[return-value]  # a fusion's tensors are of one class
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from warpsmith.errors import DefinitionError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Precision
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.broadcasting import add_axes
@@ -197,7 +198,7 @@ def _added(op: str, given: TensorView, made: TensorView, beta: Scalar, alpha: Sc
     first, second = _scaled(op, "beta", addend, beta), _scaled(op, "alpha", made, alpha)
     if second is None:  # not even its NaNs count
         shape = [axis.extent for axis in made.shape_axes]
-        second = full(shape, 0, made.dtype, fusion=made.fusion)
+        second = full(shape, 0, made.dtype, fusion=Fusion.of(made))
     if first is None:
         return second
     for part in (made, second, first):

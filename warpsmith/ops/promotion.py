@@ -13,9 +13,10 @@ from warpsmith.errors import DefinitionError
 from warpsmith.ir import arithmetic
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType, result_type
-from warpsmith.ir.exprs import Pointwise, Value
+from warpsmith.ir.exprs import Pointwise
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops.values import Operand, as_value
 
 
@@ -57,8 +58,8 @@ def unrounded(tensor: TensorView) -> TensorView:
 
 def cast_tensor(tensor: TensorView, dtype: DataType) -> TensorView:
     """A new tensor of type `dtype`, even where the tensor has that type already."""
-    output = tensor.fusion.tensor(dtype, fresh_axes(tensor))
-    tensor.fusion.append(Pointwise("cast", (tensor,), output))
+    output = Fusion.of(tensor).tensor(dtype, fresh_axes(tensor))
+    Fusion.of(tensor).append(Pointwise("cast", (tensor,), output))
     return output
 
 

@@ -15,10 +15,9 @@ import math
 from warpsmith.errors import DefinitionError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Value
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops.elementwise import apply
 from warpsmith.ops.factories import full, iota
 from warpsmith.ops.promotion import cast
@@ -112,7 +111,7 @@ def dropout(
         )
     if not tensor.dtype.is_float:
         raise _refused_type("dropout", tensor.dtype)
-    index = _positions([axis.extent for axis in tensor.shape_axes], tensor.fusion)
+    index = _positions([axis.extent for axis in tensor.shape_axes], Fusion.of(tensor))
     kept = apply("ge", apply("philox", index, rng_seed, rng_offset), float(p))
     scale = 1 / (1 - p) if p < 1 else 0.0
     return apply("where", kept, apply("mul", tensor, scale), 0.0), kept

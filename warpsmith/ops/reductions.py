@@ -12,9 +12,10 @@ from warpsmith.ir import arithmetic, integers
 from warpsmith.ir.carry import Carry, moments, simple
 from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Reduction, Value
+from warpsmith.ir.exprs import Reduction
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const, Expr
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops.broadcasting import add_axes
 from warpsmith.ops.elementwise import apply
 from warpsmith.ops.factories import full, full_like
@@ -102,7 +103,7 @@ def welford(arg: TensorView, dims: Dims) -> tuple[TensorView, TensorView, Tensor
     reduced = dimensions(tensor, dims, "welford")
     average, deviation = _moments(tensor, reduced)
     kept = [axis.extent for d, axis in enumerate(tensor.shape_axes) if d not in reduced]
-    count = full(kept, _count(tensor, reduced), DataType.Int, fusion=tensor.fusion)
+    count = full(kept, _count(tensor, reduced), DataType.Int, fusion=Fusion.of(tensor))
     return average, deviation, count
 
 
@@ -174,10 +175,10 @@ def reduced_states(
     if left:
         axes = _axes(narrow, left)
         outputs = [
-            shape.fusion.tensor(dtype, tuple(IterDomain(a.extent, a.kind) for a in axes))
+            Fusion.of(shape).tensor(dtype, tuple(IterDomain(a.extent, a.kind) for a in axes))
             for dtype in carry.dtypes
         ]
-        shape.fusion.append(Reduction(carry, tuple(values), tuple(outputs)))
+        Fusion.of(shape).append(Reduction(carry, tuple(values), tuple(outputs)))
     else:
         made = (v if isinstance(v, TensorView) else full_like(narrow, v, v.dtype) for v in values)
         outputs = [copy(v) if v in sources and not any(flags) else v for v in made]
@@ -190,7 +191,7 @@ def _moments(tensor: TensorView, reduced: Sequence[int]) -> tuple[TensorView, Te
     narrow, left = _without_ones(source, reduced)
     if not left:
         return copy(narrow), _tensor(apply("sub", narrow, narrow))  # NaN where it is not finite
-    fusion, dtype = narrow.fusion, narrow.dtype
+    fusion, dtype = Fusion.of(narrow), narrow.dtype
     mean, m2, count = (fusion.tensor(dtype, _axes(narrow, left)) for _ in range(3))
     lifted = (narrow, Const(0, dtype), Const(1, dtype))
     fusion.append(Reduction(moments(dtype), lifted, (mean, m2, count)))

@@ -43,7 +43,7 @@ def reshape(arg: TensorView, new_shape: Extents) -> TensorView:
     if bool(squeezed) != any(extent != integers.ONE for extent in new):
         raise _disagreement(tensor, old, new_shape, "define the extents that are 1 as 1")
     if integers.ZERO in old and integers.ZERO in new:
-        return full(new, 0, tensor.dtype, fusion=tensor.fusion)
+        return full(new, 0, tensor.dtype, fusion=Fusion.of(tensor))
     return rounded(_moved(unrounded(tensor), new), tensor.dtype)
 
 
@@ -65,12 +65,12 @@ def _regrouped(source: TensorView, wanted: tuple[Expr, ...]) -> TensorView:
     for group in _groups(old, wanted):
         axes = root[group.first : group.first + group.count]
         logical += _transformed(axes, group.targets, transforms)
-    output = source.fusion.tensor(
+    output = Fusion.of(source).tensor(
         source.dtype, tuple(logical), root=root, transforms=tuple(transforms)
     )
-    source.fusion.divisors |= _constant_divisors(transforms)
+    Fusion.of(source).divisors |= _constant_divisors(transforms)
     origin = tuple(range(source.rank))
-    source.fusion.append(Move("reshape", source, output, origin, (wanted,)))
+    Fusion.of(source).append(Move("reshape", source, output, origin, (wanted,)))
     return output
 
 

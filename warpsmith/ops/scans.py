@@ -9,8 +9,9 @@ from typing import Any
 from warpsmith.ir.carry import Carry, simple
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Scan, Value
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.exprs import Scan
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops import pointwise
 from warpsmith.ops.broadcasting import add_axes
 from warpsmith.ops.carries import LOGSUMEXP, extreme_at, finished, lifted_states
@@ -68,12 +69,12 @@ def _scanned(
         made = (v if isinstance(v, TensorView) else full_like(shape, v, v.dtype) for v in values)
         return tuple(map(copy, made))
     outputs = tuple(
-        shape.fusion.tensor(
+        Fusion.of(shape).tensor(
             dtype, tuple(IterDomain(axis.extent, axis.kind) for axis in shape.shape_axes)
         )
         for dtype in carry.dtypes
     )
-    shape.fusion.append(Scan(carry, tuple(sources), outputs, position, exclusive, reverse))
+    Fusion.of(shape).append(Scan(carry, tuple(sources), outputs, position, exclusive, reverse))
     return outputs
 
 
@@ -149,7 +150,7 @@ def _extreme(rule: CarryRule, arg: TensorView, dim: int) -> tuple[TensorView, Te
     tensor = as_tensor(arg, rule.name)
     position = dimension(tensor, dim, rule.name, rank=max(tensor.rank, 1))
     numbers = tensor.shape_axes[position].extent if tensor.rank else 1
-    places = iota(numbers, fusion=tensor.fusion)
+    places = iota(numbers, fusion=Fusion.of(tensor))
     if tensor.rank:
         places = add_axes(places, [d != position for d in range(tensor.rank)])
     else:

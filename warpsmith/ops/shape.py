@@ -13,6 +13,7 @@ from warpsmith.ir import arithmetic
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Move, Pointwise
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr, is_evaluated, literal
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.broadcasting import add_axes, axis_of
@@ -95,9 +96,9 @@ def _expanded(tensor: TensorView, wanted: Sequence[Expr]) -> TensorView:
         axis_of(extent) if axis.is_broadcast else IterDomain(axis.extent, axis.kind)
         for axis, extent in zip(tensor.shape_axes, wanted, strict=True)
     )
-    output = tensor.fusion.tensor(tensor.dtype, axes)
+    output = Fusion.of(tensor).tensor(tensor.dtype, axes)
     origin = tuple(range(tensor.rank))
-    tensor.fusion.append(Move("expand", tensor, output, origin, (tuple(wanted),)))
+    Fusion.of(tensor).append(Move("expand", tensor, output, origin, (tuple(wanted),)))
     return output
 
 
@@ -153,8 +154,8 @@ def _picked(
 ) -> TensorView:
     sources = [tensor.shape_axes[d] for d in origin]
     axes = tuple(IterDomain(axis.extent, axis.kind) for axis in sources)
-    output = tensor.fusion.tensor(tensor.dtype, axes)
-    tensor.fusion.append(Move(kind, tensor, output, origin, arguments))
+    output = Fusion.of(tensor).tensor(tensor.dtype, axes)
+    Fusion.of(tensor).append(Move(kind, tensor, output, origin, arguments))
     return output
 
 
@@ -187,8 +188,8 @@ def stride_order(arg: TensorView, stride_order: Sequence[int]) -> TensorView:
     tensor = as_tensor(arg, "stride_order")
     order = tuple(stride_order)
     check_stride_order(order, tensor.rank, f"stride_order of {tensor.name}")
-    output = tensor.fusion.tensor(tensor.dtype, fresh_axes(tensor), stride_order=order)
-    tensor.fusion.append(Pointwise("set", (tensor,), output))
+    output = Fusion.of(tensor).tensor(tensor.dtype, fresh_axes(tensor), stride_order=order)
+    Fusion.of(tensor).append(Pointwise("set", (tensor,), output))
     return output
 
 

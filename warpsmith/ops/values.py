@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from warpsmith.errors import DefinitionError
-from warpsmith.ir.exprs import Value
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr, literal
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import TensorView, Value
 
 Scalar = Expr | float
 """A scalar expression or a Python bool, int or float."""
@@ -91,7 +90,7 @@ def fusion_of(tensors: Iterable[TensorView], op: str) -> Fusion:
                 code="WS0114",
                 remedy="define all of its operands in one fusion",
             )
-    return first.fusion
+    return Fusion.of(first)
 
 
 def dimension(tensor: TensorView, dim: object, op: str, *, rank: int | None = None) -> int:

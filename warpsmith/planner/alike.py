@@ -7,12 +7,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 
 from warpsmith.ir.domains import IterDomain, Split, Transform
-from warpsmith.ir.exprs import Operation
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.ir.part import Part
 from warpsmith.ir.scalar import Apply, Expr, Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 
 Key = tuple[Hashable, ...]
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise, Reduction, Scan
+from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, Scan
 from warpsmith.ir.graph import Graph
+from warpsmith.ir.tensor import Operation
 
 MOST_REPEATED = 16
 """Operations that are computed again rather than stored."""

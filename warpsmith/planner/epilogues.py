@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 
-from warpsmith.ir.exprs import Matmul, Move, Operation, Pointwise
+from warpsmith.ir.exprs import Matmul, Move, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.flow import Node, cheapest_cut
 from warpsmith.planner.forms import narrow_forms

@@ -6,10 +6,10 @@ are in one kernel. Between kernels the rounded one takes half the bytes, and is 
 
 from __future__ import annotations
 
-from warpsmith.ir.exprs import Matmul, Operation, Pointwise
+from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.promotion import cast_tensor
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from warpsmith.ir.exprs import Move, Operation, Reduction, Scan
+from warpsmith.ir.exprs import Move, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
 from warpsmith.ir.scalar import Symbol
+from warpsmith.ir.tensor import Operation
 from warpsmith.planner.alike import Shape, shape_of
 from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments

@@ -14,7 +14,8 @@ from itertools import product
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import GRID_TYPES
-from warpsmith.ir.scalar import Expr, Symbol, substitute
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.clusters import RANK, ArriveRemote, ReleaseRemote, rank_in
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import If, Let, Statement

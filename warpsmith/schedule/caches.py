@@ -10,14 +10,14 @@ from warpsmith.ir.copies import CacheOp, LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, IterType, of_axes
 from warpsmith.ir.exprs import (
     Matmul,
-    Operation,
     Pointwise,
     Reduction,
     reduction,
     replace_output,
     replace_tensor,
 )
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedule.carriers import check_load, check_op_type, check_store
 from warpsmith.schedule.transforms import axis_position
 
@@ -47,7 +47,7 @@ def cache_after(
     check_op_type(tensor, op_type)
     check_load(tensor, op_type)
     _check_cache_op(tensor, op_type, cache_op)
-    fusion = tensor.fusion
+    fusion = Fusion.of(tensor)
     wanted = None if not cached_uses else set(cached_uses)
     uses = [
         op
@@ -107,7 +107,7 @@ def cache_before(
             or is copied by other than threads already.
     """
     check_op_type(tensor, op_type)
-    fusion = tensor.fusion
+    fusion = Fusion.of(tensor)
     definition = tensor.definition
     if definition is None:
         raise ScheduleError(
@@ -191,7 +191,7 @@ def rfactor(tensor: TensorView, axes: Sequence[int]) -> tuple[TensorView, ...]:
         final = Reduction(definition.carry, tuple(parts), outputs)
     for output, part in zip(outputs, parts, strict=True):
         _leave(output, part)
-    fusion = tensor.fusion
+    fusion = Fusion.of(tensor)
     fusion.insert_before(definition, partial)
     fusion.replace(definition, final)
     return tuple(parts)
@@ -216,7 +216,9 @@ def _partial(tensor: TensorView, chosen: list[IterDomain]) -> TensorView:
     root = tuple(copy(axis, axis.kind) for axis in tensor.root)
     kept = [copy(axis, axis.kind) for axis in tensor.logical if not axis.is_reduction]
     reduced = [fresh[axis] for axis in tensor.loop if axis.is_reduction]
-    part = tensor.fusion.tensor(tensor.dtype, (*kept, *reduced), root=root, transforms=transforms)
+    part = Fusion.of(tensor).tensor(
+        tensor.dtype, (*kept, *reduced), root=root, transforms=transforms
+    )
     part.loop = loop
     return part
 

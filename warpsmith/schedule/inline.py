@@ -11,12 +11,12 @@ from collections.abc import Collection
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import Operation, Scan
+from warpsmith.ir.exprs import Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.readers import Readers, readers_of
 from warpsmith.ir.scans import opened_loops
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedule.nesting import Nestings
 
 NOT_SHARED = (ParallelType.vectorize, ParallelType.tma, ParallelType.mma)
@@ -45,7 +45,7 @@ def inline_at(
             code="WS0251",
             remedy=f"use 0 to {length}",
         )
-    reached = _inline(reference.fusion, selected_tensors, limit=limit)
+    reached = _inline(Fusion.of(reference), selected_tensors, limit=limit)
     if best_effort:
         return
     for tensor in selected_tensors:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warpsmith.ir.exprs import Operation, tensor_inputs
+from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.readers import readers_of
+from warpsmith.ir.tensor import Operation
 
 _Read = tuple[Operation, Operation]
 """An operation, and one that reads its result."""

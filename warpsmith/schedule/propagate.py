@@ -26,7 +26,7 @@ def transform_like(reference: TensorView, selected_tensors: Collection[TensorVie
     of the reference, because it is broadcast later, gets the loop all the same and is computed once
     per iteration of it. Dimensions that the reference lacks are appended as loops of their own.
     """
-    fusion = reference.fusion
+    fusion = Fusion.of(reference)
     domains = DomainMap(fusion)
     sources = [_source_groups(domains, reference, axis) for axis in reference.loop]
     reduced = Reduced(fusion, domains)
@@ -127,7 +127,7 @@ def parallelize_like(
     names the copy, a store is bound, for groups that take turns, and for a load the call is refused
     and binds nothing.
     """
-    fusion = reference.fusion
+    fusion = Fusion.of(reference)
     domains = DomainMap(fusion)
     count = len(reference.loop) if pos < 0 else pos
     allowed = set(selected_parallel_types)

@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.exprs import Move, Operation, Pointwise, tensor_inputs
+from warpsmith.ir.exprs import Move, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.readers import readers_of
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 
 Groups = frozenset[Group]
 

@@ -6,6 +6,7 @@ from warpsmith.callers import caller_line
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.copies import CircularBuffer
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.slices import check_slice
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.carriers import copied_source
@@ -133,7 +134,7 @@ def _check_copy(tensor: TensorView) -> None:
 
 def _is_stored_by_tma(tensor: TensorView) -> bool:
     """Whether TMA copies the tensor from shared memory to outputs, and nothing else reads it."""
-    readers = tensor.fusion.consumers(tensor)
+    readers = Fusion.of(tensor).consumers(tensor)
     return (
         tensor.memory is MemoryType.shared
         and bool(readers)
@@ -162,7 +163,7 @@ def warp_specialize(
         ScheduleError: WS0250 for another axis than block_x, block_y and block_z, or than the one
             given before; as `circular_buffer` and `set_registers`.
     """
-    fusion = tensor.fusion
+    fusion = Fusion.of(tensor)
     if parallel_type not in BLOCK_TYPES:
         raise ScheduleError(
             f"{parallel_type!r} is no axis of the block",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from warpsmith.ir import arithmetic
-from warpsmith.ir.exprs import Move, Operation, Pointwise, Reduction, takes_moments
+from warpsmith.ir.exprs import Move, Pointwise, Reduction, takes_moments
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 
 QUOTIENTS = ("div", "truediv", "divide_full")
 

@@ -23,20 +23,12 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import (
-    Matmul,
-    Move,
-    Operation,
-    Pointwise,
-    Reduction,
-    Value,
-    tensor_inputs,
-)
+from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Apply, Const
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.promotion import fresh_axes
 
 EXPONENTIALS = ("exp", "exp_near")

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Apply, Expr, Symbol, substitute
+from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.clusters import BY_WARP
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Let, Statement

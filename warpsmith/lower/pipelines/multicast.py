@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
-from warpsmith.ir.scalar import Const, Expr, substitute
+from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.clusters import by_rank, rank_among
 from warpsmith.kernel.nodes import For, Statement
 from warpsmith.kernel.pipelines import Content, Pipeline

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from warpsmith.ir.exprs import (
-    Operation,
-    Reduction,
-    tensor_inputs,
-)
+from warpsmith.ir.exprs import Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program, View
 from warpsmith.ir.scalar import Symbol
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.transforms import merge, reorder, split
 from warpsmith.schedulers.caching import Cached

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Operation, Pointwise
+from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows
 
 MOST_ELEMENTS = 56

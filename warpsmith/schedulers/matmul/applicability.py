@@ -5,10 +5,10 @@ from __future__ import annotations
 from warpsmith.ir import integers
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Operation, Pointwise
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers.matmul.shape import concrete_order, fastest_of, shape_of
 from warpsmith.targets.atoms import Atom, Unit
 from warpsmith.targets.target import Target

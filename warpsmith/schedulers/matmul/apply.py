@@ -98,7 +98,7 @@ def _stage(stored: Cached) -> TensorView:
 def _in_order(output: TensorView, product: Matmul) -> None:
     """Loops `[batch, rows, columns]`, or `[rows, columns]` without batches."""
     shape = shape_of(product)
-    places = places_of(DomainMap(output.fusion), product, output)
+    places = places_of(DomainMap(Fusion.of(output)), product, output)
     order = sorted(range(len(places)), key=lambda d: -1 if places[d] is None else places[d] or 0)
     reorder(output, {dimension: position for position, dimension in enumerate(order)})
     rows, outside = len(shape.rows), len(order) - len(shape.rows) - 1

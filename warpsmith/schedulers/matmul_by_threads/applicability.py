@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Operation, Pointwise, tensor_inputs
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, tensor_inputs
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers.pointwise.applicability import cached_map, self_mapped
 
 

@@ -130,7 +130,7 @@ def _promise(fusion: Fusion, shape: Shape, params: MatmulByThreadsParams) -> Non
 
 def _shared(operand: TensorView, sums: TensorView, *, convert: bool) -> TensorView:
     """A copy of an operand in shared memory, in the type of the sums where threads multiply."""
-    fusion = operand.fusion
+    fusion = Fusion.of(operand)
     wide = operand
     if convert and operand.dtype is not sums.dtype:
         wide = fusion.tensor(sums.dtype, tuple(axis.clone() for axis in operand.shape_axes))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.ir.domains import IterDomain, ParallelType
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
@@ -57,7 +58,7 @@ def lay(product: TensorView, shape: Shape, params: MatmulByThreadsParams) -> Lai
     outer = [merged(product, blocks), turns]
     if params.shared:
         count = Symbol(SPLITS, low=1)
-        product.fusion.launch_symbols.append(count)
+        Fusion.of(product).launch_symbols.append(count)
         turns, part = _split(product, turns, count)  # blocks take tiles in turn
         part.parallel = ParallelType.grid_y
         outer[1:] = part, turns

@@ -5,10 +5,10 @@ Each of the three has loops of its own, so one value in registers cannot serve t
 
 from __future__ import annotations
 
-from warpsmith.ir.exprs import Matmul, Operation, replace_tensor, tensor_inputs, with_values
+from warpsmith.ir.exprs import Matmul, replace_tensor, tensor_inputs, with_values
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.reduction.recompute import clone_of

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from warpsmith.ir import arithmetic, integers
 from warpsmith.ir.domains import IterDomain, IterType
-from warpsmith.ir.exprs import Full, Move, Operation, Pointwise, Reduction, reduction
+from warpsmith.ir.exprs import Full, Move, Pointwise, Reduction, reduction
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.liveness import remove_dead
 
 

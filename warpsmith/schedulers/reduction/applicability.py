@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.exprs import Matmul, Operation, Reduction, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Reduction, tensor_inputs
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers.pointwise.applicability import cached_map, self_mapped
 from warpsmith.schedulers.reduction.aside import only_after
 

@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.exprs import Operation, Reduction
+from warpsmith.ir.exprs import Reduction
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 
 
 def only_after(fusion: Program, domains: DomainMap, after: set[TensorView]) -> list[TensorView]:

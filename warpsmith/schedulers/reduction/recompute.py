@@ -7,11 +7,11 @@ computed twice: after the reduction it is small, since no reduced dimension is l
 from __future__ import annotations
 
 from warpsmith.ir.clone import Clones, Known, walked_together
-from warpsmith.ir.exprs import Operation, Reduction, replace_tensor, tensor_inputs
+from warpsmith.ir.exprs import Reduction, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.reduction.applicability import after_reduction
 from warpsmith.schedulers.reduction.aside import only_after, walks_reduced
