@@ -20,6 +20,7 @@ from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.products import split_fragments, tensorize
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
+from warpsmith.schedule.roles import LOAD, order_groups
 from warpsmith.schedule.transforms import (
     merge,
     parallelize,
@@ -37,8 +38,8 @@ from warpsmith.targets.atoms import ROWS, WGMMA
 
 SWIZZLE = 128
 
-LOAD = "load"
-"""The role whose one thread asks for tiles of the operands."""
+GROUPS = 2
+"""The place of the loop over groups that take turns, behind those over turns and the grid."""
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> None:
@@ -84,6 +85,11 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
         _through_shared(stored[0], staged, sums, computed, params)
     if parts is not sums:
         _join(sums, parts, params)
+    if params.takes_turns and params.groups > 1:
+        order_groups(sums, "main")
+        for tensor in beside:
+            if staged is None or tensor is not reference:
+                order_groups(tensor, "epilogue")
 
 
 def _stage(stored: Cached) -> TensorView:
@@ -116,8 +122,8 @@ def _tiles(output: TensorView, params: MatmulParams) -> None:
     rows, columns, _ = params.tile
     split(output, -1, columns)
     split(output, -3, rows)
-    inside = params.outer
-    if inside > 2:
+    inside, clustered = params.outer, params.cluster != (1, 1)
+    if clustered:
         split(output, -2, params.cluster[1])
         split(output, -5, params.cluster[0])  # tiles, of a cluster, rows, tiles, of one, columns
         reorder(output, {-3: -5, -2: -3})
@@ -127,12 +133,14 @@ def _tiles(output: TensorView, params: MatmulParams) -> None:
     else:
         split(output, -4, params.group)  # of groups, tiles of one, rows, tiles, columns
         reorder(output, {-2: -4})
-    while len(output.loop) > inside + 1:
+    while len(output.loop) > 3 + clustered:
         merge(output, 0)
+    if params.takes_turns:
+        split(output, 0, params.groups)
     split(output, 0, params.blocks // (prod(params.cluster) * params.splits))
     parallelize(output, 1, ParallelType.grid_x)
-    if inside > 2:
-        parallelize(output, 2, ParallelType.cluster_x)
+    if clustered:
+        parallelize(output, inside - 1, ParallelType.cluster_x)
 
 
 def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool) -> None:
@@ -175,9 +183,10 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
     if params.splits > 1:
         (parts,) = rfactor(parts, [at + 2, at + 3])
     split(parts, at + 3, atom.depth)
-    split(parts, at, atom.rows)  # turn, grid, group, 64, columns, k tile, k step, k
-    reorder(parts, {at + 3: at + 1, at + 4: at + 2})
-    parallelize(parts, at, ParallelType.block_y)
+    split(parts, at, atom.rows)  # turn, grid, 64 of rows, 64, columns, k tile, k step, k
+    own = int(not params.takes_turns)
+    reorder(parts, {at + 3: at + own, at + 4: at + 1 + own})
+    _bind_groups(parts, at, params)
     tensorize(parts)
     return parts
 
@@ -187,7 +196,7 @@ def _join(sums: TensorView, parts: TensorView, params: MatmulParams) -> None:
     at = params.outer
     reorder(sums, {at: -1})  # turn, grid, rows, columns, cluster
     split(sums, at, ROWS)
-    _fragments(sums, at + 1)
+    _fragments(sums, at + 1, params)
     inline_at(sums, at, selected_tensors=[parts])
 
 
@@ -205,16 +214,19 @@ def _through_shared(
     for tensor in (*computed, staged):
         split(tensor, at + 1, params.chunk)  # turn, grid, rows, chunk, columns
         if tensor is staged:
-            set_allocation_domain(tensor, (tensor.loop[at], tensor.loop[at + 2]))
+            own = tensor.loop[GROUPS : GROUPS + params.takes_turns]
+            set_allocation_domain(tensor, (*own, tensor.loop[at], tensor.loop[at + 2]))
         split(tensor, at, ROWS)
         reorder(tensor, {at + 2: at})
-        _fragments(tensor, at + 2)
+        _fragments(tensor, at + 2, params)
     split(staged, at + 3, 2)
     tensorize(staged)
     split(output, at + 1, params.chunk)  # turn, grid, rows, chunk, columns
     reorder(output, {at + 1: at})
     for axis in (at + 1, at + 2):
         parallelize(output, axis, ParallelType.tma)
+    if params.takes_turns:
+        parallelize(output, GROUPS, ParallelType.block_y)
     inline_at(output, at + 1, selected_tensors=[staged])
     inline_at(staged, at + 3, selected_tensors=[result])
     others = [tensor for tensor in computed if tensor is not result]
@@ -244,7 +256,7 @@ def _from_registers(
     at = params.outer
     for tensor in beside:
         split(tensor, at, ROWS)  # turn, grid, group, 64, columns
-        _fragments(tensor, at + 1)
+        _fragments(tensor, at + 1, params)
     for cached in caches:
         if cached.memory.name in params.pairs and cached.copy in beside:
             parallelize(cached.copy, -1, ParallelType.vectorize)
@@ -252,8 +264,14 @@ def _from_registers(
     inline_at(beside[-1], at, selected_tensors=[product.output])
 
 
-def _fragments(tensor: TensorView, axis: int) -> None:
-    """Split 64 rows and columns, behind the loop of groups, as warp groups hold a product."""
+def _fragments(tensor: TensorView, axis: int, params: MatmulParams) -> None:
+    """Split 64 rows and columns, behind the loop over 64 rows, as warp groups hold a product."""
     split_fragments(tensor, axis)
-    parallelize(tensor, axis - 1, ParallelType.block_y)
+    _bind_groups(tensor, axis - 1, params)
     parallelize(tensor, axis, ParallelType.block_x)
+
+
+def _bind_groups(tensor: TensorView, halves: int, params: MatmulParams) -> None:
+    """Give warp groups 64 rows each of a tile, which loop `halves` walks, or a tile each."""
+    axis = GROUPS if params.takes_turns else halves
+    parallelize(tensor, axis, ParallelType.block_y)

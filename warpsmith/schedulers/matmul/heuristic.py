@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.program import Program
@@ -105,6 +106,9 @@ class MatmulParams:
         cluster: blocks of a cluster along m and n, which have tiles beside each other and load for
             each other what they share.
         splits: blocks of a cluster that have one tile, and each a part of k. Then `cluster` is one.
+        groups: warp groups that multiply.
+        strategy: `cooperative`, where each group has 64 rows of a block's tile; or `ping_pong`,
+            where each has tiles of its own, and multiplies one while others store theirs.
         pairs: tensors of which threads that store from registers access two columns at once.
     """
 
@@ -117,11 +121,20 @@ class MatmulParams:
     pairs: tuple[str, ...] = ()
     cluster: tuple[int, int] = (1, 1)
     splits: int = 1
+    groups: int = 1
+    strategy: Literal["cooperative", "ping_pong"] = "cooperative"
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether groups have tiles of their own."""
+        return self.strategy == "ping_pong"
 
     @property
     def outer(self) -> int:
-        """Loops outside a tile: over turns, the grid and, where there is one, the cluster."""
-        return 2 if self.cluster == (1, 1) else 3
+        """Loops outside a tile: over turns, the grid and, where there are, groups that take turns
+        and the cluster.
+        """
+        return 2 + self.takes_turns + (self.cluster != (1, 1))
 
 
 def product_of(fusion: Program) -> Matmul:
