@@ -97,7 +97,7 @@ class Products:
             a = self._operand(access, operation.a, rows, columns, depth)
         return Multiply(
             accumulators=sums,
-            index=self._first(operation),
+            index=self._first(operation, without(index, [*lanes])),
             a=a,
             b=self._operand(access, operation.b, columns, rows, depth),
             columns=count,
@@ -122,19 +122,22 @@ class Products:
                 "parts",
             )
 
-    def _first(self, operation: Matmul) -> Expr:
-        """The first register of a thread's fragment."""
+    def _first(self, operation: Matmul, index: Expr) -> Expr:
+        """The first register of a thread's fragment, which an index that no loop of unknown length
+        is in says.
+        """
         fragment = operation.output.allocation
         if fragment is None:
             raise InternalError(f"{operation.output.name} has no fragment")
-        axes = [axis for axis in self._buffers.layouts[operation.output] if axis not in fragment]
+        apart = [axis for axis in self._buffers.layouts[operation.output] if axis not in fragment]
+        axes = [axis for axis in apart if integers.constant(self._buffers.extent(axis)) is None]
         if axes:
             raise ScheduleError(
                 f"{operation.output.name} has several products in registers, along {axes!r}",
                 code="WS1007",
                 remedy="bind these loops to the block, or inline the product inside them",
             )
-        return integers.ZERO
+        return index
 
     def _held(
         self,

@@ -21,6 +21,7 @@ from warpsmith.schedule.products import split_fragments, tensorize
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.roles import LOAD, order_groups
+from warpsmith.schedule.tile_order import TileOrder, order_tiles
 from warpsmith.schedule.transforms import (
     merge,
     parallelize,
@@ -118,29 +119,35 @@ def _tiles(output: TensorView, params: MatmulParams) -> None:
     """Loops `[turn, grid_x, rows, columns]`: a block goes round the tiles of the output.
 
     With clusters `[turn, grid_x, cluster_x, rows, columns]`: a cluster goes round boxes of tiles.
+    Where groups take turns, their loop stands behind grid_x: of tiles one after the other, each
+    block has one, and then each has one for its next group.
     """
     rows, columns, _ = params.tile
     split(output, -1, columns)
     split(output, -3, rows)
-    inside, clustered = params.outer, params.cluster != (1, 1)
+    clustered = params.cluster != (1, 1)
     if clustered:
         split(output, -2, params.cluster[1])
         split(output, -5, params.cluster[0])  # tiles, of a cluster, rows, tiles, of one, columns
         reorder(output, {-3: -5, -2: -3})
         merge(output, -4)  # tiles, tiles, of a cluster, rows, columns
-        split(output, -5, params.group)
-        reorder(output, {-4: -5})
     else:
-        split(output, -4, params.group)  # of groups, tiles of one, rows, tiles, columns
-        reorder(output, {-2: -4})
-    while len(output.loop) > 3 + clustered:
+        reorder(output, {-3: -2})
+    inside = 2 + clustered
+    if params.takes_turns:
+        order_tiles(output, -inside - 2, TileOrder("rows", params.group))
+    else:
+        split(output, -inside - 2, params.group)
+        reorder(output, {-inside - 1: -inside - 2})  # of groups, tiles, tiles of a group
+    while len(output.loop) > inside + 1:
         merge(output, 0)
+    split(output, 0, params.blocks // (prod(params.cluster) * params.splits))
     if params.takes_turns:
         split(output, 0, params.groups)
-    split(output, 0, params.blocks // (prod(params.cluster) * params.splits))
+        reorder(output, {1: GROUPS})
     parallelize(output, 1, ParallelType.grid_x)
     if clustered:
-        parallelize(output, inside - 1, ParallelType.cluster_x)
+        parallelize(output, params.outer - 1, ParallelType.cluster_x)
 
 
 def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool) -> None:
