@@ -41,6 +41,16 @@ def test_operands_along_m_and_n(turned: str, columns: int, width: int) -> None:
     assert fd.verify(given, schedules=2).verdict == "clean"
 
 
+def test_a_warp_group_with_two_products_in_registers() -> None:
+    x, weight = operands(200, 72, 136, seed=1)
+    fd = by_hand({"groups"})
+    with knobs.scope(device="sim"):
+        (result,) = fd.manual_execute([x, weight])
+    check(result, x, weight)
+    assert fd.verify([x, weight], schedules=2).verdict == "clean"
+    assert "compute: multiply, warps 4 to 7, 128 threads" in fd.explain()
+
+
 @pytest.mark.parametrize("columns", [64, 256])
 def test_blocks_of_one_tile_and_any_number_of_steps(columns: int) -> None:
     """Nothing but the wait for all asks whether the loop over k ran: ptxas serialized it."""
@@ -80,7 +90,7 @@ def test_operands_along_m_of_wider_types_are_refused() -> None:
         ("WS1004", "is in shared memory without a swizzle", {"without": ["swizzle"]}),
         ("WS1006", "computed by 64 threads along block_x", {"threads": 64}),
         ("WS1014", "need not divide the parts of 96 into which", {"part": 96}),
-        ("WS1007", "has several products in registers", {"without": ["groups"]}),
+        ("WS1007", "256 of a thread, which has 255", {"without": ["groups"], "columns": 256}),
     ],
 )
 def test_schedules_that_are_refused(code: str, words: str, changes: dict[str, Any]) -> None:

@@ -32,6 +32,9 @@ from warpsmith.lower.walked import layout_of
 from warpsmith.targets.atoms import ATOMS, Atom, Unit
 from warpsmith.targets.family import WARP
 
+THREAD_REGISTERS = 255
+"""That instructions can name (PTX ISA)."""
+
 
 class Products:
     """Makes the products of one kernel that tensor cores compute."""
@@ -84,6 +87,7 @@ class Products:
                 a=Fragment(*self._held(access, atom, *a_side)),
                 b=Fragment(*self._held(access, atom, *b_side)),
             )
+        self._check_held(operation)
         outer = [
             index
             for axis, index in zip(output.loop[: len(indices)], indices, strict=True)
@@ -97,7 +101,7 @@ class Products:
             a = self._operand(access, operation.a, rows, columns, depth)
         return Multiply(
             accumulators=sums,
-            index=self._first(operation, without(index, [*lanes])),
+            index=without(index, [*lanes]),
             a=a,
             b=self._operand(access, operation.b, columns, rows, depth),
             columns=count,
@@ -122,22 +126,23 @@ class Products:
                 "parts",
             )
 
-    def _first(self, operation: Matmul, index: Expr) -> Expr:
-        """The first register of a thread's fragment, which an index that no loop of unknown length
-        is in says.
+    def _check_held(self, operation: Matmul) -> None:
+        """Refuse more sums than a thread has registers for: what the loops outside an instruction
+        tell apart is indexed by constants, in as many copies of it.
         """
-        fragment = operation.output.allocation
-        if fragment is None:
-            raise InternalError(f"{operation.output.name} has no fragment")
-        apart = [axis for axis in self._buffers.layouts[operation.output] if axis not in fragment]
-        axes = [axis for axis in apart if integers.constant(self._buffers.extent(axis)) is None]
-        if axes:
+        output = operation.output
+        if output.allocation is None:
+            raise InternalError(f"{output.name} has no fragment")
+        held = self._buffers.layouts[output]
+        axes = [axis for axis in held if axis not in output.allocation]
+        count = integers.constant(self._buffers.buffer(output).size)
+        if axes and (count is None or count > THREAD_REGISTERS):
             raise ScheduleError(
-                f"{operation.output.name} has several products in registers, along {axes!r}",
+                f"{output.name} has several products in registers, along {axes!r}: {count} of a "
+                f"thread, which has {THREAD_REGISTERS}",
                 code="WS1007",
                 remedy="bind these loops to the block, or inline the product inside them",
             )
-        return index
 
     def _held(
         self,

@@ -14,7 +14,8 @@ from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.epilogues import Epilogue, Offers, around, dimensions, is_cast_of
-from warpsmith.planner.price import epilogue_us, moved_us, product_us
+from warpsmith.planner.price import moved_us, product_us
+from warpsmith.schedulers.matmul.model import epilogue_us
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import Atom
 from warpsmith.targets.target import Target

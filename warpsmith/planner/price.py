@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from warpsmith.targets.atoms import FLOAT_RATE, HALF_RATE, Atom, Unit
-from warpsmith.targets.family import WARP
-from warpsmith.targets.target import Rates, Target
+from warpsmith.targets.target import Rates
 
 MEMORY_SHARE = 0.831
 """Of the memory's rate, what a copy of much memory reads and writes (one H200, 2026-11)."""
@@ -19,15 +18,6 @@ are taken to reach as much of theirs."""
 THREAD_SHARE = 0.299
 """Of the rate of threads, what products of floats reach."""
 
-EPILOGUE_ISSUE_SHARE = 0.198
-"""Of the lanes' instructions, the pointwise operations that a product's epilogue does while tensor
-cores wait: bias and GELU, 10 operations, add 102 us to a product of 4096 x 14336 elements (one
-H200, 2026-11-22)."""
-
-EPILOGUE_MEMORY_SHARE = 0.109
-"""Of the memory's rate, at which an epilogue loads: a residual of 2 bytes an element adds 230 us to
-that product."""
-
 TILE = 64
 """Rows and columns that tensor cores multiply in any case."""
 
@@ -35,12 +25,6 @@ TILE = 64
 def copy_us(size: int, rates: Rates) -> float:
     """Microseconds of a kernel that reads and writes so many bytes."""
     return moved_us(2 * size, rates)
-
-
-def epilogue_us(elements: int, operations: int, loaded: int, target: Target) -> float:
-    """Microseconds that operations, and bytes loaded for each element, add to a product."""
-    issued = EPILOGUE_ISSUE_SHARE * WARP * target.sm_issues * target.sm_count
-    return elements * (operations / issued + loaded / (EPILOGUE_MEMORY_SHARE * target.rates.memory))
 
 
 def moved_us(size: int, rates: Rates) -> float:

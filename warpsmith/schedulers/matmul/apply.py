@@ -32,15 +32,14 @@ from warpsmith.schedule.transforms import (
     split,
 )
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.matmul.heuristic import MatmulParams, product_of
+from warpsmith.schedulers.matmul.heuristic import product_of
 from warpsmith.schedulers.matmul.memory import PAIR
+from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.shape import is_turned, places_of, shape_of
 from warpsmith.targets.atoms import ROWS, WGMMA
 
 SWIZZLE = 128
 
-GROUPS = 2
-"""The place of the loop over groups that take turns, behind those over turns and the grid."""
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> None:
@@ -57,7 +56,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
 
     Where blocks of a cluster have a box of tiles, cluster_x stands behind grid_x, and numbers of
     loops below count one more (`MatmulParams.outer`). Where they have parts of k of one tile, it
-    stands there for operands and products alone: what each has summed is reduced over them.
+    stands there for operands and products alone: what each has summed is reduced over them. Where
+    groups take turns, their loop stands behind these, and that over 64 rows is serial.
 
     A group is a warp group, along block_y; its threads lie along block_x. Where results are not
     staged, outputs have the loops of the epilogue, without the chunk. Batches are a part of `turn`.
@@ -86,7 +86,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
         _through_shared(stored[0], staged, sums, computed, params)
     if parts is not sums:
         _join(sums, parts, params)
-    if params.takes_turns and params.groups > 1:
+    if params.ping_pong > 1:
         order_groups(sums, "main")
         for tensor in beside:
             if staged is None or tensor is not reference:
@@ -119,7 +119,7 @@ def _tiles(output: TensorView, params: MatmulParams) -> None:
     """Loops `[turn, grid_x, rows, columns]`: a block goes round the tiles of the output.
 
     With clusters `[turn, grid_x, cluster_x, rows, columns]`: a cluster goes round boxes of tiles.
-    Where groups take turns, their loop stands behind grid_x: of tiles one after the other, each
+    Where groups take turns, their loop stands behind these: of tiles one after the other, each
     block has one, and then each has one for its next group.
     """
     rows, columns, _ = params.tile
@@ -134,7 +134,7 @@ def _tiles(output: TensorView, params: MatmulParams) -> None:
     else:
         reorder(output, {-3: -2})
     inside = 2 + clustered
-    if params.takes_turns:
+    if params.ping_pong:
         order_tiles(output, -inside - 2, TileOrder("rows", params.group))
     else:
         split(output, -inside - 2, params.group)
@@ -142,12 +142,12 @@ def _tiles(output: TensorView, params: MatmulParams) -> None:
     while len(output.loop) > inside + 1:
         merge(output, 0)
     split(output, 0, params.blocks // (prod(params.cluster) * params.splits))
-    if params.takes_turns:
-        split(output, 0, params.groups)
-        reorder(output, {1: GROUPS})
+    if params.ping_pong:
+        split(output, 0, params.ping_pong)
+        reorder(output, {1: params.outer - 1})
     parallelize(output, 1, ParallelType.grid_x)
     if clustered:
-        parallelize(output, params.outer - 1, ParallelType.cluster_x)
+        parallelize(output, 2, ParallelType.cluster_x)
 
 
 def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool) -> None:
@@ -191,7 +191,7 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
         (parts,) = rfactor(parts, [at + 2, at + 3])
     split(parts, at + 3, atom.depth)
     split(parts, at, atom.rows)  # turn, grid, 64 of rows, 64, columns, k tile, k step, k
-    own = int(not params.takes_turns)
+    own = int(params.ping_pong == 0)
     reorder(parts, {at + 3: at + own, at + 4: at + 1 + own})
     _bind_groups(parts, at, params)
     tensorize(parts)
@@ -221,7 +221,7 @@ def _through_shared(
     for tensor in (*computed, staged):
         split(tensor, at + 1, params.chunk)  # turn, grid, rows, chunk, columns
         if tensor is staged:
-            own = tensor.loop[GROUPS : GROUPS + params.takes_turns]
+            own = tensor.loop[at - 1 : at] if params.ping_pong else []
             set_allocation_domain(tensor, (*own, tensor.loop[at], tensor.loop[at + 2]))
         split(tensor, at, ROWS)
         reorder(tensor, {at + 2: at})
@@ -232,8 +232,8 @@ def _through_shared(
     reorder(output, {at + 1: at})
     for axis in (at + 1, at + 2):
         parallelize(output, axis, ParallelType.tma)
-    if params.takes_turns:
-        parallelize(output, GROUPS, ParallelType.block_y)
+    if params.ping_pong:
+        parallelize(output, at - 1, ParallelType.block_y)
     inline_at(output, at + 1, selected_tensors=[staged])
     inline_at(staged, at + 3, selected_tensors=[result])
     others = [tensor for tensor in computed if tensor is not result]
@@ -280,5 +280,5 @@ def _fragments(tensor: TensorView, axis: int, params: MatmulParams) -> None:
 
 def _bind_groups(tensor: TensorView, halves: int, params: MatmulParams) -> None:
     """Give warp groups 64 rows each of a tile, which loop `halves` walks, or a tile each."""
-    axis = GROUPS if params.takes_turns else halves
+    axis = params.outer - 1 if params.ping_pong else halves
     parallelize(tensor, axis, ParallelType.block_y)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
-from warpsmith.ir.exprs import Matmul
+from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.matmul.memory import pairs, staging_refusal, unsupported_sizes
+from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES, predicted_us
+from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.shape import is_turned, shape_of
 from warpsmith.schedulers.problem import Problem
-from warpsmith.targets.family import Limits
+from warpsmith.targets.atoms import ROWS
+from warpsmith.targets.family import BUDGETS, WARP, WARP_GROUP, Limits
 from warpsmith.targets.target import Target
 
 __all__ = [
@@ -24,19 +26,27 @@ __all__ = [
     "unsupported_sizes",
 ]
 
-ROWS = 128
-DEPTH_BYTES = 128
-"""Rows of a block's tile, 64 for each of two warp groups, and bytes of k that a stage holds of
-each: what a swizzle permutes."""
-
 STEP = 32
 """What the columns of a tile are multiples of."""
 
-TILES = tuple((ROWS, columns) for columns in range(256, STEP, -STEP))
+TILES = tuple((2 * ROWS, columns) for columns in range(256, STEP, -STEP))
 """Rows and columns of tiles, of two warp groups."""
 
-SMALL = tuple((ROWS // 2, columns) for columns in range(256, 0, -STEP))
+SMALL = tuple((ROWS, columns) for columns in range(256, 0, -STEP))
 """Those of one warp group, for products of few rows or few tiles."""
+
+LARGE = tuple((3 * ROWS, columns) for columns in range(256, STEP, -STEP))
+"""Those of three warp groups."""
+
+TURNS = (2, 3)
+"""Warp groups that may take turns, with a tile each of `TILES` or `SMALL`."""
+
+GROUP_THREADS = WARP_GROUP * WARP
+OTHER_REGISTERS = (48, 64)
+"""Of a thread besides its sums: where results are stored as they are, and behind an epilogue."""
+
+FREE = ("set", "cast")
+"""Operations that what is stored or loaded takes in any case."""
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2))
 """Blocks of a cluster along m and n: each loads half of what both have of an operand."""
@@ -47,7 +57,6 @@ SPLITS = (2, 4, 8)
 FEWEST_STAGES = 4
 """With fewer, products wait for loads."""
 
-SUM_BYTES = 4
 BARRIER_BYTES = 1024
 """Shared memory of a block that barriers and alignment take."""
 
@@ -62,79 +71,53 @@ of an element."""
 GROUP = 16
 """Most tiles along m that are computed beside each other, so that operands are met in L2 again."""
 
-# Fitted to one H200, 2026-11-23, at sizes drawn at random: docs/lessons/matmul.md.
-
-TENSOR_SHARE = 0.89
-"""Of the rate of tensor cores, what two warp groups of a multiprocessor reach as they multiply."""
-
-ONE_GROUP_SHARE = 0.78
-"""The same of one warp group."""
-
-L2_SHARE = 1.4
-SM_SHARE = 0.8
-"""Of the rates of the target, at which the L2 gives tiles, and a multiprocessor takes them."""
-
-UNALIGNED = 2.1
-"""So many times as much is read where lines of a box are parts of two lines of memory."""
-
-START_US = 5.7
-"""A launch, and the first loads."""
-
-CLUSTER_US = 0.6
-"""How much later clusters start."""
-
-JOIN_RATE = 13e3
-"""Bytes a microsecond of what a block gets of all that have parts of k, until they are added up."""
-
-STORE_US = 0.96 / (128 * 128)
-SCATTER_US = 1.42 / (128 * 128)
-"""An element of the result, staged in shared memory, and stored by threads from registers."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatmulParams:
-    """A schedule of a matrix product.
+class Work:
+    """What a call asks of a product.
 
     Attributes:
-        tile: rows, columns and depth of a block's tile.
-        stages: of the pipeline that brings tiles of the operands.
-        chunk: columns of the result that are staged at once; 0 where threads store their fragments
-            from registers.
-        store_stages: of the pipeline that stores them.
-        group: tiles along m that follow each other before the next column of tiles.
-        blocks: of the grid, which go round the tiles.
-        cluster: blocks of a cluster along m and n, which have tiles beside each other and load for
-            each other what they share.
-        splits: blocks of a cluster that have one tile, and each a part of k. Then `cluster` is one.
-        groups: warp groups that multiply.
-        strategy: `cooperative`, where each group has 64 rows of a block's tile; or `ping_pong`,
-            where each has tiles of its own, and multiplies one while others store theirs.
-        pairs: tensors of which threads that store from registers access two columns at once.
+        m, n, k: of each of `batches`.
+        element: bytes of one of an operand.
+        turned: for each operand, whether it lies along m or n.
+        epilogue: operations, and bytes that are loaded, for each element of the result.
+        staged: whether results pass through shared memory.
+        pairs: as of the parameters.
     """
 
-    tile: tuple[int, int, int]
-    stages: int
-    chunk: int
-    store_stages: int
-    group: int
-    blocks: int
+    m: int
+    n: int
+    k: int
+    batches: int = 1
+    element: int = 2
+    turned: tuple[bool, bool] = (False, False)
+    epilogue: tuple[int, int] = (0, 0)
+    staged: bool = True
     pairs: tuple[str, ...] = ()
-    cluster: tuple[int, int] = (1, 1)
-    splits: int = 1
-    groups: int = 1
-    strategy: Literal["cooperative", "ping_pong"] = "cooperative"
 
-    @property
-    def takes_turns(self) -> bool:
-        """Whether groups have tiles of their own."""
-        return self.strategy == "ping_pong"
+    def predicted(self, params: MatmulParams, target: Target) -> float:
+        """Microseconds with these parameters."""
+        unaligned: list[bool] = []
+        for edge, extent, across in zip(params.tile, (self.m, self.n), self.turned, strict=False):
+            line = (extent if across else self.k) * self.element
+            part = edge * self.element if across else DEPTH_BYTES
+            unaligned.append(math.gcd(line, part) % DEPTH_BYTES != 0)
+        sizes = (self.m, self.n, self.k)
+        return predicted_us(params, *sizes, target, self.batches, unaligned, self.epilogue)
 
-    @property
-    def outer(self) -> int:
-        """Loops outside a tile: over turns, the grid and, where there are, groups that take turns
-        and the cluster.
-        """
-        return 2 + self.takes_turns + (self.cluster != (1, 1))
+    def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
+        """All candidates with the microseconds that they are predicted to take, fastest first."""
+        found = candidates(
+            self.m,
+            self.n,
+            problem,
+            element=self.element,
+            staged=self.staged,
+            pairs=self.pairs,
+            epilogue=self.epilogue != (0, 0),
+        )
+        timed = [(params, self.predicted(params, problem.target)) for params in found]
+        return sorted(timed, key=lambda each: each[1])
 
 
 def product_of(fusion: Program) -> Matmul:
@@ -142,28 +125,29 @@ def product_of(fusion: Program) -> Matmul:
     return next(op for op in fusion.operations if isinstance(op, Matmul))
 
 
-def choose(fusion: Program, problem: Problem) -> MatmulParams:
-    """The candidate of the smallest predicted time, for a problem of sizes that are supported."""
+def work_of(fusion: Program, problem: Problem) -> Work:
+    """What a call asks of the one product of a fusion."""
     product = product_of(fusion)
     shape = shape_of(product)
     sizes = [problem.size(axis.extent) for axis in product.output.root]
     batches, m = (math.prod(sizes[p] for p in places) for places in (shape.batches, shape.rows))
-    n, k = sizes[-2:]
-    element = product.a.dtype.size
     staged = not staging_refusal(fusion, product, problem)
-    own = () if staged else pairs(fusion, product, problem)
-    turned = [is_turned(product, which) for which in (0, 1)]
-    lines = [length * element for length in ((m, n)[w] if turned[w] else k for w in (0, 1))]
+    return Work(
+        m=m,
+        n=sizes[-2],
+        k=sizes[-1],
+        batches=batches,
+        element=product.a.dtype.size,
+        turned=(is_turned(product, 0), is_turned(product, 1)),
+        epilogue=_epilogue(fusion, product),
+        staged=staged,
+        pairs=() if staged else pairs(fusion, product, problem),
+    )
 
-    def predicted(params: MatmulParams) -> float:
-        parts = [
-            math.gcd(line, edge * element if across else DEPTH_BYTES)
-            for line, edge, across in zip(lines, params.tile[:2], turned, strict=True)
-        ]
-        unaligned = [part % DEPTH_BYTES != 0 for part in parts]
-        return predicted_us(params, m, n, k, problem.target, batches, unaligned)
 
-    return min(candidates(m, n, problem, element=element, staged=staged, pairs=own), key=predicted)
+def choose(fusion: Program, problem: Problem) -> MatmulParams:
+    """The candidate of the smallest predicted time, for a problem of sizes that are supported."""
+    return work_of(fusion, problem).ranked(problem)[0][0]
 
 
 def candidates(
@@ -174,68 +158,75 @@ def candidates(
     element: int = 2,
     staged: bool = True,
     pairs: tuple[str, ...] = (),
+    epilogue: bool = False,
 ) -> Iterator[MatmulParams]:
     """Schedules of a product of m rows and n columns, with operands of `element` bytes."""
     limits = problem.target.family.limits
-    for rows, columns in (*TILES, *SMALL):
+    for turns, (rows, columns), cluster, splits in _forms():
         along = (_tiles(m, rows), _tiles(n, columns))
         chunk = _chunk(columns) if staged else 0
-        for cluster, splits in (*((each, 1) for each in CLUSTERS), *(((1, 1), s) for s in SPLITS)):
-            blocks = math.prod(cluster) * splits
-            held = stages((rows, columns), limits, chunk, splits)
-            apart = any(count < own > 1 for count, own in zip(along, cluster, strict=True))
-            if apart or held < FEWEST_STAGES or (blocks > 1 and not problem.target.runs((blocks,))):
-                continue
-            yield MatmulParams(
-                tile=(rows, columns, DEPTH_BYTES // element),
-                stages=held,
-                chunk=chunk,
-                store_stages=STORE_STAGES if staged else 0,
-                group=_group(_tiles(along[0], cluster[0])),
-                blocks=_blocks(problem.target, blocks),
-                pairs=pairs,
-                cluster=cluster,
-                splits=splits,
-            )
+        blocks = math.prod(cluster) * splits
+        held = stages((rows, columns), limits, chunk, splits, places=turns or 1)
+        apart = any(count < own > 1 for count, own in zip(along, cluster, strict=True))
+        groups = turns or rows // ROWS
+        sums = rows * columns // (GROUP_THREADS * (1 if turns else groups))
+        many = sums + OTHER_REGISTERS[epilogue] > _registers(limits, groups)
+        if apart or many or held < FEWEST_STAGES:
+            continue
+        if blocks > 1 and not problem.target.runs((blocks,)):
+            continue
+        yield MatmulParams(
+            tile=(rows, columns, DEPTH_BYTES // element),
+            stages=held,
+            chunk=chunk,
+            store_stages=STORE_STAGES if staged else 0,
+            group=_group(_tiles(along[0], cluster[0])),
+            blocks=_blocks(problem.target, blocks),
+            pairs=pairs,
+            cluster=cluster,
+            splits=splits,
+            ping_pong=turns,
+        )
 
 
-def predicted_us(
-    params: MatmulParams,
-    m: int,
-    n: int,
-    k: int,
-    target: Target,
-    batches: int = 1,
-    unaligned: Sequence[bool] = (False, False),
-) -> float:
-    """Microseconds of a product: as many rounds of tiles as blocks go.
+def _forms() -> Iterator[tuple[int, tuple[int, int], tuple[int, int], int]]:
+    """Groups that take turns, rows and columns, cluster and splits; what was timed first."""
+    for tile in (*TILES, *SMALL, *LARGE):
+        for cluster in CLUSTERS:
+            yield 0, tile, cluster, 1
+        for splits in SPLITS:
+            yield 0, tile, (1, 1), splits
+    for turns in TURNS:
+        for tile in (*TILES, *SMALL):
+            for cluster in CLUSTERS:
+                yield turns, tile, cluster, 1
 
-    A step over k takes as long as its products or, where all blocks load at once, its loads.
 
-    Args:
-        unaligned: whether lines of a's boxes, and of b's, start at no multiples of 128 bytes.
+def _registers(limits: Limits, groups: int) -> int:
+    """Registers of a thread of so many warp groups, beside one that loads with the fewest."""
+    left = limits.sm_registers - GROUP_THREADS * BUDGETS.start
+    each = left // (GROUP_THREADS * groups) // BUDGETS.step * BUDGETS.step
+    return min(each, limits.thread_registers)
+
+
+def _epilogue(fusion: Program, product: Matmul) -> tuple[int, int]:
+    """Operations behind a product, casts and copies left out, and bytes that they load, for each
+    element of the result.
     """
-    rows, columns, depth = params.tile
-    tiles, places = (batches * count * params.splits for count in _count(params, m, n))
-    share = TENSOR_SHARE if rows == ROWS else ONE_GROUP_SHARE
-    products = rows * columns * DEPTH_BYTES  # multiplications and additions of 16-bit operands
-    multiplied = products / (share * target.rates.tensor / target.sm_count)
-    along = zip((rows, columns), reversed(params.cluster), unaligned, strict=True)
-    read = DEPTH_BYTES * sum(lines / by * (UNALIGNED if late else 1) for lines, by, late in along)
-    step = max(
-        multiplied,
-        read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
-        DEPTH_BYTES * (rows + columns) / (SM_SHARE * target.rates.sm_load),
-    )
-    splits = params.splits
-    start = START_US + (CLUSTER_US if splits > 1 or params.cluster != (1, 1) else 0.0)
-    joined = splits * rows * columns * SUM_BYTES / JOIN_RATE if splits > 1 else 0.0
-    stored = (STORE_US if params.chunk else SCATTER_US) * rows * columns
-    each = _tiles(_tiles(k, depth), splits) * step + joined + stored
-    return start + _tiles(places, params.blocks) * each
+    own = [op for op in fusion.operations if isinstance(op, Pointwise) and op.op not in FREE]
+    dimensions = sum(not axis.is_broadcast for axis in product.output.shape_axes)
+    beside = [
+        tensor
+        for tensor in fusion.input_tensors
+        if any(use.outputs[0] not in (product.a, product.b) for use in fusion.uses(tensor))
+        and sum(not axis.is_broadcast for axis in tensor.shape_axes) == dimensions
+    ]
+    return len(own), sum(tensor.dtype.size for tensor in beside)
 
 
-def stages(tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK, splits: int = 1) -> int:
+def stages(
+    tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK, splits: int = 1, places: int = 1
+) -> int:
     """Stages for tiles of both operands that shared memory holds beside the staged result, and
     beside what blocks with parts of k have summed: all of it from each, twice.
 
@@ -243,9 +234,10 @@ def stages(tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK, splits: in
         tile: rows, columns, and more that does not count.
         limits: of the target.
         chunk: as of the parameters.
+        places: tiles that are staged at once, of groups that take turns.
     """
     rows, columns = tile[:2]
-    staged = STORE_STAGES * rows * chunk * STAGED_BYTES
+    staged = places * STORE_STAGES * rows * chunk * STAGED_BYTES
     joined = 2 * splits * rows * columns * SUM_BYTES if splits > 1 else 0
     room = limits.block_shared - BARRIER_BYTES - staged - joined
     return min(room // ((rows + columns) * DEPTH_BYTES), MOST_STAGES)
@@ -259,16 +251,6 @@ def _chunk(columns: int) -> int:
 def _blocks(target: Target, cluster: int) -> int:
     """Blocks of a grid that all run at once, in clusters of so many."""
     return target.sm_count if cluster == 1 else cluster * dict(target.clusters)[cluster]
-
-
-def _count(params: MatmulParams, m: int, n: int) -> tuple[int, int]:
-    """Tiles of one batch that blocks load, those of clusters outside the product among them; and
-    places for tiles, with the empty ones of the last group.
-    """
-    rows, columns, _ = params.tile
-    down, across = params.cluster
-    along, beside = _tiles(m, rows * down), _tiles(n, columns * across) * down * across
-    return along * beside, _tiles(along, params.group) * params.group * beside
 
 
 def _group(tiles: int) -> int:

@@ -1,0 +1,152 @@
+"""Groups that share a tile, and groups that take turns: laid by the scheduler, right and clean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.matmuls import check, operands
+from tests.support.product_programs import close, run, values, wide
+from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul.heuristic import Work
+from warpsmith.schedulers.matmul.params import MatmulParams
+from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.hopper import H200, SM90A
+
+PROBLEM = Problem(values={}, alignment={}, target=H200)
+
+
+def forced(monkeypatch: pytest.MonkeyPatch, turns: int, tile: tuple[int, int], **also: Any) -> None:
+    """Two clusters with these tiles, whatever would be chosen."""
+    chosen = heuristic.choose
+    cluster = also.get("cluster", (1, 1))
+
+    def choose(*args: Any) -> MatmulParams:
+        params = chosen(*args)
+        chunk = (32 if tile[1] % 64 else 64) if params.chunk else 0
+        given = {
+            "tile": (*tile, params.tile[2]),
+            "chunk": chunk,
+            "stages": heuristic.stages(tile, SM90A.limits, chunk, places=turns or 1),
+            "group": 2,
+            "blocks": 2 * cluster[0] * cluster[1],
+            "cluster": cluster,
+            "splits": 1,
+            "ping_pong": turns,
+        }
+        return replace(params, **{**given, **also})
+
+    monkeypatch.setattr(heuristic, "choose", choose)
+
+
+def clean(turned: str, out: DataType, sizes: tuple[int, int, int]) -> FusionDefinition:
+    """`linear`, of which operands `a`, `b` or both are turned, once it is right and clean."""
+    with FusionDefinition() as fd:
+        orders = [[0, 1] if name in turned else None for name in "ab"]
+        a, b = (fd.define_tensor([-1, -1], True, DataType.Half, stride_order=o) for o in orders)
+        fd.add_output(fd.ops.cast(fd.ops.linear(a, b), out))
+    given = operands(*sizes, seed=3, dtype=DataType.Half)
+    arrays = [np.asfortranarray(t) if n in turned else t for n, t in zip("ab", given, strict=True)]
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute(arrays)
+    check(result, *given)
+    verification = fd.verify(arrays, schedules=2)
+    assert verification.verdict == "clean", str(verification)
+    return fd
+
+
+STRATEGIES: dict[str, tuple[int, tuple[int, int]]] = {
+    "one group": (0, (64, 64)),
+    "two groups on one tile": (0, (128, 96)),
+    "three groups on one tile": (0, (192, 64)),
+    "two groups in turn": (2, (64, 64)),
+    "three groups in turn": (3, (64, 96)),
+    "two groups in turn, 128 rows each": (2, (128, 64)),
+}
+
+
+@pytest.mark.few(6)
+@pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2)])
+@pytest.mark.parametrize("out", [DataType.Half, DataType.Float])
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy(
+    monkeypatch: pytest.MonkeyPatch,
+    strategy: str,
+    turned: str,
+    out: DataType,
+    cluster: tuple[int, int],
+) -> None:
+    """Tiles of which some are cut short, and more of them than groups: another turn for a few."""
+    turns, tile = STRATEGIES[strategy]
+    forced(monkeypatch, turns, tile, cluster=cluster)
+    said = clean(turned, out, (456, 136, 136)).explain()
+    groups = turns or tile[0] // 64
+    assert f"compute: multiply, warps 4 to {3 + 4 * groups}," in said
+    assert said.count("one after the other") == (2 if turns else 0)
+    assert ("by multicast to 2 blocks" in said) is (cluster != (1, 1))
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("turns", [1, 2, 3])
+@pytest.mark.parametrize("sizes", [(1, 1, 8), (8, 200, 0), (70, 8, 64), (64, 64, 712)])
+def test_fewer_tiles_than_groups(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int, int], turns: int
+) -> None:
+    forced(monkeypatch, turns, (64, 64), blocks=1)
+    x, weight = operands(*sizes, seed=5, dtype=DataType.Half)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.linear(fd.from_pytorch(x), fd.from_pytorch(weight)))
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([x, weight])
+    check(result, x, weight)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("tile", [(64, 64), (128, 96)])
+@pytest.mark.parametrize("n", [136, 133])
+def test_epilogues_of_groups_in_turn(
+    monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], n: int
+) -> None:
+    """Batches, a row, a residual and a function; staged where n allows."""
+    forced(monkeypatch, 2, tile)
+    a, b = values((2, 140, 72), 4), values((2, n, 72), 5)
+    row, rest = values((n,), 6), values((2, 140, n), 7)
+
+    def body(ops: Any, x: Any, y: Any, c: Any, r: Any) -> Any:
+        return ops.relu(ops.add(ops.add(ops.matmul(x, ops.transpose(y)), c), r))
+
+    (result,) = run([a, b, row, rest], body)
+    wanted = wide(a) @ wide(b).swapaxes(1, 2) + wide(row) + wide(rest)
+    close(result, wanted.clip(0), 72)
+
+
+def best(*sizes: int, operations: int = 0) -> MatmulParams:
+    m, n, k = sizes
+    return Work(m=m, n=n, k=k, epilogue=(operations, 0)).ranked(PROBLEM)[0][0]
+
+
+def test_turns_hide_what_is_behind_a_product() -> None:
+    """An epilogue, or few steps of k; not where a block has one tile."""
+    assert best(4096, 4096, 4096).strategy == "cooperative"
+    assert best(4096, 4096, 4096, operations=10).strategy == "ping-pong"
+    assert best(4096, 4096, 512).strategy == "ping-pong"
+    assert best(1024, 1024, 1024, operations=10).strategy == "cooperative"
+
+
+def test_candidates_have_room() -> None:
+    """Shared memory, and registers: two groups in turn have 240 each, three 160."""
+    limits = SM90A.limits
+    found = list(heuristic.candidates(8192, 8192, PROBLEM))
+    assert {params.groups for params in found} == {1, 2, 3}
+    for params in found:
+        rows, columns, _ = params.tile
+        staged = (params.ping_pong or 1) * params.store_stages * rows * params.chunk * 2
+        joined = 2 * params.splits * rows * columns * 4 if params.splits > 1 else 0
+        assert params.stages * (rows + columns) * 128 + staged + joined < limits.block_shared
+        sums = rows * columns // 128 // (1 if params.ping_pong else params.groups)
+        assert sums + 48 <= {1: 255, 2: 240, 3: 160}[params.groups]

@@ -1,0 +1,122 @@
+"""How long a matrix product takes, from the rates of a target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from warpsmith.schedulers.matmul.params import MatmulParams
+from warpsmith.targets.atoms import ROWS
+from warpsmith.targets.family import WARP
+from warpsmith.targets.target import Target
+
+DEPTH_BYTES = 128
+"""Bytes of k that a stage holds of each row and column: what a swizzle permutes."""
+
+SUM_BYTES = 4
+
+# Fitted to one H200, 2026-11-23, at sizes drawn at random: docs/lessons/matmul.md.
+
+TENSOR_SHARE = 0.89
+"""Of the rate of tensor cores, what is reached where two products of 64 rows follow each other, of
+two warp groups or of one that has 128 rows. Of the latter nobody has timed it."""
+
+ONE_GROUP_SHARE = 0.78
+"""The same of one warp group that has 64 rows."""
+
+L2_SHARE = 1.4
+SM_SHARE = 0.8
+"""Of the rates of the target, at which the L2 gives tiles, and a multiprocessor takes them."""
+
+UNALIGNED = 2.1
+"""So many times as much is read where lines of a box are parts of two lines of memory."""
+
+START_US = 5.7
+"""A launch, and the first loads."""
+
+CLUSTER_US = 0.6
+"""How much later clusters start."""
+
+JOIN_RATE = 13e3
+"""Bytes a microsecond of what a block gets of all that have parts of k, until they are added up."""
+
+STORE_US = 0.96 / (128 * 128)
+SCATTER_US = 1.42 / (128 * 128)
+"""An element of the result, staged in shared memory, and stored by threads from registers."""
+
+HAND_OFF_US = 0.2
+"""Tensor cores wait between the products of two groups that take turns: the last ones of a tile
+are over, a barrier passes on, the first ones begin. From latencies; nobody has timed it."""
+
+EPILOGUE_ISSUE_SHARE = 0.198
+"""Of the lanes' instructions, the pointwise operations that a product's epilogue does while tensor
+cores wait: bias and GELU, 10 operations, add 102 us to a product of 4096 x 14336 elements (one
+H200, 2026-11-22)."""
+
+EPILOGUE_MEMORY_SHARE = 0.109
+"""Of the memory's rate, at which an epilogue loads: a residual of 2 bytes an element adds 230 us to
+that product."""
+
+
+def epilogue_us(elements: int, operations: int, loaded: int, target: Target) -> float:
+    """Microseconds that operations, and bytes loaded for each element, add to a product."""
+    issued = EPILOGUE_ISSUE_SHARE * WARP * target.sm_issues * target.sm_count
+    return elements * (operations / issued + loaded / (EPILOGUE_MEMORY_SHARE * target.rates.memory))
+
+
+def predicted_us(
+    params: MatmulParams,
+    m: int,
+    n: int,
+    k: int,
+    target: Target,
+    batches: int = 1,
+    unaligned: Sequence[bool] = (False, False),
+    epilogue: tuple[int, int] = (0, 0),
+) -> float:
+    """Microseconds of a product: as many rounds of tiles as blocks go.
+
+    A step over k takes as long as its products or, where all blocks load at once, its loads. What
+    comes behind the last step adds to that; where groups take turns, of a product and of what is
+    behind another one the longer counts, and once both.
+
+    Args:
+        unaligned: whether lines of a's boxes, and of b's, start at no multiples of 128 bytes.
+        epilogue: operations, and bytes that are loaded, for each element of the result.
+    """
+    rows, columns, depth = params.tile
+    tiles, places = (batches * count * params.splits for count in _count(params, m, n))
+    share = TENSOR_SHARE if rows > ROWS else ONE_GROUP_SHARE
+    products = rows * columns * DEPTH_BYTES  # multiplications and additions of 16-bit operands
+    multiplied = products / (share * target.rates.tensor / target.sm_count)
+    along = zip((rows, columns), reversed(params.cluster), unaligned, strict=True)
+    read = DEPTH_BYTES * sum(lines / by * (UNALIGNED if late else 1) for lines, by, late in along)
+    step = max(
+        multiplied,
+        read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
+        DEPTH_BYTES * (rows + columns) / (SM_SHARE * target.rates.sm_load),
+    )
+    splits = params.splits
+    start = START_US + (CLUSTER_US if splits > 1 or params.cluster != (1, 1) else 0.0)
+    joined = splits * rows * columns * SUM_BYTES / JOIN_RATE if splits > 1 else 0.0
+    stored = (STORE_US if params.chunk else SCATTER_US) * rows * columns
+    behind = joined + stored + epilogue_us(rows * columns * target.sm_count, *epilogue, target)
+    main, rounds = (
+        math.ceil(math.ceil(k / depth) / splits) * step,
+        math.ceil(places / params.blocks),
+    )
+    if params.ping_pong:
+        return start + rounds * max(main + HAND_OFF_US, behind) + min(main, behind)
+    return start + rounds * (main + behind)
+
+
+def _count(params: MatmulParams, m: int, n: int) -> tuple[int, int]:
+    """Tiles of one batch that blocks load, those of clusters outside the product among them; and
+    places for tiles, with the empty ones of the last group.
+    """
+    rows, columns, _ = params.tile
+    down, across = params.cluster
+    along = math.ceil(m / (rows * down))
+    beside = math.ceil(n / (columns * across)) * down * across
+    apart = 1 if params.ping_pong else params.group
+    return along * beside, math.ceil(along / apart) * apart * beside

@@ -1,0 +1,53 @@
+"""What a schedule of a matrix product is decided by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsmith.targets.atoms import ROWS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatmulParams:
+    """A schedule of a matrix product.
+
+    Attributes:
+        tile: rows, columns and depth of a block's tile, or of a group's where groups take turns.
+        stages: of the pipeline that brings tiles of the operands.
+        chunk: columns of the result that are staged at once; 0 where threads store their fragments
+            from registers.
+        store_stages: of the pipeline that stores them.
+        group: tiles along m that follow each other before the next column of tiles.
+        blocks: of the grid, which go round the tiles.
+        cluster: blocks of a cluster along m and n, which have tiles beside each other and load for
+            each other what they share.
+        splits: blocks of a cluster that have one tile, and each a part of k. Then `cluster` is one.
+        pairs: tensors of which threads that store from registers access two columns at once.
+        ping_pong: warp groups that have tiles of their own, and take turns: one multiplies while
+            another stores. 0 where all groups of a block share its tile (cooperative).
+    """
+
+    tile: tuple[int, int, int]
+    stages: int
+    chunk: int
+    store_stages: int
+    group: int
+    blocks: int
+    pairs: tuple[str, ...] = ()
+    cluster: tuple[int, int] = (1, 1)
+    splits: int = 1
+    ping_pong: int = 0
+
+    @property
+    def strategy(self) -> str:
+        return "ping-pong" if self.ping_pong else "cooperative"
+
+    @property
+    def groups(self) -> int:
+        """Warp groups that multiply."""
+        return self.ping_pong or self.tile[0] // ROWS
+
+    @property
+    def outer(self) -> int:
+        """Loops outside a tile: over turns, the grid, the cluster, and groups that take turns."""
+        return 2 + (self.ping_pong > 0) + (self.cluster != (1, 1))
