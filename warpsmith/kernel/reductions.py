@@ -17,6 +17,7 @@ from warpsmith.kernel.effects import (
     nested,
     plain,
     updates,
+    writes,
 )
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
@@ -101,10 +102,16 @@ class Reduce(Statement, orders=Orders.PART):
         blocks: of a cluster, which combine what each has reduced, too, until `exchange_parts`.
         fresh: first element of the scratch, or of a group's part of it, that no thread reads any
             more; None where threads meet before they write the scratch.
+        kept: buffers of what this block keeps, where each of the cluster keeps a share of the
+            results: of `elements`, as many as there are blocks, those that come by its rank.
+        kept_index: first element of these.
     """
 
     collective: ClassVar[bool] = True
-    words = "reduce {carry.name} {buffers!s} x{elements} over {over}{first:, for the first}"
+    words = (
+        "reduce {carry.name} {buffers!s} x{elements} over {over}{first:, for the first}"
+        "{kept:, a share to %}"
+    )
 
     carry: Carry = field(metadata=plain())
     buffers: tuple[Buffer, ...] = field(metadata=updates("index", "elements"))
@@ -120,6 +127,13 @@ class Reduce(Statement, orders=Orders.PART):
     lanes: bool = field(default=False, metadata=plain())
     blocks: int = field(default=1, metadata=plain())
     fresh: Expr | None = field(default=None, metadata=expression())
+    kept: tuple[Buffer, ...] = field(default=(), metadata=writes("kept_index", "share"))
+    kept_index: Expr = field(default=integers.ZERO, metadata=expression())
+
+    @property
+    def share(self) -> int:
+        """Elements that this block keeps."""
+        return self.elements // self.blocks
 
     @property
     def over(self) -> str:

@@ -46,6 +46,8 @@ class Exchange:
         threads: of those that reduce together: of the block, or of one group of a role.
         lanes: combines the values of a warp's lanes, where each warp gives its own part; None where
             the block has combined all.
+        given: what blocks give of the shares that each keeps, share behind share, instead of
+            `buffers`, which are to hold this block's: as `buffers`; empty where all blocks get all.
         name: of the pipeline.
         agent: that reduces; None without roles. Each of its groups has stages of its own.
         again: it stands in a loop.
@@ -58,6 +60,7 @@ class Exchange:
     reduced: tuple[ParallelType, ...]
     threads: Threads
     lanes: Reduce | None = None
+    given: tuple[Buffer, ...] = ()
     name: str
     agent: Agent | None = None
     again: bool
@@ -163,7 +166,7 @@ class Exchange:
         if self.lanes is not None:
             return (If(integers.less(own, blocks), self._each(lambda e: self._stores(e, own))),)
         threads = integers.constant(integers.mul(*map(self._extent, self.reduced)))
-        if threads is not None and threads >= blocks:
+        if threads is not None and threads >= blocks and not self.given:
             body = self._each(lambda e: self._stores(e, own))
             return body if threads == blocks else (If(integers.less(own, blocks), body),)
         peer = Symbol("peer", low=0, extent=Const(blocks))
@@ -177,7 +180,9 @@ class Exchange:
             warp = integers.floordiv(self.threads.symbols[ParallelType.block_x], WARP)
             source = integers.add(integers.mul(source, self._warps), warp)
         place = self._place(element, source)
-        values = (Element(buffer, self._at(element)) for buffer in self.buffers)
+        share = integers.add(integers.mul(to, self.elements), element)
+        index = share if self.given else self._at(element)
+        values = (Element(buffer, index) for buffer in self.given or self.buffers)
         at = self.pipeline.full, self._stage
         return tuple(
             StoreAsync(parts, place, value, to, *at)

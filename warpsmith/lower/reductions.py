@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.carry import Carry, simple
@@ -10,13 +12,35 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Reduction, Scan
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView, Value
-from warpsmith.kernel.nodes import Buffer, For, If, Statement, Store
+from warpsmith.kernel.nodes import Buffer, Declare, For, If, Statement, Store
 from warpsmith.kernel.reductions import Accumulate, Reduce, WelfordStep
 from warpsmith.kernel.scratch import groups_reduce_scratch, state_room
 from warpsmith.lower.access import Access
 from warpsmith.lower.buffers import Buffers, constant_of, is_parallel
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.threads import CLUSTER
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What a block has reduced of the shares that the blocks of a cluster keep.
+
+    Attributes:
+        axis: of the results, along which the share of a rank lies.
+        number: of a block, as all shares are gone through.
+        elements: of one share.
+        buffers: one for each value of a state, with share behind share, in registers.
+    """
+
+    axis: IterDomain
+    number: Symbol
+    elements: int
+    buffers: tuple[Buffer, ...]
+
+    @property
+    def total(self) -> int:
+        """Elements of all shares."""
+        return int(constant_of(self.buffers[0].size))
 
 
 class Reductions:
@@ -101,17 +125,51 @@ class Reductions:
                 remedy="inline its producer less deep, so that all its values are reduced together",
             )
         depth = len(indices)
-        statements = self.parts(operation, indices)
         firsts = [self.first_index(axis) for axis in output.loop[depth:]]
         access = self._buffers.access(operation, [*indices, *firsts])
         inner = [a for a in self._buffers.layouts[output] if a in output.loop[depth:]]
         extents = [self._buffers.domains.extent(self._buffers.domains.group(a)) for a in inner]
         elements = int(constant_of(integers.mul(*extents)))
+        index = self._buffers.own(access)
+        shares = self._shares_of(operation, depth, elements)
+        statements = self.parts(operation, indices, shares, index)
         if any(kind is not CLUSTER for kind in kinds) or self._buffers.threads.cluster > 1:
             if in_loop:
                 self._check_apart(output, kinds)
-            statements.append(self._reduce(operation, kinds, self._buffers.own(access), elements))
+            statements.append(self._reduce(operation, kinds, index, elements, shares))
         return statements
+
+    def _shares_of(self, operation: Reduction, depth: int, elements: int) -> Shares | None:
+        """What every block of a cluster keeps of the results, where each keeps a share; None where
+        each gets all.
+        """
+        output = operation.outputs[0]
+        blocks = self._buffers.threads.cluster
+        bound = [axis for axis in output.loop if axis.parallel is CLUSTER]
+        if blocks == 1 or len({axis.is_reduction for axis in bound}) < 2:
+            return None
+        (axis,) = (each for each in bound if not each.is_reduction)
+        extent = self._buffers.extent(axis)
+        if axis in output.loop[:depth] or integers.constant(extent) != blocks:
+            around = axis in output.loop[:depth]
+            raise ScheduleError(
+                f"{output.name} is reduced over {blocks} blocks of a cluster, each of which keeps "
+                f"the share of its rank along {axis!r}, "
+                + (
+                    "which is a loop around the reduction"
+                    if around
+                    else f"of which there are {integers.constant(extent)}"
+                ),
+                code="WS1025",
+                remedy="inline less deep, so that all shares are reduced together"
+                if around
+                else "split off as many shares as there are blocks",
+            )
+        buffers = tuple(
+            Buffer(f"{each.name}_shares", each.dtype, MemoryType.local, Const(blocks * elements))
+            for each in operation.outputs
+        )
+        return Shares(axis, Symbol("share", low=0, extent=Const(blocks)), elements, buffers)
 
     def _is_thread(self, symbol: Symbol) -> bool:
         return symbol in self._buffers.threads.symbols.values()
@@ -123,8 +181,18 @@ class Reductions:
         single = self._buffers.domains.extent(self._buffers.domains.group(axis)) == integers.ONE
         return integers.ZERO if single else self._buffers.threads.symbols[axis.parallel]
 
-    def parts(self, operation: Reduction | Scan, indices: list[Expr]) -> list[Statement]:
-        """This thread's share of each value, or the identity where it has none."""
+    def parts(
+        self,
+        operation: Reduction | Scan,
+        indices: list[Expr],
+        shares: Shares | None = None,
+        first: Expr = integers.ZERO,
+    ) -> list[Statement]:
+        """This thread's part of each value, or the identity where it has none.
+
+        With `shares`, those of all blocks, in their buffers; `first` is the place in the results'
+        buffers of the first element.
+        """
         output = operation.outputs[0]
         depth = len(indices)
         opened = list(indices)
@@ -133,6 +201,9 @@ class Reductions:
             extent = self._buffers.domains.extent(self._buffers.domains.group(axis))
             if extent == integers.ONE or self._buffers.skips(operation, axis):
                 opened.append(integers.ZERO)
+            elif shares is not None and axis is shares.axis:
+                loops.append(shares.number)
+                opened.append(shares.number)
             elif axis.parallel.is_thread:
                 opened.append(self._buffers.threads.symbols[axis.parallel])
             else:
@@ -141,17 +212,22 @@ class Reductions:
         access = self._buffers.access(operation, opened)
         condition = self._predicates.predicate(access, operation, always=True)
         body: list[Statement] = []
-        for target, source, start in self._shares(operation):
+        given = shares.buffers if shares else tuple(map(self._buffers.buffer, operation.outputs))
+        for buffer, (target, source, start) in zip(given, self._shares(operation), strict=True):
             own = self._buffers.own(access, target)
+            if shares is not None:
+                own = integers.add(
+                    integers.mul(shares.number, shares.elements), integers.sub(own, first)
+                )
             value = source if isinstance(source, Const) else self._buffers.read(access, source)
             if condition != integers.TRUE:
                 value = Apply("where", (condition, value, start), target.dtype)
-            body.append(Store(self._buffers.buffer(target), own, value))
+            body.append(Store(buffer, own, value))
         statements: tuple[Statement, ...] = tuple(body)
         for symbol in reversed(loops):
             assert symbol.extent is not None
             statements = (For(symbol, symbol.extent, statements, unroll=True),)
-        return list(statements)
+        return [*(map(Declare, shares.buffers) if shares else ()), *statements]
 
     def _shares(self, operation: Reduction | Scan) -> list[tuple[TensorView, Value, Const]]:
         """(result, its part, identity) for each value of a state."""
@@ -164,6 +240,7 @@ class Reductions:
         kinds: list[ParallelType],
         index: Expr,
         elements: int,
+        shares: Shares | None = None,
     ) -> Reduce:
         output = operation.outputs[0]
         carry = operation.carry
@@ -183,12 +260,24 @@ class Reductions:
             f"{output.name}_scratch",
             unit,
             MemoryType.shared,
-            self._scratch_size(block, elements, parts),
+            self._scratch_size(block, shares.total if shares else elements, parts),
         )
         self._buffers.made.shared[scratch.name] = scratch
         buffers = tuple(self._buffers.buffer(out) for out in operation.outputs)
         if not grid:
             blocks = self._buffers.threads.cluster if CLUSTER in kinds else 1
+            if shares is not None:
+                return Reduce(
+                    carry,
+                    shares.buffers,
+                    integers.ZERO,
+                    shares.total,
+                    block,
+                    scratch,
+                    blocks=blocks,
+                    kept=buffers,
+                    kept_index=index,
+                )
             return Reduce(carry, buffers, index, elements, block, scratch, blocks=blocks)
         splits = integers.mul(*(self._buffers.threads.extents[t] for t in grid))
         segments = integers.mul(

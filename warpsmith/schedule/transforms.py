@@ -144,7 +144,9 @@ def parallelize(tensor: TensorView, axis: int, parallel_type: ParallelType) -> T
     """Bind a loop to grid, cluster, block, vectorize, unroll or tma.
 
     What is bound to `cluster_x` is shared out over the blocks of a cluster, which run at once. Its
-    extent, a constant of 16 at most, is their number.
+    extent, a constant of 16 at most, is their number. A reduced loop and another one of the tensor
+    may both be bound to it: then the blocks' parts are reduced, and each block keeps a share of the
+    results, that of its rank along the other loop.
     """
     bind(tensor, tensor.loop[axis_position(tensor, axis)], parallel_type)
     return tensor
@@ -162,7 +164,10 @@ def bind(tensor: TensorView, axis: IterDomain, parallel_type: ParallelType) -> N
         _check_cluster(tensor, axis)
     if parallel_type.is_thread:
         for other in tensor.loop:
-            if other is not axis and other.parallel is parallel_type:
+            shared_out = (
+                parallel_type is ParallelType.cluster_x and other.is_reduction != axis.is_reduction
+            )
+            if other is not axis and other.parallel is parallel_type and not shared_out:
                 raise ScheduleError(
                     f"{tensor.name} already has {other!r} on {parallel_type.name}",
                     code="WS0210",

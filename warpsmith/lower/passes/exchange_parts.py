@@ -44,6 +44,12 @@ def exchange_parts(kernel: Kernel) -> Kernel:
     of the cluster would also wait until all that its threads stored to global memory is there.
     What happens once needs no stages.
 
+    Where each block keeps a share of the results, it gives the others what it has of theirs::
+
+        reduce T1_shares over 2 blocks, a share to T1
+
+        acquire;  for peer: T1_of_blocks[stage.., rank] of block peer = T1_shares[peer];  ..
+
     Where a row is all that a block has, and has few warps, only lanes reduce before the exchange.
     Each warp gives a part, the block does not meet, and each warp combines the parts of all::
 
@@ -128,9 +134,10 @@ class _Splitter:
         lanes = replace(reduce, blocks=1, lanes=True)
         exchange = Exchange(
             carry=reduce.carry,
-            buffers=reduce.buffers,
-            index=reduce.index,
-            elements=reduce.elements,
+            buffers=reduce.kept or reduce.buffers,
+            index=reduce.kept_index if reduce.kept else reduce.index,
+            elements=reduce.share if reduce.kept else reduce.elements,
+            given=reduce.buffers if reduce.kept else (),
             reduced=reduce.block_axes,
             lanes=lanes if by_warps else None,
             **self._common(reduce, inside=inside),
@@ -139,7 +146,7 @@ class _Splitter:
         if by_warps or not reduce.block_axes:
             self.made.gone.add(reduce.scratch.name)
             return [*([lanes] if by_warps else []), *exchange.statements()]
-        return [replace(reduce, blocks=1), *exchange.statements()]
+        return [replace(reduce, blocks=1, kept=()), *exchange.statements()]
 
     def _common(self, statement: Reduce | ScanElements, *, inside: bool) -> _Common:
         """What exchanges of all sorts know.
@@ -205,6 +212,7 @@ class _Splitter:
         x, y, z = (integers.constant(extent) for extent in self.launch.block)
         return (
             reduce.block_axes == (ParallelType.block_x,)
+            and not reduce.kept
             and x is not None
             and x % WARP == 0
             and (y, z) == (1, 1)

@@ -89,7 +89,7 @@ def _statements(statements: tuple[Statement, ...], joined: _Joined) -> tuple[Sta
 
 
 def _is_joined(reduce: Reduce) -> bool:
-    return not reduce.grid_axes and len(reduce.buffers) == 1
+    return not reduce.grid_axes and not reduce.kept and len(reduce.buffers) == 1
 
 
 def _crosses(statement: Statement, waiting: Sequence[Reduce]) -> bool:

@@ -41,7 +41,6 @@ from warpsmith.targets.atoms import ROWS, WGMMA
 SWIZZLE = 128
 
 
-
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> None:
     """Two roles, each with loops of its own over the tiles that a block goes round.
 
@@ -56,8 +55,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
 
     Where blocks of a cluster have a box of tiles, cluster_x stands behind grid_x, and numbers of
     loops below count one more (`MatmulParams.outer`). Where they have parts of k of one tile, it
-    stands there for operands and products alone: what each has summed is reduced over them. Where
-    groups take turns, their loop stands behind these, and that over 64 rows is serial.
+    stands there for operands and products along k, and for what is computed from the sums along
+    columns: what each has summed is reduced, and each keeps a share. Where groups take turns, their
+    loop stands behind these, and that over 64 rows is serial.
 
     A group is a warp group, along block_y; its threads lie along block_x. Where results are not
     staged, outputs have the loops of the epilogue, without the chunk. Batches are a part of `turn`.
@@ -79,6 +79,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     for which, operand in enumerate(operands):
         _load(operand, params, which, turned=is_turned(product, which))
     parts = _multiply(product, params)
+    if parts is not sums:
+        for tensor in (sums, *beside):
+            _share_out(tensor, params)
     if staged is None:
         _from_registers(fusion, product, beside, caches, params)
     else:
@@ -200,11 +203,24 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
 
 def _join(sums: TensorView, parts: TensorView, params: MatmulParams) -> None:
     """Blocks of a cluster reduce what each has summed of a tile."""
-    at = params.outer
-    reorder(sums, {at: -1})  # turn, grid, rows, columns, cluster
+    at = params.outside
     split(sums, at, ROWS)
     _fragments(sums, at + 1, params)
-    inline_at(sums, at, selected_tensors=[parts])
+    inline_at(sums, params.outer, selected_tensors=[parts])
+
+
+def _share_out(tensor: TensorView, params: MatmulParams) -> None:
+    """Loops `[turn, grid, cluster_x, rows, columns, parts]`: blocks have columns of one tile, if
+    each has a share.
+    """
+    at = params.outer
+    if tensor.loop[at].is_reduction:
+        reorder(tensor, {at: -1})
+    if params.kept == params.tile[1]:
+        return
+    split(tensor, at + 1, params.kept)
+    reorder(tensor, {at + 1: at})
+    parallelize(tensor, at, ParallelType.cluster_x)
 
 
 def _through_shared(
@@ -217,7 +233,7 @@ def _through_shared(
     """Results pass through shared memory, a chunk of columns at a time, and leave by TMA."""
     output, result = stored.memory, stored.register
     set_swizzle(staged, _swizzle_of(params.chunk, staged.dtype.size))
-    at = params.outer
+    at = params.outside
     for tensor in (*computed, staged):
         split(tensor, at + 1, params.chunk)  # turn, grid, rows, chunk, columns
         if tensor is staged:
@@ -239,7 +255,7 @@ def _through_shared(
     others = [tensor for tensor in computed if tensor is not result]
     if others:
         inline_at(result, len(result.loop), selected_tensors=others)
-    inline_at(result, at, selected_tensors=[sums])
+    inline_at(result, params.outer, selected_tensors=[sums])
     circular_buffer(staged, params.store_stages)
 
 
@@ -260,7 +276,7 @@ def _from_registers(
     columns = product.output.root[-2].extent
     if params.pairs:
         fusion.divisors |= {(columns, PAIR)}
-    at = params.outer
+    at = params.outside
     for tensor in beside:
         split(tensor, at, ROWS)  # turn, grid, group, 64, columns
         _fragments(tensor, at + 1, params)
@@ -268,7 +284,7 @@ def _from_registers(
         if cached.memory.name in params.pairs and cached.copy in beside:
             parallelize(cached.copy, -1, ParallelType.vectorize)
     inline_most(fusion, [t for t in beside if not t.is_output])
-    inline_at(beside[-1], at, selected_tensors=[product.output])
+    inline_at(beside[-1], params.outer, selected_tensors=[product.output])
 
 
 def _fragments(tensor: TensorView, axis: int, params: MatmulParams) -> None:

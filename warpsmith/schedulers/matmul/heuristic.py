@@ -10,7 +10,7 @@ from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.matmul.memory import pairs, staging_refusal, unsupported_sizes
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES, predicted_us
-from warpsmith.schedulers.matmul.params import MatmulParams
+from warpsmith.schedulers.matmul.params import MatmulParams, kept
 from warpsmith.schedulers.matmul.shape import is_turned, shape_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
@@ -48,8 +48,8 @@ OTHER_REGISTERS = (48, 64)
 FREE = ("set", "cast")
 """Operations that what is stored or loaded takes in any case."""
 
-CLUSTERS = ((1, 1), (2, 1), (1, 2))
-"""Blocks of a cluster along m and n: each loads half of what both have of an operand."""
+CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4))
+"""Blocks of a cluster along m and n: each loads a part of what they share of an operand."""
 
 SPLITS = (2, 4, 8)
 """Blocks of a cluster that may have parts of k of one tile."""
@@ -164,10 +164,12 @@ def candidates(
     limits = problem.target.family.limits
     for turns, (rows, columns), cluster, splits in _forms():
         along = (_tiles(m, rows), _tiles(n, columns))
-        chunk = _chunk(columns) if staged else 0
+        own = kept(columns, splits, staged=staged)
+        chunk = math.gcd(own, CHUNK) if staged else 0
         blocks = math.prod(cluster) * splits
-        held = stages((rows, columns), limits, chunk, splits, places=turns or 1)
-        apart = any(count < own > 1 for count, own in zip(along, cluster, strict=True))
+        joined = splits * own if splits > 1 else 0
+        held = stages((rows, columns), limits, chunk, joined, places=turns or 1)
+        apart = any(count < has > 1 for count, has in zip(along, cluster, strict=True))
         groups = turns or rows // ROWS
         sums = rows * columns // (GROUP_THREADS * (1 if turns else groups))
         many = sums + OTHER_REGISTERS[epilogue] > _registers(limits, groups)
@@ -225,27 +227,22 @@ def _epilogue(fusion: Program, product: Matmul) -> tuple[int, int]:
 
 
 def stages(
-    tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK, splits: int = 1, places: int = 1
+    tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK, joined: int = 0, places: int = 1
 ) -> int:
     """Stages for tiles of both operands that shared memory holds beside the staged result, and
-    beside what blocks with parts of k have summed: all of it from each, twice.
+    beside what blocks with parts of k have summed, twice.
 
     Args:
         tile: rows, columns, and more that does not count.
         limits: of the target.
         chunk: as of the parameters.
+        joined: columns that a block gets from all of these blocks.
         places: tiles that are staged at once, of groups that take turns.
     """
     rows, columns = tile[:2]
     staged = places * STORE_STAGES * rows * chunk * STAGED_BYTES
-    joined = 2 * splits * rows * columns * SUM_BYTES if splits > 1 else 0
-    room = limits.block_shared - BARRIER_BYTES - staged - joined
+    room = limits.block_shared - BARRIER_BYTES - staged - 2 * rows * joined * SUM_BYTES
     return min(room // ((rows + columns) * DEPTH_BYTES), MOST_STAGES)
-
-
-def _chunk(columns: int) -> int:
-    """Columns of the result that are staged at once: as many as a swizzle permutes, or half."""
-    return next(chunk for chunk in (CHUNK, CHUNK // 2) if columns % chunk == 0)
 
 
 def _blocks(target: Target, cluster: int) -> int:

@@ -98,8 +98,8 @@ def predicted_us(
     )
     splits = params.splits
     start = START_US + (CLUSTER_US if splits > 1 or params.cluster != (1, 1) else 0.0)
-    joined = splits * rows * columns * SUM_BYTES / JOIN_RATE if splits > 1 else 0.0
-    stored = (STORE_US if params.chunk else SCATTER_US) * rows * columns
+    joined = splits * rows * params.kept * SUM_BYTES / JOIN_RATE if splits > 1 else 0.0
+    stored = (STORE_US if params.chunk else SCATTER_US) * rows * params.kept
     behind = joined + stored + epilogue_us(rows * columns * target.sm_count, *epilogue, target)
     main, rounds = (
         math.ceil(math.ceil(k / depth) / splits) * step,

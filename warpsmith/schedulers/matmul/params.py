@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from warpsmith.targets.atoms import ROWS
 
+FRAGMENT = 8
+STORED = 16
+"""Columns of which the threads of a warp group hold a fragment, and that `stmatrix` stores."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatmulParams:
@@ -51,3 +55,21 @@ class MatmulParams:
     def outer(self) -> int:
         """Loops outside a tile: over turns, the grid, the cluster, and groups that take turns."""
         return 2 + (self.ping_pong > 0) + (self.cluster != (1, 1))
+
+    @property
+    def kept(self) -> int:
+        """Columns of a tile whose results a block has."""
+        return kept(self.tile[1], self.splits, staged=self.chunk > 0)
+
+    @property
+    def outside(self) -> int:
+        """Loops outside the results that a block has of a tile: over the shares of these, too."""
+        return self.outer + (self.kept < self.tile[1])
+
+
+def kept(columns: int, splits: int, *, staged: bool) -> int:
+    """Columns of a tile whose results a block has: a share of them where blocks have parts of k,
+    and shares are whole fragments, or what `stmatrix` stores; else all.
+    """
+    least = STORED if staged else FRAGMENT
+    return columns if columns % (splits * least) else columns // splits
