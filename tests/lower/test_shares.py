@@ -13,7 +13,9 @@ from warpsmith.errors import ScheduleError
 BLOCKS = 4
 
 
-def scheduled(*, shares: int = BLOCKS, inlined: int = 1, block: bool = False, parts: bool = True) -> Any:
+def scheduled(
+    *, shares: int = BLOCKS, inlined: int = 1, block: bool = False, parts: bool = True
+) -> Any:
     """Twice the sums of rows, 32 rows a share; blocks have parts of the rows, with `block` threads
     of theirs too.
     """
