@@ -58,7 +58,7 @@ def majors(product: Matmul, which: int, atom: Atom) -> tuple[int, ...]:
     where the atom takes it, the last of a tile's rows or columns.
     """
     shape = shape_of(product)
-    lines = (shape.rows[-1:], (shape.columns,))[which]
+    lines = (shape.rows[-1:], shape.columns)[which]
     return (len(product.output.root) - 1, *(lines if atom.any_major else ()))
 
 
@@ -67,7 +67,7 @@ def _sizes(product: Matmul) -> str:
     shape = shape_of(product)
     if not shape.rows:
         return "its product has one row"
-    if product.output.root[shape.columns].is_broadcast:
+    if product.output.root[shape.columns[-1]].is_broadcast:
         return "its product has one column"
     return ""
 

@@ -35,7 +35,7 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.heuristic import product_of
 from warpsmith.schedulers.matmul.memory import PAIR
 from warpsmith.schedulers.matmul.params import MatmulParams
-from warpsmith.schedulers.matmul.shape import is_turned, places_of, shape_of
+from warpsmith.schedulers.matmul.shape import Shape, is_turned, places_of, shape_of, swap_operands
 from warpsmith.targets.atoms import ROWS, WGMMA
 
 SWIZZLE = 128
@@ -45,8 +45,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     """Two roles, each with loops of its own over the tiles that a block goes round.
 
     ========== ========================================================================
-    operands   `[turn, grid_x, k tile | rows, k]`, boxes of the TMA unit, role `load`; of one that
-               lies along m or n `[turn, grid_x, k tile, piece | k, rows of a piece]`
+    operands   `[turn, grid_x, k tile | rows, k]`, boxes of the TMA unit, role `load`; of lines
+               longer than a swizzle `[turn, grid_x, k tile, piece | rows, k of a piece]`, and of
+               one that lies along m or n `[turn, grid_x, k tile, piece | k, rows of a piece]`
     product    `[turn, grid_x, group, k tile, k step | 64, columns, 16]`
     epilogue   `[turn, grid_x, chunk, group, thread, columns / 8, 2, 2]`
     staged     `[turn, grid_x, chunk, group, thread, columns / 16 | 2, 2, 2]`, by stmatrix
@@ -63,6 +64,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     staged, outputs have the loops of the epilogue, without the chunk. Batches are a part of `turn`.
     """
     product = product_of(fusion)
+    shape = shape_of(product)
+    if params.swapped:
+        shape, product = shape.swapped, swap_operands(fusion, product)
     operands = [product.a, product.b]
     stored = [cached for cached in caches if not cached.load]
     reference = stored[0].memory
@@ -70,7 +74,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     for operand in operands:
         set_memory_type(operand, MemoryType.shared)
         set_load_store_op(operand, LoadStoreOpType.tma)
-    _in_order(reference, product)
+    _in_order(reference, product, shape)
     _tiles(reference, params)
     transform_like(reference)
     parallelize_like(reference)
@@ -83,7 +87,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
         for tensor in (sums, *beside):
             _share_out(tensor, params)
     if staged is None:
-        _from_registers(fusion, product, beside, caches, params)
+        _from_registers(fusion, product, shape, beside, caches, params)
     else:
         computed = [t for t in beside if t is not reference and t is not staged]
         _through_shared(stored[0], staged, sums, computed, params)
@@ -105,15 +109,17 @@ def _stage(stored: Cached) -> TensorView:
     return staged
 
 
-def _in_order(output: TensorView, product: Matmul) -> None:
+def _in_order(output: TensorView, product: Matmul, shape: Shape) -> None:
     """Loops `[batch, rows, columns]`, or `[rows, columns]` without batches."""
-    shape = shape_of(product)
     places = places_of(DomainMap(Fusion.of(output)), product, output)
-    order = sorted(range(len(places)), key=lambda d: -1 if places[d] is None else places[d] or 0)
+    inside = (*shape.rows, *shape.columns)
+    walked = {place: at for at, place in enumerate((None, *shape.batches, *inside))}
+    order = sorted(range(len(places)), key=lambda dimension: walked[places[dimension]])
     reorder(output, {dimension: position for position, dimension in enumerate(order)})
-    rows, outside = len(shape.rows), len(order) - len(shape.rows) - 1
-    for _ in range(rows - 1):
-        merge(output, outside)
+    outside = len(order) - len(inside)
+    for first, dimensions in ((outside + len(shape.rows), shape.columns), (outside, shape.rows)):
+        for _ in dimensions[1:]:
+            merge(output, first)
     for _ in range(outside - 1):
         merge(output, 0)
 
@@ -154,18 +160,21 @@ def _tiles(output: TensorView, params: MatmulParams) -> None:
 
 
 def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool) -> None:
-    """The ring of tiles of operand 0 or 1; a piece of one that is turned is as wide as a swizzle's
-    rows, or as the tile.
+    """The ring of tiles of operand 0 or 1; a piece of one is as wide as a swizzle's rows, or as the
+    tile.
     """
     at = _tiles_of_k(operand, params)
     reorder(operand, {at + 2: at})  # turn, grid, k tile, rows of a, rows of b, k
     if which == 0:
         reorder(operand, {at + 2: at + 1})  # the loop that the operand lacks stands outside
     tile, width = (at + 1, at + 2, at + 3), SWIZZLE // operand.dtype.size
-    if turned:
-        width = gcd(width, params.tile[which])
-        split(operand, at + 2, width)
-        reorder(operand, {at + 3: at + 4})
+    along = at + 2 if turned else at + 3
+    if turned or params.tile[2] > width:
+        width = gcd(width, params.tile[which if turned else 2])
+        split(operand, along, width)
+        reorder(
+            operand, {at + 3: at + 4 if turned else at + 2}
+        )  # piece, k and rows, or the reverse
         tile = (at + 1, at + 3, at + 4)
     set_swizzle(operand, width * operand.dtype.size)
     for axis in tile:
@@ -192,10 +201,13 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
     at = _tiles_of_k(parts, params)
     if params.splits > 1:
         (parts,) = rfactor(parts, [at + 2, at + 3])
-    split(parts, at + 3, atom.depth)
-    split(parts, at, atom.rows)  # turn, grid, 64 of rows, 64, columns, k tile, k step, k
+    width = SWIZZLE // atom.size
+    steps = (width, atom.depth) if params.tile[2] > width else (atom.depth,)
+    for number, step in enumerate(steps):
+        split(parts, at + 3 + number, step)
+    split(parts, at, atom.rows)  # turn, grid, 64 of rows, 64, columns, k tile, k steps, k
     own = int(params.ping_pong == 0)
-    reorder(parts, {at + 3: at + own, at + 4: at + 1 + own})
+    reorder(parts, {at + 3 + number: at + own + number for number in range(1 + len(steps))})
     _bind_groups(parts, at, params)
     tensorize(parts)
     return parts
@@ -268,12 +280,13 @@ def _swizzle_of(columns: int, size: int) -> int:
 def _from_registers(
     fusion: Fusion,
     product: Matmul,
+    shape: Shape,
     beside: list[TensorView],
     caches: tuple[Cached, ...],
     params: MatmulParams,
 ) -> None:
     """Threads store what they hold of the product, and load what lies beside it."""
-    columns = product.output.root[-2].extent
+    columns = product.output.root[shape.columns[-1]].extent
     if params.pairs:
         fusion.divisors |= {(columns, PAIR)}
     at = params.outside

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.matmul.memory import pairs, staging_refusal, unsupported_sizes
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES, predicted_us
-from warpsmith.schedulers.matmul.params import MatmulParams, kept
+from warpsmith.schedulers.matmul.params import STORED, MatmulParams, kept
 from warpsmith.schedulers.matmul.shape import is_turned, shape_of
 from warpsmith.schedulers.problem import Problem
-from warpsmith.targets.atoms import ROWS
+from warpsmith.targets.atoms import ROWS, Atom
 from warpsmith.targets.family import BUDGETS, WARP, WARP_GROUP, Limits
 from warpsmith.targets.target import Target
 
@@ -23,6 +24,7 @@ __all__ = [
     "choose",
     "predicted_us",
     "product_of",
+    "ranked",
     "unsupported_sizes",
 ]
 
@@ -54,6 +56,19 @@ CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4))
 SPLITS = (2, 4, 8)
 """Blocks of a cluster that may have parts of k of one tile."""
 
+FEW = 64
+"""Up to so many rows or columns a narrow tile has all of them: the columns of one instruction."""
+
+LINES = (1, 2, 4)
+"""Lines of `DEPTH_BYTES` of k that a stage may hold of narrow tiles: bytes that lie together."""
+
+IN_FLIGHT = 96 * 1024
+"""Bytes that the loads of one block bring at a time, where tiles are narrow: a multiprocessor's
+share of the memory's bandwidth is some 36 KiB in each microsecond of a load's latency."""
+
+LEAST_SWIZZLE = 32
+"""Bytes of a line that a swizzle permutes, at least."""
+
 FEWEST_STAGES = 4
 """With fewer, products wait for loads."""
 
@@ -77,7 +92,9 @@ class Work:
     """What a call asks of a product.
 
     Attributes:
-        m, n, k: of each of `batches`.
+        m, n, k: of each of `batches`; m and n the other way round where operands are swapped.
+        swapped: whether they are; then tiles are narrow.
+        few: columns of narrow tiles; 0 where the product has more than one has.
         element: bytes of one of an operand.
         turned: for each operand, whether it lies along m or n.
         epilogue: operations, and bytes that are loaded, for each element of the result.
@@ -88,6 +105,8 @@ class Work:
     m: int
     n: int
     k: int
+    swapped: bool = False
+    few: int = 0
     batches: int = 1
     element: int = 2
     turned: tuple[bool, bool] = (False, False)
@@ -98,12 +117,13 @@ class Work:
     def predicted(self, params: MatmulParams, target: Target) -> float:
         """Microseconds with these parameters."""
         unaligned: list[bool] = []
+        edges: list[int] = []
         for edge, extent, across in zip(params.tile, (self.m, self.n), self.turned, strict=False):
             line = (extent if across else self.k) * self.element
-            part = edge * self.element if across else DEPTH_BYTES
-            unaligned.append(math.gcd(line, part) % DEPTH_BYTES != 0)
+            edges.append((edge if across else params.tile[2]) * self.element)
+            unaligned.append(math.gcd(line, edges[-1]) % DEPTH_BYTES != 0)
         sizes = (self.m, self.n, self.k)
-        return predicted_us(params, *sizes, target, self.batches, unaligned, self.epilogue)
+        return predicted_us(params, *sizes, target, self.batches, unaligned, self.epilogue, edges)
 
     def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
         """All candidates with the microseconds that they are predicted to take, fastest first."""
@@ -111,6 +131,8 @@ class Work:
             self.m,
             self.n,
             problem,
+            few=self.few,
+            swapped=self.swapped,
             element=self.element,
             staged=self.staged,
             pairs=self.pairs,
@@ -125,29 +147,55 @@ def product_of(fusion: Program) -> Matmul:
     return next(op for op in fusion.operations if isinstance(op, Matmul))
 
 
-def work_of(fusion: Program, problem: Problem) -> Work:
-    """What a call asks of the one product of a fusion."""
+def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work:
+    """What a call asks of the one product of a fusion, or of it with its operands swapped."""
     product = product_of(fusion)
-    shape = shape_of(product)
+    atom = atom_for(product, problem.target.family.atoms)
+    assert atom is not None, f"`refusal` admitted {product.output.name}, which no atom computes"
+    shape = shape_of(product).swapped if swapped else shape_of(product)
     sizes = [problem.size(axis.extent) for axis in product.output.root]
-    batches, m = (math.prod(sizes[p] for p in places) for places in (shape.batches, shape.rows))
-    staged = not staging_refusal(fusion, product, problem)
+    walked = (shape.batches, shape.rows, shape.columns)
+    batches, m, n = (math.prod(sizes[p] for p in places) for places in walked)
+    turned = (is_turned(product, swapped), is_turned(product, not swapped))
     return Work(
         m=m,
-        n=sizes[-2],
+        n=n,
         k=sizes[-1],
+        swapped=swapped,
+        few=_few(n, atom, turned=turned[1]),
         batches=batches,
-        element=product.a.dtype.size,
-        turned=(is_turned(product, 0), is_turned(product, 1)),
+        element=atom.size,
+        turned=turned,
         epilogue=_epilogue(fusion, product),
-        staged=staged,
-        pairs=() if staged else pairs(fusion, product, problem),
+        staged=not swapped and not staging_refusal(fusion, product, problem),
+        pairs=pairs(fusion, product, shape, problem),
     )
+
+
+def _few(columns: int, atom: Atom, *, turned: bool) -> int:
+    """Columns of a tile that has all of a product's where these are few; else 0.
+
+    Args:
+        turned: their operand lies along them: pieces of it are at least a swizzle's 32 bytes.
+    """
+    step = LEAST_SWIZZLE // atom.size if turned else 1
+    wide = (c for c in atom.columns if columns <= c <= FEW and c % step == 0)
+    return next(wide, 0) if columns else 0
 
 
 def choose(fusion: Program, problem: Problem) -> MatmulParams:
     """The candidate of the smallest predicted time, for a problem of sizes that are supported."""
-    return work_of(fusion, problem).ranked(problem)[0][0]
+    return ranked(fusion, problem)[0][0]
+
+
+def ranked(fusion: Program, problem: Problem) -> list[tuple[MatmulParams, float]]:
+    """All candidates with the microseconds that they are predicted to take, fastest first: as the
+    product is and, where that makes columns few, with its operands swapped.
+    """
+    works = [work_of(fusion, problem)]
+    if 0 < works[0].m <= FEW:
+        works.append(work_of(fusion, problem, swapped=True))
+    return sorted((way for work in works for way in work.ranked(problem)), key=lambda way: way[1])
 
 
 def candidates(
@@ -155,20 +203,30 @@ def candidates(
     n: int,
     problem: Problem,
     *,
+    few: int = 0,
+    swapped: bool = False,
     element: int = 2,
     staged: bool = True,
     pairs: tuple[str, ...] = (),
     epilogue: bool = False,
 ) -> Iterator[MatmulParams]:
-    """Schedules of a product of m rows and n columns, with operands of `element` bytes."""
+    """Schedules of a product of m rows and n columns, with operands of `element` bytes.
+
+    Args:
+        few, swapped, staged, pairs: as of the work, whose m and n these are.
+    """
     limits = problem.target.family.limits
-    for turns, (rows, columns), cluster, splits in _forms():
+    narrow = [((rows, few), lines) for lines in LINES for rows in (ROWS, 2 * ROWS) if few]
+    wide = [] if swapped else [(tile, 1) for tile in (*TILES, *SMALL, *LARGE)]
+    forms = _forms([*wide, *(form for form in narrow if form not in wide)], turns=not swapped)
+    for turns, (rows, columns), lines, cluster, splits in forms:
         along = (_tiles(m, rows), _tiles(n, columns))
-        own = kept(columns, splits, staged=staged)
-        chunk = math.gcd(own, CHUNK) if staged else 0
+        through = staged and columns % STORED == 0
+        own = kept(columns, splits, staged=through)
+        chunk = math.gcd(own, CHUNK) if through else 0
         blocks = math.prod(cluster) * splits
         joined = splits * own if splits > 1 else 0
-        held = stages((rows, columns), limits, chunk, joined, places=turns or 1)
+        held = stages((rows, columns), limits, chunk, joined, places=turns or 1, lines=lines)
         apart = any(count < has > 1 for count, has in zip(along, cluster, strict=True))
         groups = turns or rows // ROWS
         sums = rows * columns // (GROUP_THREADS * (1 if turns else groups))
@@ -178,30 +236,39 @@ def candidates(
         if blocks > 1 and not problem.target.runs((blocks,)):
             continue
         yield MatmulParams(
-            tile=(rows, columns, DEPTH_BYTES // element),
+            tile=(rows, columns, lines * DEPTH_BYTES // element),
+            lines=lines,
+            swapped=swapped,
             stages=held,
             chunk=chunk,
-            store_stages=STORE_STAGES if staged else 0,
+            store_stages=STORE_STAGES if chunk else 0,
             group=_group(_tiles(along[0], cluster[0])),
             blocks=_blocks(problem.target, blocks),
-            pairs=pairs,
+            pairs=() if chunk else pairs,
             cluster=cluster,
             splits=splits,
             ping_pong=turns,
         )
 
 
-def _forms() -> Iterator[tuple[int, tuple[int, int], tuple[int, int], int]]:
-    """Groups that take turns, rows and columns, cluster and splits; what was timed first."""
-    for tile in (*TILES, *SMALL, *LARGE):
+def _forms(
+    tiles: Sequence[tuple[tuple[int, int], int]], *, turns: bool
+) -> Iterator[tuple[int, tuple[int, int], int, tuple[int, int], int]]:
+    """Groups that take turns, rows and columns, lines, cluster and splits; what was timed first.
+
+    Args:
+        tiles: rows and columns, and lines, of those that all groups of a block share.
+        turns: whether there are others, of groups that take turns.
+    """
+    for tile, lines in tiles:
         for cluster in CLUSTERS:
-            yield 0, tile, cluster, 1
+            yield 0, tile, lines, cluster, 1
         for splits in SPLITS:
-            yield 0, tile, (1, 1), splits
-    for turns in TURNS:
+            yield 0, tile, lines, (1, 1), splits
+    for groups in TURNS if turns else ():
         for tile in (*TILES, *SMALL):
             for cluster in CLUSTERS:
-                yield turns, tile, cluster, 1
+                yield groups, tile, 1, cluster, 1
 
 
 def _registers(limits: Limits, groups: int) -> int:
@@ -227,7 +294,12 @@ def _epilogue(fusion: Program, product: Matmul) -> tuple[int, int]:
 
 
 def stages(
-    tile: tuple[int, ...], limits: Limits, chunk: int = CHUNK, joined: int = 0, places: int = 1
+    tile: tuple[int, ...],
+    limits: Limits,
+    chunk: int = CHUNK,
+    joined: int = 0,
+    places: int = 1,
+    lines: int = 1,
 ) -> int:
     """Stages for tiles of both operands that shared memory holds beside the staged result, and
     beside what blocks with parts of k have summed, twice.
@@ -235,14 +307,15 @@ def stages(
     Args:
         tile: rows, columns, and more that does not count.
         limits: of the target.
-        chunk: as of the parameters.
+        chunk, lines: as of the parameters.
         joined: columns that a block gets from all of these blocks.
         places: tiles that are staged at once, of groups that take turns.
     """
     rows, columns = tile[:2]
     staged = places * STORE_STAGES * rows * chunk * STAGED_BYTES
     room = limits.block_shared - BARRIER_BYTES - staged - 2 * rows * joined * SUM_BYTES
-    return min(room // ((rows + columns) * DEPTH_BYTES), MOST_STAGES)
+    stage = (rows + columns) * lines * DEPTH_BYTES
+    return min(room // stage, max(MOST_STAGES, IN_FLIGHT // stage))
 
 
 def _blocks(target: Target, cluster: int) -> int:

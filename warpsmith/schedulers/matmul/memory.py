@@ -12,7 +12,7 @@ from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.memory import MemoryLayout, vector
 from warpsmith.schedule.products import FRAGMENTS
 from warpsmith.schedulers.matmul.applicability import MAP_RANK
-from warpsmith.schedulers.matmul.shape import concrete_order, memory_of, places_of, shape_of
+from warpsmith.schedulers.matmul.shape import Shape, concrete_order, memory_of, places_of, shape_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
 
@@ -92,19 +92,15 @@ def staging_refusal(fusion: Program, product: Matmul, problem: Problem) -> str:
     return unfit_rows(output, problem)
 
 
-def pairs(fusion: Program, product: Matmul, problem: Problem) -> tuple[str, ...]:
+def pairs(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> tuple[str, ...]:
     """Names of the tensors that threads can access two neighbouring columns of at once."""
-    domains, shape = DomainMap(fusion), shape_of(product)
-    if problem.size(product.output.root[shape.columns].extent) % PAIR:
+    domains, fastest = DomainMap(fusion), shape.columns[-1]
+    if problem.size(product.output.root[fastest].extent) % PAIR:
         return ()
     found: dict[str, bool] = {}
     for memory, copy in _copies(fusion, product):
         order, places = concrete_order(memory), places_of(domains, product, copy)
-        fits = (
-            bool(order)
-            and places[order[-1]] == shape.columns
-            and bool(memory.contiguity[order[-1]])
-        )
+        fits = bool(order) and places[order[-1]] == fastest and bool(memory.contiguity[order[-1]])
         fits = fits and problem.aligned(memory, PAIR)
         fits = fits and all(step % PAIR == 0 for step in _strides(memory, problem).values())
         found[memory.name] = found.get(memory.name, True) and fits

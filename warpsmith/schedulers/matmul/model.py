@@ -31,6 +31,13 @@ SM_SHARE = 0.8
 UNALIGNED = 2.1
 """So many times as much is read where lines of a box are parts of two lines of memory."""
 
+MEMORY_SHARE = 0.89
+"""Of the rate of the memory, at which operands come that are read once: a copy's share."""
+
+JUMP_BYTES = 16
+"""What the memory could have brought in the time in which it turns to bytes that lie elsewhere.
+Assumed: nobody has measured it."""
+
 START_US = 5.7
 """A launch, and the first loads."""
 
@@ -73,16 +80,19 @@ def predicted_us(
     batches: int = 1,
     unaligned: Sequence[bool] = (False, False),
     epilogue: tuple[int, int] = (0, 0),
+    edges: Sequence[int] = (DEPTH_BYTES, DEPTH_BYTES),
 ) -> float:
     """Microseconds of a product: as many rounds of tiles as blocks go.
 
-    A step over k takes as long as its products or, where all blocks load at once, its loads. What
-    comes behind the last step adds to that; where groups take turns, of a product and of what is
-    behind another one the longer counts, and once both.
+    A step over k takes as long as its products or, where all blocks load at once, its loads: from
+    the L2, and of each element once from memory, which few blocks have to themselves. What comes
+    behind the last step adds to that; where groups take turns, of a product and of what is behind
+    another one the longer counts, and once both.
 
     Args:
         unaligned: whether lines of a's boxes, and of b's, start at no multiples of 128 bytes.
         epilogue: operations, and bytes that are loaded, for each element of the result.
+        edges: bytes that lie together of a's tiles, and of b's.
     """
     rows, columns, depth = params.tile
     tiles, places = (batches * count * params.splits for count in _count(params, m, n))
@@ -101,13 +111,19 @@ def predicted_us(
     joined = splits * rows * params.kept * SUM_BYTES / JOIN_RATE if splits > 1 else 0.0
     stored = (STORE_US if params.chunk else SCATTER_US) * rows * params.kept
     behind = joined + stored + epilogue_us(rows * columns * target.sm_count, *epilogue, target)
-    main, rounds = (
-        math.ceil(math.ceil(k / depth) / splits) * step,
-        math.ceil(places / params.blocks),
+    shared = zip((rows, columns), (n / columns, m / rows), edges, strict=True)
+    once = sum(
+        lines / max(math.ceil(by), 1) * (1 + JUMP_BYTES / edge) for lines, by, edge in shared
     )
+    each = DEPTH_BYTES * once / (MEMORY_SHARE * target.rates.memory)
+    steps = math.ceil(math.ceil(k / depth) / splits) * params.lines
+    whole, rest = divmod(places, params.blocks)
+    main, last = (steps * max(step, each * blocks) for blocks in (params.blocks, rest))
     if params.ping_pong:
+        main = main if whole else last
+        rounds = whole + (rest > 0)
         return start + rounds * max(main + HAND_OFF_US, behind) + min(main, behind)
-    return start + rounds * (main + behind)
+    return start + whole * (main + behind) + (last + behind if rest else 0.0)
 
 
 def _count(params: MatmulParams, m: int, n: int) -> tuple[int, int]:

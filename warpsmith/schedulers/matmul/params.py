@@ -17,6 +17,9 @@ class MatmulParams:
 
     Attributes:
         tile: rows, columns and depth of a block's tile, or of a group's where groups take turns.
+        lines: of 128 bytes, which that depth is.
+        swapped: the second operand comes first: a tile's rows are the product's columns, n, and its
+            columns the product's rows, m.
         stages: of the pipeline that brings tiles of the operands.
         chunk: columns of the result that are staged at once; 0 where threads store their fragments
             from registers.
@@ -32,6 +35,8 @@ class MatmulParams:
     """
 
     tile: tuple[int, int, int]
+    lines: int = 1
+    swapped: bool = False
     stages: int
     chunk: int
     store_stages: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
 
@@ -22,7 +23,12 @@ class Shape:
 
     batches: tuple[int, ...]
     rows: tuple[int, ...]
-    columns: int
+    columns: tuple[int, ...]
+
+    @property
+    def swapped(self) -> Shape:
+        """The shape of the product whose operands have changed places."""
+        return Shape(self.batches, self.columns, self.rows)
 
 
 def shape_of(product: Matmul) -> Shape:
@@ -37,7 +43,15 @@ def shape_of(product: Matmul) -> Shape:
             break
         rows.insert(0, place)
     batches = tuple(place for place in range(first) if place not in rows)
-    return Shape(batches, tuple(rows), first)
+    return Shape(batches, tuple(rows), (first,))
+
+
+def swap_operands(fusion: Fusion, product: Matmul) -> Matmul:
+    """The same product in place of one, with its second operand first, whose n are then rows."""
+    first, other, axes = product.b, product.a, product.axes[::-1]
+    swapped = Matmul(first, other, product.output, axes, product.precision)
+    fusion.replace(product, swapped)
+    return swapped
 
 
 def fastest_of(product: Matmul, which: int) -> int | None:

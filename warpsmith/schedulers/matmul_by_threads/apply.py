@@ -29,6 +29,7 @@ from warpsmith.schedule.transforms import (
 )
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.heuristic import product_of
+from warpsmith.schedulers.matmul.shape import swap_operands
 from warpsmith.schedulers.matmul_by_threads.heuristic import (
     VECTOR_BYTES,
     MatmulByThreadsParams,
@@ -61,9 +62,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     product, swapped = product_of(fusion), params.swapped
     by_warps = isinstance(params.tile, WarpTile)
     if by_warps and swapped:  # tensor cores take the rows from the first operand
-        turned = Matmul(product.b, product.a, product.output, product.axes[::-1], product.precision)
-        fusion.replace(product, turned)
-        product, swapped = turned, False
+        product, swapped = swap_operands(fusion, product), False
     shape = shape_of(product, swapped=swapped)
     _promise(fusion, shape, params)
     operands = (product.b, product.a) if swapped else (product.a, product.b)

@@ -1,0 +1,156 @@
+"""Products of few rows or columns, which are the columns of one instruction of tensor cores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.support.product_programs import close, run, values, wide
+from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith.errors import PlanWarning
+from warpsmith.ir.program import Program
+from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul.heuristic import MatmulParams
+from warpsmith.schedulers.problem import Problem
+
+Array = np.ndarray
+Forcing = Callable[..., list[MatmulParams]]
+
+
+@pytest.fixture
+def forcing(monkeypatch: pytest.MonkeyPatch) -> Forcing:
+    """Takes the first candidate with such parameters, and keeps it in a list."""
+
+    def force(**wanted: Any) -> list[MatmulParams]:
+        taken: list[MatmulParams] = []
+
+        def choose(fusion: Program, problem: Problem) -> MatmulParams:
+            found = (params for params, _ in heuristic.ranked(fusion, problem))
+            params = next(p for p in found if all(getattr(p, n) == v for n, v in wanted.items()))
+            taken.append(params)
+            return params
+
+        monkeypatch.setattr(heuristic, "choose", choose)
+        return taken
+
+    return force
+
+
+def laid(array: Array, *, turned: bool) -> Array:
+    """The same matrices, of which columns lie beside each other in memory."""
+    return array.swapaxes(-1, -2).copy().swapaxes(-1, -2) if turned else array
+
+
+def linear(x: Array, weight: Array, *, turned: str = "") -> Array:
+    """`x @ weight.T` of matrices of any extents, 1 among them, whose lines may have gaps."""
+    with FusionDefinition() as fd:
+        tensors = [
+            fd.define_tensor(
+                [-1, -1],
+                [False, True],
+                DataType.BFloat16,
+                stride_order=[0, 1] if name in turned else None,
+            )
+            for name in "xw"
+        ]
+        fd.add_output(fd.ops.linear(*tensors))
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([x, weight])
+    found: Array = result
+    return found
+
+
+def columns(m: int, turned: str) -> int:
+    """Of a tile: pieces of x that lie along m are of 16."""
+    step = 16 if "x" in turned else 8
+    return -(-m // step) * step
+
+
+@pytest.mark.few(5)
+@pytest.mark.parametrize("turned", ["", "x", "w", "xw"])
+@pytest.mark.parametrize(("splits", "lines"), [(1, 1), (1, 2), (2, 1), (2, 2)])
+@pytest.mark.parametrize("m", [1, 3, 8, 17, 64])
+def test_the_weights_come_first(
+    forcing: Forcing, m: int, splits: int, lines: int, turned: str
+) -> None:
+    taken = forcing(swapped=True, splits=splits, tile=(64, columns(m, turned), 64 * lines))
+    x, weight = (
+        laid(values((rows, 200), rows), turned=name in turned)
+        for name, rows in zip("xw", (72, 136), strict=True)
+    )
+    x = x[:m]
+    close(linear(x, weight, turned=turned), wide(x) @ wide(weight).T, 200)
+    assert taken
+
+
+TYPES: tuple[tuple[Any, dict[str, str], DataType, tuple[int, ...]], ...] = (
+    (np.float16, {}, DataType.Float, (2, 3)),
+    (np.float32, {"precision": "tf32"}, DataType.BFloat16, (8,)),
+    (ml_dtypes.float8_e4m3fn, {"precision": "fast"}, DataType.Half, (17,)),
+    (np.int8, {}, DataType.Int32, (40,)),
+)
+
+
+@pytest.mark.parametrize(("dtype", "asked", "out", "rows"), TYPES)
+def test_types_and_batches(
+    forcing: Forcing, dtype: Any, asked: dict[str, str], out: DataType, rows: tuple[int, ...]
+) -> None:
+    """Whole numbers, whose sums are exact; 40 columns are none that integers' instructions have."""
+    taken = forcing(swapped=True)
+    random = np.random.default_rng(3)
+    x, w = (random.integers(-3, 4, s).astype(dtype) for s in ((2, *rows, 96), (2, 88, 96)))
+    if len(rows) > 1:
+        x, w = x[0], w[0]
+
+    def body(ops: Any, a: Any, b: Any) -> Any:
+        return ops.cast(ops.matmul(a, ops.transpose(b), **asked), out)
+
+    (result,) = run([x, w], body)
+    np.testing.assert_array_equal(wide(result), wide(x) @ wide(w).swapaxes(-1, -2))
+    assert taken[-1].tile[1] == -(-rows[-1] // 8) * 8 + 8 * (dtype is np.int8)
+
+
+@pytest.mark.parametrize("splits", [1, 4])
+def test_what_follows_has_the_loops_of_the_product(forcing: Forcing, splits: int) -> None:
+    """Bias along n, a residual, a result along m of two columns at once, and one along n."""
+    forcing(swapped=True, splits=splits)
+    x, w, bias = values((6, 264), 4), values((72, 264), 5), values((72,), 6)
+    residual = values((6, 72), 7)
+
+    def body(ops: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
+        made = ops.add(ops.add(ops.linear(a, b), c), r)
+        return ops.relu(made), ops.permute(ops.cast(made, DataType.Float), [1, 0])
+
+    positive, turned = run([x, w, bias, residual], body)
+    wanted = wide(x) @ wide(w).T + wide(bias) + wide(residual)
+    close(positive, wanted.clip(0), 264)
+    close(turned, wanted.T, 264)
+
+
+@pytest.mark.parametrize("n", [1, 17, 40])
+def test_few_columns_need_no_exchange_of_operands(forcing: Forcing, n: int) -> None:
+    taken = forcing(tile=(128, -(-n // 8) * 8, 64))
+    x, w = values((136, 72), 8), values((n, 72), 9)
+    close(linear(x, w), wide(x) @ wide(w).T, 72)
+    assert not taken[-1].swapped
+
+
+@pytest.mark.parametrize(("m", "splits", "lines"), [(5, 2, 4), (24, 1, 1)])
+def test_nothing_races_and_the_proof_holds(
+    forcing: Forcing, m: int, splits: int, lines: int
+) -> None:
+    """Tiles that blocks go round more than once, under several orders of warps and copies."""
+    forcing(swapped=True, splits=splits, lines=lines)
+    x, weight = values((m, 520), 10), values((136, 520), 11)
+    with FusionDefinition() as fd:
+        a, b = (fd.from_pytorch(array) for array in (x, weight))
+        fd.add_output(fd.ops.linear(a, b))
+    with knobs.scope(device="sim", verify="all"), warnings.catch_warnings():
+        warnings.simplefilter("error", PlanWarning)
+        verification = fd.verify([x, weight], schedules=4)
+    assert [report.verdict for report in verification.reports] == ["clean"]
