@@ -139,7 +139,12 @@ def theirs(case: Case, a: Any, b: Any) -> Callable[[], Any]:
 
 
 def error_of(result: Any, a: Any, b: Any) -> float:
-    """By how much more a result differs from sums in float than rounding allows; above 1 is wrong.
+    """`beyond` of a product, against sums in float."""
+    return beyond(result, a.float() @ b.float(), a.shape[-1])
+
+
+def beyond(result: Any, wanted: Any, depth: int) -> float:
+    """By how much more a result differs from sums than rounding allows; above 1 is wrong.
 
     Operands are normal, so sums of `depth` products come to 4 roots of it. Tensor cores add 16
     products at a time and cut off what a float of that size does not hold.
@@ -148,11 +153,9 @@ def error_of(result: Any, a: Any, b: Any) -> float:
 
     if not bool(torch.isfinite(result).all()):
         return math.inf
-    wanted = torch.matmul(a.float(), b.float())
     eps = torch.finfo(result.dtype).eps
-    depth = a.shape[-1]
     allowed = wanted.abs().mul_(eps).add_(2.0**-23 * (depth / 16 + 4) * 4 * depth**0.5)
-    return float((result.float() - wanted).abs_().div_(allowed).max())
+    return float((result.to(wanted.dtype) - wanted).abs_().div_(allowed).max())
 
 
 def measured(case: Case, rep_ms: float) -> dict[str, Any]:

@@ -1,0 +1,241 @@
+"""Products of few rows beside cuBLAS: `x[m, k] @ w[n, k].T`, which the bytes of `w` bound.
+
+python -m bench.decode                 # the table, what the model chooses
+python -m bench.decode --all 12 --m 8  # and the best predicted schedules of other kinds
+python -m bench.decode --few-columns   # the mirrored products: w[n, k] @ x[m, k].T
+
+Kernels are compiled in as many processes as there are cores, then each result is held against sums
+in double, and all contenders of a row are timed in turn, the L2 flushed before each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import ml_dtypes
+import numpy as np
+
+from bench.measure import one_line
+from bench.products_sweep import beyond
+from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith.engine.executable import Executable
+from warpsmith.ir.program import Program
+from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul.heuristic import MatmulParams
+from warpsmith.schedulers.problem import Problem
+
+ROWS = (1, 8, 16, 32, 64)
+WEIGHTS = ((2560, 4096), (4096, 4096), (12288, 4096), (28672, 4096), (4096, 14336), (8192, 8192))
+"""m, and n and k, of the table."""
+
+Way = tuple[MatmulParams, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A product; `mirrored`: the weights come first, and the result has few columns."""
+
+    m: int
+    n: int
+    k: int
+    mirrored: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"{self.n:6} {self.k:6} {self.m:4}"
+
+    def ordered(self, x: Any, weights: Any) -> tuple[Any, Any]:
+        return (weights, x) if self.mirrored else (x, weights)
+
+    @property
+    def bytes(self) -> int:
+        """Of both operands and the result."""
+        return 2 * (self.n * self.k + self.m * self.k + self.m * self.n)
+
+
+def executable(*, one_row: bool = False) -> Executable:
+    """`linear` of any sizes; with `one_row`, of an x that has one by definition."""
+    with FusionDefinition() as fd:
+        shapes = ([1, -1] if one_row else [-1, -1], [-1, -1])
+        a, b = (fd.define_tensor(shape, True, DataType.BFloat16) for shape in shapes)
+        fd.add_output(fd.ops.linear(a, b))
+    return Executable(fd.fusion)
+
+
+@contextmanager
+def forced(params: MatmulParams) -> Iterator[None]:
+    """Products get this schedule, whatever would be chosen."""
+    with mock.patch.object(heuristic, "choose", return_value=params):
+        yield
+
+
+def candidates(case: Case) -> list[Way]:
+    """Schedules and predicted times, of which the first is chosen; without a GPU."""
+    seen: list[Way] = []
+
+    def noted(fusion: Program, problem: Problem) -> MatmulParams:
+        seen[:] = heuristic.ranked(fusion, problem)
+        return seen[0][0]
+
+    with mock.patch.object(heuristic, "choose", noted):
+        planned(case)
+    return seen
+
+
+def planned(case: Case) -> None:
+    """Compile what the case gets, for arrays that are never touched."""
+    shapes = case.ordered((case.m, case.k), (case.n, case.k))
+    executable().plan_for([np.empty(shape, ml_dtypes.bfloat16) for shape in shapes])
+
+
+def kinds(found: Sequence[Way], count: int) -> list[Way]:
+    """The best predicted, and `count` more of other kinds, the best of each."""
+    best: dict[tuple[object, ...], Way] = {}
+    for way in found:
+        p = way[0]
+        best.setdefault((p.swapped, p.tile[0], p.lines, p.splits, max(p.cluster)), way)
+    return list(best.values())[: 1 + count]
+
+
+def compiled(case: Case, count: int, target: str) -> tuple[Case, list[Way]]:
+    """The ways to time, of which each kernel is in the cache then."""
+    with knobs.scope(device="sim", target=target):
+        ways = kinds(candidates(case), count)
+        for params, _ in ways[1:]:
+            with forced(params):
+                planned(case)
+    return case, ways
+
+
+def measured(case: Case, ways: Sequence[Way], x: Any, weights: Any, rep_ms: float) -> list[Any]:
+    """A row for each contender: what it is, microseconds and error, or what failed."""
+    import torch
+
+    from warpsmith.testing import do_bench_interleaved
+
+    given = case.ordered(x, weights)
+    wanted = given[0].double() @ given[1].double().T
+    calls: dict[str, Callable[[], Any]] = {
+        "cuBLAS": lambda: torch.nn.functional.linear(*given),
+    }
+    told: dict[str, dict[str, Any]] = {"cuBLAS": {}}
+
+    def add(name: str, made: Executable, **facts: Any) -> None:
+        told[name] = facts
+        try:
+            ready = made.prepared(list(given))
+            error = beyond(ready(list(given))[0], wanted, case.k)
+        except Exception as failure:
+            told[name]["failed"] = one_line(failure)
+            return
+        told[name]["error"] = error
+        if error <= 1:
+            calls[name] = lambda: ready(list(given))
+
+    for number, (params, us) in enumerate(ways):
+        with forced(params):
+            add("chosen" if number == 0 else f"other {number}", executable(), predicted=us)
+        told[list(told)[-1]]["params"] = str(params)
+    if case.m == 1 and not case.mirrored:
+        add("one row", executable(one_row=True))
+    times = do_bench_interleaved(calls, 3.0, rep_ms)
+    rows = []
+    for name, facts in told.items():
+        row = {"n": case.n, "k": case.k, "m": case.m, "contender": name, **facts}
+        if name in times:
+            row["us"] = 1e3 * times[name]
+            row["ratio"] = times["cuBLAS"] / times[name]
+        rows.append(row)
+    return rows
+
+
+def text(case: Case, row: dict[str, Any], rate: float) -> str:
+    """A row as text; `rate` is the memory's, in bytes a microsecond."""
+    if "us" not in row:
+        why = row.get("failed") or f"wrong: {row['error']:.3g} of what rounding allows"
+        return f"{case.title}  {row['contender']:9} {why}"
+    share = 100 * case.bytes / row["us"] / rate
+    more = f" predicted {row['predicted']:6.1f}  {row['params']}" if "predicted" in row else ""
+    return (
+        f"{case.title}  {row['contender']:9} {row['us']:7.1f} us {row['ratio']:6.3f} "
+        f"{share:4.0f} %{more}"
+    )
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> int:
+    """Print what the chosen come to, and what a better choice would; 1 where one is wrong."""
+    wrong = [row for row in rows if row["contender"] != "cuBLAS" and "us" not in row]
+    chosen = [row for row in rows if row["contender"] == "chosen" and "us" in row]
+    if chosen:
+        ratios = [row["ratio"] for row in chosen]
+        best = [
+            max(
+                other["ratio"]
+                for other in rows
+                if "params" in other
+                and "us" in other
+                and all(other[at] == row[at] for at in ("m", "n", "k"))
+            )
+            for row in chosen
+        ]
+        for what, each in (("chosen", ratios), ("best of those timed", best)):
+            mean = math.exp(sum(map(math.log, each)) / len(each))
+            print(f"{what}: geometric mean {mean:.3f} of cuBLAS, least {min(each):.3f}")
+    print(f"{len(wrong)} failed or wrong")
+    return 1 if wrong else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the table; 1 where something failed or was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--m", type=int, nargs="+", default=list(ROWS))
+    parser.add_argument("--weights", nargs="+", default=[f"{n}x{k}" for n, k in WEIGHTS])
+    parser.add_argument("--all", type=int, default=0, help="schedules of other kinds for each case")
+    parser.add_argument("--few-columns", action="store_true")
+    parser.add_argument("--rep-ms", type=float, default=20.0, help="of each contender of a case")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no case after that")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    import torch
+
+    from warpsmith.runtime.of_device import target_of_device
+
+    started = time.monotonic()
+    target = target_of_device(0)
+    weights = [tuple(map(int, size.split("x"))) for size in given.weights]
+    cases = [Case(m, n, k, given.few_columns) for n, k in weights for m in given.m]
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        jobs = [pool.submit(compiled, case, given.all, target.name) for case in cases]
+        made = [job.result() for job in jobs]
+    print(f"{sum(len(w) for _, w in made)} kernels in {time.monotonic() - started:.1f} s")
+    rate = target.rates.memory
+    print(f"clusters at once: {target.clusters}\n     n      k    m  of {rate / 1e6:.2f} TB/s")
+    rows: list[dict[str, Any]] = []
+    for case, ways in made:
+        if time.monotonic() - started > given.seconds:
+            break
+        x, w = (torch.randn(r, case.k, device="cuda").bfloat16() for r in (case.m, case.n))
+        found = measured(case, ways, x, w, given.rep_ms)
+        for row in sorted(found, key=lambda row: row.get("us", math.inf)):
+            print(text(case, row, rate), flush=True)
+        rows += found
+        if given.json is not None:
+            given.json.write_text(json.dumps(rows, indent=1))
+    return summary(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

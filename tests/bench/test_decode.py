@@ -1,0 +1,46 @@
+"""The table of products of few rows: what it compiles and times, and how it tells wrong ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from bench import decode
+from bench.products_sweep import beyond
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_contenders_are_of_different_kinds_and_the_best_comes_first(mirrored: bool) -> None:
+    case, ways = decode.compiled(decode.Case(8, 136, 264, mirrored), 3, "h200")
+    assert case.bytes == 2 * (136 * 264 + 8 * 264 + 8 * 136)
+    assert len(ways) == 4
+    assert len({(p.swapped, p.tile[0], p.lines, p.splits, p.cluster) for p, _ in ways}) == 4
+    times = [us for _, us in ways]
+    assert times == sorted(times)
+    assert ways[0][0].tile[1] == 8
+    assert ways[0][0].swapped is not mirrored
+
+
+def row(contender: str, ratio: float, **more: Any) -> dict[str, Any]:
+    return {"n": 8, "k": 8, "m": 8, "contender": contender, "ratio": ratio, "us": 1.0, **more}
+
+
+def test_what_is_wrong_fails_and_a_better_choice_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [row("cuBLAS", 1), row("chosen", 1.1, params="a"), row("other 1", 1.2, params="b")]
+    assert decode.summary(rows) == 0
+    out = capsys.readouterr().out
+    assert "chosen: geometric mean 1.100" in out
+    assert "best of those timed: geometric mean 1.200" in out
+    wrong = {"n": 8, "k": 8, "m": 8, "contender": "other 2", "error": 9.0}
+    assert decode.summary([*rows, wrong]) == 1
+    assert "wrong: 9 of what rounding allows" in decode.text(decode.Case(8, 8, 8), wrong, 1e6)
+
+
+def test_errors_beyond_rounding() -> None:
+    wanted = torch.full((2, 2), 100.0, dtype=torch.float64)
+    assert beyond(wanted.bfloat16(), wanted, 64) < 1
+    assert beyond((wanted + 3).bfloat16(), wanted, 64) > 1
