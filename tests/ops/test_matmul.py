@@ -225,7 +225,9 @@ def test_a_tensor_times_itself_is_read_through_a_copy() -> None:
     assert [_form(op) for op in fd.fusion.operations] == ["set", "Matmul"]
 
 
-@pytest.mark.parametrize("shapes", [*VECTORS, ((3, 1), (1, 4))], ids=str)
+@pytest.mark.parametrize(
+    "shapes", [*VECTORS, ((3, 1), (1, 4)), ((1, 5), (5, 4)), ((2, 3, 5), (2, 5, 1))], ids=str
+)
 def test_nothing_is_left_to_tensor_cores_without_sums_of_matrices(
     shapes: tuple[Any, Any],
 ) -> None:

@@ -1,8 +1,9 @@
 """What all products are made of: one `Matmul`, or a multiplication and a sum.
 
 The operands are read as they were rounded: what tensor cores multiply has 16 bits or 8. What needs
-no tensor cores makes no `Matmul`: a product with a vector is a reduction, one over a single k a
-multiplication. The result is rounded implicitly, so what is computed from it reads the sums.
+no tensor cores makes no `Matmul`: a product with a vector, or with one row or column by definition,
+is a reduction, one over a single k a multiplication. The result is rounded implicitly, so what is
+computed from it reads the sums.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops import reductions
-from warpsmith.ops.broadcasting import axis_of
+from warpsmith.ops.broadcasting import add_axes, axis_of
 from warpsmith.ops.elementwise import apply
 from warpsmith.ops.pointwise import set as copy
 from warpsmith.ops.promotion import check_tensor_type, converted_tensor, rounded, unrounded
+from warpsmith.ops.shape import permute
 from warpsmith.ops.values import as_tensor, fusion_of
 
 TYPES = tuple(d for d in DataType if d not in (DataType.Bool, DataType.Index))
@@ -142,10 +144,16 @@ def product(
     axes: tuple[tuple[int, ...], tuple[int, ...]],
     precision: Precision = "exact",
 ) -> TensorView:
-    """A `Matmul` and the cast to the type of its result; `axes` as there."""
+    """A `Matmul` and the cast to the type of its result, or a reduction; `axes` as there."""
+    last = max(axes[0])
+    walked = [
+        {p for p, axis in zip(own, t.shape_axes, strict=True) if not axis.is_broadcast}
+        for t, own in zip((a, b), axes, strict=True)
+    ]
+    if walked[0] <= walked[1] or walked[1] <= walked[0]:
+        return summed(_spread(a, axes[0], last), _spread(b, axes[1], last), last)
     if a is b:  # an operation knows its operands' axes by tensor
         b = copy(b)
-    last = max(axes[0])
     root = [
         _joined(
             op, [(t, own.index(place)) for t, own in zip((a, b), axes, strict=True) if place in own]
@@ -156,6 +164,13 @@ def product(
     output = Fusion.of(a).tensor(a.dtype.compute, (*root, IterDomain(inner, IterType.reduction)))
     Fusion.of(a).append(Matmul(a, b, output, axes, precision))
     return rounded(output, result_of(a.dtype))
+
+
+def _spread(tensor: TensorView, own: Sequence[int], last: int) -> TensorView:
+    """An operand with all dimensions of a product up to `last`, 1 for those that it lacks."""
+    order = sorted(range(len(own)), key=own.__getitem__)
+    arranged = tensor if order == [*range(len(own))] else permute(tensor, order)
+    return add_axes(arranged, [place not in own for place in range(last + 1)])
 
 
 def _joined(op: str, members: Sequence[tuple[TensorView, int]]) -> IterDomain:

@@ -113,13 +113,17 @@ def test_what_has_no_tiles_in_words() -> None:
     def sums_beside(ops: Any, x: Any, w: Any) -> Any:
         return ops.linear(x, w), ops.relu(x)
 
+    def matmul(ops: Any, x: Any, y: Any) -> Any:
+        return ops.matmul(x, y)
+
     def folded(ops: Any, x: Any, w: Any) -> Any:
         made = ops.linear(x, w)
         return ops.add(made, ops.permute(made, [1, 0]))
 
     matrix = [-1, -1]
-    assert said(linear, [1, -1], matrix) == "its product has one row"
-    assert said(linear, matrix, [1, -1]) == "its product has one column"
+    assert said(linear, [1, -1], matrix) == "it has no matrix product"
+    assert said(matmul, [-1, -1, 1, -1], [-1] * 3) == "its product has one row"
+    assert said(matmul, [1, -1, -1], [-1, -1, 1]) == "its product has one column"
     assert "T1, an operand of its product, is not contiguous along k or n" in said(
         lambda ops, x, w: ops.einsum("bmk,knb->bmn", x, w),
         [-1, -1, -1],
