@@ -106,7 +106,8 @@ def kinds(found: Sequence[Way], count: int) -> list[Way]:
     best: dict[tuple[object, ...], Way] = {}
     for way in found:
         p = way[0]
-        best.setdefault((p.swapped, p.tile[0], p.lines, p.splits, max(p.cluster)), way)
+        kind = (p.swapped, p.tile[0], p.lines, p.splits, max(p.cluster), p.ping_pong > 0)
+        best.setdefault(kind, way)
     return list(best.values())[: 1 + count]
 
 

@@ -16,7 +16,8 @@ def test_contenders_are_of_different_kinds_and_the_best_comes_first(mirrored: bo
     case, ways = decode.compiled(decode.Case(8, 136, 264, mirrored), 3, "h200")
     assert case.bytes == 2 * (136 * 264 + 8 * 264 + 8 * 136)
     assert len(ways) == 4
-    assert len({(p.swapped, p.tile[0], p.lines, p.splits, p.cluster) for p, _ in ways}) == 4
+    kinds = {(p.swapped, p.tile[0], p.lines, p.splits, p.cluster, p.ping_pong) for p, _ in ways}
+    assert len(kinds) == 4
     times = [us for _, us in ways]
     assert times == sorted(times)
     assert ways[0][0].tile[1] == 8

@@ -11,6 +11,10 @@ from warpsmith.runtime.driver import DeviceProperties, device_properties
 from warpsmith.targets.known import KNOWN
 from warpsmith.targets.target import Target
 
+PORTABLE = range(2, 9)
+"""Sizes of clusters, in blocks, that kernels may have on any device (CUDA C++ Programming Guide,
+"Thread Block Clusters")."""
+
 
 @cache
 def target_of_device(ordinal: int) -> Target:
@@ -63,6 +67,6 @@ def check_runs(target: Target, properties: DeviceProperties) -> None:
 
 def as_it_is(target: Target, properties: DeviceProperties, ordinal: int) -> Target:
     """A model with what differs between its chips: multiprocessors, and clusters at once."""
-    sizes = tuple(blocks for blocks, _ in target.clusters)
+    sizes = tuple(sorted({*PORTABLE, *(blocks for blocks, _ in target.clusters)}))
     clusters = clusters_at_once(ordinal, target.family.arch, sizes)
     return replace(target, sm_count=properties.sm_count, clusters=clusters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpsmith.ir.atoms import atom_for
@@ -55,6 +55,9 @@ CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4))
 
 SPLITS = (2, 4, 8)
 """Blocks of a cluster that may have parts of k of one tile."""
+
+MORE_SPLITS = tuple(range(2, 9))
+"""The same where tiles are narrow: what blocks have summed is little, and few blocks are idle."""
 
 FEW = 64
 """Up to so many rows or columns a narrow tile has all of them: the columns of one instruction."""
@@ -216,9 +219,10 @@ def candidates(
         few, swapped, staged, pairs: as of the work, whose m and n these are.
     """
     limits = problem.target.family.limits
-    narrow = [((rows, few), lines) for lines in LINES for rows in (ROWS, 2 * ROWS) if few]
-    wide = [] if swapped else [(tile, 1) for tile in (*TILES, *SMALL, *LARGE)]
-    forms = _forms([*wide, *(form for form in narrow if form not in wide)], turns=not swapped)
+    wide = {} if swapped else {(tile, 1): SPLITS for tile in (*TILES, *SMALL, *LARGE)}
+    heights = (ROWS, 2 * ROWS) if few else ()
+    narrow = {((rows, few), lines): MORE_SPLITS for lines in LINES for rows in heights}
+    forms = _forms({**wide, **narrow}, turns=not swapped)
     for turns, (rows, columns), lines, cluster, splits in forms:
         along = (_tiles(m, rows), _tiles(n, columns))
         through = staged and columns % STORED == 0
@@ -243,7 +247,7 @@ def candidates(
             chunk=chunk,
             store_stages=STORE_STAGES if chunk else 0,
             group=_group(_tiles(along[0], cluster[0])),
-            blocks=_blocks(problem.target, blocks),
+            blocks=blocks * problem.target.teams(blocks),
             pairs=() if chunk else pairs,
             cluster=cluster,
             splits=splits,
@@ -252,18 +256,18 @@ def candidates(
 
 
 def _forms(
-    tiles: Sequence[tuple[tuple[int, int], int]], *, turns: bool
+    shared: Mapping[tuple[tuple[int, int], int], Sequence[int]], *, turns: bool
 ) -> Iterator[tuple[int, tuple[int, int], int, tuple[int, int], int]]:
     """Groups that take turns, rows and columns, lines, cluster and splits; what was timed first.
 
     Args:
-        tiles: rows and columns, and lines, of those that all groups of a block share.
+        shared: splits by tile and lines, where all groups of a block share a tile.
         turns: whether there are others, of groups that take turns.
     """
-    for tile, lines in tiles:
+    for (tile, lines), parts in shared.items():
         for cluster in CLUSTERS:
             yield 0, tile, lines, cluster, 1
-        for splits in SPLITS:
+        for splits in parts:
             yield 0, tile, lines, (1, 1), splits
     for groups in TURNS if turns else ():
         for tile in (*TILES, *SMALL):
@@ -316,11 +320,6 @@ def stages(
     room = limits.block_shared - BARRIER_BYTES - staged - 2 * rows * joined * SUM_BYTES
     stage = (rows + columns) * lines * DEPTH_BYTES
     return min(room // stage, max(MOST_STAGES, IN_FLIGHT // stage))
-
-
-def _blocks(target: Target, cluster: int) -> int:
-    """Blocks of a grid that all run at once, in clusters of so many."""
-    return target.sm_count if cluster == 1 else cluster * dict(target.clusters)[cluster]
 
 
 def _group(tiles: int) -> int:
