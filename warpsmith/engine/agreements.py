@@ -187,6 +187,13 @@ def _demands(operation: Operation) -> Iterator[Demand]:
         for axis, extent in zip(operation.source.shape_axes, wanted, strict=True):
             if not axis.is_broadcast:
                 yield axis.extent, extent, "expand keeps it", "==", None
+    elif isinstance(operation, Move) and operation.repeats:
+        made = zip(operation.origin, operation.repeats, operation.output.root, strict=True)
+        for dim, times, axis in made:
+            if times > 1 and dim is not None:
+                held = operation.source.shape_axes[dim].extent
+                reason = f"repeat_interleave repeats each element {times} times"
+                yield held, integers.ceildiv(axis.extent, integers.index(times)), reason, "==", None
     if isinstance(operation, Move) and operation.kind == "reshape":
         yield from _reshape(operation)
     else:

@@ -207,6 +207,16 @@ class _Writer:
         return f"fd.ops.{operation.op}({', '.join(operands)})"
 
     def _move(self, operation: Move) -> str:
+        if operation.kind == "repeat_interleave":
+            text, order = _name(operation.source), list(operation.origin)
+            if order != sorted(order, key=str):
+                text = f"fd.ops.permute({text}, dims={order})"
+            for dim, times in enumerate(operation.repeats):
+                if times > 1:
+                    size = self.scalar(operation.output.root[dim].extent)
+                    words = f"repeats={times}, dim={dim}, output_size={size}"
+                    text = f"fd.ops.repeat_interleave({text}, {words})"
+            return text
         keyword = _MOVE_ARGUMENT.get(operation.kind)
         if keyword is None:
             raise InternalError(f"a move of kind {operation.kind} cannot be printed")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from warpsmith.ir.carry import Carry, moments, simple
+from warpsmith.ir.domains import IterDomain, Split
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import Operation, Pair, TensorView, Value
 
@@ -47,9 +48,11 @@ class Pointwise:
 class Move:
     """A copy that renames axes.
 
-    `kind` is `permute`, `broadcast`, `broadcast_in_dim`, `expand`, `squeeze` or `reshape`;
-    `origin[k]` is the input dimension that root axis `k` of the output comes from, None for a new
-    broadcast axis. `arguments` are what the user wrote, for printing.
+    `kind` is `permute`, `broadcast`, `broadcast_in_dim`, `expand`, `squeeze`, `reshape` or
+    `repeat_interleave`; `origin[k]` is the input dimension that root axis `k` of the output comes
+    from, None for a new broadcast axis. `arguments` are what the user wrote, for printing; of
+    `repeat_interleave`, how often elements of each axis are repeated, and its extent. Those come
+    from the outer part of the axis, by its first split.
     """
 
     kind: str
@@ -68,11 +71,32 @@ class Move:
 
     def pairs(self, source: TensorView) -> tuple[Pair, ...]:
         axes = source.shape_axes
+        parts = self.repeated_parts
         return tuple(
-            (axes[dim], self.output.root[position])
-            for position, dim in enumerate(self.origin)
+            (axes[dim], parts.get(axis, axis))
+            for axis, dim in zip(self.output.root, self.origin, strict=True)
             if dim is not None
         )
+
+    @property
+    def repeated_parts(self) -> dict[IterDomain, IterDomain]:
+        """By root axis along which elements are repeated, the part of it that tells which."""
+        times = zip(self.output.root, self.repeats, strict=False)
+        repeated = {axis for axis, number in times if number > 1}
+        parts: dict[IterDomain, IterDomain] = {}
+        for transform in self.output.transforms:
+            if isinstance(transform, Split) and transform.axis in repeated:
+                parts.setdefault(transform.axis, transform.outer)
+        return parts
+
+    @property
+    def repeats(self) -> tuple[int, ...]:
+        """Of `repeat_interleave`, how often elements of each axis are repeated; else nothing."""
+        if self.kind != "repeat_interleave":
+            return ()
+        times, _ = self.arguments
+        assert isinstance(times, tuple)
+        return times
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from warpsmith.errors import InternalError, ScheduleError
@@ -156,6 +156,11 @@ class Access:
                 for group in self.inexact(axis, facts)
             )
         )
+
+    def within(self, axes: Iterable[IterDomain]) -> Expr:
+        """Predicate under which the indices of `axes` themselves lie inside their extents."""
+        groups = dict.fromkeys(map(self._domains.group, axes))
+        return integers.conjunction(*map(self._derivation.inside, groups))
 
     def inexact(self, axis: IterDomain, facts: Facts) -> tuple[Group, ...]:
         """The axis, and what it is split into, as far as indices may run past the ends."""

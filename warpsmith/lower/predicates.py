@@ -10,7 +10,7 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import tensor_inputs
+from warpsmith.ir.exprs import Move, tensor_inputs
 from warpsmith.ir.mapping import Group
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView
@@ -46,7 +46,10 @@ class Predicates:
         if output in self._buffers.ends:
             conditions.append(access.inside((self._buffers.ends[output],), self._buffers.facts))
         if stores or loads or always:
-            conditions.append(access.bounds(output.root, self._buffers.facts))
+            parts = operation.repeated_parts if isinstance(operation, Move) and not stores else {}
+            whole = tuple(a for a in output.root if not (parts and (a in parts or a.is_broadcast)))
+            conditions.append(access.bounds(whole, self._buffers.facts))
+            conditions.append(access.within(parts.values()))
             if output.root is not output.logical:
                 conditions.append(access.bounds(output.logical, self._buffers.facts))
         for tensor in (output, *tensor_inputs(operation)):

@@ -9,7 +9,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.carry import Carry, simple
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Reduction, Scan
+from warpsmith.ir.exprs import Matmul, Pointwise, Reduction, Scan, tensor_inputs
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.kernel.nodes import Buffer, Declare, For, If, Statement, Store
@@ -80,20 +80,27 @@ class Reductions:
     def _accumulate(self, operation: Reduction | Matmul, indices: list[Expr]) -> list[Statement]:
         """One more state into the running one.
 
+        Sums of what tensor cores left in registers have rows and columns past the end there, too.
         A product whose operands are 0 past their ends may go past its own: what it adds to the
         elements that it has is 0, and nobody reads the others.
         """
         access = self._buffers.access(operation, indices)
         buffers = tuple(map(self._buffers.buffer, operation.outputs))
         part: tuple[Expr, ...]
+        ends: Expr = integers.TRUE
         if isinstance(operation, Reduction):
-            always = True
+            always = not _of_fragments(operation)
+            if not always:
+                reduced = tuple(a for a in operation.output.root if a.is_reduction)
+                ends = access.bounds(reduced, self._buffers.facts)
             part = tuple(self._buffers.read(access, source) for source in operation.sources)
         else:
             always = any(t not in self._buffers.filled for t in operation.inputs)
             part = (Apply("mul", self._factors(operation, access), operation.output.dtype),)
         own = self._buffers.own(access)
-        statement = Accumulate(_carry(operation), buffers, own, part)
+        statement: Statement = Accumulate(_carry(operation), buffers, own, part)
+        if ends != integers.TRUE:
+            statement = If(ends, (statement,))
         return self._predicates.guarded(access, operation, statement, always=always)
 
     def _factors(self, operation: Matmul, access: Access) -> tuple[Expr, ...]:
@@ -370,3 +377,16 @@ def _carry(operation: Reduction | Matmul) -> Carry:
     if isinstance(operation, Reduction):
         return operation.carry
     return simple("sum", operation.output.dtype)
+
+
+def _of_fragments(operation: Reduction) -> bool:
+    """Whether each thread adds up what tensor cores left in its registers, element by element."""
+    pending = list(tensor_inputs(operation))
+    while pending:
+        tensor = pending.pop()
+        definition = tensor.definition
+        if isinstance(definition, Matmul) and tensor.lanes is not None:
+            return True
+        if isinstance(definition, Pointwise) and tensor.memory is MemoryType.local:
+            pending += tensor_inputs(definition)
+    return False

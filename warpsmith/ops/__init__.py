@@ -16,12 +16,14 @@ from warpsmith.ops.products import addmm, baddbmm, bmm, dot, linear, matmul, mv,
 from warpsmith.ops.random import dropout, normal, uniform
 from warpsmith.ops.reductions import max, mean, min, prod, sum, var, var_mean, welford
 from warpsmith.ops.reshape import reshape
+from warpsmith.ops.scaled import scaled_matmul
 from warpsmith.ops.scans import cummax, cummin, cumprod, cumsum, logcumsumexp, scan
 from warpsmith.ops.shape import (
     broadcast,
     broadcast_in_dim,
     expand,
     permute,
+    repeat_interleave,
     shape,
     size,
     squeeze,
@@ -66,7 +68,9 @@ __all__ = [
     "permute",
     "prod",
     "reduce",
+    "repeat_interleave",
     "reshape",
+    "scaled_matmul",
     "scan",
     "shape",
     "size",

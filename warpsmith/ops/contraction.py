@@ -74,7 +74,10 @@ def check_precision(op: str, precision: str, dtype: DataType) -> None:
             code="WS0147",
             remedy=f"it is one of {', '.join(map(repr, get_args(Precision)))}",
         )
-    rounds = {"tf32": dtype is DataType.Float, "fast": dtype.is_float8}
+    rounds = {
+        "tf32": dtype is DataType.Float,
+        "fast": dtype.is_float8 or dtype is DataType.Float,
+    }
     if not rounds.get(precision, True):
         does = "rounds operands of type Float"
         if precision == "fast":

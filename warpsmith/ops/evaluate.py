@@ -151,6 +151,8 @@ class _Evaluator:
             if dim is None:
                 array = np.expand_dims(array, position)
         shape = self._shape(operation.output.shape_axes)
+        for dim, times in enumerate(operation.repeats):
+            array = np.repeat(array, times, dim).take(range(shape[dim]), dim)
         return (
             array.reshape(shape) if operation.kind == "reshape" else np.broadcast_to(array, shape)
         )

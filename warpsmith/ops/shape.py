@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from warpsmith.errors import DefinitionError
-from warpsmith.ir import arithmetic
-from warpsmith.ir.domains import IterDomain
+from warpsmith.ir import arithmetic, integers
+from warpsmith.ir.domains import IterDomain, split
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Move, Pointwise
 from warpsmith.ir.fusion import Fusion
@@ -99,6 +99,75 @@ def _expanded(tensor: TensorView, wanted: Sequence[Expr]) -> TensorView:
     output = Fusion.of(tensor).tensor(tensor.dtype, axes)
     origin = tuple(range(tensor.rank))
     Fusion.of(tensor).append(Move("expand", tensor, output, origin, (tuple(wanted),)))
+    return output
+
+
+def repeat_interleave(
+    arg: TensorView, repeats: int, dim: int, *, output_size: int | Expr | None = None
+) -> TensorView:
+    """Each element of a dimension so many times in a row, the last one as often as the result's
+    `output_size` has room for; by default all equally often.
+
+    Raises:
+        DefinitionError: WS0162 for repeats below 1, and a size that is known to need more elements,
+            or fewer. A call checks sizes that only it knows.
+    """
+    tensor = as_tensor(arg, "repeat_interleave")
+    place = dimension(tensor, dim, "repeat_interleave")
+    if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1:
+        raise DefinitionError(
+            f"repeat_interleave of {tensor.name} got repeats {repeats!r}",
+            code="WS0162",
+            remedy="give a whole number of 1 or more",
+        )
+    held = tensor.shape_axes[place].extent
+    extent = integers.mul(held, repeats)
+    if output_size is not None:
+        extent = as_extent(output_size, "repeat_interleave")
+    needed = integers.ceildiv(extent, integers.index(repeats))
+    if isinstance(needed, Const) and isinstance(held, Const) and needed != held:
+        raise DefinitionError(
+            f"repeat_interleave of {tensor.name} to output_size {extent!r} needs {needed!r} "
+            f"elements of {repeats} each, and dimension {place} has {held!r}",
+            code="WS0162",
+            remedy="give as many elements as the size holds repeats, the last one in part",
+        )
+    if tensor.shape_axes[place].is_broadcast:
+        shape = [axis.extent for axis in tensor.shape_axes]
+        return expand(tensor, [*shape[:place], extent, *shape[place + 1 :]])
+    times = [1] * tensor.rank
+    times[place] = repeats
+    extents = [axis.extent for axis in tensor.shape_axes]
+    extents[place] = extent
+    return _before_rounding(tensor, lambda source: repeated(source, times, extents))
+
+
+def repeated(tensor: TensorView, repeats: Sequence[int], extents: Sequence[Expr]) -> TensorView:
+    """Each element of a dimension as often as `repeats` says, up to the extents, in one operation
+    with a permutation, or repetitions of other dimensions, that the tensor is.
+    """
+    times, source, origin = tuple(repeats), tensor, tuple(range(tensor.rank))
+    move = tensor.definition
+    if isinstance(move, Move) and move.kind in ("permute", "repeat_interleave"):
+        before = move.repeats or (1,) * tensor.rank
+        if all(1 in pair for pair in zip(before, times, strict=True)):
+            times = tuple(max(pair) for pair in zip(before, times, strict=True))
+            source, origin = move.source, tuple(d for d in move.origin if d is not None)
+    if all(number == 1 for number in times):
+        return tensor
+    axes = tuple(
+        axis_of(extent) if number > 1 else IterDomain(axis.extent, axis.kind)
+        for axis, number, extent in zip(tensor.shape_axes, times, extents, strict=True)
+    )
+    parts = tuple(
+        split(axis, integers.index(number))
+        for axis, number in zip(axes, times, strict=True)
+        if number > 1
+    )
+    fusion = Fusion.of(tensor)
+    output = fusion.tensor(tensor.dtype, axes, transforms=parts)
+    arguments = (times, tuple(axis.extent for axis in axes))
+    fusion.append(Move("repeat_interleave", source, output, origin, arguments))
     return output
 
 

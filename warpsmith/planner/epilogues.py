@@ -15,6 +15,7 @@ from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.flow import Node, cheapest_cut
 from warpsmith.planner.forms import narrow_forms
 from warpsmith.planner.segment import Segment, Segments
+from warpsmith.schedulers.matmul.blocks import factors_of
 
 BY_THREADS = "matmul_by_threads"
 """The scheduler that takes every product; it computes cheap operands itself, a tile at a time."""
@@ -120,7 +121,11 @@ def epilogue_of(
     computed = frozenset(t for t in graph.sources(product) if t in graph.maker)
     costly = frozenset(t for t in computed if not offers.crossing.is_cheap(t))
     tried: list[Segment] = []
-    for scheduler, stored in (("matmul", computed), (BY_THREADS, costly), (BY_THREADS, computed)):
+    ways = [("matmul", computed), (BY_THREADS, costly), (BY_THREADS, computed)]
+    scaled = _scaled(graph, product)
+    if scaled is not None:
+        ways.insert(0, ("matmul", scaled))
+    for scheduler, stored in ways:
         for positions, sinks in offers.all(product):
             if alone and scheduler != BY_THREADS and not _only_casts(graph, positions, product):
                 continue
@@ -130,6 +135,16 @@ def epilogue_of(
             if found.taken_by(scheduler):
                 return epilogue
     raise tried[-1].refusal()
+
+
+def _scaled(graph: Graph, product: int) -> frozenset[int] | None:
+    """Numbers of what is computed of the operands, and scales, of a product by blocks of k."""
+    operation = graph.operations[product]
+    factors = factors_of(operation) if isinstance(operation, Matmul) else None
+    if factors is None:
+        return None
+    read = {source.number for each in factors for source in each.sources}
+    return frozenset(t for t in read if t in graph.maker)
 
 
 def around(graph: Graph, epilogue: Epilogue, crossing: Crossing) -> frozenset[int]:

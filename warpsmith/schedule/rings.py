@@ -6,6 +6,7 @@ from warpsmith.callers import caller_line
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.copies import CircularBuffer
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType, ParallelType
+from warpsmith.ir.exprs import Move
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.slices import check_slice
 from warpsmith.ir.tensor import TensorView
@@ -123,7 +124,10 @@ def _is_integer(value: object) -> bool:
 
 
 def _check_copy(tensor: TensorView) -> None:
-    if copied_source(tensor) is None and not _is_stored_by_tma(tensor):
+    definition = tensor.definition
+    moved = isinstance(definition, Move) and definition.source.is_input
+    in_registers = moved and tensor.memory is MemoryType.local
+    if copied_source(tensor) is None and not in_registers and not _is_stored_by_tma(tensor):
         raise ScheduleError(
             f"{tensor.name} is computed, and only a copy of a tensor can run ahead of its readers",
             code="WS0284",

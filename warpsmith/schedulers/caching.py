@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
-from warpsmith.ir.exprs import Pointwise, Reduction, Scan
+from warpsmith.ir.exprs import Move, Pointwise, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedule.caches import cache_after, cache_before
 from warpsmith.schedulers.pointwise.applicability import uses_agree
 from warpsmith.schedulers.problem import Problem
@@ -65,14 +65,21 @@ def add_caches(fusion: Fusion) -> tuple[Cached, ...]:
 
 def _load_caches(fusion: Fusion, tensor: TensorView, shared: bool) -> list[Cached]:
     """One copy of an input, or one for each of its users."""
-    uses = fusion.uses(tensor)
+    uses = [use for use in fusion.uses(tensor) if not repeats(use)]
     if shared or len(uses) == 1:
-        return [Cached(tensor, cache_after(tensor), True, tensor.name)] if uses else []
+        outputs = [output for use in uses for output in use.outputs]
+        copy = cache_after(tensor, outputs) if uses else tensor
+        return [Cached(tensor, copy, True, tensor.name)] if uses else []
     return [
         Cached(tensor, cache_after(tensor, use.outputs), True, f"{tensor.name} for {reader.name}")
         for use in uses
         for reader in use.outputs[:1]
     ]
+
+
+def repeats(operation: Operation) -> bool:
+    """Whether it repeats elements, which it reads from memory, in loops that the input lacks."""
+    return isinstance(operation, Move) and bool(operation.repeats)
 
 
 def _stored(memory: TensorView, register: TensorView) -> Cached:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from warpsmith.errors import SchedulerRefusal
-from warpsmith.ir.exprs import Scan
+from warpsmith.ir.exprs import Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers import (
     inner_outer,
     matmul,
@@ -22,7 +22,7 @@ from warpsmith.schedulers import (
     reduction,
     scan,
 )
-from warpsmith.schedulers.caching import Cached, add_caches
+from warpsmith.schedulers.caching import Cached, add_caches, repeats
 from warpsmith.schedulers.counts import divides_sums, multiply_by_reciprocals
 from warpsmith.schedulers.inner_outer import applicability as rows_and_columns_can
 from warpsmith.schedulers.inner_outer import apply as rows_and_columns_apply
@@ -40,6 +40,7 @@ from warpsmith.schedulers.inner_outer.rows import InnerOuterParams
 from warpsmith.schedulers.matmul import applicability as matmul_can
 from warpsmith.schedulers.matmul import apply as matmul_apply
 from warpsmith.schedulers.matmul import heuristic as matmul_heuristic
+from warpsmith.schedulers.matmul.blocks import by_blocks
 from warpsmith.schedulers.matmul.heuristic import MatmulParams
 from warpsmith.schedulers.matmul_by_threads import applicability as threads_can
 from warpsmith.schedulers.matmul_by_threads import apply as threads_apply
@@ -309,13 +310,21 @@ def refusals(fusion: Program, target: Target, without: Refusals = ()) -> Refusal
     """What each scheduler says of the fusion; those in `without` are not asked, but say that."""
     known, whole = dict(without), fusion.without(())
     scanned = any(isinstance(op, Scan) for op in fusion.operations)
+    repeated = any(map(_repeats_computed, fusion.operations))
 
     def said(name: str, refusal: Refusal) -> str:
         if scanned and name != "scan":
             return "it scans"
+        if repeated:
+            return "it repeats elements of what it computes"
         return known.get(name) or refusal(whole, target)
 
     return tuple((name, said(name, refusal)) for name, refusal, _ in SCHEDULERS)
+
+
+def _repeats_computed(operation: Operation) -> bool:
+    """Whether it repeats elements of another loop's: those it can only read from memory."""
+    return repeats(operation) and not any(t.is_input for t in tensor_inputs(operation))
 
 
 def select(fusion: Fusion, target: Target, reasons: Refusals | None = None) -> Candidate:
@@ -348,6 +357,8 @@ def _prepared(fusion: Fusion, scheduler: str) -> tuple[Fusion, tuple[Cached, ...
     draft = fusion.draft()
     if scheduler in PERSISTENT:
         in_two_passes(draft)
+    if scheduler == "matmul":
+        by_blocks(draft)
     caches = add_caches(draft)
     if scheduler == "reduction":
         caches = recompute_after(draft, caches)

@@ -5,16 +5,25 @@ from __future__ import annotations
 from warpsmith.ir import integers
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, tensor_inputs
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.schedulers.matmul.blocks import factors_of, unscaled
+from warpsmith.schedulers.matmul.model import DEPTH_BYTES
 from warpsmith.schedulers.matmul.shape import concrete_order, fastest_of, shape_of
 from warpsmith.targets.atoms import Atom, Unit
 from warpsmith.targets.target import Target
 
-MOVES = ("broadcast", "broadcast_in_dim", "expand", "permute", "squeeze")
-"""Kinds of moves that leave every dimension as it is."""
+MOVES = (
+    "broadcast",
+    "broadcast_in_dim",
+    "expand",
+    "permute",
+    "repeat_interleave",
+    "squeeze",
+)
+"""Kinds of moves whose dimensions are those of the product, or parts of them."""
 
 MAP_RANK = 5
 """Dimensions of a tensor map (CUDA driver API)."""
@@ -28,7 +37,29 @@ def refusal(fusion: Program, target: Target) -> str:
     if len(products) > 1:
         return f"it has {len(products)} matrix products"
     (product,) = products
-    return _operands(product, target) or _sizes(product) or _results(fusion, product)
+    return (
+        _scales(fusion, product)
+        or _operands(unscaled(product), target)
+        or _sizes(product)
+        or _results(fusion, product)
+    )
+
+
+def _scales(fusion: Program, product: Matmul) -> str:
+    """Why the product of operands that are scaled by blocks of k is not one of what they were."""
+    factors = factors_of(product)
+    if factors is None:
+        return ""
+    share = max(each.share for each in factors)
+    if share * factors[0].narrow.dtype.size != DEPTH_BYTES:
+        return f"{share} elements of k share a scale, and a tile has {DEPTH_BYTES} bytes of them"
+    read = {t for op in _beside(fusion, product) for t in tensor_inputs(op)}
+    for source in (source for each in factors for source in each.sources):
+        if not source.is_input:
+            return f"{source.name}, which its product scales, or by which, is not an input"
+        if source in read:
+            return f"{source.name}, which its product scales, or by which, is read beside it"
+    return ""
 
 
 def _operands(product: Matmul, target: Target) -> str:
@@ -74,7 +105,7 @@ def _sizes(product: Matmul) -> str:
 
 def _results(fusion: Program, product: Matmul) -> str:
     """Why what is computed from the product, and beside it, does not fit its loops."""
-    others = [op for op in fusion.operations if op is not product]
+    others = _beside(fusion, product)
     if not all(map(_is_pointwise, others)):
         return "it has other operations than pointwise ones beside the product"
     domains = DomainMap(fusion)
@@ -85,6 +116,21 @@ def _results(fusion: Program, product: Matmul) -> str:
         if sorted(_dimensions(domains, output)) != sorted(wanted):
             return f"its output {output.name} has other dimensions than the product"
     return _covered(domains, product.output, [op.outputs[0] for op in others])
+
+
+def _beside(fusion: Program, product: Matmul) -> list[Operation]:
+    """All other operations, but those that only its operands need, which are scaled ones."""
+    if factors_of(product) is None:
+        return [op for op in fusion.operations if op is not product]
+    kept: set[Operation] = set()
+    pending = [output.value.definition for output in fusion.outputs]
+    while pending:
+        operation = pending.pop()
+        if operation is None or operation is product or operation in kept:
+            continue
+        kept.add(operation)
+        pending += [tensor.definition for tensor in tensor_inputs(operation)]
+    return [op for op in fusion.operations if op in kept]
 
 
 def _dimensions(domains: DomainMap, tensor: TensorView) -> list[Group]:

@@ -32,6 +32,7 @@ from warpsmith.schedule.transforms import (
     split,
 )
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.matmul.blocks import Carried, carried
 from warpsmith.schedulers.matmul.heuristic import product_of
 from warpsmith.schedulers.matmul.memory import PAIR
 from warpsmith.schedulers.matmul.params import MatmulParams
@@ -53,6 +54,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     staged     `[turn, grid_x, chunk, group, thread, columns / 16 | 2, 2, 2]`, by stmatrix
     output     `[turn, grid_x, chunk | rows, columns]`, boxes of the TMA unit
     ========== ========================================================================
+
+    Where scales differ along k (`blocks.by_blocks`), the product is inside the loop over tiles of k
+    of what threads carry, `[turn, grid_x, group, k tile, thread, columns / 8, 2, 2]`.
 
     Where blocks of a cluster have a box of tiles, cluster_x stands behind grid_x, and numbers of
     loops below count one more (`MatmulParams.outer`). Where they have parts of k of one tile, it
@@ -78,20 +82,24 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     _tiles(reference, params)
     transform_like(reference)
     parallelize_like(reference)
-    sums = product.output
-    beside = [t for t in fusion.computed if t not in {sums, *operands}]
+    blocks = carried(fusion, product)
+    sums = product.output if blocks is None else blocks.sums
+    inside = () if blocks is None else (product.output, *blocks.loads, *blocks.scaled)
+    beside = [t for t in fusion.computed if t not in {sums, *operands, *inside}]
     for which, operand in enumerate(operands):
         _load(operand, params, which, turned=is_turned(product, which))
     parts = _multiply(product, params)
-    if parts is not sums:
+    if parts is not sums and blocks is None:
         for tensor in (sums, *beside):
             _share_out(tensor, params)
     if staged is None:
-        _from_registers(fusion, product, shape, beside, caches, params)
+        _from_registers(fusion, product, shape, sums, beside, caches, params)
     else:
         computed = [t for t in beside if t is not reference and t is not staged]
         _through_shared(stored[0], staged, sums, computed, params)
-    if parts is not sums:
+    if blocks is not None:
+        _carry(blocks, parts, params)
+    elif parts is not sums:
         _join(sums, parts, params)
     if params.ping_pong > 1:
         order_groups(sums, "main")
@@ -198,7 +206,7 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
     """What tensor cores sum: the product, or each block's part of it."""
     atom, parts = atom_for(product, WGMMA), product.output
     assert atom is not None, f"`can` admitted {parts.name}, which no atom computes"
-    at = _tiles_of_k(parts, params)
+    at = params.outer if parts.root is not parts.logical else _tiles_of_k(parts, params)
     if params.splits > 1:
         (parts,) = rfactor(parts, [at + 2, at + 3])
     width = SWIZZLE // atom.size
@@ -233,6 +241,21 @@ def _share_out(tensor: TensorView, params: MatmulParams) -> None:
     split(tensor, at + 1, params.kept)
     reorder(tensor, {at + 1: at})
     parallelize(tensor, at, ParallelType.cluster_x)
+
+
+def _carry(blocks: Carried, parts: TensorView, params: MatmulParams) -> None:
+    """Threads scale each block's product where they have it, and add it to what they carry."""
+    at, sums, fusion = params.outer, blocks.sums, Fusion.of(blocks.sums)
+    for tensor in (sums, *blocks.loads, *blocks.scaled):
+        reorder(tensor, {at + 2: at})  # turn, grid, k tile, rows, columns
+        split(tensor, at + 1, ROWS)
+        reorder(tensor, {at + 1: at})
+        _fragments(tensor, at + 2, params, halves=at)
+    inline_at(sums, at + 2, selected_tensors=[parts, *blocks.loads])
+    inline_at(sums, len(sums.loop), selected_tensors=blocks.scaled)
+    for load in blocks.loads:
+        if any(source.is_input for source in fusion.producers(load)):
+            circular_buffer(load, 2)
 
 
 def _through_shared(
@@ -281,6 +304,7 @@ def _from_registers(
     fusion: Fusion,
     product: Matmul,
     shape: Shape,
+    sums: TensorView,
     beside: list[TensorView],
     caches: tuple[Cached, ...],
     params: MatmulParams,
@@ -296,14 +320,17 @@ def _from_registers(
     for cached in caches:
         if cached.memory.name in params.pairs and cached.copy in beside:
             parallelize(cached.copy, -1, ParallelType.vectorize)
-    inline_most(fusion, [t for t in beside if not t.is_output])
-    inline_at(beside[-1], params.outer, selected_tensors=[product.output])
+    if computed := [t for t in beside if not t.is_output]:
+        inline_most(fusion, computed)
+    inline_at(beside[-1], params.outer, selected_tensors=[sums])
 
 
-def _fragments(tensor: TensorView, axis: int, params: MatmulParams) -> None:
+def _fragments(
+    tensor: TensorView, axis: int, params: MatmulParams, halves: int | None = None
+) -> None:
     """Split 64 rows and columns, behind the loop over 64 rows, as warp groups hold a product."""
     split_fragments(tensor, axis)
-    _bind_groups(tensor, axis - 1, params)
+    _bind_groups(tensor, axis - 1 if halves is None else halves, params)
     parallelize(tensor, axis, ParallelType.block_x)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpsmith.ir.atoms import atom_for
-from warpsmith.ir.exprs import Matmul, Pointwise
+from warpsmith.ir.exprs import Matmul, Move, Pointwise
 from warpsmith.ir.program import Program
+from warpsmith.schedulers.matmul.blocks import carried
 from warpsmith.schedulers.matmul.memory import pairs, staging_refusal, unsupported_sizes
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES, predicted_us
 from warpsmith.schedulers.matmul.params import STORED, MatmulParams, kept
@@ -46,6 +47,13 @@ TURNS = (2, 3)
 GROUP_THREADS = WARP_GROUP * WARP
 OTHER_REGISTERS = (48, 64)
 """Of a thread besides its sums: where results are stored as they are, and behind an epilogue."""
+
+CARRIED = (128, 64, 32)
+"""Columns of tiles of which threads carry sums over blocks of k: all of one have one scale, where
+128 share it."""
+
+CARRYING_REGISTERS = 32
+"""Of a thread besides these sums, a block's product and their scales: 25 of 128 x 128."""
 
 FREE = ("set", "cast")
 """Operations that what is stored or loaded takes in any case."""
@@ -103,6 +111,8 @@ class Work:
         epilogue: operations, and bytes that are loaded, for each element of the result.
         staged: whether results pass through shared memory.
         pairs: as of the parameters.
+        carried: registers that threads have for each sum besides it, where they carry it over
+            blocks of k: one for the block's product, one for scales that columns do not share.
     """
 
     m: int
@@ -116,6 +126,7 @@ class Work:
     epilogue: tuple[int, int] = (0, 0)
     staged: bool = True
     pairs: tuple[str, ...] = ()
+    carried: int = 0
 
     def predicted(self, params: MatmulParams, target: Target) -> float:
         """Microseconds with these parameters."""
@@ -140,6 +151,7 @@ class Work:
             staged=self.staged,
             pairs=self.pairs,
             epilogue=self.epilogue != (0, 0),
+            carried=self.carried,
         )
         timed = [(params, self.predicted(params, problem.target)) for params in found]
         return sorted(timed, key=lambda each: each[1])
@@ -157,7 +169,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
     assert atom is not None, f"`refusal` admitted {product.output.name}, which no atom computes"
     shape = shape_of(product).swapped if swapped else shape_of(product)
     sizes = [problem.size(axis.extent) for axis in product.output.root]
-    walked = (shape.batches, shape.rows, shape.columns)
+    walked, parts = (shape.batches, shape.rows, shape.columns), _carried(fusion, product)
     batches, m, n = (math.prod(sizes[p] for p in places) for places in walked)
     turned = (is_turned(product, swapped), is_turned(product, not swapped))
     return Work(
@@ -165,13 +177,14 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         n=n,
         k=sizes[-1],
         swapped=swapped,
-        few=_few(n, atom, turned=turned[1]),
+        few=0 if parts else _few(n, atom, turned=turned[1]),
         batches=batches,
         element=atom.size,
         turned=turned,
         epilogue=_epilogue(fusion, product),
         staged=not swapped and not staging_refusal(fusion, product, problem),
         pairs=pairs(fusion, product, shape, problem),
+        carried=parts,
     )
 
 
@@ -196,7 +209,7 @@ def ranked(fusion: Program, problem: Problem) -> list[tuple[MatmulParams, float]
     product is and, where that makes columns few, with its operands swapped.
     """
     works = [work_of(fusion, problem)]
-    if 0 < works[0].m <= FEW:
+    if 0 < works[0].m <= FEW and not works[0].carried:
         works.append(work_of(fusion, problem, swapped=True))
     return sorted((way for work in works for way in work.ranked(problem)), key=lambda way: way[1])
 
@@ -212,6 +225,7 @@ def candidates(
     staged: bool = True,
     pairs: tuple[str, ...] = (),
     epilogue: bool = False,
+    carried: int = 0,
 ) -> Iterator[MatmulParams]:
     """Schedules of a product of m rows and n columns, with operands of `element` bytes.
 
@@ -234,7 +248,10 @@ def candidates(
         apart = any(count < has > 1 for count, has in zip(along, cluster, strict=True))
         groups = turns or rows // ROWS
         sums = rows * columns // (GROUP_THREADS * (1 if turns else groups))
-        many = sums + OTHER_REGISTERS[epilogue] > _registers(limits, groups)
+        others = CARRYING_REGISTERS if carried else OTHER_REGISTERS[epilogue]
+        many = sums * (1 + carried) + others > _registers(limits, groups)
+        if carried and (turns or splits > 1 or columns not in CARRIED):
+            continue
         if apart or many or held < FEWEST_STAGES:
             continue
         if blocks > 1 and not problem.target.runs((blocks,)):
@@ -286,8 +303,15 @@ def _epilogue(fusion: Program, product: Matmul) -> tuple[int, int]:
     """Operations behind a product, casts and copies left out, and bytes that they load, for each
     element of the result.
     """
-    own = [op for op in fusion.operations if isinstance(op, Pointwise) and op.op not in FREE]
-    dimensions = sum(not axis.is_broadcast for axis in product.output.shape_axes)
+    blocks = carried(fusion, product)
+    inside = () if blocks is None else blocks.scaled
+    own = [
+        op
+        for op in fusion.operations
+        if isinstance(op, Pointwise) and op.op not in FREE and op.output not in inside
+    ]
+    axes = (product.output if blocks is None else blocks.sums).shape_axes
+    dimensions = sum(not axis.is_broadcast for axis in axes)
     beside = [
         tensor
         for tensor in fusion.input_tensors
@@ -295,6 +319,20 @@ def _epilogue(fusion: Program, product: Matmul) -> tuple[int, int]:
         and sum(not axis.is_broadcast for axis in tensor.shape_axes) == dimensions
     ]
     return len(own), sum(tensor.dtype.size for tensor in beside)
+
+
+def _carried(fusion: Program, product: Matmul) -> int:
+    """As of `Work`."""
+    blocks = carried(fusion, product)
+    if blocks is None:
+        return 0
+    spread = [load.definition for load in blocks.loads]
+    times = [
+        (move.repeats or (1, 1))[-2]
+        for move in spread
+        if isinstance(move, Move) and not move.output.shape_axes[-2].is_broadcast
+    ]
+    return 1 + any(each % CARRIED[0] != 0 for each in times)
 
 
 def stages(

@@ -11,6 +11,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.memory import MemoryLayout, vector
 from warpsmith.schedule.products import FRAGMENTS
+from warpsmith.schedulers.caching import repeats
 from warpsmith.schedulers.matmul.applicability import MAP_RANK
 from warpsmith.schedulers.matmul.shape import Shape, concrete_order, memory_of, places_of, shape_of
 from warpsmith.schedulers.problem import Problem
@@ -112,7 +113,7 @@ def _copies(fusion: Program, product: Matmul) -> Iterator[tuple[TensorView, Tens
     operands = {product.a, product.b}
     for tensor in fusion.input_tensors:
         for use in fusion.uses(tensor):
-            if use.outputs[0] not in operands:
+            if use.outputs[0] not in operands and not repeats(use):
                 yield tensor, use.outputs[0]
     for output in dict.fromkeys(output.value for output in fusion.outputs):
         yield output, output
