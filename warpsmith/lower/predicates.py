@@ -10,7 +10,7 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Move, tensor_inputs
+from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.mapping import Group
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView
@@ -46,10 +46,7 @@ class Predicates:
         if output in self._buffers.ends:
             conditions.append(access.inside((self._buffers.ends[output],), self._buffers.facts))
         if stores or loads or always:
-            parts = operation.repeated_parts if isinstance(operation, Move) and not stores else {}
-            whole = tuple(a for a in output.root if not (parts and (a in parts or a.is_broadcast)))
-            conditions.append(access.bounds(whole, self._buffers.facts))
-            conditions.append(access.within(parts.values()))
+            conditions.append(self._ends(access, operation, stores=stores))
             if output.root is not output.logical:
                 conditions.append(access.bounds(output.logical, self._buffers.facts))
         for tensor in (output, *tensor_inputs(operation)):
@@ -63,6 +60,18 @@ class Predicates:
         elif self._buffers.buffer(output).memory is MemoryType.shared:
             conditions += self._first_copy(output)
         return integers.conjunction(*conditions)
+
+    def _ends(self, access: Access, operation: Operation, *, stores: bool) -> Expr:
+        """Where the output's root axes end; of what reads parts of them and stores nothing, where
+        what it reads does.
+        """
+        root = operation.outputs[0].root
+        read = [axis for t in tensor_inputs(operation) for _, axis in operation.pairs(t)]
+        parts = [] if stores else [axis for axis in read if axis not in root]
+        if not parts:
+            return access.bounds(root, self._buffers.facts)
+        whole = tuple(axis for axis in read if axis in root)
+        return integers.conjunction(access.bounds(whole, self._buffers.facts), access.within(parts))
 
     def guarded(
         self, access: Access, operation: Operation, statement: Statement, always: bool = False

@@ -30,8 +30,9 @@ def circular_buffer(
     replaces what was said before.
 
     Args:
-        tensor: a copy; or a value in shared memory that nothing reads but TMA stores, whose stages
-            let the next value be computed while the last one is still being stored.
+        tensor: a copy, or in registers what is moved from an input; or a value in shared memory
+            that nothing reads but TMA stores, whose stages let the next value be computed while the
+            last one is still being stored.
         number_of_stages: 2 or more; memory grows with them.
         prefetch_distance: iterations that the copy is ahead of its use, at most
             `number_of_stages - 1`, which is the default. Negative values count from the number of
