@@ -18,7 +18,8 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import Operation, Pair, TensorView, Value
 
 Precision = Literal["exact", "tf32", "fast"]
-"""How a product of Float operands may read them: as they are, or rounded to TF32's 11 bits."""
+"""What a product may give up: nothing, bits of Float operands beyond TF32's 11, or bits of sums of
+8-bit floats."""
 
 
 def _positional(source: TensorView, target: TensorView) -> tuple[Pair, ...]:
@@ -194,7 +195,7 @@ class Matmul:
     `axes[i][d]` is the root axis of the output that dimension `d` of operand `i` is. The last root
     axis is the reduced one. Terms are multiplied and summed in the output's type: Float of narrow
     floats, Int32 of Int8, else the operands' own. `precision` "tf32" lets a kernel round Float
-    operands, "fast" sum products of 8-bit floats with fewer bits than a Float has; the exact
+    operands, "fast" sum products of 8-bit floats, or of casts of them, with fewer bits; the exact
     product always satisfies both.
     """
 
