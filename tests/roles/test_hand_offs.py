@@ -17,9 +17,12 @@ from warpsmith.engine.proofs import prove
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Symbol
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.products import AwaitProducts
 from warpsmith.kernel.rings import ArriveByWarp, Await
+from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
 
@@ -61,7 +64,7 @@ MISTAKES: Mapping[str, Mistake] = {
     "not handed on": (ArriveByWarp, lambda _: (), "WS0901", "WS0901"),
     "handed on to itself": (ArriveByWarp, to_itself, "WS0901", "WS0901"),
     "the other group begins": (Await, flipped, "WS0901", "WS0901"),
-    "both groups begin": (Await, free, "WS0902", "WS0901"),
+    "both groups begin": (Await, free, "WS0903", "WS0901"),
     "not waited for": (Await, lambda _: (), "WS0902", ""),
 }
 """What refuses each at the hand-off of the tensor cores, and at that of the epilogue.
@@ -81,6 +84,18 @@ def test_the_right_one() -> None:
     prove(product(), SIZES, H200)
     report = simulated(product(), SIZES)
     assert report.verdict == "clean", str(report)
+
+
+def test_tensor_cores_are_handed_on_before_the_last_products_are_over() -> None:
+    """So that they have the next group's at once."""
+    (branch,) = (s for s in product().body if isinstance(s, Branch) and s.agent.name == "compute")
+    inside = list(walk(branch.body))
+    (over,) = (n for n, s in enumerate(inside) if isinstance(s, AwaitProducts) and not s.pending)
+    handed, released = (
+        max(n for n, s in enumerate(inside) if isinstance(s, ArriveByWarp) and s.barrier.name == b)
+        for b in (MAIN, "ring0_empty")
+    )
+    assert handed < over < released
 
 
 @pytest.mark.parametrize("name", WRONG)

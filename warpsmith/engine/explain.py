@@ -13,6 +13,7 @@ from warpsmith.engine.sync_facts import sync_lines
 from warpsmith.kernel.reductions import waits_in_order
 from warpsmith.planner.alike import renamed
 from warpsmith.planner.cuts import cuts
+from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.problem import Problem
 
 _CUTS_SHOWN = 12
@@ -67,6 +68,10 @@ def _segment(planned: PlannedSegment, launch: Launch | None, problem: Problem) -
     if candidate is not None and (compared := candidate.predicted(problem)):
         times = (f"{name} {us:.3g} µs" for name, us in compared)
         lines.append(f"  predicted   {', '.join(times)}")
+    if isinstance(launch.params, MatmulParams):
+        lines += [f"    {line}" for line in str(launch.params).splitlines()]
+    if candidate is not None:
+        lines += [f"  faster      {line}" for line in candidate.advice(problem)]
     if candidate is not None and (reason := candidate.no_ring(problem)):
         lines.append(f"  no ring     {reason}")
     compiled = launch.compiled

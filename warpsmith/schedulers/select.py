@@ -40,6 +40,8 @@ from warpsmith.schedulers.inner_outer.rows import InnerOuterParams
 from warpsmith.schedulers.matmul import applicability as matmul_can
 from warpsmith.schedulers.matmul import apply as matmul_apply
 from warpsmith.schedulers.matmul import heuristic as matmul_heuristic
+from warpsmith.schedulers.matmul import memory as matmul_memory
+from warpsmith.schedulers.matmul import words as matmul_words
 from warpsmith.schedulers.matmul.blocks import by_blocks
 from warpsmith.schedulers.matmul.heuristic import MatmulParams
 from warpsmith.schedulers.matmul_by_threads import applicability as threads_can
@@ -237,10 +239,21 @@ class Candidate:
                 for params in found
                 if params.ring  # of threads that load for themselves the model knows nothing
             )
+        if self.scheduler == "matmul":
+            return matmul_words.compared(matmul_heuristic.work_of(self.fusion, problem), problem)
         if self.scheduler == "scan":
             shared = scan_heuristic.candidates(self.fusion, self.domains, self.caches, problem)
             return tuple((params.words, us) for params, us in shared)
         return ()
+
+    def advice(self, problem: Problem) -> tuple[str, ...]:
+        """What keeps a call from a faster path, and what its user could change."""
+        if self.scheduler != "matmul":
+            return ()
+        product = matmul_heuristic.product_of(self.fusion)
+        unstaged = matmul_memory.staging_refusal(self.fusion, product, problem)
+        work = matmul_heuristic.work_of(self.fusion, problem)
+        return tuple(matmul_words.advice(work, problem, unstaged))
 
     def no_ring(self, problem: Problem) -> str:
         """Why loads do not run ahead through shared memory; empty where they do."""

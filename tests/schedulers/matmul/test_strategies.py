@@ -11,7 +11,7 @@ import pytest
 from tests.support.matmuls import check, operands
 from tests.support.product_programs import close, run, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
-from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul import heuristic, words
 from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.problem import Problem
@@ -150,3 +150,36 @@ def test_candidates_have_room() -> None:
         assert params.stages * (rows + columns) * 128 + staged + joined < limits.block_shared
         sums = rows * columns // 128 // (1 if params.ping_pong else params.groups)
         assert sums + 48 <= {1: 255, 2: 240, 3: 160}[params.groups]
+
+
+def test_the_words_of_nvfuser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seed's `Matmul Parameters`, and the runners-up with their times."""
+    forced(monkeypatch, 2, (128, 64))
+    said = clean("", DataType.Half, (136, 136, 136)).explain()
+    for line in (
+        "===== Matmul Parameters ========",
+        "MMA macro: Hopper_64_64_16",
+        "smem_circular_buffer_prefetch_gap: 1",
+        "MatMulTileOptions: warp tile [128, 64, 64], CTA tile [128, 64, 64]",
+        "Buffering loop level: WarpTiles (ping-pong, 2 warp groups)",
+        "Circular buffering strategy: WarpSpecialized",
+        "__cluster_dims__(1, 1)",
+        "Split-K factor: 1",
+    ):
+        assert line in said
+    (told,) = (line for line in said.splitlines() if line.startswith("  predicted"))
+    times = [float(part.split()[-2]) for part in told.split(" µs")[:-1] for part in [part + " µs"]]
+    assert len(times) == 5
+    assert times == sorted(times)
+
+
+def test_what_a_user_could_change() -> None:
+    told = list(words.advice(Work(m=3648, n=480, k=8632), PROBLEM, ""))
+    assert len(told) == 1
+    assert "lines of 8632 elements along k begin at no multiples of 128 bytes" in told[0]
+    assert "pad k to 8640, multiples of 64: 1.1 x faster" in told[0]
+    assert list(words.advice(Work(m=3648, n=480, k=8640), PROBLEM, "")) == []
+    turned = Work(m=1000, n=1000, k=4096, turned=(True, True))
+    assert "pad m to 1024 and n to 1024, " in next(words.advice(turned, PROBLEM, ""))
+    stored = Work(m=512, n=8192, k=64, staged=False)
+    assert "threads store results: REASON" in next(words.advice(stored, PROBLEM, "REASON"))

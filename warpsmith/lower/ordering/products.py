@@ -117,6 +117,9 @@ def delay_releases(
                  if 0 < k: release empty[stage - 1];  advance }
         await all groups;  if the loop ran: release empty[stage - 1]
 
+    Where groups take turns, and hand on to the next one behind the loop, they do so before they
+    wait: tensor cores then have its products at once.
+
     Where nothing comes behind the loop that would fill the stages anew, the last one is left as it
     is. Returns the edges that are ordered by it: none where the loop runs once, where its sums are
     touched in it, or where the stage is filled again before it is free: one that is the ring's only
@@ -143,12 +146,24 @@ def delay_releases(
         assert condition.body is not None
         delayed += condition.body
         node.remove()
-    over, *last = loop.after(end, *(_if_it_ran(extent, late) if again else ()))
+    behind = _hand_on(loop, guards) or loop
+    over, *last = behind.after(end, *(_if_it_ran(extent, late) if again else ()))
     last = [each for node in last for each in node.body or [node]]
     for guard in mine:
         guard.nodes += [batch.commit, wait, over, *last]
         guard.arrival = delayed[list(cursors).index(guard.arrival)]
     return mine
+
+
+def _hand_on(loop: Node, guards: Sequence[MbarrierEdge]) -> Node | None:
+    """Directly behind a loop, the arrival by which a group lets the next one begin; None where
+    there is none. It says nothing of memory, so products of both groups may be on their way.
+    """
+    following = loop.siblings[loop.place + 1 : loop.place + 2]
+    for node in following:
+        if isinstance(node.statement, ArriveByWarp) and all(g.arrival is not node for g in guards):
+            return node
+    return None
 
 
 def _if_it_ran(extent: Expr, late: Sequence[Statement]) -> Sequence[Statement]:

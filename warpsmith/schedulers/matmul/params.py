@@ -10,6 +10,9 @@ FRAGMENT = 8
 STORED = 16
 """Columns of which the threads of a warp group hold a fragment, and that `stmatrix` stores."""
 
+STEPS = 4
+"""Instructions along the depth of a tile: 128 bytes, of which each takes 32."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatmulParams:
@@ -70,6 +73,31 @@ class MatmulParams:
     def outside(self) -> int:
         """Loops outside the results that a block has of a tile: over the shares of these, too."""
         return self.outer + (self.kept < self.tile[1])
+
+    def __str__(self) -> str:
+        """In the form of nvFuser's `Matmul Parameters`."""
+        rows, columns, depth = self.tile
+        each = rows if self.ping_pong else rows // self.groups
+        lines = [
+            "===== Matmul Parameters ========",
+            f"MMA macro: Hopper_{ROWS}_{columns}_{depth // STEPS}",
+            "CircularBufferOptions:",
+            f"  smem_circular_buffer_stage: {self.stages}",
+            "  smem_circular_buffer_prefetch_gap: 1",
+            f"MatMulTileOptions: warp tile [{each}, {columns}, {depth}], "
+            f"CTA tile [{rows}, {columns}, {depth}]",
+            "Tile rasterization order: row-major",
+            f"Grid swizzle factor: {self.group}",
+            "Tiling strategy: DistributeTilesAcrossSMs",
+            f"Buffering loop level: {'WarpTiles' if self.ping_pong else 'CTATiles'} "
+            f"({self.strategy}, {self.groups} warp groups)",
+            "Circular buffering strategy: WarpSpecialized",
+            f"__cluster_dims__{self.cluster if self.splits == 1 else (self.splits, 1)}",
+            f"Use shared memory epilogue: {int(self.chunk > 0)}",
+            f"Split-K factor: {self.splits}",
+            "================================",
+        ]
+        return "\n".join(lines)
 
 
 def kept(columns: int, splits: int, *, staged: bool) -> int:
