@@ -200,6 +200,15 @@ class Knobs:
         "there for what that one writes.",
         "on",
     )
+    autotune: bool = _knob(
+        _switch,
+        "switch",
+        False,
+        "Time the first few candidates of products and scans on the GPU, at the first call of each "
+        "class of sizes, and keep the fastest in `cache_dir`. Of tensors on the host, and on the "
+        "simulator, nothing is timed: what was kept, or the model, decides.",
+        "off",
+    )
     warp_specialize: Specialize = _knob(
         _switch_or_auto,
         "switch or `auto`",
@@ -369,7 +378,7 @@ def scoped_plan() -> tuple[object, ...] | None:
     scoped = _SCOPED.get()
     if scoped is None:
         return None
-    first = scoped.device, scoped.target, scoped.rings, scoped.warp_specialize
+    first = scoped.device, scoped.target, scoped.rings, scoped.warp_specialize, scoped.autotune
     return *first, scoped.pace, scoped.early_launch, scoped.verify, scoped.wait_limit
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from warpsmith import knobs as knob_module
+from warpsmith.engine import autotune
 from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.classes import Classes
 from warpsmith.engine.contiguous import Dimensions, contiguous_dimensions
@@ -36,6 +37,7 @@ from warpsmith.runtime import driver
 from warpsmith.runtime.kept import CUTS, PLANS
 from warpsmith.runtime.of_device import check_runs, target_of_device
 from warpsmith.runtime.recent import Recent
+from warpsmith.runtime.stream import is_capturing
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.known import KNOWN, named
 from warpsmith.targets.target import Target
@@ -187,8 +189,42 @@ class Executable:
         if knobs.target != "auto":
             check_runs(call.problem.target, driver.device_properties(place))
         on_device = bool(binding.infos) and binding.infos[0].device_kind == "cuda"
-        runner = OnDevice if on_device or _is_torch_call(binding) else ThroughDevice
-        return runner(binding.fusion, call, place)
+        if not (on_device or _is_torch_call(binding)):
+            return ThroughDevice(binding.fusion, call, place)
+        if knobs.autotune:
+            call = self._tuned(binding, call, knobs, inputs, place)
+        return OnDevice(binding.fusion, call, place)
+
+    def _tuned(
+        self,
+        binding: Binding,
+        call: CallPlan,
+        knobs: Knobs,
+        inputs: Sequence[object],
+        ordinal: int,
+    ) -> CallPlan:
+        """The call with those candidates that are the fastest on this device, timed if need be;
+        what the call writes into is copied for that. A stream that is being captured times nothing.
+        """
+        fusion, problem = binding.fusion, call.problem
+        aliases = [o.alias_of for o in fusion.outputs if o.alias_of is not None]
+        written = set(map(fusion.inputs.index, aliases))
+
+        def ready(segments: Sequence[PlannedSegment]) -> Callable[[], object] | None:
+            own: list[Any] = list(inputs)
+            for position in written:
+                own[position] = own[position].clone()
+            known = problem.values, problem.alignment, problem.target
+            try:
+                run = OnDevice(fusion, plan_call(fusion, segments, *known, knobs), ordinal)
+            except NoKernelError:
+                return None
+            return lambda: run(own)
+
+        if is_capturing():
+            return call
+        timed = autotune.measure(call.segments, problem, knobs, ready, autotune.by_events)
+        return self._plan(binding, knobs) if timed else call
 
     def verify(self, inputs: Sequence[object], *, schedules: int) -> Verification:
         """What the simulator says of each kernel that these arrays launch, and of the results."""

@@ -14,6 +14,7 @@ from math import prod
 from typing import Final
 
 from warpsmith.engine.arena import ALIGNMENT, Arena, arena_of
+from warpsmith.engine.autotune import recall
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, agreed, index_type_for
 from warpsmith.engine.room import check_room
@@ -149,6 +150,7 @@ def problem_of(
         rings=knobs.rings,
         warp_specialize=knobs.warp_specialize,
         pace=knobs.pace,
+        autotune=knobs.autotune,
     )
 
 
@@ -165,6 +167,8 @@ def plan_call(
     problem = problem_of(values, alignment, target, knobs)
     values = {**values, **agreed(segments, problem)}
     problem = problem_of(values, alignment, target, knobs)
+    if knobs.autotune:
+        recall(segments, problem, knobs)
     named = {t.name: t for t in fusion.tensors}
     results = [named[o.value.name] for o in fusion.outputs]
     outputs = tuple(_allocation(tensor, values) for tensor in dict.fromkeys(results))
@@ -288,7 +292,7 @@ def _launch(
     local = planned.local(problem)
     sizes = frozenset(local.values.items()), frozenset(local.alignment.items())
     asked = local.target, local.rings, local.warp_specialize, local.pace
-    key = (sizes, asked, index_type, knobs)
+    key = (sizes, asked, planned.favourite(local), index_type, knobs)
     launch = planned.launches.get(key)
     if launch is None:
         made = _local_launch(planned, local, index_type, knobs)

@@ -78,6 +78,7 @@ class PlannedSegment:
     names: Mapping[str, str] = field(default_factory=dict)
     alike: Segment | None = None
     launches: Recent[Hashable, object] = field(default_factory=lambda: Recent(LAUNCHES))
+    _favourites: Recent[Hashable, str] = field(default_factory=lambda: Recent(LAUNCHES))
     _proved: Recent[tuple[str, tuple[tuple[str, int], ...]], int] = field(
         default_factory=lambda: Recent(PROOFS)
     )
@@ -141,9 +142,28 @@ class PlannedSegment:
         """
         values = [(n, v) for n, v in problem.values.items() if n not in candidate.decides]
         asked = problem.rings, problem.warp_specialize, problem.pace
-        key = ("chosen", frozenset(values), frozenset(problem.alignment.items()), asked)
-        found = self.launches.get(key) or self.launches.put(key, candidate.choose(problem))
+        favourite = self.favourite(problem)
+        key = ("chosen", frozenset(values), frozenset(problem.alignment.items()), asked, favourite)
+        found = self.launches.get(key)
+        if found is None and favourite is not None:
+            found = self.launches.put(key, (dict(candidate.alternatives(problem))[favourite], {}))
+        elif found is None:
+            found = self.launches.put(key, candidate.choose(problem))
         return cast("tuple[Params, dict[str, int]]", found)
+
+    def favour(self, problem: Problem, name: str) -> None:
+        """Let one of the candidate's alternatives be chosen for a call that is autotuned."""
+        self._favourites.put(_call_key(problem), name)
+
+    def with_favourite(self, problem: Problem, name: str) -> PlannedSegment:
+        """The segment with another alternative, whatever was found to be the best."""
+        tried = replace(self, _favourites=Recent(LAUNCHES))
+        tried.favour(problem, name)
+        return tried
+
+    def favourite(self, problem: Problem) -> str | None:
+        """The name of the alternative that is to be chosen; None where the model decides."""
+        return self._favourites.get(_call_key(problem)) if problem.autotune else None
 
     def choose(
         self, problem: Problem, index_type: DataType, knobs: Knobs
@@ -258,6 +278,10 @@ class PlannedSegment:
                     code="WS0322",
                     remedy="vectorize less, or pass an aligned tensor",
                 )
+
+
+def _call_key(problem: Problem) -> Hashable:
+    return frozenset(problem.values.items()), frozenset(problem.alignment.items())
 
 
 def _launch_key(

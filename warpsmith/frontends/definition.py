@@ -166,6 +166,7 @@ class FusionDefinition:
         device: object = None,
         save_repro_inputs: bool = False,
         warp_specialize: Specialize | None = None,
+        autotune: bool | None = None,
         _enable_options: Sequence[str] = (),
         _disable_options: Sequence[str] = (),
     ) -> list[Any]:
@@ -174,7 +175,7 @@ class FusionDefinition:
         Args:
             device: where the tensors must be; where they are, if absent.
             save_repro_inputs: remember the shapes for `last_repro_script`.
-            warp_specialize: as for `fuse`.
+            warp_specialize, autotune: as for `fuse`.
             _enable_options, _disable_options: nvFuser's. `ws_normalization` stands for
                 `warp_specialize=True`, or False; the others change nothing here.
 
@@ -184,9 +185,8 @@ class FusionDefinition:
         for options, value in ((_enable_options, True), (_disable_options, False)):
             if warp_specialize is None and WS_NORMALIZATION in options:
                 warp_specialize = value
-        if warp_specialize is None:
-            return self._run(inputs, device, save_repro_inputs, scheduled=False)
-        with scope(warp_specialize=warp_specialize):
+        asked = {"warp_specialize": warp_specialize, "autotune": autotune}
+        with scope(**{name: value for name, value in asked.items() if value is not None}):
             return self._run(inputs, device, save_repro_inputs, scheduled=False)
 
     def manual_execute(

@@ -92,10 +92,17 @@ class Fused:
     is a number that a call leaves to its default: the function gets it as it is.
     """
 
-    def __init__(self, function: Callable[..., Any], warp_specialize: Specialize | None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        warp_specialize: Specialize | None = None,
+        autotune: bool | None = None,
+    ) -> None:
         update_wrapper(self, function)
         self._function = function
-        self._warp_specialize = warp_specialize
+        asked = {"warp_specialize": warp_specialize, "autotune": autotune}
+        self._knobs = {name: value for name, value in asked.items() if value is not None}
         self._signature = inspect.signature(function)
         self._names = tuple(
             name
@@ -153,7 +160,7 @@ class Fused:
         with self._asked():
             ready: Callable[..., list[Any]] = trace.executable.prepared(inputs)
         run = trace.executable.run
-        if ready != run or self._warp_specialize is None:
+        if ready != run or not self._knobs:
             return ready
 
         def asked(inputs: Sequence[Any]) -> list[Any]:
@@ -165,9 +172,7 @@ class Fused:
 
     def _asked(self) -> AbstractContextManager[object]:
         """The scope in which calls are planned."""
-        if self._warp_specialize is None:
-            return nullcontext()
-        return scope(warp_specialize=self._warp_specialize)
+        return scope(**self._knobs) if self._knobs else nullcontext()
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The lowered stage for such arguments; `.compile()` it to look at kernels."""
@@ -176,8 +181,7 @@ class Fused:
         args = self._complete(args, kwargs)
         trace = self._find(args)
         inputs = [args[position] for position in trace.positions]
-        asked = {} if self._warp_specialize is None else {"warp_specialize": self._warp_specialize}
-        return lower_call(trace.fusion, inputs, asked)
+        return lower_call(trace.fusion, inputs, self._knobs)
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """What is chosen for such arguments, and why; compiles, but does not run.
@@ -281,15 +285,25 @@ class Fused:
 
 
 @overload
-def fuse(function: Callable[..., Any], *, warp_specialize: Specialize | None = None) -> Fused: ...
+def fuse(
+    function: Callable[..., Any],
+    *,
+    warp_specialize: Specialize | None = None,
+    autotune: bool | None = None,
+) -> Fused: ...
 
 
 @overload
-def fuse(*, warp_specialize: Specialize | None = None) -> Callable[[Callable[..., Any]], Fused]: ...
+def fuse(
+    *, warp_specialize: Specialize | None = None, autotune: bool | None = None
+) -> Callable[[Callable[..., Any]], Fused]: ...
 
 
 def fuse(
-    function: Callable[..., Any] | None = None, *, warp_specialize: Specialize | None = None
+    function: Callable[..., Any] | None = None,
+    *,
+    warp_specialize: Specialize | None = None,
+    autotune: bool | None = None,
 ) -> Fused | Callable[[Callable[..., Any]], Fused]:
     """Make a function of tensors one fusion; usable as a decorator, with or without arguments.
 
@@ -297,6 +311,9 @@ def fuse(
         warp_specialize: whether kernels of rows have warps of their own that load: `"auto"` where
             that is faster, True in each of them, or calls are refused (WS0401), False in none. By
             default the knob of this name decides.
+        autotune: whether the first call of each class of sizes times the first few candidates of
+            products and scans on the GPU, and the fastest is kept on disk for later processes. On
+            the simulator nothing is timed. By default the knob of this name decides.
 
     Example:
         @warpsmith.fuse
@@ -304,8 +321,8 @@ def fuse(
             return ops.silu(x) * y
     """
     if function is None:
-        return partial(Fused, warp_specialize=warp_specialize)
-    return Fused(function, warp_specialize)
+        return partial(Fused, warp_specialize=warp_specialize, autotune=autotune)
+    return Fused(function, warp_specialize=warp_specialize, autotune=autotune)
 
 
 def _exact(args: Sequence[Any]) -> tuple[object, ...]:

@@ -23,6 +23,7 @@ class Problem:
         target: that is to run it.
         rings: whether loads run ahead through shared memory: `auto`, `prefer` or `never`.
         warp_specialize: whether a role of its own loads what kernels of rows compute.
+        autotune: whether what was timed on the user's device decides, and not the model alone.
         pace: whether blocks that go round many bytes of rows keep to the memory's pace.
     """
 
@@ -32,6 +33,7 @@ class Problem:
     rings: str = "auto"
     warp_specialize: bool | Literal["auto"] = "auto"
     pace: bool = True
+    autotune: bool = False
 
     def size(self, expr: Expr) -> int:
         return evaluate(expr, self.values)

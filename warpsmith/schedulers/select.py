@@ -246,6 +246,18 @@ class Candidate:
             return tuple((params.words, us) for params, us in shared)
         return ()
 
+    def alternatives(self, problem: Problem) -> tuple[tuple[str, Params], ...]:
+        """By name, the schedules that autotuning may choose from, the fastest predicted first; none
+        where others than parameters follow from the choice.
+        """
+        if self.scheduler == "matmul":
+            work = matmul_heuristic.work_of(self.fusion, problem)
+            return tuple((matmul_words.shortly(p), p) for p, _ in work.ranked(problem))
+        if self.scheduler == "scan":
+            found = scan_heuristic.candidates(self.fusion, self.domains, self.caches, problem)
+            return tuple((p.words, p) for p, _ in sorted(found, key=lambda each: each[1]))
+        return ()
+
     def advice(self, problem: Problem) -> tuple[str, ...]:
         """What keeps a call from a faster path, and what its user could change."""
         if self.scheduler != "matmul":

@@ -1,0 +1,172 @@
+"""Candidates that are timed, by a clock that the test winds, and kept between processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.support.matmuls import check, linear, operands
+from warpsmith import knobs, ops
+from warpsmith.engine import autotune, executable
+from warpsmith.engine.executable import Executable
+from warpsmith.engine.launches import CallPlan
+
+SIZES = (300, 136, 200)
+
+
+class Clock:
+    """Says that the n-th candidate is the fastest, and what it was asked about."""
+
+    def __init__(self, fastest: int) -> None:
+        self.fastest = fastest
+        self.asked: list[list[str]] = []
+
+    def __call__(self, calls: Mapping[str, Callable[[], object]]) -> Mapping[str, float]:
+        self.asked.append(list(calls))
+        for call in calls.values():
+            call()
+        return {name: float(n != self.fastest) for n, name in enumerate(calls)}
+
+
+class Device:
+    """A GPU that notes which parameters were launched, and for what arrays."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[Any, tuple[int, ...]]] = []
+
+    def __call__(self, fusion: Any, call: CallPlan, ordinal: int) -> Callable[[Any], list[Any]]:
+        def run(inputs: Any) -> list[Any]:
+            self.runs.append((call.launches[0].params, tuple(map(id, inputs))))
+            return []
+
+        return run
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Device]:
+    made = Device()
+    monkeypatch.setattr(executable, "OnDevice", made)
+    monkeypatch.setattr(executable, "_place", lambda binding, asked: 0)
+    monkeypatch.setattr(executable, "_is_torch_call", lambda binding: True)
+    with knobs.scope(cache_dir=tmp_path, autotune=True):
+        yield made
+
+
+def wound(monkeypatch: pytest.MonkeyPatch, fastest: int) -> Clock:
+    clock = Clock(fastest)
+    monkeypatch.setattr(autotune, "by_events", clock)
+    return clock
+
+
+def parameters(program: Executable, *sizes: int) -> Any:
+    """Of the kernel that a call runs."""
+    given = operands(*sizes, seed=1)
+    program.run(given)
+    return program.plan_for(given).launches[0].params
+
+
+def test_the_fastest_of_a_few_is_taken_and_timed_once(
+    monkeypatch: pytest.MonkeyPatch, device: Device
+) -> None:
+    clock, program = wound(monkeypatch, 3), Executable(linear().fusion)
+    chosen = parameters(program, *SIZES)
+    (asked,) = clock.asked
+    assert len(set(asked)) == autotune.MOST
+    tried = [params for params, _ in device.runs[: autotune.MOST]]
+    assert len(set(tried)) == autotune.MOST
+    assert chosen == tried[3] == device.runs[-1][0]
+    parameters(program, *SIZES)
+    assert len(clock.asked) == 1
+    assert program.explain().count("    class ") == 2, "the model's and the winner's"
+
+
+def test_winners_are_kept_for_other_processes_and_like_sizes(
+    monkeypatch: pytest.MonkeyPatch, device: Device
+) -> None:
+    wound(monkeypatch, 2)
+    chosen = parameters(Executable(linear().fusion), *SIZES)
+    clock = wound(monkeypatch, 0)
+    assert parameters(Executable(linear().fusion), *SIZES) == chosen
+    like = parameters(Executable(linear().fusion), 308, 136, 200)
+    assert clock.asked == []
+    assert (like.tile, like.cluster, like.splits) == (chosen.tile, chosen.cluster, chosen.splits)
+    parameters(Executable(linear().fusion), 2000, 136, 200)
+    assert len(clock.asked) == 1
+
+
+def test_without_the_knob_the_model_decides(
+    monkeypatch: pytest.MonkeyPatch, device: Device
+) -> None:
+    wound(monkeypatch, 2)
+    program = Executable(linear().fusion)
+    tuned = parameters(program, *SIZES)
+    with knobs.scope(autotune=False):
+        plain = parameters(program, *SIZES)
+    assert plain == device.runs[0][0] != tuned
+
+
+def test_an_entry_that_is_none_of_the_candidates_is_left(
+    monkeypatch: pytest.MonkeyPatch, device: Device, tmp_path: Path
+) -> None:
+    wound(monkeypatch, 1)
+    monkeypatch.setattr(autotune, "_name", lambda planned, local: "entry")
+    entries = autotune._entries(knobs.current())
+    entries.store("entry", json.dumps({"winner": "none such"}).encode())
+    clock = wound(monkeypatch, 1)
+    parameters(Executable(linear().fusion), *SIZES)
+    assert len(clock.asked) == 1
+
+
+def test_candidates_that_make_no_kernel_are_passed_over(
+    monkeypatch: pytest.MonkeyPatch, device: Device
+) -> None:
+    from warpsmith.errors import ScheduleError
+    from warpsmith.schedulers.matmul import apply
+
+    laid = apply.apply
+
+    def some(fusion: Any, caches: Any, params: Any) -> None:
+        if params.ping_pong or params.cluster != (1, 1):
+            raise ScheduleError("no", code="WS0000", remedy="")
+        laid(fusion, caches, params)
+
+    monkeypatch.setattr(apply, "apply", some)
+    clock = wound(monkeypatch, 0)
+    chosen = parameters(Executable(linear().fusion), *SIZES)
+    assert chosen.cluster == (1, 1)
+    assert all("cluster" not in name and "ping-pong" not in name for name in clock.asked[0])
+
+
+def test_the_simulator_times_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(autotune, "measure", None)
+    x, weight = operands(64, 64, 64, seed=1)
+    fused = warpsmith.fuse(lambda a, b: ops.linear(a, b), autotune=True)
+    with knobs.scope(device="sim"):
+        result = fused(x, weight)
+        (other,) = linear().execute([x, weight], autotune=True)
+    check(np.asarray(result), x, weight)
+    check(np.asarray(other), x, weight)
+
+
+def test_what_a_call_writes_into_is_copied(monkeypatch: pytest.MonkeyPatch, device: Device) -> None:
+    """Outputs that alias an input would add up over the runs that are timed."""
+    torch = pytest.importorskip("torch")
+    from warpsmith import DataType, FusionDefinition
+
+    with FusionDefinition() as fd:
+        a, b, c = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(3))
+        fd.add_output(fd.ops.add(fd.ops.linear(a, b), c), alias_input=c)
+    made = [torch.ones(shape, dtype=torch.bfloat16) for shape in ((64, 64), (64, 64), (64, 64))]
+    wound(monkeypatch, 1)
+    Executable(fd.fusion).run(made)
+    own = id(made[2])
+    *timed, last = [ids[2] for _, ids in device.runs]
+    assert last == own
+    assert timed
+    assert own not in timed
