@@ -16,8 +16,10 @@ from warpsmith import knobs, ops
 from warpsmith.engine import autotune, executable
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
+from warpsmith.runtime.cache import Entries
 
 SIZES = (300, 136, 200)
+MOST = 4
 
 
 class Clock:
@@ -54,7 +56,10 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Device]:
     monkeypatch.setattr(executable, "OnDevice", made)
     monkeypatch.setattr(executable, "_place", lambda binding, asked: 0)
     monkeypatch.setattr(executable, "_is_torch_call", lambda binding: True)
-    with knobs.scope(cache_dir=tmp_path, autotune=True):
+    kept = Entries(tmp_path, "tuned", b"tried\n", 1 << 20)
+    monkeypatch.setattr(autotune, "_entries", lambda asked: kept)
+    monkeypatch.setattr(autotune, "MOST", MOST)
+    with knobs.scope(autotune=True):
         yield made
 
 
@@ -77,9 +82,9 @@ def test_the_fastest_of_a_few_is_taken_and_timed_once(
     clock, program = wound(monkeypatch, 3), Executable(linear().fusion)
     chosen = parameters(program, *SIZES)
     (asked,) = clock.asked
-    assert len(set(asked)) == autotune.MOST
-    tried = [params for params, _ in device.runs[: autotune.MOST]]
-    assert len(set(tried)) == autotune.MOST
+    assert len(set(asked)) == MOST
+    tried = [params for params, _ in device.runs[:MOST]]
+    assert len(set(tried)) == MOST
     assert chosen == tried[3] == device.runs[-1][0]
     parameters(program, *SIZES)
     assert len(clock.asked) == 1
