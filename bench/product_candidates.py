@@ -231,7 +231,8 @@ def summary(cases: Sequence[Sequence[dict[str, Any]]]) -> str:
     """What the model's choice loses, which strategy wins, and the way to PyTorch."""
     lines = []
     for epilogue in EPILOGUES:
-        lost, ratios, wins, off = [], [], 0, {False: [], True: []}
+        off: dict[bool, list[float]] = {False: [], True: []}
+        lost, ratios, wins = [], [], 0
         for rows in cases:
             timed = [row for row in rows if "us" in row]
             if not timed or rows[0]["epilogue"] != epilogue or "us" not in rows[0]:
