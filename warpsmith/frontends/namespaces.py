@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
 from warpsmith import ops
-from warpsmith.errors import DefinitionError
+from warpsmith.errors import DefinitionError, SchedulerRefusal
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.fusion import Fusion, Registers
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.schedule import inline, propagate, rings, roles, transforms
+from warpsmith.schedulers.matmul.params import MatmulParams
 
 _FROM_NOTHING = ("full", "iota", "normal", "ones", "uniform", "zeros")
 
@@ -134,6 +135,26 @@ class Schedule:
             parallel_type,
             num_registers,
             stage_slice_position=stage_slice_position,
+        )
+
+    def compute_matmul_heuristics(self, inputs: Sequence[object]) -> MatmulParams:
+        """The parameters that a product of these arrays gets; printed, in nvFuser's form.
+
+        Raises:
+            SchedulerRefusal: WS0402 where tensor cores that TMA feeds take no product of it.
+        """
+        from warpsmith.engine.executable import Executable
+
+        plan = Executable(self._fusion).plan_for(inputs)
+        for launch in plan.launches:
+            if isinstance(launch.params, MatmulParams):
+                return launch.params
+        taken = [each.candidate for each in plan.segments if each.candidate is not None]
+        said = dict(pair for candidate in taken for pair in candidate.refusals).get("matmul")
+        raise SchedulerRefusal(
+            f"the matmul scheduler takes nothing of the call: {said or 'there is nothing to do'}",
+            code="WS0402",
+            remedy="see `explain`, which says which scheduler has each kernel, and why",
         )
 
     def set_registers(self, registers: Registers) -> None:

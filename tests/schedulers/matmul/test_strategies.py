@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.matmuls import check, operands
+from tests.support.matmuls import check, linear, operands
 from tests.support.product_programs import close, run, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith.errors import SchedulerRefusal
 from warpsmith.schedulers.matmul import heuristic, words
 from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.params import MatmulParams
@@ -183,3 +184,14 @@ def test_what_a_user_could_change() -> None:
     assert "pad m to 1024 and n to 1024, " in next(words.advice(turned, PROBLEM, ""))
     stored = Work(m=512, n=8192, k=64, staged=False)
     assert "threads store results: REASON" in next(words.advice(stored, PROBLEM, "REASON"))
+
+
+def test_parameters_of_a_call_that_is_not_run() -> None:
+    """nvFuser's `compute_matmul_heuristics`, of the sizes at hand."""
+    fd = linear(DataType.Half)
+    with knobs.scope(device="sim"):
+        params = fd.sched.compute_matmul_heuristics(operands(64, 64, 64, 1, DataType.Half))
+        assert params == best(64, 64, 64)
+        assert str(params).splitlines()[1].startswith("MMA macro: Hopper_64_")
+        with pytest.raises(SchedulerRefusal, match="WS0402.*has rows of 60 elements, 120 bytes"):
+            fd.sched.compute_matmul_heuristics(operands(64, 64, 60, 1, DataType.Half))
