@@ -13,6 +13,8 @@ if not torch.cuda.is_available():
 
 from tests.support.apart import apart  # noqa: E402
 from tests.support.matmuls import check_on_gpu, first_launches, linear, poison  # noqa: E402
+from warpsmith import knobs  # noqa: E402
+from warpsmith.schedulers.matmul import heuristic  # noqa: E402
 
 LAUNCHES = 1000
 
@@ -59,3 +61,40 @@ def test_rows_that_the_tma_unit_cannot_copy():
     x, weight = (torch.randn(64, 60, device="cuda").bfloat16() for _ in range(2))
     (found,) = linear().execute([x, weight])
     check_on_gpu(found, x, weight)
+
+
+@pytest.mark.parametrize("turns", [2, 3])
+@pytest.mark.parametrize(
+    "size", [(200, 264, 72), (4096, 4096, 512), (1000, 1004, 1000), (3648, 480, 8632)]
+)
+def test_groups_in_turn(monkeypatch, size, turns):
+    def choose(fusion, problem):
+        ranked = heuristic.work_of(fusion, problem).ranked(problem)
+        return next(params for params, _ in ranked if params.ping_pong == turns)
+
+    monkeypatch.setattr(heuristic, "choose", choose)
+    m, n, k = size
+    fd = linear()
+    torch.manual_seed(2)
+    x, weight = (torch.randn(rows, k, device="cuda").bfloat16() for rows in (m, n))
+    (first,) = fd.execute([x, weight])
+    check_on_gpu(first, x, weight)
+    poison(m, n)
+    differences = torch.zeros((), dtype=torch.int64, device="cuda")
+    for _ in range(200):
+        (again,) = fd.execute([x, weight])
+        differences += (first != again).sum()
+    assert int(differences) == 0
+    assert f"ping_pong={turns}" in fd.explain()
+
+
+def test_autotuned(tmp_path):
+    """The winner is kept, and another trace finds it without timing anything."""
+    x, weight = (torch.randn(rows, 512, device="cuda").bfloat16() for rows in (1024, 768))
+    with knobs.scope(cache_dir=tmp_path):
+        for _ in range(2):
+            fd = linear()
+            (found,) = fd.execute([x, weight], autotune=True)
+            check_on_gpu(found, x, weight)
+            (kept,) = tmp_path.glob("*.tuned")
+    assert b'"winner"' in kept.read_bytes()
