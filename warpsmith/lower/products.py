@@ -30,10 +30,7 @@ from warpsmith.lower.buffers import Buffers, constant_of
 from warpsmith.lower.matrices import lanes_of, wrong_threads
 from warpsmith.lower.walked import layout_of
 from warpsmith.targets.atoms import ATOMS, Atom, Unit
-from warpsmith.targets.family import WARP
-
-THREAD_REGISTERS = 255
-"""That instructions can name (PTX ISA)."""
+from warpsmith.targets.family import THREAD_REGISTERS, WARP
 
 
 class Products:

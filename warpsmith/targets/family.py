@@ -12,6 +12,9 @@ WARP = 32
 WARP_GROUP = 4
 """Warps of a warp group: `wgmma` and `setmaxnreg` are of whole ones (PTX ISA)."""
 
+THREAD_REGISTERS = 255
+"""Registers that the instructions of a thread can name (PTX ISA)."""
+
 BUDGETS = range(24, 249, 8)
 """Registers of a thread that `setmaxnreg` may set and that have a use (PTX ISA): it takes 256, too,
 of which instructions can name 255."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from warpsmith.targets.atoms import ATOMS
-from warpsmith.targets.family import Family, Limits
+from warpsmith.targets.family import THREAD_REGISTERS, Family, Limits
 from warpsmith.targets.target import Rates, Target
 
 SM90A = Family(
@@ -25,7 +25,7 @@ SM90A = Family(
         sm_registers=65536,
         partitions=4,
         register_step=8,
-        thread_registers=255,
+        thread_registers=THREAD_REGISTERS,
         named_barriers=16,
     ),
     atoms=ATOMS,
