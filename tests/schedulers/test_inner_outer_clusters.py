@@ -60,17 +60,6 @@ def test_against_float64_in_two_blocks(
     assert "2 blocks run at once" in first
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("program", PROGRAMS)
-@pytest.mark.parametrize(("dtype", "columns"), [("bfloat16", 26000), ("float32", 22000)])
-def test_parts_of_a_row_that_no_number_of_threads_has_exactly_are_not_loaded_ahead(
-    program: Any, dtype: str, columns: int
-) -> None:
-    """Their copies would divide a row otherwise than the threads do."""
-    first = explained(program, Case((2, columns), dtype).inputs(program)).split("kernel 1")[0]
-    assert "ring=0" in first
-
-
 @pytest.mark.parametrize(
     ("blocks", "columns"), [(2, 272), pytest.param(4, 1056, marks=pytest.mark.slow)]
 )

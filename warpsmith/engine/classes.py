@@ -130,6 +130,7 @@ def _facts(kernel: Kernel) -> tuple[str, ...]:
     """What a kernel relies on, as conditions of sizes, strides and addresses."""
     facts = [f"{divisor} divides {expr!r}" for expr, divisor in kernel.requirements if divisor > 1]
     facts += [f"{expr!r} is at most {most}" for expr, most in kernel.limits]
+    facts += [f"{expr!r} is at least {least}" for expr, least in kernel.least]
     by_bytes: dict[int, list[str]] = {}
     for name, size in kernel.alignments:
         by_bytes.setdefault(min(size, 16), []).append(name)

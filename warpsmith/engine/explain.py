@@ -112,6 +112,7 @@ def _segment(planned: PlannedSegment, launch: Launch | None, problem: Problem) -
         lines.append(f"  no TMA      {name} is copied by the threads: {reason}")
     needs = [f"{expr!r} % {d} == 0" for expr, d in compiled.kernel.requirements if d > 1]
     needs += [f"{expr!r} <= {most}" for expr, most in compiled.kernel.limits]
+    needs += [f"{expr!r} >= {least}" for expr, least in compiled.kernel.least]
     if needs:
         lines.append(f"  relies on   {', '.join(needs)}")
     return lines

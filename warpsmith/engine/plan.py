@@ -270,6 +270,14 @@ class PlannedSegment:
                     code="WS0325",
                     remedy="schedule it for the larger size",
                 )
+        for expr, least in compiled.kernel.least:
+            found = evaluate(expr, values)
+            if found < least:
+                raise ArgumentError(
+                    f"{expr!r} is {found}, and {compiled.name} was scheduled for at least {least}",
+                    code="WS0328",
+                    remedy="schedule it for the smaller size",
+                )
         for name, size in compiled.kernel.alignments:
             if problem.alignment.get(name, 16) % min(size, 16):
                 raise ArgumentError(

@@ -47,6 +47,7 @@ class Fusion(Program):
         self.launch_symbols: list[Symbol] = []
         self.divisors: frozenset[tuple[Expr, int]] = frozenset()
         self.limits: frozenset[tuple[Expr, int]] = frozenset()
+        self.least: frozenset[tuple[Expr, int]] = frozenset()
         self.together: tuple[tuple[TensorView, ...], ...] = ()
         self.blocks_per_sm = 0
         self.follows = False
@@ -104,7 +105,7 @@ class Fusion(Program):
         """A fusion without inputs, operations and outputs, whose new tensors get new numbers."""
         clone = Fusion(self._tensor_type)
         clone._count, clone._scalars = self._count, self._scalars
-        clone.divisors, clone.limits = self.divisors, self.limits
+        clone.divisors, clone.limits, clone.least = self.divisors, self.limits, self.least
         clone.blocks_per_sm = self.blocks_per_sm
         clone.follows, clone.last_first = self.follows, self.last_first
         clone.registers, clone.groups_along = self.registers, self.groups_along

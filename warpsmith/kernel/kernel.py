@@ -91,6 +91,7 @@ class Kernel:
         layout: where all of them lie; None until `lay_out_shared`.
         requirements: (expression, divisor) that the launch must check.
         limits: (expression, largest value) that the launch must check.
+        least: (expression, smallest value) that the launch must check.
         reciprocals: magic numbers among the scalars, with the divisors that they stand for.
         derived: (scalar, value) that the launch computes from scalars before it.
         alignments: (parameter name, bytes) that its address must be a multiple of.
@@ -107,6 +108,7 @@ class Kernel:
     index_type: DataType
     requirements: tuple[tuple[Expr, int], ...] = ()
     limits: tuple[tuple[Expr, int], ...] = ()
+    least: tuple[tuple[Expr, int], ...] = ()
     alignments: tuple[tuple[str, int], ...] = ()
     reciprocals: tuple[Reciprocal, ...] = ()
     derived: tuple[tuple[Symbol, Expr], ...] = ()

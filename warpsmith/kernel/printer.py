@@ -53,6 +53,7 @@ def kernel_text(kernel: Kernel) -> str:
     lines += [f"  pipe   {_pipeline(pipeline)}" for pipeline in kernel.pipelines]
     lines += [f"  needs  {expr!r} % {divisor} == 0" for expr, divisor in kernel.requirements]
     lines += [f"  needs  {expr!r} <= {most}" for expr, most in kernel.limits]
+    lines += [f"  needs  {expr!r} >= {least}" for expr, least in kernel.least]
     lines += [f"  needs  {name} aligned to {size} bytes" for name, size in kernel.alignments]
     for statement in kernel.body:
         lines += _lines(statement, 1)

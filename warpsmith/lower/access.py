@@ -151,7 +151,7 @@ class Access:
         """Predicate under which the indices of `axes` lie inside their extents."""
         return integers.conjunction(
             *(
-                self._derivation.inside(group)
+                integers.of_whole(self._derivation.inside(group), facts)
                 for axis in axes
                 for group in self.inexact(axis, facts)
             )

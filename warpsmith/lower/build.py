@@ -68,6 +68,7 @@ def build(
         launch=replace(launch, blocks_per_sm=fusion.blocks_per_sm, last_first=fusion.last_first),
         index_type=index_type,
         requirements=tuple({**dict.fromkeys(fusion.divisors), **vectors.requirements}),
+        least=tuple(fusion.least),
         limits=(*fusion.limits, *(made.limits.items() if index_type is DataType.Int else ())),
         alignments=tuple(made.alignments.items()),
         tile_needs=tuple(made.needs.values()),

@@ -40,6 +40,7 @@ from warpsmith.lower.passes.join_reductions import join_reductions
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.passes.list_scalars import list_scalars
 from warpsmith.lower.passes.lower_pipelines import lower_pipelines
+from warpsmith.lower.passes.mask_last_pass import mask_last_pass
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
 from warpsmith.lower.passes.order import order
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
@@ -147,6 +148,11 @@ PASSES = (
         "reduce_to_first",
         _always(reduce_to_first),
         "every statement that uses a result has its condition",
+    ),
+    Pass(
+        "mask_last_pass",
+        _always(mask_last_pass),
+        "after barriers, which no copied loop may hold",
     ),
     Pass(
         "split_full_passes",

@@ -46,12 +46,20 @@ def copies_of(fusion: Program, cached: Cached, tiles: Iterable[TensorView]) -> l
 
 
 def divide_rows(
-    fusion: Fusion, tiles: Iterable[TensorView], reference: TensorView, whole: int, cluster: int
+    fusion: Fusion,
+    tiles: Iterable[TensorView],
+    reference: TensorView,
+    whole: int,
+    cluster: int,
+    *,
+    uneven: bool = False,
 ) -> None:
-    """The rows of a turn, of which one copy moves what a block has of each: `whole` elements."""
+    """The rows of a turn, of which one copy moves what a block has of each: `whole` elements, or
+    `uneven`, fewer of them in the last block of a cluster.
+    """
     for tile in tiles:
         transform_like(reference, [tile])
-        _as_one_copy(fusion, tile, whole, cluster)
+        _as_one_copy(fusion, tile, whole, cluster, uneven=uneven)
         parallelize(tile, 0, ParallelType.grid_x)
 
 
@@ -67,9 +75,12 @@ def divide_weights(
             set_role(tile, LOAD)
 
 
-def _as_one_copy(fusion: Fusion, tile: TensorView, whole: int, cluster: int = 1) -> None:
+def _as_one_copy(
+    fusion: Fusion, tile: TensorView, whole: int, cluster: int = 1, *, uneven: bool = False
+) -> None:
     extent = DomainMap(fusion).extent_of(tile.loop[-1])
-    fusion.divisors |= {(extent, cluster * whole)}
+    if not uneven:
+        fusion.divisors |= {(extent, cluster * whole)}
     fusion.limits |= {(extent, cluster * whole)}
     split(tile, -1, cluster * whole)
     if cluster > 1:

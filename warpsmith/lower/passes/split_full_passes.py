@@ -57,7 +57,7 @@ def _split_loop(loop: For, names: _Names) -> list[Statement]:
         for c in integers.conjuncts(s.condition)
     )
     bound = {symbol.name for s in inside for symbol in defined(s)}
-    rooms = {c: room for c in conditions if (room := _room(c, loop, bound)) is not None}
+    rooms = {c: room for c in conditions if (room := room_of(c, loop, bound)) is not None}
     if any(isinstance(s, BY_WARP) for s in inside):  # all threads of a warp, or none
         rooms = {c: room for c, room in rooms.items() if not any(map(_differs, room))}
     if not rooms:
@@ -79,7 +79,7 @@ def _split_loop(loop: For, names: _Names) -> list[Statement]:
     return [
         *lets,
         Let(full, integers.mul(count, *flags)),
-        replace(loop, extent=full, body=_without(loop.body, frozenset(rooms))),
+        replace(loop, extent=full, body=without(loop.body, frozenset(rooms))),
         For(
             rest,
             integers.sub(loop.extent, full),
@@ -100,7 +100,7 @@ def _is_apart(statement: Statement) -> bool:
     return statement.collective and not isinstance(statement, BY_WARP)
 
 
-def _room(condition: Expr, loop: For, bound: set[str]) -> tuple[Expr, Expr] | None:
+def room_of(condition: Expr, loop: For, bound: set[str]) -> tuple[Expr, Expr] | None:
     """(room, stride): pass `p` satisfies `condition`, in all threads and all inner iterations,
     where `p * stride < room`. None where that is not known.
     """
@@ -162,7 +162,7 @@ def _uses(expr: Expr, names: set[str]) -> bool:
     return any(isinstance(node, Symbol) and node.name in names for node in expr.walk())
 
 
-def _without(statements: tuple[Statement, ...], known: frozenset[Expr]) -> tuple[Statement, ...]:
+def without(statements: tuple[Statement, ...], known: frozenset[Expr]) -> tuple[Statement, ...]:
     """The statements where the conditions `known` hold."""
 
     def change(statement: Statement) -> tuple[Statement, ...]:

@@ -14,10 +14,10 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.cover import divide_cluster, divide_row, merge_all
 from warpsmith.schedulers.inner_outer.columns import blocks_of, of_rows, partial_sums, rows_alone
 from warpsmith.schedulers.inner_outer.random import draws_first
 from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, row_sums, rows_of
-from warpsmith.schedulers.normalization.apply import merge_all
 from warpsmith.schedulers.normalization.recompute import recompute, runs_of
 from warpsmith.schedulers.normalization.resident import shared_loads, weights_of
 from warpsmith.schedulers.tiles import (
@@ -74,7 +74,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) 
     _divide_rows(first, rows, params, blocks)
     elements = params.row or params.unroll * params.block_x * params.vector
     brought = () if params.by_threads else tiles
-    divide_rows(fusion, brought, first, elements, params.cluster)
+    divide_rows(fusion, brought, first, elements, params.cluster, uneven=params.uneven > 0)
     divide_weights(fusion, kept, elements, specialize=True)
     _divide_row(fusion, first, SIDE + 1 + _several(params), rows, params)
     for column in columns:
@@ -258,18 +258,31 @@ def _merge_run(tensor: TensorView, rows: Rows) -> None:
 def _divide_row(
     fusion: Fusion, tensor: TensorView, start: int, rows: Rows, params: InnerOuterParams
 ) -> None:
-    """The loops of a row, from `start` on: `[cluster, part, unroll, block_x, vector]`."""
+    """The loops of a row, from `start` on: `[cluster, part, unroll, block_x, vector]`.
+
+    Where threads have not exactly what a block has of it, they divide that part, as copies do.
+    """
+    if params.row:
+        whole = params.cluster * params.row
+        extent = DomainMap(fusion).extent_of(tensor.loop[start])
+        known = {(extent, params.uneven or whole)}
+        fusion.limits |= known | {(extent, whole)}
+        fusion.divisors |= known
+        fusion.least |= known
+        split(tensor, start, whole)
+        inside = divide_cluster(tensor, start, params.row, params.cluster)
+        split(tensor, inside, params.vector)
+        split(tensor, inside, params.block_x)
+        return
     split(tensor, -1, params.vector)
     merge_all(tensor, start, len(tensor.loop) - 1)
-    vectors = DomainMap(fusion).extent_of(tensor.loop[start])
-    threads = params.unroll * params.block_x
-    fusion.limits |= {(vectors, params.cluster * threads)}
-    if params.exact:
-        fusion.divisors |= {(vectors, params.cluster * threads)}
-    split(tensor, start, params.cluster * threads)
-    inside = start + 1
-    if params.cluster > 1:
-        split(tensor, inside, threads)
-        reorder(tensor, {inside: start})
-        inside += 1
-    split(tensor, inside, params.block_x)
+    divide_row(
+        fusion,
+        tensor,
+        start,
+        params.unroll,
+        params.block_x,
+        cluster=params.cluster,
+        exact=params.exact,
+        full=params.full,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.inner_outer.needs import Needs, registers_of, shapes, shared_sums
 from warpsmith.schedulers.inner_outer.rows import (
     RING_ROW_BYTES,
@@ -78,6 +79,9 @@ def spread(
                     block_y=block_y,
                     blocks_per_sm=blocks_per_sm,
                     exact=cluster * covered == whole,
+                    full=0
+                    if rows.run.start
+                    else full_passes(-(-whole // vector), block_x, unroll, cluster),
                     reload_weights=choice.reload_weights,
                     again=choice.again,
                     vectorized=rows.run.vectorized(problem, vector),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from itertools import product
 
+from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.inner_outer.by_threads import spread
 from warpsmith.schedulers.inner_outer.needs import (
     MOST_ELEMENTS,
@@ -20,6 +21,7 @@ from warpsmith.schedulers.inner_outer.rows import (
     InnerOuterParams,
     Rows,
     length_of,
+    part_of,
     unfit_for_stages,
     unfit_for_tiles,
 )
@@ -27,7 +29,7 @@ from warpsmith.schedulers.layout import spare_bytes
 from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
-from warpsmith.targets.family import Limits
+from warpsmith.targets.family import WARP, Limits
 
 SIDE_THREADS = 512
 """The same where rows are loaded ahead: a thread then has enough of a row to be busy alone."""
@@ -52,13 +54,13 @@ COPY_BYTES = (8, 16)
 """Bytes that a thread is to copy to shared memory without waiting (`cp.async`): copies of 4 are
 slower than loads into registers."""
 
-SPARE = 0.25
-"""Share of a row that threads may have too much of, where none have exactly a row."""
+SPARE, SKIPPED_SPARE = 0.25, 0.5
+"""Share of a row that threads may have too much of: where all passes have predicates, and where
+warps skip what they have not of the last one."""
 
-CROWDED = 1.33
-"""Times the registers that are counted, where threads have not exactly a row of floats and sum it
-several times: LayerNorm of 44 floats a thread spilled 1000 bytes, of 28 with 168 registers 540
-(NVRTC 13.0)."""
+STEPS = (WARP, 2 * WARP, 4 * WARP)
+"""Multiples to which the threads of a row are rounded: those of a block are to be as many warps for
+each of a multiprocessor's four schedulers."""
 
 
 class Way(Enum):
@@ -127,8 +129,8 @@ def _stages(stage: int, blocks: int, sums: int, limits: Limits) -> tuple[int, ..
 
 def best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
     """A row in as few blocks as can keep it, loaded ahead if it can be; a long row in more blocks
-    where that is predicted to take less time, and straight to registers where that was timed. None
-    where no blocks can keep it, or there is nothing to keep.
+    where it can be in these alone, or where that is predicted to take less time, and straight to
+    registers where that was timed. None where no blocks can keep it, or there is nothing to keep.
 
     Everything follows from the row's length, and from whether there are few rows; else a new row
     count changes the blocks alone.
@@ -139,6 +141,7 @@ def best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOu
         return None
     row_bytes = length * rows.loaded
     widest = max((blocks for least, blocks in SPREAD if row_bytes >= least), default=1)
+    kept: InnerOuterParams | None = None
     for cluster in clusters:
         found = loaded_ahead(rows, residents, problem, cluster)
         if found:
@@ -153,10 +156,10 @@ def best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOu
                     more = loaded_ahead(rows, residents, problem, wider)
                     found += (params for params in more if shape_of(params) in timed)
             return min(found, key=predictor(rows, problem))
-        kept = spread(rows, residents, problem, cluster)
-        if kept is not None:
-            return kept
-    return None
+        kept = kept or spread(rows, residents, problem, cluster)
+        if kept is not None and 2 * cluster > widest:
+            break
+    return kept
 
 
 def loaded_ahead(
@@ -183,11 +186,18 @@ def _ways(rows: Rows, problem: Problem, cluster: int) -> tuple[Way, ...]:
 
 
 def _covering(length: int, vector: int, spare: float, limits: Limits) -> Iterator[tuple[int, int]]:
-    """(threads of a row, accesses of each) that cover it and at most that share more."""
-    for block_x, unroll in shapes(-(-length // vector), limits):
-        elements = unroll * vector
-        if block_x * elements <= length * (1 + spare) and elements <= MOST_ELEMENTS:
-            yield block_x, unroll
+    """(threads of a row, accesses of each) that cover it and at most that share more, each access
+    with some of it: as few threads as do, and as many as make whole warps for each scheduler.
+    """
+    vectors = -(-length // vector)
+    for fewest, unroll in shapes(vectors, limits):
+        rounded = {fewest} if fewest < WARP else {-(-fewest // step) * step for step in STEPS}
+        for block_x in sorted(rounded):
+            covered = block_x * unroll * vector
+            room = 1 + (spare if unroll > 1 else min(spare, SPARE))
+            fits = covered <= length * room and block_x <= limits.block_threads
+            if fits and unroll * vector <= MOST_ELEMENTS and (unroll - 1) * block_x < vectors:
+                yield block_x, unroll
 
 
 def _in_ring(
@@ -195,19 +205,17 @@ def _in_ring(
 ) -> list[InnerOuterParams]:
     """The shapes that load rows ahead so, and whose registers and stages fit. Threads that
     copy rows themselves have one at a time: with two, LayerNorm took 40 % longer. Rows in chunks
-    begin anywhere in their stage, which has one. What the TMA unit brings for each block of a
-    cluster, its threads have exactly: else they would divide the row otherwise than its copies.
+    begin anywhere in their stage, which has one.
     """
-    length, rest = divmod(length_of(rows, problem), cluster)
     by_threads, limits = way is Way.BY_THREADS, problem.target.family.limits
     vector = _vector_of_copies(rows, problem) if by_threads else rows.run.vector(problem)
-    if rest or not vector or length % vector:
+    length = part_of(rows, problem, cluster)
+    uneven = whole if length * cluster != (whole := length_of(rows, problem)) else 0
+    if not vector or length % vector or (uneven and by_threads):
         return []
-    shapes = list(_covering(length, vector, 0, limits)) if way is Way.WHOLE else []
-    if not shapes and (by_threads or cluster == 1):
-        shapes = list(_covering(length, vector, SPARE, limits))
+    spare_share = SKIPPED_SPARE if way is Way.WHOLE else SPARE
+    shapes = list(_covering(length, vector, spare_share, limits))
     vectorized = rows.run.vectorized(problem, vector)
-    widest = max((cached.memory.dtype.size for cached in rows.loads), default=0)
     most_kept = MOST_KEPT if way is Way.WHOLE else 1
     spare = spare_bytes(rows.loads, length, problem) if way is Way.CHUNKS else 0
     for choice in residents:
@@ -221,10 +229,8 @@ def _in_ring(
                 continue
             size = one + (kept - 1) * rows.loaded
             row = Needs(vector, unroll, size + rows.summed, choice.passing, limits)
-            crowded = rows.averaged > 1 and widest >= 4 and covered != length
-            needed = row.registers * (CROWDED if crowded else 1)
             for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
-                if needed > registers_of(blocks * threads, limits):
+                if row.registers > registers_of(blocks * threads, limits):
                     break
                 sums = shared_sums(rows, covered, side)
                 stage = rows.loaded * (covered if by_threads else length) + spare
@@ -235,14 +241,16 @@ def _in_ring(
                         block_x=block_x,
                         block_y=side,
                         blocks_per_sm=blocks,
-                        exact=covered == length,
+                        exact=covered == length and not uneven,
                         reload_weights=choice.reload_weights,
                         again=choice.again,
                         vectorized=vectorized,
                         ring=stages,
                         rows_per_thread=kept,
                         cluster=cluster,
-                        row=0 if by_threads or covered == length else length,
+                        full=full_passes(length // vector, block_x, unroll) if by_threads else 0,
+                        row=0 if by_threads or (covered == length and not uneven) else length,
+                        uneven=uneven,
                         by_threads=by_threads,
                         chunks=way is Way.CHUNKS,
                     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from warpsmith.schedulers import timed
 from warpsmith.schedulers.multiprocessor import together
+from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
 START_US = 6.99
@@ -47,6 +48,10 @@ SUM_INSTRUCTIONS = 66
 
 INSTRUCTIONS = 0.992
 """For each operation on an element."""
+
+SCHEDULERS = 4
+"""Of a multiprocessor, each of which issues for every fourth warp: a turn takes as long as the one
+that has most of them."""
 
 TURN_US = 0.56
 SUM_US = 0.021
@@ -124,15 +129,19 @@ def predicted_us(work: Work, shape: Shape, target: Target) -> float:
     turns = -(-work.rows // (teams * at_once))
     first = shape.blocks_per_sm * at_once * work.length / shape.cluster * work.loaded
     ring = shape.stages * first / (shape.side if shape.role else 1)
-    warps = teams * shape.cluster / target.sm_count * shape.side * shape.threads / 32
+    held = teams * shape.cluster / target.sm_count * shape.side
+    warps = held * shape.threads / WARP
+    uneven = -(-math.ceil(warps) // SCHEDULERS) * SCHEDULERS / math.ceil(warps)
     sums, done = shape.kept * work.averaged, shape.kept * shape.elements * work.operations
-    instructions = TURN_INSTRUCTIONS + SUM_INSTRUCTIONS * sums + INSTRUCTIONS * done
+    each = TURN_INSTRUCTIONS + SUM_INSTRUCTIONS * sums
+    part = held * shape.kept * min(shape.threads * shape.elements, work.length / shape.cluster)
+    instructions = uneven * (warps * each + INSTRUCTIONS * work.operations * part / WARP)
     waits = TURN_US + SUM_US * sums + OPERATION_US * done
     waits += CLUSTER_US if shape.cluster > 1 else 0.0
     body = together(
         SHARPNESS,
         _memory(work, shape, ring, target),
-        turns * warps * instructions / target.sm_issues,
+        turns * instructions / target.sm_issues,
         turns * waits,
     )
     left = teams * (shape.side if shape.apart else 1) * work.length * work.summed

@@ -52,6 +52,7 @@ class InnerOuterParams:
         block_y: rows that a block has at a time.
         blocks_per_sm: blocks that a multiprocessor holds at once.
         exact: the threads' vectors are exactly the row's, so that none needs a predicate.
+        full: accesses of each thread that need none in any block, where others do.
         reload_weights: inputs that all rows share are loaded for each row again, from the caches.
         again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
@@ -62,8 +63,10 @@ class InnerOuterParams:
         weights_in_shared: what all rows share stays in shared memory, not in registers.
         cluster: blocks that share a row; 1 where it is one block's.
         joined: the sums of groups that take turns are added before the block leaves them.
-        row: elements of a row, of which all are copied at once, where threads have not exactly
-            these; else 0.
+        row: elements of a row, or of a block's part of it, of which all are copied at once, where
+            threads have not exactly these; else 0.
+        uneven: elements of all of a row, where the last block of a cluster has fewer than the
+            others; else 0.
         evict_last: what loads of rows bring into the L2 is the last to go.
         interval: nanoseconds for each turn, whose loads do not begin before its time, so that no
             block runs ahead of the others; 0 where stages alone say when.
@@ -82,6 +85,7 @@ class InnerOuterParams:
     reload_weights: bool
     again: bool
     vectorized: tuple[str, ...]
+    full: int = 0
     ring: int = 0
     warp_specialize: bool = False
     rows_per_thread: int = 1
@@ -90,6 +94,7 @@ class InnerOuterParams:
     cluster: int = 1
     joined: bool = False
     row: int = 0
+    uneven: int = 0
     evict_last: bool = False
     interval: int = 0
     by_threads: bool = False
@@ -184,7 +189,19 @@ def unfit_for_tiles(rows: Rows, problem: Problem, least: int = 16, blocks: int =
     """
     if rows.run.start:
         return IN_PIECES
-    return unfit_for_copies(rows.loads, length_of(rows, problem) // blocks, problem, least)
+    length, part = length_of(rows, problem), part_of(rows, problem, blocks)
+    return unfit_for_copies(rows.loads, length, problem, least) or unfit_for_copies(
+        rows.loads, min(part, length - (blocks - 1) * part), problem, least
+    )
+
+
+def part_of(rows: Rows, problem: Problem, blocks: int) -> int:
+    """Elements of a row that each of so many blocks has, the last one perhaps less, so that all
+    parts begin at multiples of 16 bytes and of a vector.
+    """
+    narrowest = min((cached.memory.dtype.size for cached in rows.loads), default=16)
+    grain = max(rows.run.vector(problem), 16 // narrowest) if blocks > 1 else 1
+    return -(-length_of(rows, problem) // (blocks * grain)) * grain
 
 
 def unfit_for_stages(rows: Rows, problem: Problem, least: int = 16) -> str:

@@ -12,8 +12,9 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
-from warpsmith.schedule.transforms import merge, parallelize, reorder, split
+from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.cover import divide_row, merge_all
 from warpsmith.schedulers.normalization.recompute import recompute, runs_of
 from warpsmith.schedulers.normalization.resident import full_size, weights_of
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, rows_of
@@ -109,30 +110,22 @@ def _divide(
     merge_all(tensor, end - run, end)
     split(tensor, -1, params.vector)
     merge_all(tensor, keeps, len(tensor.loop) - 1)
-    vectors = DomainMap(fusion).extent_of(tensor.loop[keeps])
-    threads = params.unroll * params.block_x
-    fusion.limits |= {(vectors, params.cluster * threads)}
-    if params.exact:
-        fusion.divisors |= {(vectors, params.cluster * threads)}
-    split(tensor, keeps, params.cluster * threads)
-    inside = keeps + 1
-    if params.cluster > 1:
-        split(tensor, inside, threads)
-        reorder(tensor, {inside: keeps})
-        inside += 1
-    split(tensor, inside, params.block_x)
+    divide_row(
+        fusion,
+        tensor,
+        keeps,
+        params.unroll,
+        params.block_x,
+        cluster=params.cluster,
+        exact=params.exact,
+        full=params.full,
+    )
     if keeps:
         merge_all(tensor, 0, keeps)
         split(tensor, 0, params.block_y)
         if params.rows_per_thread > 1:
             split(tensor, 0, params.rows_per_thread)
             reorder(tensor, {1: 2})
-
-
-def merge_all(tensor: TensorView, start: int, end: int) -> None:
-    """Merge the loops `start .. end - 1` into one."""
-    for _ in range(end - start - 1):
-        merge(tensor, start)
 
 
 def _parallelize(tensor: TensorView, keeps: int, params: InnerPersistentParams) -> tuple[int, int]:

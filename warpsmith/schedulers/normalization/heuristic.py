@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, past_l1
+from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.layout import is_one_row, unfit_for_copies
 from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.normalization.narrow import LINE_BYTES, is_narrow
@@ -247,6 +248,7 @@ def _spread(
             block_y=_rows_of_block(block_x),
             blocks_per_sm=blocks,
             exact=whole,
+            full=0 if rows.in_pieces else full_passes(vectors, block_x, unroll, cluster),
             reload_weights=choice.reload_weights,
             again=choice.again,
             vectorized=rows.run.vectorized(problem, vector),

@@ -14,7 +14,7 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.normalization.apply import merge_all
+from warpsmith.schedulers.cover import divide_row, merge_all
 from warpsmith.schedulers.normalization.recompute import recompute, runs_of
 from warpsmith.schedulers.normalization.resident import full_size, weights_of
 from warpsmith.schedulers.normalization.rows import InnerPersistentParams, Rows, rows_of
@@ -125,13 +125,8 @@ def _divide(
     divide_rows(fusion, tiles, first, _elements(params), 1)
     row = len(first.loop) - 1
     split(first, row, params.vector)
-    vectors = DomainMap(fusion).extent_of(first.loop[row])
-    threads = params.unroll * params.block_x
-    fusion.limits |= {(vectors, threads)}
-    if params.exact:
-        fusion.divisors |= {(vectors, threads)}
-    split(first, row, threads)
-    split(first, row + 1, params.block_x)
+    full = params.row // (params.vector * params.block_x)
+    divide_row(fusion, first, row, params.unroll, params.block_x, exact=params.exact, full=full)
     return row
 
 

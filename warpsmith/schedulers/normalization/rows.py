@@ -28,6 +28,8 @@ class InnerPersistentParams:
         block_y: rows that a block has side by side.
         blocks_per_sm: blocks that a multiprocessor holds at once.
         exact: the threads' vectors are exactly the row's, so that none needs a predicate.
+        full: accesses of each thread that need none in any block, where threads have not exactly a
+            row.
         reload_weights: inputs that all rows share are loaded where they are used, not at the start.
         again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
@@ -55,6 +57,7 @@ class InnerPersistentParams:
     reload_weights: bool
     again: bool
     vectorized: tuple[str, ...]
+    full: int = 0
     warp_specialize: bool = False
     ring: int = 0
     reread: bool = False

@@ -10,8 +10,9 @@ from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.cover import divide_row, merge_all
 from warpsmith.schedulers.normalization.applicability import walks_rows
-from warpsmith.schedulers.normalization.apply import load_first, merge_all, order_loops, spread
+from warpsmith.schedulers.normalization.apply import load_first, order_loops, spread
 from warpsmith.schedulers.normalization.recompute import recompute, runs_of
 from warpsmith.schedulers.normalization.resident import full_size
 from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParams, columns_of
@@ -70,18 +71,15 @@ def _divide(
 ) -> None:
     """From `[K.., R..]`, both in memory order, to the loops of every tensor."""
     merge_all(tensor, keeps, len(tensor.loop))
-    length = DomainMap(fusion).extent_of(tensor.loop[keeps])
-    rows = params.unroll * params.block_y
-    fusion.limits |= {(length, params.cluster * rows)}
-    if params.exact:
-        fusion.divisors |= {(length, params.cluster * rows)}
-    split(tensor, keeps, params.cluster * rows)
-    inside = keeps + 1
-    if params.cluster > 1:
-        split(tensor, inside, rows)
-        reorder(tensor, {inside: keeps})
-        inside += 1
-    split(tensor, inside, params.block_y)
+    divide_row(
+        fusion,
+        tensor,
+        keeps,
+        params.unroll,
+        params.block_y,
+        cluster=params.cluster,
+        exact=params.exact,
+    )
     merge_all(tensor, keeps - run, keeps)
     vectors = keeps - run
     split(tensor, vectors, params.vector)

@@ -14,9 +14,10 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
-from warpsmith.schedule.transforms import merge, parallelize, reorder, split
+from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.ahead import run_ahead, through_tiles
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.cover import merge_all
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.aside import only_after
 from warpsmith.schedulers.reduction.heuristic import ReductionParams, shape_of
@@ -120,27 +121,21 @@ def _order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) 
     return sum(not axis.is_reduction for axis in tensor.loop)
 
 
-def _merge_all(tensor: TensorView, start: int, end: int) -> None:
-    """Merge the loops `start .. end - 1` into one."""
-    for _ in range(end - start - 1):
-        merge(tensor, start)
-
-
 def _inner(
     tensor: TensorView, keeps: int, run: int, params: ReductionParams, count: Symbol
 ) -> list[Role]:
     """`[K grid_x, K block_y, R grid_y, R serial, K unroll, R unroll, R block_x, R vector]`."""
     end = len(tensor.loop)
-    _merge_all(tensor, end - run, end)
+    merge_all(tensor, end - run, end)
     split(tensor, -1, params.vector)
-    _merge_all(tensor, keeps, len(tensor.loop) - 1)
+    merge_all(tensor, keeps, len(tensor.loop) - 1)
     split(tensor, keeps, params.block_x)
     split(tensor, keeps, params.unroll)
     _split_over_blocks(tensor, keeps, count)
     roles = [Role.splits, Role.serial, Role.unroll, Role.block_x, Role.vector]
     if not keeps:
         return roles
-    _merge_all(tensor, 0, keeps)
+    merge_all(tensor, 0, keeps)
     split(tensor, 0, params.block_y)
     split(tensor, 0, params.rows_per_thread)
     reorder(tensor, {0: 0, 1: 4, 2: 1})
@@ -151,7 +146,7 @@ def _outer(
     tensor: TensorView, keeps: int, run: int, params: ReductionParams, count: Symbol
 ) -> list[Role]:
     """`[K grid_x, R grid_y, R serial, R unroll, R block_y, K block_x, K vector]`."""
-    _merge_all(tensor, keeps, len(tensor.loop))
+    merge_all(tensor, keeps, len(tensor.loop))
     split(tensor, keeps, params.block_y)
     split(tensor, keeps, params.unroll)
     _split_over_blocks(tensor, keeps, count)
@@ -164,7 +159,7 @@ def _whole(
     fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: ReductionParams
 ) -> list[Role]:
     """`[K grid_x, R serial, R unroll, R block_y, K block_x, K vector]`, one serial iteration."""
-    _merge_all(tensor, keeps, len(tensor.loop))
+    merge_all(tensor, keeps, len(tensor.loop))
     rows = params.unroll * params.block_y
     fusion.limits |= {(DomainMap(fusion).extent_of(tensor.loop[keeps]), rows)}
     split(tensor, keeps, rows)
@@ -176,19 +171,19 @@ def _whole(
 
 def _divide_columns(tensor: TensorView, keeps: int, run: int, params: ReductionParams) -> None:
     """The kept loops in front become `[K grid_x, K block_x, K vector]`."""
-    _merge_all(tensor, keeps - run, keeps)
+    merge_all(tensor, keeps - run, keeps)
     kept = keeps - run + 1
     split(tensor, kept - 1, params.vector)
-    _merge_all(tensor, 0, kept)
+    merge_all(tensor, 0, kept)
     split(tensor, 0, params.block_x)
 
 
 def _tiled(tensor: TensorView, keeps: int, params: ReductionParams, count: Symbol) -> None:
     """`[K grid_x, R grid_y, R serial, R rows, K columns]`: what a block loads at a time."""
-    _merge_all(tensor, keeps, len(tensor.loop))
+    merge_all(tensor, keeps, len(tensor.loop))
     split(tensor, keeps, params.unroll * params.block_y)
     _split_over_blocks(tensor, keeps, count)
-    _merge_all(tensor, 0, keeps)
+    merge_all(tensor, 0, keeps)
     split(tensor, 0, params.block_x * params.vector)
     reorder(tensor, {1: 4})
 

@@ -1,0 +1,114 @@
+"""Unrolled loops whose last passes alone are masked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.lower.test_full_passes import row_sums
+from tests.support.launching import check_scheduled, random_inputs
+from warpsmith.ir import integers
+from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Buffer, Declare, For, If, Statement, Store, Synchronize
+from warpsmith.lower.build import build
+from warpsmith.lower.passes.mask_last_pass import mask_last_pass
+from warpsmith.schedule.caches import rfactor
+from warpsmith.schedule.inline import inline_most
+from warpsmith.schedule.propagate import parallelize_like, transform_like
+from warpsmith.schedule.transforms import parallelize, split
+from warpsmith.targets.hopper import H200
+
+LENGTH, THREADS = 150, 32
+PASS = Symbol("p", low=0, extent=Const(5))
+LANE = Symbol("block_x", low=0, extent=Const(THREADS))
+
+
+def scheduled(length: int = LENGTH) -> Fusion:
+    """`[rows grid_x, 1, unrolled passes, THREADS]` of rows whose length the kernel is made for."""
+    p, total = row_sums()
+    extent = p.fusion.inputs[0].root[1].extent
+    p.fusion.divisors |= {(extent, length)}
+    p.fusion.limits |= {(extent, length)}
+    split(total, 1, length)
+    split(total, 2, THREADS)
+    parallelize(total, 0, ParallelType.grid_x)
+    parallelize(total, 2, ParallelType.unroll)
+    parallelize(total, 3, ParallelType.block_x)
+    (partial,) = rfactor(total, [1, 2])
+    others = [t for t in p.fusion.tensors if not t.is_input and t not in (total, partial)]
+    transform_like(partial, others)
+    parallelize_like(partial, selected_tensors=others)
+    inline_most(p.fusion, [t for t in p.fusion.tensors if not t.is_input])
+    return p.fusion
+
+
+@pytest.mark.parametrize("length", [33, 64, 150, 161])
+def test_every_element_is_met_once(length: int) -> None:
+    inputs = random_inputs(row_sums()[0].fusion, {"T0": (3, length)})
+    check_scheduled(scheduled(length), row_sums()[0].fusion, inputs, terms=length)
+
+
+def inside(end: int = LENGTH) -> Expr:
+    """Whether a pass of 32 lanes is within `end`."""
+    place = integers.add(integers.mul(PASS, THREADS), LANE)
+    return Apply("lt", (place, Const(end)), DataType.Bool)
+
+
+def local(name: str) -> Buffer:
+    return Buffer(name, DataType.Float, Const(5), MemoryType.local)
+
+
+SUM, OWN = local("sum"), local("own")
+
+
+def store(buffer: Buffer) -> Store:
+    return Store(buffer, PASS, Const(1.0, DataType.Float))
+
+
+def after(*body: Statement) -> tuple[Statement, ...]:
+    kernel = build(scheduled(), "test", DataType.Int32, target=H200)
+    loop = For(PASS, Const(5), body, unroll=True)
+    return mask_last_pass(replace(kernel, body=(loop,))).body
+
+
+def test_the_last_pass_is_masked_as_a_whole() -> None:
+    full, last = after(Declare(OWN), store(OWN), If(inside(), (store(SUM),)))
+    assert isinstance(full, For)
+    assert isinstance(last, For)
+    assert (full.extent, last.extent) == (Const(4), Const(1))
+    assert full.body == (Declare(OWN), store(OWN), store(SUM))
+    (whole,) = last.body
+    assert isinstance(whole, If)
+    assert len(whole.body) == 3
+    assert not any(isinstance(s, If) for s in whole.body)
+
+
+def test_what_others_see_is_not_skipped() -> None:
+    """A write without the condition to what lives outside the pass stays without it."""
+    _, last = after(store(SUM), If(inside(), (store(OWN),)))
+    assert isinstance(last, For)
+    assert [type(s) for s in last.body] == [Store, If]
+
+
+def test_passes_that_none_of_a_row_is_for_are_masked_too() -> None:
+    full, last = after(If(inside(70), (store(SUM),)))
+    assert isinstance(full, For)
+    assert isinstance(last, For)
+    assert (full.extent, last.extent) == (Const(2), Const(3))
+
+
+@pytest.mark.parametrize(
+    "body", [(If(inside(), (store(SUM),)), Synchronize()), (store(SUM),), (If(inside(160), ()),)]
+)
+def test_loops_that_meet_or_are_all_full_stay(body: tuple[Statement, ...]) -> None:
+    assert after(*body) == (For(PASS, Const(5), body, unroll=True),)
+
+
+def test_a_kernel_without_such_loops_is_the_same() -> None:
+    kernel: Kernel = build(scheduled(160), "test", DataType.Int32, target=H200)
+    assert mask_last_pass(kernel).body == kernel.body

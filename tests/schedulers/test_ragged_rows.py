@@ -1,0 +1,136 @@
+"""Rows whose length no number of threads divides: one masked pass behind those that are full."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.schedulers.test_inner_outer import (
+    FLOAT,
+    PROGRAMS,
+    Case,
+    explained,
+    layer_norm_backward,
+    on_simulator,
+    rms_norm_backward,
+)
+from warpsmith import FusionDefinition, knobs, ops
+from warpsmith.engine.executable import Executable
+from warpsmith.errors import ArgumentError
+from warpsmith.runtime.arrays import NUMPY_DTYPES
+from warpsmith.schedule.transforms import split
+from warpsmith.schedulers.inner_outer import heuristic
+
+
+def kernel(program: Any, case: Case) -> str:
+    """The CUDA of the kernel that walks rows."""
+    with knobs.scope(rings="prefer", warp_specialize=False):
+        text: str = warpsmith.fuse(program).lower(*case.inputs(program)).compile().asm["cuda"]
+    return max(text.split('extern "C"'), key=lambda part: part.count("T0_size0"))
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("columns", [1048, 1544, 2056, 3080])
+@pytest.mark.parametrize("specialize", [False, True])
+def test_against_float64(program: Any, dtype: str, columns: int, specialize: bool) -> None:
+    """More rows than blocks would be slow here: turns run past the last row in test_rings.py."""
+    case = Case((3, columns), dtype)
+    with knobs.scope(warp_specialize=specialize):
+        found = on_simulator(program, case.inputs(program), "prefer")
+    for result, expected in zip(found, case.expected(program), strict=True):
+        np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(("blocks", "columns"), [(2, 2096), (4, 4128), (2, 2104), (4, 4104)])
+def test_parts_of_a_row_in_a_cluster(
+    program: Any, blocks: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads divide a block's part as its copies do; the last one may have less."""
+    monkeypatch.setattr(heuristic, "CLUSTERS", (blocks,))
+    case = Case((2, columns), "bfloat16")
+    with knobs.scope(warp_specialize=False):
+        found = on_simulator(program, case.inputs(program), "prefer")
+        with knobs.scope(rings="prefer"):
+            first = explained(program, case.inputs(program)).split("kernel 1")[0]
+    part = 8 * -(-columns // (8 * blocks))
+    assert f"row={part}" in first
+    assert f"uneven={columns if part * blocks != columns else 0}," in first
+    for result, expected in zip(found, case.expected(program), strict=True):
+        np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
+
+
+@pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward])
+@pytest.mark.parametrize("columns", [5376, 7680, 8200, 12344, 13312, 22504, 22528, 29000])
+def test_lengths_that_nothing_divides_are_loaded_ahead(program: Any, columns: int) -> None:
+    """Their rows came by loads of threads, or by roles with uneven warps: 70 to 75 % of what
+    their neighbours reached.
+    """
+    first = explained(program, Case((2, columns), "bfloat16").inputs(program)).split("kernel 1")[0]
+    assert re.search(r"ring=[1-9]", first)
+    assert "warp_specialize=False" in first
+
+
+@pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward])
+def test_passes_that_are_full_have_no_predicates(program: Any) -> None:
+    """Each loop over a row asks for its end in its last pass, around all that it does there."""
+    text = kernel(program, Case((2, 10000), "bfloat16"))
+    masks = [line.strip() for line in text.splitlines() if "< 1250)" in line and "?" not in line]
+    assert len(masks) >= 5
+    for line in masks:
+        assert re.fullmatch(r"if \(\(i\d+r \* \d+ \+ \d+ \+ block_x\) < 1250\) \{", line)
+
+
+def softmax_backward(y: Any, dy: Any) -> Any:
+    wide, given = y.to(FLOAT), dy.to(FLOAT)
+    return (wide * (given - ops.sum(wide * given, [-1], keepdim=True))).to(y.dtype)
+
+
+@pytest.mark.parametrize("columns", [7144, 18600, 21016, 26264])
+def test_rows_forward_are_masked_in_their_last_pass(columns: int) -> None:
+    """Predicates on all passes had made softmax's gradient of 18600 columns spill 400 bytes."""
+    x = np.ones((2, columns), NUMPY_DTYPES["bfloat16"])
+    compiled = warpsmith.fuse(softmax_backward).lower(x, x).compile()
+    assert compiled.n_spills == 0
+    text = str(compiled.asm["cuda"])
+    (extent,) = set(re.findall(r"block_x\) < (\w+)\)", text))
+    masks = [line.strip() for line in text.splitlines() if f"< {extent})" in line]
+    assert masks
+    assert all("r * " in line or "+ block_x) <" in line for line in masks)
+    assert not any(re.search(r"\(i\d+ \* \d+ \+ block_x\)", line) for line in masks)
+
+
+def test_lengths_with_as_many_full_passes_share_a_kernel() -> None:
+    """Nothing but the number of passes that all threads have depends on the length."""
+
+    def named(columns: int) -> str:
+        x = np.ones((2, columns), NUMPY_DTYPES["bfloat16"])
+        return str(warpsmith.fuse(softmax_backward).lower(x, x).compile().explain())
+
+    first, second = (re.search(r"relies on .*", named(columns)) for columns in (7144, 7152))
+    assert first
+    assert second
+    assert first[0] == second[0]
+    assert ">=" in first[0]
+
+
+def test_a_size_below_what_a_kernel_was_made_for_is_refused() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], True)
+        y = fd.ops.neg(x)
+        fd.add_output(y)
+        fd.fusion.least |= {(x.root[0].extent, 100)}
+        split(y, 0, 32)
+    kernel = Executable(fd.fusion, scheduled=True)
+    with knobs.scope(device="sim"):
+        assert kernel.run([np.ones(100, np.float32)])[0].sum() == -100
+        with pytest.raises(ArgumentError, match="is 99, and .* scheduled for at least 100") as said:
+            kernel.run([np.ones(99, np.float32)])
+    assert said.value.code == "WS0328"
