@@ -77,7 +77,7 @@ def measure(problem: Problem, setting: Setting) -> list[Row]:
     rows: list[Row] = []
     for name, builder in contenders(problem, setting.peers).items():
         try:
-            ready[name], errors[name] = _checked(
+            ready[name], errors[name] = checked(
                 builder, inputs, reference, problem.dtype, problem.redrawn
             )
         except Exception as failure:
@@ -115,7 +115,7 @@ def significant(value: float | None, digits: int = 5) -> float | None:
     return None if value is None else float(f"{value:.{digits}g}")
 
 
-def _checked(
+def checked(
     builder: Builder,
     inputs: Tensors,
     reference: Tensors,

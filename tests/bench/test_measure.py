@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from bench.measure import _checked, one_line, significant
+from bench.measure import checked, one_line, significant
 
 REFERENCE = (torch.arange(1.0, 9.0, dtype=torch.float64),)
 
 
 def test_a_right_result_is_called_with_its_error() -> None:
-    call, error = _checked(
+    call, error = checked(
         lambda inputs: lambda: inputs[0].clone(), (REFERENCE[0].float(),), REFERENCE, "float"
     )
     assert error == 0.0
@@ -34,7 +34,7 @@ def test_elements_left_unwritten_are_seen() -> None:
         return call
 
     with pytest.raises(ValueError, match="wrong result, relative error nan"):
-        _checked(lazy, (REFERENCE[0].float(),), REFERENCE, "float")
+        checked(lazy, (REFERENCE[0].float(),), REFERENCE, "float")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_is_wrong_is_refused(result: Any, text: str) -> None:
         return result.clone()
 
     with pytest.raises(ValueError, match=text):
-        _checked(lambda inputs: call, (), REFERENCE, "float")
+        checked(lambda inputs: call, (), REFERENCE, "float")
 
 
 def test_failures_fit_one_line() -> None:

@@ -32,6 +32,25 @@ def run_bench(
     runner.run(names, json_path, peers, choice=choice)
 
 
+def run_unseen(
+    suites: Sequence[str],
+    json_path: Path | None,
+    peers: str,
+    *,
+    seed: int,
+    shapes: int,
+    limit_s: float | None,
+) -> None:
+    """Time families of rows at sizes that a seed says, for `limit_s`, and print how they did.
+
+    Raises ArgumentError and DeviceError for what cannot be run.
+    """
+    runner = bench_module("unseen")
+    names = tuple(suite.replace("-", "_") for suite in suites)
+    settings = {} if limit_s is None else {"minutes": limit_s / 60}
+    print("\n".join(runner.run(names, seed, shapes, peers=peers, json_path=json_path, **settings)))
+
+
 def bench_module(name: str) -> ModuleType:
     """A module of the benchmarks, which live beside the package in the source tree.
 

@@ -59,7 +59,8 @@ def bench(
         typer.Argument(
             help="pointwise, reduction, norm-fwd, norm-bwd, softmax, odd-rows, long-rows, "
             "short-rows, batch-norm, matmul, rings, pace, roles, strategies, compile, host, "
-            "protocol, sim."
+            "protocol, sim; or unseen, and of norm-bwd, norm-fwd, softmax those whose sizes the "
+            "seed says."
         ),
     ],
     json: Annotated[
@@ -79,10 +80,17 @@ def bench(
     limit: Annotated[
         float | None, typer.Option(help="Seconds after which no further problem is begun.")
     ] = None,
+    seed: Annotated[int, typer.Option(help="Of unseen: says the sizes.")] = 1,
+    shapes: Annotated[
+        int, typer.Option("--all", help="Of unseen: so many shapes are timed beside the chosen.")
+    ] = 0,
 ) -> None:
     """Measure suites beside the installed peers, and print the tables."""
-    from warpsmith.tools.bench import run_bench
+    from warpsmith.tools.bench import run_bench, run_unseen
 
+    if suites[:1] == ["unseen"]:
+        run_unseen(suites[1:], json, peers, seed=seed, shapes=shapes, limit_s=limit)
+        return
     run_bench(suites, json, peers, quick=quick, sizes=sizes, limit_s=limit)
 
 

@@ -1,0 +1,423 @@
+"""Rows at sizes that chance draws, beside peers and beside every other shape that was considered.
+
+`python -m bench.unseen --seed 1 --minutes 3 --suite norm_bwd --all 6 --json rows.json`
+
+The seed says the sizes. Kernels are compiled ahead, by many processes. Each result is held against
+float64, then all contenders of a problem are timed in turn, with the plain passes over the same
+bytes. It prints a line a family, and the worst ten of each with what was chosen and what was best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+from unittest import mock
+
+from bench import norm_backward, norms, residual_backward
+from bench.peers import chosen, contenders
+from bench.problem import Builder, Problem, outputs_of, planned
+from warpsmith.errors import ArgumentError, DeviceError
+from warpsmith.schedulers.inner_outer import heuristic as turns_waves
+from warpsmith.schedulers.inner_outer import predict as turns_predict
+from warpsmith.schedulers.inner_outer import specialized as turns_roles
+from warpsmith.schedulers.inner_outer import strategy as turns
+from warpsmith.schedulers.normalization import heuristic as waves
+from warpsmith.schedulers.normalization import strategy as once
+from warpsmith.schedulers.normalization.predict import Predictor
+
+FAMILIES: Mapping[str, tuple[Callable[[int, int, str], Problem], ...]] = {
+    "norm_bwd": (
+        norm_backward.layer_norm_bwd,
+        norm_backward.rms_norm_bwd,
+        residual_backward.residual_bwd,
+    ),
+    "norm_fwd": (norms.layer_norm, norms.rms_norm, norms.residual),
+    "softmax": (norms.softmax, norms.log_softmax, norms.softmax_bwd),
+}
+
+ROWS, COLUMNS = (512, 32768), (512, 40000)
+"""From which numbers to which others are drawn, evenly by their logarithm."""
+
+STEPS = (8, 8, 8, 8, 1)
+"""Columns are multiples of one of these."""
+
+DTYPES = ("bfloat16", "bfloat16", "bfloat16", "float")
+MOST_ELEMENTS = 2**28
+"""Of a problem's tensors."""
+
+MOST_PROBLEMS = 600
+CHOSEN = "warpsmith"
+WORST = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """A problem, what everybody took for it in microseconds, and what could not be done.
+
+    Attributes:
+        chosen: parameters of the choice, and what it was predicted to take.
+        best: the name of the shape of ours that took least time.
+    """
+
+    problem: str
+    shape: tuple[int, ...]
+    dtype: str
+    us: dict[str, float]
+    ceiling_us: float
+    chosen: str
+    best: str
+    errors: dict[str, str]
+
+    @property
+    def share(self) -> float:
+        """Per cent of the ceiling."""
+        return 100 * self.ceiling_us / self.us[CHOSEN]
+
+    @property
+    def regret(self) -> float:
+        """By which share of the best shape's time the choice took longer."""
+        return self.us[CHOSEN] / self.us[self.best] - 1
+
+    @property
+    def peer(self) -> float:
+        """The best peer's time over ours; infinite where none took part."""
+        ours = {CHOSEN, self.best, *(name for name in self.us if name.startswith("#"))}
+        peers = [us for name, us in self.us.items() if name not in ours]
+        return min(peers, default=math.inf) / self.us[CHOSEN]
+
+
+def drawn(seed: int, suites: Sequence[str]) -> Iterator[Problem]:
+    """Problems without an end, families in turn."""
+    source = random.Random(seed)
+    makes = [(suite, make) for suite in suites for make in FAMILIES[suite]]
+
+    def number(least: int, most: int, step: int) -> int:
+        found: float = least * (most / least) ** source.random()
+        return max(step, round(found / step) * step)
+
+    while True:
+        for suite, make in makes:
+            dtype, step = source.choice(DTYPES), source.choice(STEPS)
+            columns = number(*COLUMNS, step)
+            rows = min(number(*ROWS, 1), MOST_ELEMENTS // columns)
+            yield replace(make(rows, columns, dtype), suite=suite)
+
+
+# --- shapes ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """Parameters that a heuristic predicted a time for."""
+
+    params: Any
+    us: float
+
+    @property
+    def words(self) -> str:
+        """What differs most from shape to shape, in short."""
+        p = self.params
+        return (
+            f"{'role' if p.warp_specialize else 'waves'} {p.block_y}x{p.block_x} threads, "
+            f"{p.unroll}x{p.vector} elements, {p.rows_per_thread} rows, {p.blocks_per_sm} blocks, "
+            f"cluster {p.cluster}, ring {p.ring}{' reread' if p.reread else ''}"
+            f"{' exact' if p.exact else ''}{' reload' if p.reload_weights else ''}"
+        )
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What tells shapes apart: not how many stages they have."""
+        p = self.params
+        return (
+            *(p.warp_specialize, p.block_x, p.block_y, p.unroll, p.rows_per_thread),
+            *(p.blocks_per_sm, p.cluster, p.reread, p.reload_weights),
+        )
+
+
+@contextmanager
+def noted() -> Iterator[list[Considered]]:
+    """The list gets every shape whose time is predicted while this lasts."""
+    found: list[Considered] = []
+    real, in_waves = turns_predict.predictor, Predictor.waves
+
+    def predictor(rows: Any, problem: Any) -> Callable[[Any], float]:
+        predict = real(rows, problem)
+
+        def note(params: Any) -> float:
+            found.append(Considered(params, predict(params)))
+            return found[-1].us
+
+        return note
+
+    def of_waves(self: Predictor, params: Any) -> float:
+        found.append(Considered(params, in_waves(self, params)))
+        return found[-1].us
+
+    with (
+        mock.patch.object(turns, "predictor", predictor),
+        mock.patch.object(turns_waves, "predictor", predictor),
+        mock.patch.object(turns_roles, "predictor", predictor),
+        mock.patch.object(Predictor, "waves", of_waves),
+    ):
+        yield found
+
+
+@contextmanager
+def forced(params: Any) -> Iterator[None]:
+    """Rows get these parameters while this lasts; what follows from the call is still its own."""
+    with (
+        mock.patch.object(turns, "candidates", return_value=(params,)),
+        mock.patch.object(waves, "candidates", return_value=[params]),
+        mock.patch.object(once, "_by_role", return_value=None),
+    ):
+        yield
+
+
+def considered(problem: Problem, most: int) -> tuple[list[Considered], Considered | None]:
+    """The shapes predicted to be fastest, one of each kind, and the one that is chosen."""
+    taken: list[Any] = []
+    real, real_once = turns.choose, once.choose
+
+    def choose(*given: Any) -> Any:
+        taken.append(real(*given))
+        return taken[-1]
+
+    def choose_once(*given: Any) -> Any:
+        made = real_once(*given)
+        taken.append(made[0])
+        return made
+
+    with (
+        noted() as found,
+        mock.patch.object(turns, "choose", choose),
+        mock.patch.object(once, "choose", choose_once),
+    ):
+        _plan(problem)
+    by_kind: dict[tuple[Any, ...], Considered] = {}
+    for each in sorted(found, key=lambda each: each.us):
+        by_kind.setdefault(each.kind, each)
+    if not taken:
+        return [], None
+    own = Considered(taken[-1], math.nan)
+    own = next((each for each in found if each.kind == own.kind), own)
+    others = [each for each in by_kind.values() if each.kind != own.kind]
+    return others[:most], own
+
+
+def _plan(problem: Problem) -> None:
+    """Compile what the problem's sizes get into the cache, with no GPU."""
+    import numpy as np
+
+    from warpsmith import fuse
+    from warpsmith.engine.executable import Executable
+    from warpsmith.runtime.arrays import NUMPY_DTYPES
+
+    pairs = zip(problem.shapes, problem.dtypes, strict=True)
+    arrays = [np.empty(shape, NUMPY_DTYPES[dtype]) for shape, dtype in pairs]
+    lowered = fuse(problem.fused).lower(*arrays)
+    Executable(lowered.fusion).plan_for([*arrays, *(1 for _ in lowered.fusion.input_scalars)])
+
+
+def _ready(seed: int, suites: Sequence[str], number: int, most: int) -> tuple[int, Any]:
+    """In a process of its own: all shapes of a problem, compiled."""
+    stream = drawn(seed, suites)
+    problem = next(p for place, p in enumerate(stream) if place == number)
+    try:
+        others, own = considered(problem, most)
+        for each in others:
+            with forced(each.params):
+                _plan(problem)
+    except Exception as failure:
+        return number, f"{type(failure).__name__}: {str(failure)[:200]}"
+    return number, (others, own)
+
+
+# --- times -------------------------------------------------------------------------------------
+
+
+def timed(
+    problem: Problem, shapes: tuple[list[Considered], Considered | None], peers: str, rep_ms: float
+) -> Timed | None:
+    """What all took; None where the choice itself failed."""
+    import torch
+
+    from bench.ceilings import PREFIX, ceilings_of
+    from bench.measure import checked, one_line
+    from warpsmith.testing import do_bench_interleaved
+
+    others, own = shapes
+    inputs = problem.draw()
+    reference = outputs_of(problem.eager(*(x.double() for x in inputs)))
+    calls: dict[str, Builder] = {CHOSEN: planned(problem)}
+    calls |= {f"#{number}": _forced(problem, each.params) for number, each in enumerate(others)}
+    calls |= {k: v for k, v in contenders(problem, peers).items() if k != CHOSEN}
+    ready: dict[str, Callable[[], Any]] = {}
+    errors: dict[str, str] = {}
+    for name, builder in calls.items():
+        try:
+            ready[name] = checked(builder, inputs, reference, problem.dtype)[0]
+        except Exception as failure:
+            torch.cuda.synchronize()
+            errors[name] = one_line(failure)
+    del reference
+    torch.cuda.empty_cache()
+    if CHOSEN not in ready:
+        print(f"{problem.title}: {errors[CHOSEN]}", flush=True)
+        return None
+    found = do_bench_interleaved({**ready, **ceilings_of(problem)}, rep_ms / 4, rep_ms)
+    us = {name: round(1e3 * ms, 2) for name, ms in found.items()}
+    ceiling = min(us.pop(name) for name in list(us) if name.startswith(PREFIX))
+    shapes_us = {name: t for name, t in us.items() if name == CHOSEN or name.startswith("#")}
+    best = min(shapes_us, key=lambda name: shapes_us[name])
+    named = {f"#{number}": f"#{number} {each.words}" for number, each in enumerate(others)}
+    return Timed(
+        problem=problem.name,
+        shape=problem.shape,
+        dtype=problem.dtype,
+        us={named.get(name, name): t for name, t in us.items()},
+        ceiling_us=ceiling,
+        chosen=f"{own.words}, {own.us:.1f} predicted" if own else "other schedulers",
+        best=named.get(best, best),
+        errors=errors,
+    )
+
+
+def _forced(problem: Problem, params: Any) -> Builder:
+    def build(inputs: Any) -> Callable[[], Any]:
+        with forced(params):
+            return planned(problem)(inputs)
+
+    return build
+
+
+# --- the report --------------------------------------------------------------------------------
+
+
+def report(rows: Sequence[Timed]) -> list[str]:
+    """A line a family and type; then the worst of each, with what was best."""
+    lines = []
+    groups: dict[tuple[str, str], list[Timed]] = {}
+    for row in rows:
+        groups.setdefault((row.problem, row.dtype), []).append(row)
+    for (name, dtype), group in groups.items():
+        shares = sorted(row.share for row in group)
+        regrets = sorted(row.regret for row in group)
+        tenth = quantiles(shares, n=10)[0] if len(shares) > 1 else shares[0]
+        ahead = [row.peer for row in group if row.peer < math.inf]
+        peers = f", {_geomean(ahead):.2f} x best peer, least {min(ahead):.2f}" if ahead else ""
+        lines.append(
+            f"{name} {dtype}: {len(group)} sizes, {_geomean(shares):.1f} % of the ceiling, tenth "
+            f"{tenth:.1f}, worst {shares[0]:.1f}; regret median {regrets[len(group) // 2]:.1%}, "
+            f"ninth {regrets[9 * len(group) // 10]:.1%}, worst {regrets[-1]:.1%}{peers}"
+        )
+        for row in sorted(group, key=lambda row: row.share)[:WORST]:
+            size = "x".join(map(str, row.shape))
+            best = "" if row.best == CHOSEN else f"; best {row.us[row.best]} {row.best}"
+            lines.append(f"  {row.share:5.1f} {size} {row.us[CHOSEN]} us {row.chosen}{best}")
+    return lines
+
+
+def _geomean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def run(
+    suites: Sequence[str],
+    seed: int,
+    most: int,
+    *,
+    minutes: float = 3.0,
+    peers: str = "none",
+    rep_ms: float = 6.0,
+    jobs: int = 0,
+    json_path: Path | None = None,
+) -> list[str]:
+    """Compile and time problems for so many minutes; the lines of a report.
+
+    Args:
+        suites: of `FAMILIES`; all by default.
+        most: shapes of each problem that are timed beside the chosen one.
+        peers: who takes part, as `bench.peers.chosen` takes it.
+        rep_ms: of runs of each contender.
+        jobs: processes that compile; as many as there are processors by default.
+        json_path: a file for the rows.
+
+    Raises ArgumentError for unknown names, DeviceError where there is no GPU.
+    """
+    from bench.measure import gpu_name
+
+    suites = tuple(suites) or tuple(FAMILIES)
+    for suite in suites:
+        if suite not in FAMILIES:
+            raise ArgumentError(
+                f"there is no family {suite!r}", code="WS0344", remedy=f"use {', '.join(FAMILIES)}"
+            )
+    chosen(peers)
+    started = time.monotonic()
+    rows: list[Timed] = []
+    with mock.patch.dict(os.environ, {"CUDA_VISIBLE_DEVICES": ""}):  # noqa: TID251
+        pool = ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=get_context("spawn"))
+        work = [pool.submit(_ready, seed, suites, n, most) for n in range(MOST_PROBLEMS)]
+    if gpu_name() == "none":
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise DeviceError(
+            "sizes that a seed says are timed on a GPU, and there is none",
+            code="WS0345",
+            remedy="run it on a machine with an NVIDIA GPU",
+        )
+    for job, problem in zip(work, drawn(seed, suites), strict=False):
+        if time.monotonic() > started + 60 * minutes:
+            break
+        _, shapes = job.result()
+        if isinstance(shapes, str):
+            print(f"{problem.title}: {shapes}", flush=True)
+            continue
+        row = timed(problem, shapes, peers, rep_ms)
+        rows += [] if row is None else [row]
+        if json_path:
+            json_path.write_text(json.dumps([asdict(row) for row in rows]))
+    pool.shutdown(wait=False, cancel_futures=True)
+    spent = time.monotonic() - started
+    return [f"{gpu_name()}, seed {seed}, {len(rows)} problems in {spent:.0f} s", *report(rows)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="says the sizes")
+    parser.add_argument("--minutes", type=float, default=3.0, help="of compiling and timing")
+    parser.add_argument("--suite", default=",".join(FAMILIES), help=f"of {', '.join(FAMILIES)}")
+    parser.add_argument("--all", type=int, default=0, metavar="N", help="time N more shapes each")
+    parser.add_argument("--peers", default="none", help="as of `warpsmith bench`")
+    parser.add_argument("--rep", type=float, default=6.0, help="ms of runs a contender")
+    parser.add_argument("--json", type=Path, help="keep the rows in this file")
+    parser.add_argument("--jobs", type=int, default=0, help="processes that compile")
+    asked = parser.parse_args()
+    lines = run(
+        asked.suite.split(","),
+        asked.seed,
+        asked.all,
+        minutes=asked.minutes,
+        peers=asked.peers,
+        rep_ms=asked.rep,
+        jobs=asked.jobs,
+        json_path=asked.json,
+    )
+    print("\n".join(lines), flush=True)
+    return 0 if len(lines) > 1 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""Sizes that a seed says, shapes that are forced, and what is said of the times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+from bench.norm_backward import rms_norm_bwd
+from bench.unseen import CHOSEN, COLUMNS, FAMILIES, Timed, considered, drawn, forced, report, run
+from warpsmith.errors import ArgumentError
+
+TIMED = Timed(
+    problem="softmax",
+    shape=(600, 1000),
+    dtype="float",
+    us={CHOSEN: 12.5, "#0 waves": 10.0, "torch": 15.0},
+    ceiling_us=10.0,
+    chosen="a role",
+    best="#0 waves",
+    errors={},
+)
+
+
+def test_a_seed_says_the_sizes() -> None:
+    def sizes(seed: int) -> list[tuple[str, tuple[int, ...], str]]:
+        found = islice(drawn(seed, tuple(FAMILIES)), 60)
+        return [(problem.name, problem.shape, problem.dtype) for problem in found]
+
+    assert sizes(3) == sizes(3) != sizes(4)
+    assert {name for name, _, _ in sizes(3)} == {
+        make(512, 512, "float").name for makes in FAMILIES.values() for make in makes
+    }
+    assert all(COLUMNS[0] <= shape[1] <= COLUMNS[1] for _, shape, _ in sizes(3))
+    assert any(shape[1] % 8 for _, shape, _ in sizes(3))
+
+
+def test_a_forced_shape_is_taken() -> None:
+    problem = rms_norm_bwd(600, 1544, "bfloat16")
+    others, own = considered(problem, 3)
+    assert own is not None
+    kinds = [own.kind, *(each.kind for each in others)]
+    assert len(set(kinds)) == 4
+    with forced(others[0].params):
+        _, taken = considered(problem, 0)
+    assert taken is not None
+    assert taken.kind == others[0].kind
+
+
+def test_what_is_said_of_times() -> None:
+    assert (TIMED.share, round(TIMED.regret, 9), TIMED.peer) == (80.0, 0.25, 1.2)
+    alone = replace(TIMED, us={CHOSEN: 10.0}, best=CHOSEN)
+    first, *worst = report([alone, TIMED])
+    assert first.startswith("softmax float: 2 sizes, 89.4 % of the ceiling")
+    assert "worst 80.0; regret median 25.0%" in first
+    assert "1.20 x best peer, least 1.20" in first
+    assert worst[0] == "   80.0 600x1000 12.5 us a role; best 10.0 #0 waves"
+    assert len(worst) == 2
+
+
+def test_an_unknown_family_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="'norms'") as said:
+        run(("norms",), 1, 0)
+    assert said.value.code == "WS0344"
