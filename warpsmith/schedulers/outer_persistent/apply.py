@@ -79,6 +79,7 @@ def _divide(
         params.block_y,
         cluster=params.cluster,
         exact=params.exact,
+        full=params.full,
     )
     merge_all(tensor, keeps - run, keeps)
     vectors = keeps - run

@@ -14,6 +14,7 @@ from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.multiprocessor import CLUSTERS
 from warpsmith.schedulers.normalization.applicability import walks_rows
@@ -53,6 +54,7 @@ class OuterPersistentParams:
         blocks_per_sm: blocks that a multiprocessor holds at once.
         exact: the threads' accesses are exactly a column's elements, so that none needs a
             predicate for them.
+        full: accesses of each thread that need none in any block, where others do.
         even: the blocks' columns are exactly all that there are, likewise.
         reload_weights: inputs that lack the reduced dimensions, or all kept ones, are loaded when
             they are needed, not at the start.
@@ -71,6 +73,7 @@ class OuterPersistentParams:
     reload_weights: bool
     again: bool
     vectorized: tuple[str, ...]
+    full: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +171,7 @@ def choose(
         reload_weights=best.reload_weights,
         again=best.again,
         vectorized=columns.run.vectorized(problem, shape.vector),
+        full=full_passes(work.length, shape.block_y, shape.unroll, shape.cluster),
     )
 
 
