@@ -134,3 +134,11 @@ def test_a_size_below_what_a_kernel_was_made_for_is_refused() -> None:
         with pytest.raises(ArgumentError, match="is 99, and .* scheduled for at least 100") as said:
             kernel.run([np.ones(99, np.float32)])
     assert said.value.code == "WS0328"
+
+
+def test_any_order_of_blocks_with_uneven_parts_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heuristic, "CLUSTERS", (2,))
+    inputs = Case((20, 1064), "bfloat16").inputs(layer_norm_backward)
+    with knobs.scope(rings="prefer", warp_specialize=False):
+        found = warpsmith.verify(warpsmith.fuse(layer_norm_backward), list(inputs), schedules=3)
+    assert found.verdict == "clean", found
