@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 import warpsmith
+from tests.support.binaries import UNCOMPILED
 from warpsmith import knobs, ops
+from warpsmith.engine import compiled as compiled_module
 from warpsmith.errors import CompileError
 from warpsmith.runtime import cache
 from warpsmith.runtime.source import Binary, Source
@@ -41,6 +44,32 @@ def test_both_compile_before_either_is_done(monkeypatch: pytest.MonkeyPatch) -> 
     exact = x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True))
     np.testing.assert_allclose(rows, exact, 1e-5, 1e-6)
     np.testing.assert_allclose(sums, exact.sum(0), 1e-4, 1e-4)
+
+
+def test_the_second_is_lowered_while_nvrtc_has_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    both = threading.Barrier(2, timeout=60)
+
+    def noted(what: str, do: Any) -> Any:
+        def doing(*arguments: Any, **named: Any) -> Any:
+            happened.append(what)
+            time.sleep(0.02)  # another thread would come by
+            return do(*arguments, **named)
+
+        return doing
+
+    def compiling(source: Source) -> Binary:
+        both.wait()
+        return UNCOMPILED
+
+    monkeypatch.setattr(compiled_module, "lower", noted("lower", compiled_module.lower))
+    monkeypatch.setattr(compiled_module, "printed", noted("print", compiled_module.printed))
+    monkeypatch.setattr(cache, "compile_source", compiling)
+    with knobs.scope(cache_dir=tmp_path):
+        warpsmith.fuse(gradient).lower(np.ones((40, 256), np.float32)).compile()
+    assert happened == ["lower", "print", "lower", "print"]
 
 
 def test_what_one_of_them_refuses_is_raised_and_the_next_call_compiles(

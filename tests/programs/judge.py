@@ -206,7 +206,7 @@ def plan_only(fd: Any, inputs: Sequence[Any]) -> Any:
 def uncompiled() -> Iterator[None]:
     """Kernels are lowered and printed, and NVRTC is not asked."""
 
-    def pretended(self: CubinCache, source: Source, *, always_compile: bool = False) -> Binary:
+    def pretended(self: CubinCache, source: Source, **told: object) -> Binary:
         return UNCOMPILED
 
     with mock.patch.object(CubinCache, "get_or_compile", pretended):

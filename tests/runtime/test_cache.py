@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith.errors import CompileError
+from warpsmith.errors import CompileError, ProtocolError
 from warpsmith.runtime import cache as cache_module
 from warpsmith.runtime.cache import CubinCache, Entries, key
 from warpsmith.runtime.nvrtc import compile_source
@@ -66,6 +66,33 @@ def test_always_compile_compiles_and_stores(tmp_path: Path, compiles: list[Sourc
     compiled = cache.get_or_compile(SOURCE, always_compile=True)
     assert compiles == [SOURCE]
     assert cache.load(SOURCE) == compiled != BINARY
+
+
+def test_what_is_to_be_done_meanwhile_is_done_while_nvrtc_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def compiled(source: Source) -> Binary:
+        both.wait()
+        return BINARY
+
+    monkeypatch.setattr(cache_module, "compile_source", compiled)
+    cache = CubinCache(tmp_path)
+    assert cache.get_or_compile(SOURCE, meanwhile=both.wait) == BINARY
+    assert cache.get_or_compile(SOURCE, meanwhile=both.wait) == BINARY, "nothing is compiled"
+
+
+def test_what_fails_meanwhile_is_raised_and_nothing_is_kept(
+    tmp_path: Path, compiles: list[Source]
+) -> None:
+    def fails() -> None:
+        raise ProtocolError("it hangs", code="WS0900", rule="test")
+
+    cache = CubinCache(tmp_path)
+    with pytest.raises(ProtocolError, match="it hangs"):
+        cache.get_or_compile(SOURCE, meanwhile=fails)
+    assert cache.load(SOURCE) is None
 
 
 @pytest.mark.parametrize(

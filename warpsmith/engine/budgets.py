@@ -27,6 +27,7 @@ from warpsmith.protocol.registers import (
     rebalance,
 )
 from warpsmith.runtime.source import Binary, Source
+from warpsmith.runtime.turns import given_up
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
@@ -99,7 +100,7 @@ def role_registers(kernel: Kernel, compile_: Compile, target: Target) -> tuple[i
     """Registers of a thread that the roles of each warp group need, compiled without the others."""
     parts = warp_groups(kernel)
     sources = [_alone(kernel, parts, number, target) for number in range(len(parts))]
-    with ThreadPoolExecutor(min(len(sources), _MOST_COMPILERS)) as pool:
+    with given_up(), ThreadPoolExecutor(min(len(sources), _MOST_COMPILERS)) as pool:
         return tuple(binary.registers for binary in pool.map(compile_, sources))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,7 +140,7 @@ def compile_fusion(
     One that `follows` another kernel of its call may start before that one has ended, and one that
     is `followed` by another lets that one start so; the knob `early_launch` forbids both.
 
-    Its protocol is checked for `values` of sizes before anything is compiled; None checks nothing.
+    Its protocol is checked for `values` of sizes while NVRTC compiles; None checks nothing.
 
     Raises ProtocolError where warps could hang or race, CompileError where ptxas ignores the roles'
     registers or serializes wgmma; warns where a kernel with roles spills, as `warn_of_spills` does.
@@ -155,13 +155,14 @@ def compile_fusion(
         cubin_cache(knobs.cache_dir, knobs.cache_mib).get_or_compile,
         always_compile=knobs.always_compile,
     )
-    cache = None if cause is None else emitted_cache(knobs)
+    entries = None if cause is None else emitted_cache(knobs)
     name, known = "", None
-    if cause is not None and cache is not None:
+    if cause is not None and entries is not None:
         alignment = tuple(sorted((tma_alignment or {}).items()))
         name = name_of(target, cause(), kind, notes, index_type, alignment, request)
-        known = None if knobs.always_compile else cache.load(name)
+        known = None if knobs.always_compile else entries.load(name)
     emitted = None if known is None else _proved(known, values, target)
+    shortened: Callable[[], int] | None = None
     if emitted is None:
         dumps: list[tuple[str, str]] = []
 
@@ -172,17 +173,22 @@ def compile_fusion(
         kernel = lower(
             scheduled(), kind, index_type, observe, tma_alignment, target=target, request=request
         )
-        emitted = _emitted(replace(kernel, notes=notes), kind, values, compile_, target)
+        if values is not None:
+            shortened = cache(partial(prove, kernel, values, target))
+            compile_ = partial(compile_, meanwhile=shortened)
+        emitted = _emitted(replace(kernel, notes=notes), kind, compile_, target)
         text = _overridden(emitted.kernel.name, emitted.cuda, knobs)
         emitted = replace(emitted, cuda=text)
         observe("cuda", text)
         _write_dumps(emitted.kernel.name, dumps, knobs.dump_dir)
     kernel = emitted.kernel
     binary = compile_(Source(text=emitted.cuda, entry=kernel.name, arch=target.family.arch))
+    if values is not None and shortened is not None:
+        emitted = replace(emitted, proved=sizes_of(values), shortened=shortened())
     check_remarks(binary.log, kernel.name)
     warn_of_spills(kernel, binary, compile_, target, elements)
-    if cache is not None and emitted is not known:
-        cache.store(name, emitted)
+    if entries is not None and emitted is not known:
+        entries.store(name, emitted)
     return CompiledKernel(
         kernel, emitted.cuda, binary, emitted.budgets, emitted.shortened, target=target
     )
@@ -202,21 +208,13 @@ def _proved(emitted: Emitted, values: Mapping[str, int] | None, target: Target) 
     return replace(emitted, proved=sizes_of(values), shortened=shortened)
 
 
-def _emitted(
-    kernel: Kernel,
-    kind: str,
-    values: Mapping[str, int] | None,
-    compile_: Compile,
-    target: Target,
-) -> Emitted:
-    """A lowered kernel, proved and printed."""
-    proved = None if values is None else sizes_of(values)
-    shortened = 0 if values is None else prove(kernel, values, target)
+def _emitted(kernel: Kernel, kind: str, compile_: Compile, target: Target) -> Emitted:
+    """A lowered kernel, printed, and not proved yet."""
     kernel, cuda = _named(kernel, kind, target)
     settled = settle_registers(kernel, compile_, target, text=cuda.named(kernel.name))
     if settled.kernel is not kernel:
         kernel, cuda = _named(settled.kernel, kind, target)
-    return Emitted(kernel, cuda.named(kernel.name), settled.note, proved, shortened)
+    return Emitted(kernel, cuda.named(kernel.name), settled.note, None, 0)
 
 
 def _named(kernel: Kernel, kind: str, target: Target) -> tuple[Kernel, Printed]:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from math import prod
+from threading import Lock
 from typing import Final
 
 from warpsmith.engine.arena import ALIGNMENT, Arena, arena_of
@@ -31,6 +32,7 @@ from warpsmith.layouts.lifetimes import Life
 from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.runtime.launch import Extent, check_clusters, check_grid
 from warpsmith.runtime.tensor_maps import TiledMap
+from warpsmith.runtime.turns import taken
 from warpsmith.schedulers.padding import pitches
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Params
@@ -274,11 +276,14 @@ def _launches(
     """
     new = [planned for planned in segments if not planned.kernels and not planned.names]
     if len(new) > 1:
+        turn = Lock()
+
+        def compiled(planned: PlannedSegment) -> None:
+            with taken(turn):
+                _launch(0, planned, problem, index_type, knobs)
+
         with ThreadPoolExecutor(min(len(new), _COMPILERS)) as pool:
-            waiting = [
-                pool.submit(copy_context().run, _launch, 0, planned, problem, index_type, knobs)
-                for planned in new
-            ]
+            waiting = [pool.submit(copy_context().run, compiled, planned) for planned in new]
             for future in waiting:
                 future.result()
     made = (_launch(n, each, problem, index_type, knobs) for n, each in enumerate(segments))

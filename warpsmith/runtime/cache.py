@@ -13,12 +13,15 @@ import json
 import os
 import tempfile
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
 from warpsmith.runtime.disk import limited, mark_used
 from warpsmith.runtime.nvrtc import compile_source, nvrtc_version
 from warpsmith.runtime.source import Binary, Source
+from warpsmith.runtime.turns import given_up
 
 _UNLIMITED = 1 << 62
 
@@ -108,14 +111,30 @@ class CubinCache:
         if failure is not None:
             self._warn(failure)
 
-    def get_or_compile(self, source: Source, *, always_compile: bool = False) -> Binary:
-        """Load `source`'s kernel, or compile and store it; `always_compile` skips the load.
+    def get_or_compile(
+        self,
+        source: Source,
+        *,
+        always_compile: bool = False,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> Binary:
+        """Load `source`'s kernel, or compile and store it.
+
+        Args:
+            always_compile: skips the load.
+            meanwhile: is called while NVRTC compiles, which lets other threads go on; not where
+                nothing is compiled. What it raises is raised.
 
         Raises CompileError as `compile_source` does; a source that fails leaves no entry.
         """
         if not always_compile and (found := self.load(source)) is not None:
             return found
-        binary = compile_source(source)
+        with ThreadPoolExecutor(1) as aside:
+            compiling = aside.submit(compile_source, source)
+            with given_up():
+                if meanwhile is not None:
+                    meanwhile()
+                binary = compiling.result()
         self.store(source, binary)
         return binary
 
