@@ -221,7 +221,7 @@ class Knobs:
         _one_of("off", "protocol", "all"),
         "`off`, `protocol`, `all`",
         "protocol",
-        "What is proved of a kernel with circular buffers before it is compiled and launched: that "
+        "What is proved of a kernel with circular buffers before it is launched: that "
         "its warps cannot hang or race at these sizes, or nothing. With `all`, also after every "
         "pass that what orders its accesses still does.",
         "`protocol`",

@@ -1,4 +1,4 @@
-"""What is proved of a kernel before it is compiled, and before it is launched at new sizes."""
+"""What is proved of a kernel before it is launched, and again at new sizes."""
 
 from __future__ import annotations
 
