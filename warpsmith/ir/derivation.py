@@ -162,11 +162,11 @@ class Derivation:
             return
         self._collect_inexact(outer, facts, found, seen)
         self._collect_inexact(inner, facts, found, seen)
-        if isinstance(transform, Split) and whole not in found:
-            extent = self._domains.extent(whole)
-            if not integers.divides(transform.factor, extent, facts):
-                self._drop_implied(outer, found)
-                found.append(whole)
+        if not isinstance(transform, Split) or whole in found:
+            return
+        if not self._domains.divides(transform, facts):
+            self._drop_implied(outer, found)
+            found.append(whole)
 
     def _drop_implied(self, group: Group, found: list[Group]) -> None:
         for implied in self.outer_parts(group):

@@ -46,6 +46,7 @@ class DomainMap:
         self._group = {axis: self._find(number) for axis, number in self._number.items()}
         self._sides: dict[Transform, tuple[Group, Group, Group]] = {}
         self._extent: dict[Group, Expr] = {}
+        self._divides: dict[tuple[Split, integers.Facts], bool] = {}
         self._lifted: dict[Group, list[Transform]] | None = None
         self._members: dict[Group, list[IterDomain]] | None = None
 
@@ -101,6 +102,15 @@ class DomainMap:
             self._extent[group] = integers.ONE  # stops a cycle; overwritten below
             known = self._extent[group] = self._derive_extent(group)
         return known
+
+    def divides(self, split: Split, facts: integers.Facts) -> bool:
+        """Whether a split's factor is known to divide what it splits."""
+        key = split, facts
+        found = self._divides.get(key)
+        if found is None:
+            extent = self.extent_of(split.axis)
+            found = self._divides[key] = integers.divides(split.factor, extent, facts)
+        return found
 
     def _derive_extent(self, group: Group) -> Expr:
         concrete = [axis for axis in self.members(group) if not axis.is_broadcast]

@@ -53,11 +53,15 @@ class Declared:
 
     A subclass may say `orders=` besides, and must if none of its fields is more than plain.
 
+    Attributes:
+        _read: elements that its expressions read, once `kernel/traversal.py` has found them; kept
+            because each pass asks again of what it leaves as it is.
+
     Raises:
         InternalError: a field declares nothing, or the class does; as the class is defined.
     """
 
-    __slots__ = ()
+    __slots__ = ("_read",)
 
     form: ClassVar[Form]
 

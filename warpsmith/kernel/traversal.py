@@ -181,14 +181,14 @@ def effect_of(declared: Memory, holder: Declared) -> Effect:
     return found
 
 
-def elements(statement: Statement) -> Iterator[Element]:
+def elements(statement: Statement) -> tuple[Element, ...]:
     """Elements that the scalar expressions of a statement itself read."""
-    coming = list(reversed(expressions(statement)))
-    while coming:
-        node = coming.pop()
-        coming += node.args[::-1]
-        if isinstance(node, Element):
-            yield node
+    known: tuple[Element, ...] | None = getattr(statement, "_read", None)
+    if known is None:
+        nodes = (node for expr in expressions(statement) for node in expr.walk())
+        known = tuple([node for node in nodes if isinstance(node, Element)])
+        object.__setattr__(statement, "_read", known)
+    return known
 
 
 def written(statement: Statement) -> tuple[Buffer, ...]:

@@ -79,10 +79,12 @@ def _hoist(statements: tuple[Statement, ...], names: _Names) -> tuple[Statement,
         mapping[expr] = symbol
     rewritten = statements
     if mapping:
-        rewritten = tuple(
-            map_expressions(statement, lambda expr: _replace(expr, mapping))
-            for statement in statements
-        )
+
+        def named(expr: Expr) -> Expr:
+            hoisted = any(division in mapping for division, _ in names.divisions(expr))
+            return _replace(expr, mapping) if hoisted else expr
+
+        rewritten = tuple(map_expressions(statement, named) for statement in statements)
     return (*lets, *(map_bodies(s, lambda body: _hoist(body, names)) for s in rewritten))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
@@ -36,6 +37,7 @@ def multiply_divisions(kernel: Kernel) -> Kernel:
     inner = varying | {symbol.name for s in walk(kernel.body) for symbol in defined(s)}
     made: dict[Expr, Reciprocal] = {}
 
+    @cache
     def rewrite(expr: Expr) -> Expr:
         return _rewrite(expr, varying, inner, made)
 
