@@ -17,6 +17,7 @@ from tests.support.contractions import contraction, run
 from tests.support.launching import check_automatic, random_inputs
 from tests.support.program import Program
 from warpsmith import DataType, FusionDefinition, knobs, ops
+from warpsmith.ir.exprs import Matmul
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.products import LoadMatrix, MultiplyByWarp
@@ -36,7 +37,7 @@ from warpsmith.schedulers.matmul_by_threads.heuristic import (
 )
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
-from warpsmith.schedulers.select import select
+from warpsmith.schedulers.select import refusals, select
 from warpsmith.targets.hopper import H200
 
 FLOAT, DOUBLE = DataType.Float, DataType.Double
@@ -324,3 +325,18 @@ def test_a_call_that_tma_cannot_copy_is_planned_again(kind: str, why: str) -> No
     words = fd.explain()
     assert f"scheduler   matmul{'_by_threads' if why else ''}\n" in words
     assert f"not matmul: T0 has {why}" in words or not why
+
+
+def test_a_product_stays_as_precise_as_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heuristic, "_by_warps", lambda *args: None)
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([-1, -1], True, DataType.Float8_e4m3fn) for _ in range(2))
+        fd.add_output(fd.ops.linear(a, b, dtype=DataType.Float, precision="fast"))
+    refused = refusals(fd.fusion, H200, (("matmul", "it is not asked"),))
+    candidate = select(fd.fusion, H200, refused)
+    sizes = {"T0_size0": 9, "T0_size1": 40, "T1_size0": 30, "T1_size1": 40}
+    params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
+    scheduled = candidate.scheduled(params)
+    (product,) = (op for op in scheduled.operations if isinstance(op, Matmul))
+    assert candidate.scheduler == "matmul_by_threads"
+    assert product.precision == "fast"

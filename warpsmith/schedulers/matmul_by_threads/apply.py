@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType, MemoryType, ParallelType
-from warpsmith.ir.exprs import Matmul, Pointwise
+from warpsmith.ir.exprs import Matmul, Pointwise, replace_tensor
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
@@ -136,8 +136,7 @@ def _shared(operand: TensorView, sums: TensorView, *, convert: bool) -> TensorVi
         product = sums.definition
         assert isinstance(product, Matmul)
         fusion.insert_before(product, Pointwise("cast", (operand,), wide))
-        a, b = (wide if tensor is operand else tensor for tensor in (product.a, product.b))
-        fusion.replace(product, Matmul(a, b, sums, product.axes))
+        fusion.replace(product, replace_tensor(product, operand, wide))
     tile = cache_after(wide, [sums])
     set_memory_type(tile, MemoryType.shared)
     return tile
