@@ -93,18 +93,19 @@ def softmax_backward(y: Any, dy: Any) -> Any:
     return (wide * (given - ops.sum(wide * given, [-1], keepdim=True))).to(y.dtype)
 
 
-@pytest.mark.parametrize("columns", [7144, 18600, 21016, 26264])
-def test_rows_forward_are_masked_in_their_last_pass(columns: int) -> None:
-    """Predicates on all passes had made softmax's gradient of 18600 columns spill 400 bytes."""
+@pytest.mark.parametrize(("columns", "masked"), [(7144, False), (18600, True), (26264, False)])
+def test_rows_forward_are_masked_in_their_last_pass_where_they_would_spill(
+    columns: int, masked: bool
+) -> None:
+    """Softmax's gradient of 18600 columns spilled 400 bytes. Where nothing spills, loads stand in
+    one row, without a branch before the last.
+    """
     x = np.ones((2, columns), NUMPY_DTYPES["bfloat16"])
     compiled = warpsmith.fuse(softmax_backward).lower(x, x).compile()
     assert compiled.n_spills == 0
-    text = str(compiled.asm["cuda"])
-    (extent,) = set(re.findall(r"block_x\) < (\w+)\)", text))
-    masks = [line.strip() for line in text.splitlines() if f"< {extent})" in line]
-    assert masks
-    assert all("r * " in line or "+ block_x) <" in line for line in masks)
-    assert not any(re.search(r"\(i\d+ \* \d+ \+ block_x\)", line) for line in masks)
+    said = re.search(r"relies on .*", str(compiled.explain()))
+    assert said
+    assert (">=" in said[0]) == masked
 
 
 def test_lengths_with_as_many_full_passes_share_a_kernel() -> None:
@@ -114,7 +115,7 @@ def test_lengths_with_as_many_full_passes_share_a_kernel() -> None:
         x = np.ones((2, columns), NUMPY_DTYPES["bfloat16"])
         return str(warpsmith.fuse(softmax_backward).lower(x, x).compile().explain())
 
-    first, second = (re.search(r"relies on .*", named(columns)) for columns in (7144, 7152))
+    first, second = (re.search(r"relies on .*", named(columns)) for columns in (18600, 18608))
     assert first
     assert second
     assert first[0] == second[0]

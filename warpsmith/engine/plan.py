@@ -27,7 +27,13 @@ from warpsmith.runtime.kept import KERNELS, LAUNCHES, PROOFS
 from warpsmith.runtime.recent import Recent
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
-from warpsmith.schedulers.select import ROW_SCHEDULERS, Candidate, Params, select
+from warpsmith.schedulers.select import (
+    ROW_SCHEDULERS,
+    Candidate,
+    Params,
+    select,
+    without_full_passes,
+)
 from warpsmith.targets.target import Target
 
 INDEX_LIMIT = 2**31 - 2**25
@@ -301,11 +307,11 @@ def _launch_key(
 def _fewest_spills(
     candidate: Candidate, params: Params, compile_: Callable[..., CompiledKernel], part: Segment
 ) -> CompiledKernel:
-    """The kernel of these parameters: one that spills divides where another would multiply, if that
-    spills less. The candidate is made of the `part`.
+    """The kernel of these parameters: one that spills masks last passes alone, and then divides
+    where another would multiply, if that spills less. The candidate is made of the `part`.
     """
 
-    def compiled(*, quotients: bool) -> CompiledKernel:
+    def compiled(params: Params, *, quotients: bool) -> CompiledKernel:
         return compile_(
             partial(candidate.scheduled, params, quotients=quotients),
             candidate.scheduler,
@@ -314,10 +320,14 @@ def _fewest_spills(
             elements=candidate.elements(params),
         )
 
-    first = compiled(quotients=False)
-    if not (first.n_spills and candidate.multiplies(params)):
-        return first
-    return min(first, compiled(quotients=True), key=lambda kernel: kernel.n_spills)
+    plain = without_full_passes(params)
+    best, chosen = compiled(plain, quotients=False), plain
+    if best.n_spills and plain != params:
+        masked = compiled(params, quotients=False)
+        best, chosen = min((best, plain), (masked, params), key=lambda each: each[0].n_spills)
+    if best.n_spills and candidate.multiplies(params):
+        best = min(best, compiled(chosen, quotients=True), key=lambda kernel: kernel.n_spills)
+    return best
 
 
 def _tma_alignment(

@@ -87,6 +87,16 @@ Params = (
     | ScanParams
 )
 
+
+def without_full_passes(params: Params) -> Params:
+    """The parameters with predicates on all passes over a row that threads load themselves. Loads
+    then stand in one row, and are all under way at once; that is faster, unless it spills.
+    """
+    if isinstance(params, InnerPersistentParams | OuterPersistentParams | InnerOuterParams):
+        return replace(params, full=0)
+    return params
+
+
 Refusal = Callable[[Program, Target], str]
 
 Refusals = tuple[tuple[str, str], ...]
