@@ -1,9 +1,10 @@
-"""Two products with what stands around them: which kernels they become, and why.
+"""Three products with what stands around them: which kernels they become, and why.
 
     python examples/fused_mlp.py
 
 A product takes pointwise work behind it as its epilogue where that is cheaper than a kernel of its
-own. `explain` lists the kernels, the cuts between them, and what each cut costs.
+own, and two products of one operand whose results meet, as the gate and what it gates do, are one
+kernel. `explain` lists the kernels, the cuts between them, and what each cut costs.
 """
 
 import numpy as np

@@ -11,7 +11,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 SHOWN = {
     "norm": ("largest error: 1.9e-03", "scheduler   inner_persistent", "clean under 2 schedules"),
-    "fused_mlp": ("kernel 2:", "wgmma in its text", "a launch of 2.5 µs"),
+    "fused_mlp": ("kernel 1:", "wgmma in its text", "a launch of 2.5 µs"),
     "roles_by_hand": ("role        load: copy, warp 0, one thread", "write after read", "clean"),
     "nvfuser_style": ("fd.ops.sum(tv1", "scheduled by hand", "clean under 2 schedules"),
     "check_kernel": ("missing-proxy-fence", "race", "doubled: clean under 8 schedules"),

@@ -297,12 +297,9 @@ def test_blocks_of_a_cluster_have_parts_of_k(
     """Three parts of k, which four blocks share, or two; tiles that few clusters go round. Each
     block keeps a share of the results, but for that of 8 columns which are staged.
     """
-    staged = out is DataType.Half
-    own = kept(tile[1], splits, staged=staged)
-    given = {"chunk": own if staged else 0, "store_stages": 2 * staged}
-    with_params(
-        monkeypatch, tile=(*tile, 64), stages=2, blocks=2 * splits, group=1, splits=splits, **given
-    )
+    own = kept(tile[1], splits, staged=True)
+    given = {"tile": (*tile, 64), "chunk": own, "splits": splits}
+    with_params(monkeypatch, stages=2, blocks=2 * splits, group=1, **given)
     fd = right_of_halves(operands(136, 104, 136, seed=9, dtype=DataType.Half), turned, out)
     assert f"splits={splits}" in fd.explain()
 

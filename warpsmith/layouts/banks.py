@@ -65,15 +65,18 @@ def clocks(held: Layout, memory: MemoryLayout) -> int:
 def least_swizzle(size: int, layout: Layout, users: Iterable[Layout]) -> int:
     """Row bytes of the hardware's swizzle that takes the fewest clocks, and of such the least.
 
+    None but 0 permutes rows that are longer than its own.
+
     Args:
         size: bytes of an element.
-        layout: of the tensor in shared memory.
+        layout: of the tensor in shared memory, rows and columns.
         users: which elements each warp, lane and register writes or reads.
     """
     users = list(users)
+    fitting = [bytes_ for bytes_ in HARDWARE if not bytes_ or layout.shape[-1] * size <= bytes_]
 
     def total(row_bytes: int) -> int:
         memory = MemoryLayout(layout, size, HARDWARE[row_bytes])
         return sum(clocks(held, memory) for held in users)
 
-    return min(HARDWARE, key=total)
+    return min(fitting, key=total)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.program import Program
-from warpsmith.ir.tensor import Operation
+from warpsmith.ir.tensor import Operation, TensorView
 
 Siblings = Mapping[tuple[Operation, Operation], int]
 """By two operations, loops that they share though none reads the other."""
@@ -32,7 +32,10 @@ def readers_together(program: Program) -> Siblings:
 def grouped(
     operations: Sequence[Operation], depth: int, siblings: Siblings = APART
 ) -> list[list[Operation]]:
-    """Operations by the loop at `depth` that they share, in dependence order."""
+    """Operations by the loop at `depth` that they share, in dependence order.
+
+    Those that read a tensor inlined deeper share it, whoever makes the tensor.
+    """
     producer = {out: op for op in operations for out in op.outputs}
     parent = {operation: operation for operation in operations}
 
@@ -43,10 +46,13 @@ def grouped(
         return key
 
     edges: list[tuple[Operation, Operation]] = []
+    elsewhere: dict[TensorView, Operation] = {}
     for operation in operations:
         for source in tensor_inputs(operation):
             maker = producer.get(source)
-            if maker is None:
+            if maker is None:  # of another role, or an input
+                if source.compute_at > depth:
+                    parent[find(operation)] = find(elsewhere.setdefault(source, operation))
                 continue
             if source.compute_at > depth:
                 parent[find(operation)] = find(maker)

@@ -21,6 +21,10 @@ BY_THREADS = "matmul_by_threads"
 """The scheduler that takes every product; it computes cheap operands itself, a tile at a time."""
 
 
+_PRODUCTS, _NEVER = "products", 1 << 30
+"""The node from which all products of a kernel follow, and a cost at which no cut is through it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Epilogue:
     """A product with the operations behind it that are computed with it.
@@ -46,16 +50,23 @@ class Offers:
 
     Attributes:
         forms: by number of a tensor, that of its cast to the type in which it is stored.
+        crossing: in which form values are stored.
+        seconds: by position of a product, that of another one which its kernel computes, too.
     """
 
     graph: Graph
     forms: Mapping[int, int]
+    crossing: Crossing
+    seconds: Mapping[int, int] = field(default_factory=dict)
     _first: dict[int, Offer] = field(default_factory=dict)
 
     @classmethod
     def of(cls, fusion: Fusion) -> Offers:
         graph = Graph.of(fusion)
-        return cls(graph, narrow_forms(graph))
+        return cls(graph, narrow_forms(graph), Crossing(graph))
+
+    def with_seconds(self, seconds: Mapping[int, int]) -> Offers:
+        return Offers(self.graph, self.forms, self.crossing, seconds)
 
     @cached_property
     def products(self) -> tuple[int, ...]:
@@ -63,8 +74,14 @@ class Offers:
         return tuple(p for p in self.graph.needed if isinstance(self.graph.operations[p], Matmul))
 
     @cached_property
-    def crossing(self) -> Crossing:
-        return Crossing(self.graph)
+    def firsts(self) -> tuple[int, ...]:
+        """Positions of the products that have a kernel each, with what follows them."""
+        seconds = set(self.seconds.values())
+        return tuple(p for p in self.products if p not in seconds)
+
+    def together(self, product: int) -> tuple[int, ...]:
+        """Positions of the products of a kernel, the first of them given."""
+        return (product, *([self.seconds[product]] if product in self.seconds else []))
 
     @cached_property
     def values(self) -> frozenset[int]:
@@ -73,8 +90,11 @@ class Offers:
 
     @cached_property
     def last(self) -> dict[int, int]:
-        """By position of each operation that is needed, the last product that it depends on."""
-        graph, numbers = self.graph, {p: number for number, p in enumerate(self.products)}
+        """By position of each operation that is needed, the last of the `firsts` whose kernel it
+        depends on.
+        """
+        graph, numbers = self.graph, {p: number for number, p in enumerate(self.firsts)}
+        numbers |= {second: numbers[first] for first, second in self.seconds.items()}
         last: dict[int, int] = {}
         for position in graph.needed:
             makers = (graph.maker.get(t) for t in graph.sources(position))
@@ -92,6 +112,8 @@ class Offers:
         """Those of a product, the most operations first; mostly the first is taken."""
         largest = self.largest(product)
         yield largest
+        if product in self.seconds:
+            return
         met = {largest}
         for positions in _fewer(self, product):
             offer = self._offer(positions)
@@ -118,7 +140,8 @@ def epilogue_of(
         SchedulerRefusal: no scheduler takes the product alone.
     """
     graph = segments.graph
-    computed = frozenset(t for t in graph.sources(product) if t in graph.maker)
+    own = {t for p in offers.together(product) for t in graph.sources(p)}
+    computed = frozenset(t for t in own if t in graph.maker)
     costly = frozenset(t for t in computed if not offers.crossing.is_cheap(t))
     tried: list[Segment] = []
     ways = [("matmul", computed), (BY_THREADS, costly), (BY_THREADS, computed)]
@@ -155,7 +178,9 @@ def around(graph: Graph, epilogue: Epilogue, crossing: Crossing) -> frozenset[in
 
 
 def _grown_cheapest(offers: Offers, product: int, *, reshapes: bool) -> tuple[int, ...]:
-    return _cheapest(offers, _grown(offers.graph, product, offers.last, reshapes=reshapes))
+    products = offers.together(product)
+    grown = _grown(offers.graph, products, offers.last, reshapes=reshapes)
+    return _cheapest(offers, grown, products)
 
 
 def _fewer(offers: Offers, product: int) -> Iterator[tuple[int, ...]]:
@@ -172,16 +197,16 @@ def _fewer(offers: Offers, product: int) -> Iterator[tuple[int, ...]]:
 
 
 def _grown(
-    graph: Graph, product: int, last: Mapping[int, int], *, reshapes: bool
+    graph: Graph, products: tuple[int, ...], last: Mapping[int, int], *, reshapes: bool
 ) -> tuple[int, ...]:
-    """The product and all operations on its elements that need nothing but it, and what is before
-    it.
+    """The products of a kernel and all operations on their elements that need nothing but them, and
+    what is before them.
     """
-    own = last[product]
-    made = set(graph.made(product))
-    chosen = [product]
-    pending = [p for p in graph.readers.get(graph.made(product)[0], ()) if p in last]
-    seen = set(pending)
+    own = last[products[0]]
+    made = {number for product in products for number in graph.made(product)}
+    chosen = [*products]
+    seen = {p for number in made for p in graph.readers.get(number, ()) if p in last}
+    pending = list(seen)
     heapify(pending)
     while pending:
         position = heappop(pending)
@@ -200,7 +225,7 @@ def _grown(
     return tuple(chosen)
 
 
-def _cheapest(offers: Offers, grown: tuple[int, ...]) -> tuple[int, ...]:
+def _cheapest(offers: Offers, grown: tuple[int, ...], products: tuple[int, ...]) -> tuple[int, ...]:
     """Of these operations, those behind which the fewest bytes are stored; more where it is equal.
 
     Results are stored in any case, and a value that is stored in a narrow form is that form, too.
@@ -219,9 +244,12 @@ def _cheapest(offers: Offers, grown: tuple[int, ...]) -> tuple[int, ...]:
         form = graph.tensors[offers.forms.get(number, number)]
         free = form.number in graph.results or number in offers.values
         cost[number] = 0 if free else form.dtype.size
-    stored = [n for n in cheapest_cut(made[0], readers, needed, cost) if isinstance(n, int)]
+    results = [number for product in products for number in graph.made(product)]
+    readers[_PRODUCTS], cost[_PRODUCTS] = list(results), _NEVER
+    stored = [n for n in cheapest_cut(_PRODUCTS, readers, needed, cost) if isinstance(n, int)]
     outside = {t for p in grown for t in graph.sources(p)} - set(made)
-    behind = graph.slice([*stored, made[0]], outside | set(graph.sources(grown[0])))
+    operands = {t for product in products for t in graph.sources(product)}
+    behind = graph.slice([*stored, *results], outside | operands)
     return tuple(p for p in grown if p in set(behind))
 
 

@@ -1,7 +1,8 @@
 """Products priced with what is behind them: as one kernel, and as a pair of kernels.
 
-Tensor cores wait while a product's epilogue runs, so what it computes and loads adds to the time of
-the kernel. A kernel of its own reads and writes memory once more, at the full rate of memory.
+Tensor cores wait while a product's epilogue runs, so what it computes, and what its threads load,
+adds to the time of the kernel; what the TMA unit loads ahead adds little. A kernel of its own reads
+and writes memory once more, at the full rate of memory.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.epilogues import Epilogue, Offers, around, dimensions, is_cast_of
 from warpsmith.planner.price import moved_us, product_us
+from warpsmith.schedulers.matmul.memory import unfit_rows
 from warpsmith.schedulers.matmul.model import epilogue_us
+from warpsmith.schedulers.matmul.shape import concrete_order
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import Atom
 from warpsmith.targets.target import Target
@@ -30,7 +33,7 @@ class Pair:
         atom: what computes it.
         extents: of the product: batches, m, n and k.
         operations: pointwise ones behind the product, casts of it left out.
-        loaded: bytes that the epilogue loads for each element, besides what rows or columns share.
+        loaded: what the epilogue loads for each element, besides what rows or columns share.
         passed: bytes of an element of the product where it is stored for another kernel.
         stored: bytes that are written for each element in the end.
     """
@@ -39,20 +42,22 @@ class Pair:
     atom: Atom
     extents: tuple[Expr, ...]
     operations: int
-    loaded: int
+    loaded: tuple[TensorView, ...]
     passed: int
     stored: int
 
     def one_us(self, problem: Problem) -> float:
         """Microseconds of one kernel for all."""
         sizes, elements = self._sizes(problem)
-        epilogue = epilogue_us(elements, self.operations, self.loaded, problem.target)
+        ahead = _bytes(tensor for tensor in self.loaded if _is_ahead(tensor, problem))
+        by_threads = _bytes(self.loaded) - ahead
+        epilogue = epilogue_us(elements, self.operations, ahead, by_threads, problem.target)
         return product_us(sizes, problem.target.rates, self.atom) + epilogue
 
     def two_us(self, problem: Problem) -> float:
         """Microseconds of the product, and of a kernel that reads it."""
         sizes, elements = self._sizes(problem)
-        moved = elements * (self.passed + self.loaded + self.stored)
+        moved = elements * (self.passed + _bytes(self.loaded) + self.stored)
         rates = problem.target.rates
         return product_us(sizes, rates, self.atom) + moved_us(moved, rates)
 
@@ -99,15 +104,21 @@ def apart(pairs: Iterable[Pair], problem: Problem) -> frozenset[int]:
     return frozenset(p.product for p in pairs if p.two_us(problem) < p.one_us(problem))
 
 
-def _loaded(offers: Offers, epilogue: Epilogue) -> int:
-    """Bytes for each element of what an epilogue reads beside the product's operands."""
+def _loaded(offers: Offers, epilogue: Epilogue) -> tuple[TensorView, ...]:
+    """What an epilogue reads for each element beside the product's operands."""
     graph = offers.graph
     product, *_ = epilogue.positions
     inside = graph.slice(epilogue.sinks, around(graph, epilogue, offers.crossing))
     own = set(graph.sources(product))
     size = dimensions(graph.operations[product].outputs[0])
     read = [graph.tensors[offers.forms.get(t, t)] for t in graph.reads(inside) if t not in own]
-    return _bytes(tensor for tensor in read if dimensions(tensor) == size)
+    return tuple(tensor for tensor in read if dimensions(tensor) == size)
+
+
+def _is_ahead(tensor: TensorView, problem: Problem) -> bool:
+    """Whether the TMA unit can bring its rows while tensor cores multiply."""
+    order = concrete_order(tensor)
+    return order == sorted(order) and not unfit_rows(tensor, problem)
 
 
 def _bytes(tensors: Iterable[TensorView]) -> int:

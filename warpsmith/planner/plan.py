@@ -14,6 +14,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.epilogues import Epilogue, Offers, around, epilogue_of
+from warpsmith.planner.gates import with_gates
 from warpsmith.planner.operands import operand_formats
 from warpsmith.planner.regions import cut_region
 from warpsmith.planner.segment import Segment, Segments, Unfit
@@ -51,7 +52,8 @@ def cut(
         return tuple(cut_region(alone, graph.outputs, frozenset()))
     formats = operand_formats(graph, padded)
     segments = Segments(graph, target, without, empty, formats, offers.forms)
-    return tuple(_around_products(segments, offers, apart))
+    gated = with_gates(segments, offers, apart)
+    return tuple(_around_products(segments, gated, apart))
 
 
 def _around_products(
@@ -59,7 +61,7 @@ def _around_products(
 ) -> Iterator[Segment]:
     graph, crossing = offers.graph, offers.crossing
     epilogues = [
-        epilogue_of(segments, offers, p, alone=graph.made(p)[0] in apart) for p in offers.products
+        epilogue_of(segments, offers, p, alone=graph.made(p)[0] in apart) for p in offers.firsts
     ]
     taken = {p: number for number, e in enumerate(epilogues) for p in e.positions}
     regions: dict[int, list[int]] = {}

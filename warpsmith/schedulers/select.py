@@ -273,7 +273,7 @@ class Candidate:
         if self.scheduler != "matmul":
             return ()
         product = matmul_heuristic.product_of(self.fusion)
-        unstaged = matmul_memory.staging_refusal(self.fusion, product, problem)
+        unstaged = matmul_memory.unstaged(self.fusion, product, problem)
         work = matmul_heuristic.work_of(self.fusion, problem)
         return tuple(matmul_words.advice(work, problem, unstaged))
 

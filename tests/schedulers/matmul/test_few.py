@@ -16,6 +16,7 @@ from warpsmith.errors import PlanWarning
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.matmul import heuristic, model
 from warpsmith.schedulers.matmul.heuristic import MatmulParams
+from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
 
@@ -96,7 +97,7 @@ def test_the_weights_come_first(
 def test_weights_are_predicted_to_come_at_the_rate_of_the_memory(n: int, k: int) -> None:
     """But for a start, and what waits for the last of uneven rounds; all cores load weights."""
     problem = Problem(values={}, alignment={}, target=H200)
-    work = heuristic.Work(m=n, n=8, k=k, swapped=True, few=8, staged=False)
+    work = heuristic.Work(m=n, n=8, k=k, swapped=True, few=8, moved=Beside())
     (best, us), *_ = work.ranked(problem)
     floor = model.START_US + 2 * (n + 8) * k / (model.MEMORY_SHARE * H200.rates.memory)
     assert floor < us < 1.1 * floor + model.CLUSTER_US

@@ -9,8 +9,9 @@ import pytest
 
 from warpsmith import DataType, FusionDefinition
 from warpsmith.schedulers.matmul import applicability
-from warpsmith.schedulers.matmul.heuristic import MatmulParams, choose, product_of
-from warpsmith.schedulers.matmul.memory import staging_refusal
+from warpsmith.schedulers.matmul.heuristic import MatmulParams, candidates, choose, product_of
+from warpsmith.schedulers.matmul.memory import beside, box_refusal
+from warpsmith.schedulers.matmul.shape import shape_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Candidate, refusals, select
 from warpsmith.targets.hopper import H200
@@ -63,29 +64,53 @@ def with_residual(ops: Any, x: Any, w: Any, r: Any) -> Any:
     return ops.add(floats(ops, x, w), r)
 
 
-def test_results_of_16_bits_in_whole_chunks_are_staged() -> None:
+def test_rows_of_chunks_are_as_long_as_a_swizzle_permutes() -> None:
     assert chosen(linear, problem(512, 4096, 64)).chunk == 64
     assert chosen(linear, problem(512, 4100, 64)).chunk == 0
-    assert chosen(floats, problem(512, 4096, 64)).chunk == 0
+    assert chosen(floats, problem(512, 4096, 64)).chunk == 32
+    assert chosen(floats, problem(512, 4098, 64)).chunk == 0
     assert chosen(linear, problem(100, 64, 64)).chunk == 32
+
+
+def test_chunks_are_narrow_where_operands_would_have_few_stages() -> None:
+    def widest(body: Callable[..., Any]) -> tuple[int, int]:
+        n, fusion = 4096, candidate(body, *[[-1, -1]] * 3).fusion
+        moved = beside(
+            fusion, product_of(fusion), shape_of(product_of(fusion)), problem(4096, n, 64)
+        )
+        tried = candidates(4096, n, problem(4096, n, 64), moved=moved)
+        return next((p.chunk, p.stages) for p in tried if p.tile[:2] == (128, 256))
+
+    def linear_of_three(ops: Any, x: Any, w: Any, r: Any) -> Any:
+        return ops.add(ops.linear(x, w), r)
+
+    assert widest(linear_of_three) == (32, 4)
+    assert widest(with_residual) == (16, 4)
 
 
 def test_pairs_of_columns_are_accessed_at_once_where_they_are_aligned() -> None:
     assert len(chosen(linear, problem(512, 4100, 64)).pairs) == 1
     assert chosen(linear, problem(512, 4101, 64)).pairs == ()
-    assert len(chosen(with_residual, problem(512, 4096, 64), 3).pairs) == 2
-    assert len(chosen(with_residual, problem(512, 4096, 64, T2=2), 3).pairs) == 1
+    assert len(chosen(with_residual, problem(512, 4102, 64), 3).pairs) == 2
+    assert len(chosen(with_residual, problem(512, 4102, 64, T2=2), 3).pairs) == 1
+
+
+def test_what_moves_in_chunks() -> None:
+    both = chosen(with_residual, problem(512, 4096, 64), 3)
+    assert (both.loaded, len(both.staged), both.pairs) == (("T2",), 1, ("T2",))
+    by_threads = chosen(with_residual, problem(512, 4096, 64, T2=8), 3)
+    assert (by_threads.loaded, by_threads.staged) == ((), both.staged)
+    assert len(chosen(with_a_copy, problem(512, 4096, 64)).staged) == 2
 
 
 def test_why_results_are_not_staged_in_words() -> None:
     def said(body: Callable[..., Any], n: int = 64) -> str:
         fusion = candidate(body, [-1, -1], [-1, -1]).fusion
-        return staging_refusal(fusion, product_of(fusion), problem(64, n, 64))
+        (output,) = (output.value for output in fusion.outputs)
+        return box_refusal(fusion, product_of(fusion), output, output, problem(64, n, 64))
 
-    assert said(linear) == ""
+    assert said(linear) == said(floats) == ""
     assert "rows of 120 bytes" in said(linear, 60)
-    assert "float, and stmatrix stores 16 bits" in said(floats)
-    assert said(with_a_copy) == "it has 2 outputs"
     permuted = said(lambda ops, x, w: ops.permute(ops.linear(x, w), [1, 0]))
     assert "is not contiguous along n, with rows and batches in order" in permuted
 

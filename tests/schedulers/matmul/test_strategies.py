@@ -14,6 +14,7 @@ from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.schedulers.matmul import heuristic, words
 from warpsmith.schedulers.matmul.heuristic import Work
+from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200, SM90A
@@ -28,11 +29,11 @@ def forced(monkeypatch: pytest.MonkeyPatch, turns: int, tile: tuple[int, int], *
 
     def choose(*args: Any) -> MatmulParams:
         params = chosen(*args)
-        chunk = (32 if tile[1] % 64 else 64) if params.chunk else 0
+        chunk = min(params.chunk, 32 if tile[1] % 64 else 64)
         given = {
             "tile": (*tile, params.tile[2]),
             "chunk": chunk,
-            "stages": heuristic.stages(tile, SM90A.limits, chunk, places=turns or 1),
+            "stages": heuristic.stages(tile, SM90A.limits, places=turns or 1),
             "group": 2,
             "blocks": 2 * cluster[0] * cluster[1],
             "cluster": cluster,
@@ -128,7 +129,7 @@ def test_epilogues_of_groups_in_turn(
 
 def best(*sizes: int, operations: int = 0) -> MatmulParams:
     m, n, k = sizes
-    return Work(m=m, n=n, k=k, epilogue=(operations, 0)).ranked(PROBLEM)[0][0]
+    return Work(m=m, n=n, k=k, operations=operations).ranked(PROBLEM)[0][0]
 
 
 def test_turns_hide_what_is_behind_a_product() -> None:
@@ -182,7 +183,7 @@ def test_what_a_user_could_change() -> None:
     assert list(words.advice(Work(m=512, n=512, k=4160), PROBLEM, "")) == []
     turned = Work(m=1000, n=1000, k=4096, turned=(True, True))
     assert "pad m to 1024 and n to 1024, " in next(words.advice(turned, PROBLEM, ""))
-    stored = Work(m=512, n=8192, k=64, staged=False)
+    stored = Work(m=512, n=8192, k=64, moved=Beside())
     assert "threads store results: REASON" in next(words.advice(stored, PROBLEM, "REASON"))
 
 
@@ -191,7 +192,7 @@ def test_parameters_of_a_call_that_is_not_run() -> None:
     fd = linear(DataType.Half)
     with knobs.scope(device="sim"):
         params = fd.sched.compute_matmul_heuristics(operands(64, 64, 64, 1, DataType.Half))
-        assert params == best(64, 64, 64)
+        assert replace(params, staged=("",)) == best(64, 64, 64)
         assert str(params).splitlines()[1].startswith("MMA macro: Hopper_64_")
         with pytest.raises(SchedulerRefusal, match="WS0402.*has rows of 60 elements, 120 bytes"):
             fd.sched.compute_matmul_heuristics(operands(64, 64, 60, 1, DataType.Half))

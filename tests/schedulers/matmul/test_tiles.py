@@ -21,7 +21,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
 
     def choose(*args: Any) -> heuristic.MatmulParams:
         params = chosen(*args)
-        chunk = (32 if tile[1] % 64 else 64) if params.chunk else 0
+        chunk = min(params.chunk, 32 if tile[1] % 64 else 64)
         return replace(
             params,
             tile=(*tile, params.tile[2]),

@@ -25,6 +25,9 @@ MOVES = (
 )
 """Kinds of moves whose dimensions are those of the product, or parts of them."""
 
+MOST_PRODUCTS = 2
+"""Of one left operand and of the same dimensions, whose sums a warp group holds at once."""
+
 MAP_RANK = 5
 """Dimensions of a tensor map (CUDA driver API)."""
 
@@ -34,15 +37,15 @@ def refusal(fusion: Program, target: Target) -> str:
     products = [op for op in fusion.operations if isinstance(op, Matmul)]
     if not products:
         return "it has no matrix product"
-    if len(products) > 1:
+    if len(products) > MOST_PRODUCTS:
         return f"it has {len(products)} matrix products"
-    (product,) = products
-    return (
-        _scales(fusion, product)
-        or _operands(unscaled(product), target)
-        or _sizes(product)
-        or _results(fusion, product)
-    )
+    product, *others = products
+    for other in others:
+        alike = other.a is product.a and other.axes == product.axes
+        if not alike or other.b is product.b or factors_of(product) or factors_of(other):
+            return f"it has {len(products)} matrix products"
+    unfit = "".join(_operands(unscaled(each), target) or _sizes(each) for each in products)
+    return _scales(fusion, product) or unfit or _results(fusion, products)
 
 
 def _scales(fusion: Program, product: Matmul) -> str:
@@ -53,7 +56,7 @@ def _scales(fusion: Program, product: Matmul) -> str:
     share = max(each.share for each in factors)
     if share * factors[0].narrow.dtype.size != DEPTH_BYTES:
         return f"{share} elements of k share a scale, and a tile has {DEPTH_BYTES} bytes of them"
-    read = {t for op in _beside(fusion, product) for t in tensor_inputs(op)}
+    read = {t for op in _beside(fusion, [product]) for t in tensor_inputs(op)}
     for source in (source for each in factors for source in each.sources):
         if not source.is_input:
             return f"{source.name}, which its product scales, or by which, is not an input"
@@ -103,9 +106,10 @@ def _sizes(product: Matmul) -> str:
     return ""
 
 
-def _results(fusion: Program, product: Matmul) -> str:
-    """Why what is computed from the product, and beside it, does not fit its loops."""
-    others = _beside(fusion, product)
+def _results(fusion: Program, products: list[Matmul]) -> str:
+    """Why what is computed from products, and beside them, does not fit their loops."""
+    product, *_ = products
+    others = _beside(fusion, products)
     if not all(map(_is_pointwise, others)):
         return "it has other operations than pointwise ones beside the product"
     domains = DomainMap(fusion)
@@ -115,18 +119,20 @@ def _results(fusion: Program, product: Matmul) -> str:
     for output in dict.fromkeys(output.value for output in fusion.outputs):
         if sorted(_dimensions(domains, output)) != sorted(wanted):
             return f"its output {output.name} has other dimensions than the product"
+    if any(_dimensions(domains, each.output) != wanted for each in products):
+        return "its products have different dimensions"
     return _covered(domains, product.output, [op.outputs[0] for op in others])
 
 
-def _beside(fusion: Program, product: Matmul) -> list[Operation]:
-    """All other operations, but those that only its operands need, which are scaled ones."""
-    if factors_of(product) is None:
-        return [op for op in fusion.operations if op is not product]
+def _beside(fusion: Program, products: list[Matmul]) -> list[Operation]:
+    """All other operations, but those that only operands need, which are scaled ones."""
+    if factors_of(products[0]) is None:
+        return [op for op in fusion.operations if op not in products]
     kept: set[Operation] = set()
     pending = [output.value.definition for output in fusion.outputs]
     while pending:
         operation = pending.pop()
-        if operation is None or operation is product or operation in kept:
+        if operation is None or operation in products or operation in kept:
             continue
         kept.add(operation)
         pending += [tensor.definition for tensor in tensor_inputs(operation)]

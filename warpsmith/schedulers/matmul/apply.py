@@ -11,13 +11,10 @@ from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
-from warpsmith.layouts.banks import least_swizzle
-from warpsmith.layouts.layout import Layout
-from warpsmith.layouts.matrices import whole_rows
-from warpsmith.schedule.caches import cache_after, rfactor
+from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.carriers import set_load_store_op
-from warpsmith.schedule.inline import inline_at, inline_most
-from warpsmith.schedule.products import split_fragments, tensorize
+from warpsmith.schedule.inline import inline_at
+from warpsmith.schedule.products import tensorize
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.roles import LOAD, order_groups
@@ -26,15 +23,14 @@ from warpsmith.schedule.transforms import (
     merge,
     parallelize,
     reorder,
-    set_allocation_domain,
     set_memory_type,
     set_swizzle,
     split,
 )
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.blocks import Carried, carried
-from warpsmith.schedulers.matmul.heuristic import product_of
-from warpsmith.schedulers.matmul.memory import PAIR
+from warpsmith.schedulers.matmul.epilogue import Epilogue, bind_groups, fragments
+from warpsmith.schedulers.matmul.heuristic import products_of
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.shape import Shape, is_turned, places_of, shape_of, swap_operands
 from warpsmith.targets.atoms import ROWS, WGMMA
@@ -49,14 +45,14 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     operands   `[turn, grid_x, k tile | rows, k]`, boxes of the TMA unit, role `load`; of lines
                longer than a swizzle `[turn, grid_x, k tile, piece | rows, k of a piece]`, and of
                one that lies along m or n `[turn, grid_x, k tile, piece | k, rows of a piece]`
-    product    `[turn, grid_x, group, k tile, k step | 64, columns, 16]`
+    product    `[turn, grid_x, k tile, group, k step | 64, columns, 16]`
     epilogue   `[turn, grid_x, chunk, group, thread, columns / 8, 2, 2]`
     staged     `[turn, grid_x, chunk, group, thread, columns / 16 | 2, 2, 2]`, by stmatrix
     output     `[turn, grid_x, chunk | rows, columns]`, boxes of the TMA unit
     ========== ========================================================================
 
     Where scales differ along k (`blocks.by_blocks`), the product is inside the loop over tiles of k
-    of what threads carry, `[turn, grid_x, group, k tile, thread, columns / 8, 2, 2]`.
+    of what threads carry, `[turn, grid_x, k tile, group, thread, columns / 8, 2, 2]`.
 
     Where blocks of a cluster have a box of tiles, cluster_x stands behind grid_x, and numbers of
     loops below count one more (`MatmulParams.outer`). Where they have parts of k of one tile, it
@@ -67,14 +63,14 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     A group is a warp group, along block_y; its threads lie along block_x. Where results are not
     staged, outputs have the loops of the epilogue, without the chunk. Batches are a part of `turn`.
     """
-    product = product_of(fusion)
+    product, *others = products_of(fusion)
     shape = shape_of(product)
     if params.swapped:
         shape, product = shape.swapped, swap_operands(fusion, product)
-    operands = [product.a, product.b]
-    stored = [cached for cached in caches if not cached.load]
-    reference = stored[0].memory
-    staged = _stage(stored[0]) if params.chunk else None
+    products = [product, *others]
+    operands = [product.a, *(each.b for each in products)]
+    reference = next(cached.memory for cached in caches if not cached.load)
+    epilogue = Epilogue.of(products, shape, caches, params)
     for operand in operands:
         set_memory_type(operand, MemoryType.shared)
         set_load_store_op(operand, LoadStoreOpType.tma)
@@ -83,38 +79,26 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     transform_like(reference)
     parallelize_like(reference)
     blocks = carried(fusion, product)
-    sums = product.output if blocks is None else blocks.sums
+    sums = [each.output for each in products] if blocks is None else [blocks.sums]
     inside = () if blocks is None else (product.output, *blocks.loads, *blocks.scaled)
-    beside = [t for t in fusion.computed if t not in {sums, *operands, *inside}]
-    for which, operand in enumerate(operands):
-        _load(operand, params, which, turned=is_turned(product, which))
-    parts = _multiply(product, params)
-    if parts is not sums and blocks is None:
-        for tensor in (sums, *beside):
+    beside = [t for t in fusion.computed if t not in {*sums, *operands, *inside}]
+    _load(product.a, params, 0, turned=is_turned(product, 0))
+    for each in products:
+        _load(each.b, params, 1, turned=is_turned(each, 1))
+    parts = [_multiply(each, params) for each in products]
+    if params.splits > 1:
+        for tensor in (*sums, *beside):
             _share_out(tensor, params)
-    if staged is None:
-        _from_registers(fusion, product, shape, sums, beside, caches, params)
-    else:
-        computed = [t for t in beside if t is not reference and t is not staged]
-        _through_shared(stored[0], staged, sums, computed, params)
+    epilogue.lay_on(beside, sums)
+    if others:  # in one loop over k
+        inline_at(product.output, params.outer + 1, selected_tensors=[product.a])
     if blocks is not None:
-        _carry(blocks, parts, params)
-    elif parts is not sums:
-        _join(sums, parts, params)
-    if params.ping_pong > 1:
-        order_groups(sums, "main")
-        for tensor in beside:
-            if staged is None or tensor is not reference:
-                order_groups(tensor, "epilogue")
-
-
-def _stage(stored: Cached) -> TensorView:
-    """The copy in shared memory of what an output stores."""
-    staged = cache_after(stored.register)
-    set_memory_type(staged, MemoryType.shared)
-    set_load_store_op(staged, LoadStoreOpType.stmatrix)
-    set_load_store_op(stored.memory, LoadStoreOpType.tma)
-    return staged
+        _carry(blocks, parts[0], params)
+    for whole, part in zip(sums, parts, strict=True):
+        if params.splits > 1:
+            _join(whole, part, params)
+        if params.ping_pong > 1:
+            order_groups(whole, "main")
 
 
 def _in_order(output: TensorView, product: Matmul, shape: Shape) -> None:
@@ -215,8 +199,9 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
         split(parts, at + 3 + number, step)
     split(parts, at, atom.rows)  # turn, grid, 64 of rows, 64, columns, k tile, k steps, k
     own = int(params.ping_pong == 0)
-    reorder(parts, {at + 3 + number: at + own + number for number in range(1 + len(steps))})
-    _bind_groups(parts, at, params)
+    inner = {at + 4 + number: at + 1 + own + number for number in range(len(steps))}
+    reorder(parts, {at + 3: at, **inner})
+    bind_groups(parts, at + own, params)
     tensorize(parts)
     return parts
 
@@ -225,7 +210,7 @@ def _join(sums: TensorView, parts: TensorView, params: MatmulParams) -> None:
     """Blocks of a cluster reduce what each has summed of a tile."""
     at = params.outside
     split(sums, at, ROWS)
-    _fragments(sums, at + 1, params)
+    fragments(sums, at + 1, params)
     inline_at(sums, params.outer, selected_tensors=[parts])
 
 
@@ -249,92 +234,9 @@ def _carry(blocks: Carried, parts: TensorView, params: MatmulParams) -> None:
     for tensor in (sums, *blocks.loads, *blocks.scaled):
         reorder(tensor, {at + 2: at})  # turn, grid, k tile, rows, columns
         split(tensor, at + 1, ROWS)
-        reorder(tensor, {at + 1: at})
-        _fragments(tensor, at + 2, params, halves=at)
+        fragments(tensor, at + 2, params)
     inline_at(sums, at + 2, selected_tensors=[parts, *blocks.loads])
     inline_at(sums, len(sums.loop), selected_tensors=blocks.scaled)
     for load in blocks.loads:
         if any(source.is_input for source in fusion.producers(load)):
             circular_buffer(load, 2)
-
-
-def _through_shared(
-    stored: Cached,
-    staged: TensorView,
-    sums: TensorView,
-    computed: list[TensorView],
-    params: MatmulParams,
-) -> None:
-    """Results pass through shared memory, a chunk of columns at a time, and leave by TMA."""
-    output, result = stored.memory, stored.register
-    set_swizzle(staged, _swizzle_of(params.chunk, staged.dtype.size))
-    at = params.outside
-    for tensor in (*computed, staged):
-        split(tensor, at + 1, params.chunk)  # turn, grid, rows, chunk, columns
-        if tensor is staged:
-            own = tensor.loop[at - 1 : at] if params.ping_pong else []
-            set_allocation_domain(tensor, (*own, tensor.loop[at], tensor.loop[at + 2]))
-        split(tensor, at, ROWS)
-        reorder(tensor, {at + 2: at})
-        _fragments(tensor, at + 2, params)
-    split(staged, at + 3, 2)
-    tensorize(staged)
-    split(output, at + 1, params.chunk)  # turn, grid, rows, chunk, columns
-    reorder(output, {at + 1: at})
-    for axis in (at + 1, at + 2):
-        parallelize(output, axis, ParallelType.tma)
-    if params.ping_pong:
-        parallelize(output, at - 1, ParallelType.block_y)
-    inline_at(output, at + 1, selected_tensors=[staged])
-    inline_at(staged, at + 3, selected_tensors=[result])
-    others = [tensor for tensor in computed if tensor is not result]
-    if others:
-        inline_at(result, len(result.loop), selected_tensors=others)
-    inline_at(result, params.outer, selected_tensors=[sums])
-    circular_buffer(staged, params.store_stages)
-
-
-def _swizzle_of(columns: int, size: int) -> int:
-    """The swizzle of staged rows with which eight of them, stored at once, meet no bank twice."""
-    written = whole_rows(columns, size)
-    return least_swizzle(size, Layout.row_major(written.shape), [written])
-
-
-def _from_registers(
-    fusion: Fusion,
-    product: Matmul,
-    shape: Shape,
-    sums: TensorView,
-    beside: list[TensorView],
-    caches: tuple[Cached, ...],
-    params: MatmulParams,
-) -> None:
-    """Threads store what they hold of the product, and load what lies beside it."""
-    columns = product.output.root[shape.columns[-1]].extent
-    if params.pairs:
-        fusion.divisors |= {(columns, PAIR)}
-    at = params.outside
-    for tensor in beside:
-        split(tensor, at, ROWS)  # turn, grid, group, 64, columns
-        _fragments(tensor, at + 1, params)
-    for cached in caches:
-        if cached.memory.name in params.pairs and cached.copy in beside:
-            parallelize(cached.copy, -1, ParallelType.vectorize)
-    if computed := [t for t in beside if not t.is_output]:
-        inline_most(fusion, computed)
-    inline_at(beside[-1], params.outer, selected_tensors=[sums])
-
-
-def _fragments(
-    tensor: TensorView, axis: int, params: MatmulParams, halves: int | None = None
-) -> None:
-    """Split 64 rows and columns, behind the loop over 64 rows, as warp groups hold a product."""
-    split_fragments(tensor, axis)
-    _bind_groups(tensor, axis - 1 if halves is None else halves, params)
-    parallelize(tensor, axis, ParallelType.block_x)
-
-
-def _bind_groups(tensor: TensorView, halves: int, params: MatmulParams) -> None:
-    """Give warp groups 64 rows each of a tile, which loop `halves` walks, or a tile each."""
-    axis = params.outer - 1 if params.ping_pong else halves
-    parallelize(tensor, axis, ParallelType.block_y)

@@ -10,7 +10,7 @@ from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.exprs import Matmul, Move, Pointwise
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.matmul.blocks import carried
-from warpsmith.schedulers.matmul.memory import pairs, staging_refusal, unsupported_sizes
+from warpsmith.schedulers.matmul.memory import Beside, beside, unsupported_sizes
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES, predicted_us
 from warpsmith.schedulers.matmul.params import STORED, MatmulParams, kept
 from warpsmith.schedulers.matmul.shape import is_turned, shape_of
@@ -32,13 +32,16 @@ __all__ = [
 STEP = 32
 """What the columns of a tile are multiples of."""
 
-TILES = tuple((2 * ROWS, columns) for columns in range(256, STEP, -STEP))
+MOST_COLUMNS = 256
+"""Whose sums of 64 rows a warp group holds."""
+
+TILES = tuple((2 * ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP))
 """Rows and columns of tiles, of two warp groups."""
 
-SMALL = tuple((ROWS, columns) for columns in range(256, 0, -STEP))
+SMALL = tuple((ROWS, columns) for columns in range(MOST_COLUMNS, 0, -STEP))
 """Those of one warp group, for products of few rows or few tiles."""
 
-LARGE = tuple((3 * ROWS, columns) for columns in range(256, STEP, -STEP))
+LARGE = tuple((3 * ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP))
 """Those of three warp groups."""
 
 TURNS = (2, 3)
@@ -88,11 +91,16 @@ BARRIER_BYTES = 1024
 
 MOST_STAGES = 8
 
-CHUNK = 64
-STORE_STAGES = 2
-STAGED_BYTES = 2
-"""Columns of the result that are staged at once, 128 bytes of each row, stages for them, and bytes
-of an element."""
+CHUNKS = (64, 32, 16)
+CHUNK_BYTES = 128
+"""Columns that chunks of what is beside the operands may have, and the most bytes of them, which a
+swizzle permutes."""
+
+CHUNK_STAGES = 2
+"""Of the pipelines that load and store chunks."""
+
+ONE_RESULT = Beside(staged=("",), out=2, widest=2)
+"""One result of 16 bits, and nothing beside it."""
 
 GROUP = 16
 """Most tiles along m that are computed beside each other, so that operands are met in L2 again."""
@@ -108,9 +116,9 @@ class Work:
         few: columns of narrow tiles; 0 where the product has more than one has.
         element: bytes of one of an operand.
         turned: for each operand, whether it lies along m or n.
-        epilogue: operations, and bytes that are loaded, for each element of the result.
-        staged: whether results pass through shared memory.
-        pairs: as of the parameters.
+        operations: behind the products, for each element of the result.
+        moved: how what is beside the operands is loaded and stored.
+        products: that share their left operand.
         carried: registers that threads have for each sum besides it, where they carry it over
             blocks of k: one for the block's product, one for scales that columns do not share.
     """
@@ -123,10 +131,15 @@ class Work:
     batches: int = 1
     element: int = 2
     turned: tuple[bool, bool] = (False, False)
-    epilogue: tuple[int, int] = (0, 0)
-    staged: bool = True
-    pairs: tuple[str, ...] = ()
+    operations: int = 0
+    moved: Beside = ONE_RESULT
+    products: int = 1
     carried: int = 0
+
+    @property
+    def epilogue(self) -> tuple[int, int, int]:
+        """Operations, and bytes that the TMA unit and that threads load, for each element."""
+        return self.operations, self.moved.each, self.moved.by_threads
 
     def predicted(self, params: MatmulParams, target: Target) -> float:
         """Microseconds with these parameters."""
@@ -137,7 +150,11 @@ class Work:
             edges.append((edge if across else params.tile[2]) * self.element)
             unaligned.append(math.gcd(line, edges[-1]) % DEPTH_BYTES != 0)
         sizes = (self.m, self.n, self.k)
-        return predicted_us(params, *sizes, target, self.batches, unaligned, self.epilogue, edges)
+        operations, ahead, by_threads = self.epilogue
+        epilogue = (operations, ahead if params.chunk else 0, by_threads)
+        return predicted_us(
+            params, *sizes, target, self.batches, unaligned, epilogue, edges, self.products
+        )
 
     def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
         """All candidates with the microseconds that they are predicted to take, fastest first."""
@@ -148,9 +165,9 @@ class Work:
             few=self.few,
             swapped=self.swapped,
             element=self.element,
-            staged=self.staged,
-            pairs=self.pairs,
-            epilogue=self.epilogue != (0, 0),
+            moved=self.moved,
+            epilogue=any(self.epilogue),
+            products=self.products,
             carried=self.carried,
         )
         timed = [(params, self.predicted(params, problem.target)) for params in found]
@@ -158,13 +175,19 @@ class Work:
 
 
 def product_of(fusion: Program) -> Matmul:
-    """The one product of a fusion."""
-    return next(op for op in fusion.operations if isinstance(op, Matmul))
+    """The first product of a fusion."""
+    return products_of(fusion)[0]
+
+
+def products_of(fusion: Program) -> list[Matmul]:
+    """The products of a fusion, which have one left operand and the same dimensions."""
+    return [op for op in fusion.operations if isinstance(op, Matmul)]
 
 
 def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work:
-    """What a call asks of the one product of a fusion, or of it with its operands swapped."""
-    product = product_of(fusion)
+    """What a call asks of the products of a fusion, or of one with its operands swapped."""
+    products = products_of(fusion)
+    product = products[0]
     atom = atom_for(product, problem.target.family.atoms)
     assert atom is not None, f"`refusal` admitted {product.output.name}, which no atom computes"
     shape = shape_of(product).swapped if swapped else shape_of(product)
@@ -181,9 +204,9 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         batches=batches,
         element=atom.size,
         turned=turned,
-        epilogue=_epilogue(fusion, product),
-        staged=not swapped and not staging_refusal(fusion, product, problem),
-        pairs=pairs(fusion, product, shape, problem),
+        operations=_operations(fusion, product),
+        moved=beside(fusion, product, shape, problem),
+        products=len(products),
         carried=parts,
     )
 
@@ -209,7 +232,8 @@ def ranked(fusion: Program, problem: Problem) -> list[tuple[MatmulParams, float]
     product is and, where that makes columns few, with its operands swapped.
     """
     works = [work_of(fusion, problem)]
-    if 0 < works[0].m <= FEW and not works[0].carried:
+    alone = works[0].products == 1 and not works[0].carried
+    if 0 < works[0].m <= FEW and alone:
         works.append(work_of(fusion, problem, swapped=True))
     return sorted((way for work in works for way in work.ranked(problem)), key=lambda way: way[1])
 
@@ -222,15 +246,17 @@ def candidates(
     few: int = 0,
     swapped: bool = False,
     element: int = 2,
-    staged: bool = True,
-    pairs: tuple[str, ...] = (),
+    moved: Beside = ONE_RESULT,
     epilogue: bool = False,
+    products: int = 1,
     carried: int = 0,
 ) -> Iterator[MatmulParams]:
-    """Schedules of a product of m rows and n columns, with operands of `element` bytes.
+    """Schedules of a product of m rows and n columns, with operands of `element` bytes, or of
+    several that share their rows.
 
     Args:
-        few, swapped, staged, pairs: as of the work, whose m and n these are.
+        few, swapped, moved, products, carried: as of the work, whose m and n these are.
+        epilogue: whether anything is computed or loaded behind it.
     """
     limits = problem.target.family.limits
     wide = {} if swapped else {(tile, 1): SPLITS for tile in (*TILES, *SMALL, *LARGE)}
@@ -238,16 +264,22 @@ def candidates(
     narrow = {((rows, few), lines): MORE_SPLITS for lines in LINES for rows in heights}
     forms = _forms({**wide, **narrow}, turns=not swapped)
     for turns, (rows, columns), lines, cluster, splits in forms:
+        held_columns = products * columns
+        if held_columns > MOST_COLUMNS or splits > 1 < products:
+            continue
         along = (_tiles(m, rows), _tiles(n, columns))
-        through = staged and columns % STORED == 0
+        through = bool(moved.loaded or moved.staged) and columns % STORED == 0
         own = kept(columns, splits, staged=through)
-        chunk = math.gcd(own, CHUNK) if through else 0
         blocks = math.prod(cluster) * splits
         joined = splits * own if splits > 1 else 0
-        held = stages((rows, columns), limits, chunk, joined, places=turns or 1, lines=lines)
+        tried = (
+            (c, stages((rows, held_columns), limits, c, joined, turns or 1, moved, lines))
+            for c in _chunks(own if through else 0, moved)
+        )
+        chunk, held = max(tried, key=lambda each: (min(each[1], FEWEST_STAGES), each[0]))
         apart = any(count < has > 1 for count, has in zip(along, cluster, strict=True))
         groups = turns or rows // ROWS
-        sums = rows * columns // (GROUP_THREADS * (1 if turns else groups))
+        sums = rows * held_columns // (GROUP_THREADS * (1 if turns else groups))
         others = CARRYING_REGISTERS if carried else OTHER_REGISTERS[epilogue]
         many = sums * (1 + carried) + others > _registers(limits, groups)
         if carried and (turns or splits > 1 or columns not in CARRIED):
@@ -256,16 +288,20 @@ def candidates(
             continue
         if blocks > 1 and not problem.target.runs((blocks,)):
             continue
+        loaded, staged = (moved.loaded, moved.staged) if chunk else ((), ())
         yield MatmulParams(
             tile=(rows, columns, lines * DEPTH_BYTES // element),
             lines=lines,
             swapped=swapped,
             stages=held,
             chunk=chunk,
-            store_stages=STORE_STAGES if chunk else 0,
+            load_stages=CHUNK_STAGES if loaded else 0,
+            store_stages=CHUNK_STAGES if staged else 0,
+            loaded=loaded,
+            staged=staged,
             group=_group(_tiles(along[0], cluster[0])),
             blocks=blocks * problem.target.teams(blocks),
-            pairs=() if chunk else pairs,
+            pairs=tuple(name for name in moved.pairs if name not in staged),
             cluster=cluster,
             splits=splits,
             ping_pong=turns,
@@ -299,26 +335,14 @@ def _registers(limits: Limits, groups: int) -> int:
     return min(each, limits.thread_registers)
 
 
-def _epilogue(fusion: Program, product: Matmul) -> tuple[int, int]:
-    """Operations behind a product, casts and copies left out, and bytes that they load, for each
-    element of the result.
-    """
+def _operations(fusion: Program, product: Matmul) -> int:
+    """Operations behind a product for each element of the result, casts and copies left out."""
     blocks = carried(fusion, product)
     inside = () if blocks is None else blocks.scaled
-    own = [
-        op
+    return sum(
+        isinstance(op, Pointwise) and op.op not in FREE and op.output not in inside
         for op in fusion.operations
-        if isinstance(op, Pointwise) and op.op not in FREE and op.output not in inside
-    ]
-    axes = (product.output if blocks is None else blocks.sums).shape_axes
-    dimensions = sum(not axis.is_broadcast for axis in axes)
-    beside = [
-        tensor
-        for tensor in fusion.input_tensors
-        if any(use.outputs[0] not in (product.a, product.b) for use in fusion.uses(tensor))
-        and sum(not axis.is_broadcast for axis in tensor.shape_axes) == dimensions
-    ]
-    return len(own), sum(tensor.dtype.size for tensor in beside)
+    )
 
 
 def _carried(fusion: Program, product: Matmul) -> int:
@@ -338,26 +362,39 @@ def _carried(fusion: Program, product: Matmul) -> int:
 def stages(
     tile: tuple[int, ...],
     limits: Limits,
-    chunk: int = CHUNK,
+    chunk: int = CHUNKS[0],
     joined: int = 0,
     places: int = 1,
+    moved: Beside = ONE_RESULT,
     lines: int = 1,
 ) -> int:
-    """Stages for tiles of both operands that shared memory holds beside the staged result, and
-    beside what blocks with parts of k have summed, twice.
+    """Stages for tiles of the operands that shared memory holds beside chunks of what is loaded and
+    stored, and beside what blocks with parts of k have summed, twice.
 
     Args:
-        tile: rows, columns, and more that does not count.
+        tile: rows, columns of all products, and more that does not count.
         limits: of the target.
         chunk, lines: as of the parameters.
         joined: columns that a block gets from all of these blocks.
         places: tiles that are staged at once, of groups that take turns.
+        moved: what is loaded and stored in chunks.
     """
     rows, columns = tile[:2]
-    staged = places * STORE_STAGES * rows * chunk * STAGED_BYTES
-    room = limits.block_shared - BARRIER_BYTES - staged - 2 * rows * joined * SUM_BYTES
+    chunks = CHUNK_STAGES * moved.size(rows, chunk, places) if chunk else 0
+    room = limits.block_shared - BARRIER_BYTES - chunks - 2 * rows * joined * SUM_BYTES
     stage = (rows + columns) * lines * DEPTH_BYTES
     return min(room // stage, max(MOST_STAGES, IN_FLIGHT // stage))
+
+
+def _chunks(columns: int, moved: Beside) -> list[int]:
+    """Columns that chunks may have, the most first: as many as a swizzle permutes, and fewer, for
+    where operands would have too few stages.
+
+    Args:
+        columns: that a block stores of a tile; 0 where nothing moves in chunks.
+    """
+    fitting = (c for c in CHUNKS if columns % c == 0 and c * moved.widest <= CHUNK_BYTES)
+    return list(fitting) if columns else [0]
 
 
 def _group(tiles: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.mapping import DomainMap
@@ -13,6 +14,7 @@ from warpsmith.layouts.memory import MemoryLayout, vector
 from warpsmith.schedule.products import FRAGMENTS
 from warpsmith.schedulers.caching import repeats
 from warpsmith.schedulers.matmul.applicability import MAP_RANK
+from warpsmith.schedulers.matmul.blocks import carried
 from warpsmith.schedulers.matmul.shape import Shape, concrete_order, memory_of, places_of, shape_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
@@ -29,8 +31,8 @@ def unsupported_sizes(fusion: Program, problem: Problem) -> str:
 
     Empty where it can. A copy of the operand whose rows are padded would do: `padding.padded`.
     """
-    (product,) = (op for op in fusion.operations if isinstance(op, Matmul))
-    for operand in (product.a, product.b):
+    products = (op for op in fusion.operations if isinstance(op, Matmul))
+    for operand in dict.fromkeys(operand for op in products for operand in (op.a, op.b)):
         tensor = memory_of(operand)
         what = unfit_rows(tensor, problem)
         if what:
@@ -69,37 +71,123 @@ def _strides(tensor: TensorView, problem: Problem) -> dict[int, int]:
     return found
 
 
-def staging_refusal(fusion: Program, product: Matmul, problem: Problem) -> str:
-    """Why results do not leave through shared memory, by stmatrix and the TMA unit."""
-    outputs = list(dict.fromkeys(output.value for output in fusion.outputs))
-    if len(outputs) > 1:
-        return f"it has {len(outputs)} outputs"
-    (output,) = outputs
-    if output.dtype.size != 2:
-        return f"{output.name} is {output.dtype.value}, and stmatrix stores 16 bits"
-    shape, order = shape_of(product), concrete_order(output)
-    places = places_of(DomainMap(fusion), product, output)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """How the tensors beside a product's operands move, in a call.
+
+    Attributes:
+        loaded: names of the inputs that the TMA unit brings to shared memory, a chunk of a tile's
+            columns at a time.
+        staged: names of the outputs that it stores from there.
+        pairs: names of the tensors that threads could access two columns of at once.
+        out: bytes of an element in all chunks that are stored.
+        each: bytes of an element in those that are loaded and have rows and columns.
+        row: bytes of a row in those that have no columns.
+        column: bytes of a column in those that have no rows.
+        widest: bytes of the longest element in any chunk.
+        by_threads: bytes of an element of inputs with rows and columns that threads load.
+    """
+
+    loaded: tuple[str, ...] = ()
+    staged: tuple[str, ...] = ()
+    pairs: tuple[str, ...] = ()
+    out: int = 0
+    each: int = 0
+    row: int = 0
+    column: int = 0
+    widest: int = 0
+    by_threads: int = 0
+
+    def size(self, rows: int, columns: int, places: int = 1) -> int:
+        """Bytes of a stage of all chunks, for tiles of so many rows, of which some are staged in as
+        many places.
+        """
+        whole = rows * columns * (self.each + places * self.out)
+        return whole + rows * self.row + columns * self.column
+
+
+def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> Beside:
+    """How the tensors beside the operands move: in chunks where memory allows it, and tiles' rows
+    are those of the product.
+
+    Args:
+        shape: of the product, or of it with its operands swapped.
+    """
+    moved: dict[TensorView, bool] = {}
+    has: dict[TensorView, tuple[bool, bool]] = {}
+    domains, upright = DomainMap(fusion), shape == shape_of(product)
+    for memory, copy in _copies(fusion):
+        fits = upright and not box_refusal(fusion, product, memory, copy, problem)
+        moved[memory] = moved.get(memory, True) and fits
+        places = places_of(domains, product, copy)
+        has[memory] = any(p in shape.rows for p in places), any(p in shape.columns for p in places)
+    boxes = [memory for memory, fits in moved.items() if fits]
+    written = {output.value for output in fusion.outputs}
+
+    def total(rows: bool, columns: bool, stored: bool = False) -> int:
+        chosen = (m for m in boxes if (m in written) == stored and has[m] == (rows, columns))
+        return sum(m.dtype.size for m in chosen)
+
+    return Beside(
+        loaded=tuple(memory.name for memory in boxes if memory not in written),
+        staged=tuple(memory.name for memory in boxes if memory in written),
+        pairs=_pairs(fusion, product, shape, problem),
+        out=total(True, True, stored=True),
+        each=total(True, True),
+        row=total(True, False),
+        column=total(False, True),
+        widest=max((memory.dtype.size for memory in boxes), default=0),
+        by_threads=sum(
+            m.dtype.size for m in moved if not (moved[m] or m in written) and all(has[m])
+        ),
+    )
+
+
+def box_refusal(
+    fusion: Program, product: Matmul, memory: TensorView, copy: TensorView, problem: Problem
+) -> str:
+    """Why the TMA unit does not copy chunks of a tile between an input, or an output, and shared
+    memory.
+
+    Args:
+        copy: the tensor that is a copy of an input; an output itself.
+    """
+    shape, order = shape_of(product), concrete_order(memory)
+    name, places = memory.name, places_of(DomainMap(fusion), product, copy)
     walked = [place for d in order if (place := places[d]) is not None]
-    if walked != sorted(walked) or not output.contiguity[order[-1]]:
-        return f"{output.name} is not contiguous along n, with rows and batches in order"
-    apart = [place for d, place in zip(order, walked, strict=True) if not output.contiguity[d]]
+    if len(walked) < len(order):
+        return f"{name} has dimensions that the product's are not"
+    if not walked or walked != sorted(walked) or not memory.contiguity[order[-1]]:
+        return f"{name} is not contiguous along n, with rows and batches in order"
+    rows = [place for place in walked if place in shape.rows]
+    last = (*shape.rows[-1:], *shape.columns)
+    if walked[-1] not in last or len(rows) not in (0, len(shape.rows)):
+        return f"{name} has neither the rows of the product nor its columns"
+    apart = [place for d, place in zip(order, walked, strict=True) if not memory.contiguity[d]]
     if any(place in shape.rows[:-1] for place in apart):
-        return f"the rows of {output.name} are not one dimension of memory"
+        return f"the rows of {name} are not one dimension of memory"
     if apart and len(order) > MAP_RANK:
-        return f"{output.name} has {len(order)} dimensions apart"
-    columns = problem.size(output.shape_axes[order[-1]].extent) * output.dtype.size
-    if columns % TMA_BYTES:
-        return f"{output.name} has rows of {columns} bytes"
-    return unfit_rows(output, problem)
+        return f"{name} has {len(order)} dimensions apart"
+    columns = problem.size(memory.shape_axes[order[-1]].extent) * memory.dtype.size
+    if columns % TMA_BYTES and len(order) > 1:
+        return f"{name} has rows of {columns} bytes"
+    return unfit_rows(memory, problem)
 
 
-def pairs(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> tuple[str, ...]:
+def unstaged(fusion: Program, product: Matmul, problem: Problem) -> str:
+    """Why a result does not leave through shared memory; empty where all do."""
+    outputs = dict.fromkeys(output.value for output in fusion.outputs)
+    refusals = (box_refusal(fusion, product, each, each, problem) for each in outputs)
+    return next(filter(None, refusals), "")
+
+
+def _pairs(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> tuple[str, ...]:
     """Names of the tensors that threads can access two neighbouring columns of at once."""
     domains, fastest = DomainMap(fusion), shape.columns[-1]
     if problem.size(product.output.root[fastest].extent) % PAIR:
         return ()
     found: dict[str, bool] = {}
-    for memory, copy in _copies(fusion, product):
+    for memory, copy in _copies(fusion):
         order, places = concrete_order(memory), places_of(domains, product, copy)
         fits = bool(order) and places[order[-1]] == fastest and bool(memory.contiguity[order[-1]])
         fits = fits and problem.aligned(memory, PAIR)
@@ -108,12 +196,17 @@ def pairs(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> t
     return tuple(name for name, fits in found.items() if fits)
 
 
-def _copies(fusion: Program, product: Matmul) -> Iterator[tuple[TensorView, TensorView]]:
-    """Each tensor in global memory with the tensor that its copy makes, but for the operands."""
-    operands = {product.a, product.b}
+def _copies(fusion: Program) -> Iterator[tuple[TensorView, TensorView]]:
+    """Each tensor in global memory with the tensor that its copy makes, but for the operands and
+    for what scales them.
+    """
+    products = [op for op in fusion.operations if isinstance(op, Matmul)]
+    blocks = carried(fusion, products[0])
+    inside = {operand for op in products for operand in (op.a, op.b)}
+    inside.update(() if blocks is None else blocks.loads)
     for tensor in fusion.input_tensors:
         for use in fusion.uses(tensor):
-            if use.outputs[0] not in operands and not repeats(use):
+            if use.outputs[0] not in inside and not repeats(use):
                 yield tensor, use.outputs[0]
     for output in dict.fromkeys(output.value for output in fusion.outputs):
         yield output, output

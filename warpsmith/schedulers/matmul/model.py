@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from warpsmith.layouts.banks import BANK_BYTES, BANKS
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.family import WARP
@@ -61,14 +62,27 @@ cores wait: bias and GELU, 10 operations, add 102 us to a product of 4096 x 1433
 H200, 2026-11-22)."""
 
 EPILOGUE_MEMORY_SHARE = 0.109
-"""Of the memory's rate, at which an epilogue loads: a residual of 2 bytes an element adds 230 us to
-that product."""
+"""Of the memory's rate, at which threads of an epilogue load: a residual of 2 bytes an element adds
+230 us to that product."""
+
+CHUNK_SHARE = 0.5
+"""Of the clocks of shared memory, in which chunks that the TMA unit brings ahead are written and
+read: estimated, not timed."""
 
 
-def epilogue_us(elements: int, operations: int, loaded: int, target: Target) -> float:
-    """Microseconds that operations, and bytes loaded for each element, add to a product."""
+def epilogue_us(
+    elements: int, operations: int, ahead: int, by_threads: int, target: Target
+) -> float:
+    """Microseconds that operations, and bytes loaded for each element, add to a product.
+
+    Args:
+        ahead: bytes that the TMA unit brings while tensor cores multiply.
+        by_threads: bytes that threads load themselves.
+    """
     issued = EPILOGUE_ISSUE_SHARE * WARP * target.sm_issues * target.sm_count
-    return elements * (operations / issued + loaded / (EPILOGUE_MEMORY_SHARE * target.rates.memory))
+    shared = CHUNK_SHARE * BANKS * BANK_BYTES * target.rates.clock * target.sm_count
+    waited = by_threads / (EPILOGUE_MEMORY_SHARE * target.rates.memory)
+    return elements * (operations / issued + 2 * ahead / shared + waited)
 
 
 def predicted_us(
@@ -79,10 +93,12 @@ def predicted_us(
     target: Target,
     batches: int = 1,
     unaligned: Sequence[bool] = (False, False),
-    epilogue: tuple[int, int] = (0, 0),
+    epilogue: tuple[int, int, int] = (0, 0, 0),
     edges: Sequence[int] = (DEPTH_BYTES, DEPTH_BYTES),
+    products: int = 1,
 ) -> float:
-    """Microseconds of a product: as many rounds of tiles as blocks go.
+    """Microseconds of a product, or of several of one left operand: as many rounds of tiles as
+    blocks go.
 
     A step over k takes as long as its products or, where all blocks load at once, its loads: from
     the L2, and of each element once from memory, which few blocks have to themselves. What comes
@@ -91,27 +107,29 @@ def predicted_us(
 
     Args:
         unaligned: whether lines of a's boxes, and of b's, start at no multiples of 128 bytes.
-        epilogue: operations, and bytes that are loaded, for each element of the result.
+        epilogue: operations, and bytes that the TMA unit and that threads load, for each element
+            of the result.
         edges: bytes that lie together of a's tiles, and of b's.
     """
     rows, columns, depth = params.tile
     tiles, places = (batches * count * params.splits for count in _count(params, m, n))
     share = TENSOR_SHARE if rows > ROWS else ONE_GROUP_SHARE
-    products = rows * columns * DEPTH_BYTES  # multiplications and additions of 16-bit operands
-    multiplied = products / (share * target.rates.tensor / target.sm_count)
-    along = zip((rows, columns), reversed(params.cluster), unaligned, strict=True)
+    wide = products * columns
+    terms = rows * wide * DEPTH_BYTES  # multiplications and additions of 16-bit operands
+    multiplied = terms / (share * target.rates.tensor / target.sm_count)
+    along = zip((rows, wide), reversed(params.cluster), unaligned, strict=True)
     read = DEPTH_BYTES * sum(lines / by * (UNALIGNED if late else 1) for lines, by, late in along)
     step = max(
         multiplied,
         read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
-        DEPTH_BYTES * (rows + columns) / (SM_SHARE * target.rates.sm_load),
+        DEPTH_BYTES * (rows + wide) / (SM_SHARE * target.rates.sm_load),
     )
     splits = params.splits
     start = START_US + (CLUSTER_US if splits > 1 or params.cluster != (1, 1) else 0.0)
     joined = splits * rows * params.kept * SUM_BYTES / JOIN_RATE if splits > 1 else 0.0
     stored = (STORE_US if params.chunk else SCATTER_US) * rows * params.kept
     behind = joined + stored + epilogue_us(rows * columns * target.sm_count, *epilogue, target)
-    shared = zip((rows, columns), (n / columns, m / rows), edges, strict=True)
+    shared = zip((rows, wide), (n / columns, m / rows), edges, strict=True)
     once = sum(
         lines / max(math.ceil(by), 1) * (1 + JUMP_BYTES / edge) for lines, by, edge in shared
     )

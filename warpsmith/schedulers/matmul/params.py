@@ -24,15 +24,18 @@ class MatmulParams:
         swapped: the second operand comes first: a tile's rows are the product's columns, n, and its
             columns the product's rows, m.
         stages: of the pipeline that brings tiles of the operands.
-        chunk: columns of the result that are staged at once; 0 where threads store their fragments
-            from registers.
-        store_stages: of the pipeline that stores them.
+        chunk: columns of a tile that the TMA unit loads and stores at once beside the operands; 0
+            where threads load and store whole fragments.
+        loaded: inputs that it loads.
+        staged: outputs that it stores.
+        load_stages: of the pipeline that loads chunks.
+        store_stages: of the pipelines that store them.
         group: tiles along m that follow each other before the next column of tiles.
         blocks: of the grid, which go round the tiles.
         cluster: blocks of a cluster along m and n, which have tiles beside each other and load for
             each other what they share.
         splits: blocks of a cluster that have one tile, and each a part of k. Then `cluster` is one.
-        pairs: tensors of which threads that store from registers access two columns at once.
+        pairs: tensors of which threads access two columns at once.
         ping_pong: warp groups that have tiles of their own, and take turns: one multiplies while
             another stores. 0 where all groups of a block share its tile (cooperative).
     """
@@ -45,6 +48,9 @@ class MatmulParams:
     store_stages: int
     group: int
     blocks: int
+    load_stages: int = 0
+    loaded: tuple[str, ...] = ()
+    staged: tuple[str, ...] = ()
     pairs: tuple[str, ...] = ()
     cluster: tuple[int, int] = (1, 1)
     splits: int = 1

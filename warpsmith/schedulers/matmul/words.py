@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from warpsmith.schedulers.matmul.heuristic import Work
+from warpsmith.schedulers.matmul.heuristic import ONE_RESULT, Work
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.problem import Problem
@@ -58,5 +58,12 @@ def advice(work: Work, problem: Problem, unstaged: str) -> Iterator[str]:
             f"lines of {lines} begin at no multiples of {DEPTH_BYTES} bytes: pad {remedy}, "
             f"multiples of {step}: {faster:.2g} x faster"
         )
-    if unstaged and (faster := gain(replace(work, staged=True, pairs=()))) >= WORTH:
+    moved = work.moved
+    through = replace(
+        moved,
+        staged=(*moved.staged, ""),
+        out=moved.out + ONE_RESULT.out,
+        widest=max(moved.widest, ONE_RESULT.widest),
+    )
+    if unstaged and (faster := gain(replace(work, moved=through))) >= WORTH:
         yield f"threads store results: {unstaged}; through shared memory {faster:.2g} x faster"

@@ -1,0 +1,77 @@
+"""Products of one left operand whose results meet, as those of a gated unit do: one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from warpsmith.ir.exprs import Matmul, Move, Pointwise
+from warpsmith.ir.graph import Graph
+from warpsmith.planner.epilogues import Epilogue, Offers, around
+from warpsmith.planner.segment import Segments
+
+
+def with_gates(segments: Segments, offers: Offers, apart: Collection[int]) -> Offers:
+    """The offers where such products are computed together, as tensor cores take them.
+
+    So neither is stored, and the left operand is loaded once.
+
+    Args:
+        apart: numbers of products whose epilogue has a kernel of its own.
+    """
+    seconds: dict[int, int] = {}
+    for first, second in _candidates(offers):
+        free = {first, second}.isdisjoint({*seconds, *seconds.values()})
+        if free and offers.graph.made(second)[0] not in apart:
+            seconds[first] = second
+    while seconds:
+        offers = offers.with_seconds(seconds)
+        kept = {f: s for f, s in seconds.items() if _meet_in_a_kernel(segments, offers, f)}
+        if kept == seconds:
+            return offers
+        seconds = kept
+    return offers.with_seconds({}) if offers.seconds else offers
+
+
+def _meet_in_a_kernel(segments: Segments, offers: Offers, first: int) -> bool:
+    """Whether tensor cores take a product with its second, and something that both lead to."""
+    graph, products = offers.graph, offers.together(first)
+    positions, sinks = offers.largest(first)
+    if not set.intersection(set(positions), *(_behind(graph, p) for p in products)):
+        return False
+    operands = frozenset(t for p in products for t in graph.sources(p) if t in graph.maker)
+    stored = around(graph, Epilogue(positions, sinks, operands), offers.crossing)
+    return segments.of(sinks, stored).taken_by("matmul")
+
+
+def _candidates(offers: Offers) -> Iterator[tuple[int, int]]:
+    """Pairs of products of one left operand, the second of which could be computed with the first,
+    and of whose results something is computed together.
+    """
+    graph, last = offers.graph, offers.last
+    by_left: dict[int, list[int]] = {}
+    for product in offers.products:
+        operation = graph.operations[product]
+        assert isinstance(operation, Matmul)
+        by_left.setdefault(operation.a.number, []).append(product)
+    for products in by_left.values():
+        for place, first in enumerate(products):
+            for second in products[place + 1 :]:
+                before = [graph.maker[t] for t in graph.sources(second) if t in graph.maker]
+                ready = all(last[maker] < last[first] for maker in before)
+                if ready and not _behind(graph, first).isdisjoint(_behind(graph, second)):
+                    yield first, second
+
+
+def _behind(graph: Graph, product: int) -> set[int]:
+    """Positions of the operations on a product's elements."""
+    found: set[int] = set()
+    pending = [product]
+    while pending:
+        position = pending.pop()
+        for number in graph.made(position):
+            for reader in graph.readers.get(number, ()):
+                operation = graph.operations[reader]
+                if reader not in found and isinstance(operation, Pointwise | Move):
+                    found.add(reader)
+                    pending.append(reader)
+    return found

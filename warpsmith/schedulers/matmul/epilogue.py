@@ -1,0 +1,212 @@
+"""What follows a product in its kernel: what is loaded beside it, computed, and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.exprs import Matmul
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.tensor import TensorView
+from warpsmith.layouts.banks import least_swizzle
+from warpsmith.layouts.fragments import sums as fragment_of
+from warpsmith.layouts.layout import Layout
+from warpsmith.layouts.matrices import whole_rows
+from warpsmith.schedule.caches import cache_after
+from warpsmith.schedule.carriers import set_load_store_op
+from warpsmith.schedule.inline import inline_at, inline_most
+from warpsmith.schedule.products import split_fragments, tensorize
+from warpsmith.schedule.rings import circular_buffer
+from warpsmith.schedule.roles import order_groups
+from warpsmith.schedule.transforms import (
+    parallelize,
+    reorder,
+    set_allocation_domain,
+    set_memory_type,
+    set_swizzle,
+    split,
+)
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.matmul.memory import PAIR
+from warpsmith.schedulers.matmul.params import MatmulParams
+from warpsmith.schedulers.matmul.shape import Shape, places_of
+from warpsmith.targets.atoms import ROWS
+
+LOAD = "load_beside"
+"""The role whose one thread asks for chunks of what is read beside the product."""
+
+WARP_ROWS = 16
+"""Rows of a fragment that one warp has."""
+
+MATRIX_BYTES = 2
+"""Of an element that stmatrix stores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """The tensors of a fusion that move behind a product, and how.
+
+    Attributes:
+        product: the first, whose dimensions all have.
+        shape: of it.
+        caches: copies of all inputs and outputs.
+        staged: by output, its copy in shared memory, which the TMA unit stores.
+        loaded: by the register copy of an input, the copy in shared memory that the TMA unit loads.
+    """
+
+    product: Matmul
+    shape: Shape
+    caches: tuple[Cached, ...]
+    staged: dict[TensorView, TensorView]
+    loaded: dict[TensorView, TensorView]
+    params: MatmulParams
+
+    @classmethod
+    def of(
+        cls,
+        products: Sequence[Matmul],
+        shape: Shape,
+        caches: tuple[Cached, ...],
+        params: MatmulParams,
+    ) -> Epilogue:
+        """Put copies in shared memory between, before any loops are made.
+
+        Args:
+            products: whose operands may be copies of inputs.
+            shape: of each.
+        """
+        staged, loaded = {}, {}
+        operands = {operand for each in products for operand in (each.a, each.b)}
+        for cached in caches:
+            if cached.load and cached.memory.name in params.loaded:
+                if cached.register not in operands:
+                    loaded[cached.register] = _ahead(cached)
+            elif cached.memory.name in params.staged:
+                staged[cached.memory] = _stage(cached)
+        return cls(products[0], shape, caches, staged, loaded, params)
+
+    def lay_on(self, beside: list[TensorView], sums: Sequence[TensorView]) -> None:
+        """Give all of it loops: `[turn, grid_x, chunk, group, thread, columns / 8, 2, 2]` where
+        threads compute, `[turn, grid_x, chunk | rows, columns]` where the TMA unit copies.
+
+        Args:
+            beside: the tensors that are computed, loaded and stored.
+            sums: the whole products that these need.
+        """
+        at, chunk = self.params.outside, self.params.chunk
+        boxes, places = {*self.staged, *self.loaded.values()}, set(self.staged.values())
+        for tensor in beside:
+            if chunk:
+                split(tensor, at + 1, chunk)  # turn, grid, rows, chunk, columns
+            if tensor in places:
+                own = tensor.loop[at - 1 : at] if self.params.ping_pong else []
+                set_allocation_domain(tensor, (*own, tensor.loop[at], tensor.loop[at + 2]))
+            if tensor in boxes:
+                self._box(tensor)
+                continue
+            split(tensor, at, ROWS)
+            if chunk:
+                reorder(tensor, {at + 2: at})
+            fragments(tensor, at + 1 + bool(chunk), self.params)
+            if self.params.ping_pong > 1:
+                order_groups(tensor, "epilogue")
+        for tensor in places:
+            self._write(tensor)
+        self._pairs()
+        self._inline([t for t in beside if t not in boxes | places], sums)
+
+    def _box(self, tensor: TensorView) -> None:
+        """A chunk of rows is a copy of the TMA unit."""
+        at = self.params.outside
+        reorder(tensor, {at + 1: at})
+        for axis in (at + 1, at + 2):
+            parallelize(tensor, axis, ParallelType.tma)
+        if tensor.is_output:
+            if self.params.ping_pong:
+                parallelize(tensor, at - 1, ParallelType.block_y)
+            return
+        if self._is_plane(tensor):
+            set_swizzle(tensor, _swizzle_of(tensor, self.params.chunk))
+        circular_buffer(tensor, self.params.load_stages, role=LOAD, stage_slice_position=at + 1)
+
+    def _is_plane(self, tensor: TensorView) -> bool:
+        """Whether it has rows of its own and columns."""
+        places = places_of(DomainMap(Fusion.of(tensor)), self.product, tensor)
+        return all(
+            not set(each).isdisjoint(places) for each in (self.shape.rows, self.shape.columns)
+        )
+
+    def _write(self, staged: TensorView) -> None:
+        """Threads write what they hold of a chunk: eight rows at once, or two elements."""
+        set_swizzle(staged, _swizzle_of(staged, self.params.chunk))
+        if staged.copied_by is LoadStoreOpType.stmatrix:
+            split(staged, self.params.outside + 3, 2)
+            tensorize(staged)
+        else:
+            parallelize(staged, -1, ParallelType.vectorize)
+        circular_buffer(staged, self.params.store_stages)
+
+    def _pairs(self) -> None:
+        """Threads access two columns at once."""
+        if self.params.pairs:
+            parts = self.product.output
+            columns = parts.root[self.shape.columns[-1]].extent
+            Fusion.of(parts).divisors |= {(columns, PAIR)}
+        for cached in self.caches:
+            if cached.memory.name in self.params.pairs and not cached.copy.copied_by.is_tma:
+                parallelize(cached.copy, -1, ParallelType.vectorize)
+
+    def _inline(self, computed: list[TensorView], sums: Sequence[TensorView]) -> None:
+        """A chunk is loaded, computed and staged before the next one."""
+        at, last = self.params.outside, [*self.staged.values(), *computed][-1]
+        for output, staged in self.staged.items():
+            inline_at(output, at + 1, selected_tensors=[staged])
+        results = {cached.register for cached in self.caches if cached.memory in self.staged}
+        whole = [*self.loaded, *(t for t in computed if t in results)]
+        if whole:
+            inline_at(last, at + 3, selected_tensors=whole)
+        inside = [t for t in computed if not t.is_output and t not in whole]
+        if inside:
+            inline_most(Fusion.of(last), inside)
+        inline_at(last, self.params.outer, selected_tensors=sums)
+
+
+def _stage(stored: Cached) -> TensorView:
+    """The copy in shared memory of what an output stores."""
+    staged = cache_after(stored.register)
+    set_memory_type(staged, MemoryType.shared)
+    if staged.dtype.size == MATRIX_BYTES:
+        set_load_store_op(staged, LoadStoreOpType.stmatrix)
+    set_load_store_op(stored.memory, LoadStoreOpType.tma)
+    return staged
+
+
+def _ahead(loaded: Cached) -> TensorView:
+    """The copy in shared memory of what is read beside a product."""
+    tile = cache_after(loaded.memory, [loaded.register], op_type=LoadStoreOpType.tma)
+    set_memory_type(tile, MemoryType.shared)
+    return tile
+
+
+def _swizzle_of(tensor: TensorView, columns: int) -> int:
+    """The swizzle of a chunk's rows with which threads meet the fewest banks twice."""
+    size = tensor.dtype.size
+    by_matrices = tensor.copied_by is LoadStoreOpType.stmatrix
+    held = whole_rows(columns, size) if by_matrices else fragment_of(WARP_ROWS, columns)
+    return least_swizzle(size, Layout.row_major(held.shape), [held])
+
+
+def fragments(tensor: TensorView, axis: int, params: MatmulParams) -> None:
+    """Split 64 rows and columns, behind the loop over 64 rows, as warp groups hold a product."""
+    split_fragments(tensor, axis)
+    bind_groups(tensor, axis - 1, params)
+    parallelize(tensor, axis, ParallelType.block_x)
+
+
+def bind_groups(tensor: TensorView, halves: int, params: MatmulParams) -> None:
+    """Give warp groups 64 rows each of a tile, which loop `halves` walks, or a tile each."""
+    axis = params.outer - 1 if params.ping_pong else halves
+    parallelize(tensor, axis, ParallelType.block_y)
