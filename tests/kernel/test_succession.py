@@ -15,6 +15,7 @@ from tests.support.summing import FLOAT_SUM
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.groups import Groups
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel, Launch
@@ -73,6 +74,7 @@ def kernel(*body: Statement) -> Kernel:
         (MOVE, ("X", "Y")),
         (For(I, integers.index(4), (If(integers.less(THREAD, 4), (MOVE,)),), False), ("X", "Y")),
         (Let(Symbol("first", DataType.Float), Element(X, BLOCK)), ("X",)),
+        (Let(I, Groups(("X", ONE), BLOCK, THREAD).of_part(BLOCK, integers.ONE)), ("X",)),
         (CopyVector(LANES, integers.ZERO, X, integers.ZERO, 4, streaming=True), ("X",)),
         (ACROSS, ("T1_parts", "T1_arrivals")),
         (replace(ACROSS, workspace=None, semaphore=None), ()),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.program import Program
+from warpsmith import FusionDefinition
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.planner.alike import Shape, renamed
@@ -56,6 +57,18 @@ def test_which_axes_are_one_makes_a_difference() -> None:
         return p.output(p.op("add", x, p.permute(y, [1, 0]) if swapped else y))
 
     assert shape_of(added(True).fusion).key != shape_of(added(False).fusion).key
+
+
+def test_products_by_group_that_read_other_tensors_are_alike() -> None:
+    def grouped(*, by_group: bool = True) -> Fusion:
+        with FusionDefinition() as fd:
+            x, w = (fd.define_tensor([-1] * rank, True, dtype=BFLOAT) for rank in (2, 3))
+            ends = fd.define_tensor([-1], True, dtype=DataType.Int32)
+            fd.add_output(fd.ops.grouped_matmul(x, w, ends) if by_group else fd.ops.matmul(x, w))
+        return fd.fusion
+
+    assert shape_of(grouped()).key == shape_of(grouped()).key
+    assert shape_of(grouped()).key != shape_of(grouped(by_group=False)).key
 
 
 def test_names_are_replaced_whole_and_where_they_begin_others() -> None:

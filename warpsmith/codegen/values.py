@@ -8,7 +8,7 @@ from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.scalar import Address, Apply, Const, Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, Element
 from warpsmith.ops.table import TABLE
 
@@ -54,7 +54,7 @@ class ValueText:
     def __call__(self, expr: Expr) -> str:
         if isinstance(expr, Const):
             return self._literal(expr)
-        if isinstance(expr, Symbol):
+        if isinstance(expr, Symbol | Address):
             return expr.name
         if isinstance(expr, Element):
             return self.place(expr.buffer, expr.index)
@@ -85,6 +85,10 @@ class ValueText:
         return text if text.isidentifier() or text.isdigit() else f"({text})"
 
     def _apply(self, expr: Apply) -> str:
+        if expr.op in ("group", "group_end"):
+            self.pieces.add("groups")
+            kind = self.type_name(DataType.Index)
+            return f"ws_{expr.op}<{kind}>({', '.join(map(self, expr.args))})"
         if expr.op == "cast":
             return self.cast(self(expr.args[0]), expr.args[0].dtype, expr.dtype)
         first = expr.args[0]

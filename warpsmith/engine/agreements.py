@@ -181,6 +181,9 @@ def _demands(operation: Operation) -> Iterator[Demand]:
             for b, other in zip(operation.b.shape_axes, operation.axes[1], strict=True):
                 if place == other:
                     yield from _equal((a, b), "a matrix product reads both")
+        if operation.ends is not None and operation.rows_and_groups is not None:
+            groups = (operation.rows_and_groups[1], operation.ends.shape_axes[0])
+            yield from _equal(groups, "each group has a matrix and an end")
     elif isinstance(operation, Move) and operation.kind == "expand":
         (wanted,) = operation.arguments
         assert isinstance(wanted, tuple)

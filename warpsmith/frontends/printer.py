@@ -115,6 +115,8 @@ def _dtype(dtype: DataType) -> str:
 
 def _product(operation: Matmul) -> str:
     """The call that defines it: `linear`, `matmul`, or `einsum` where it is neither."""
+    if operation.ends is not None:
+        return _grouped_product(operation)
     of_a, of_b = operation.axes
     last = max(of_a)
     linear = ((*range(last - 1), last), (last - 1, last))
@@ -134,6 +136,17 @@ def _product(operation: Matmul) -> str:
         )
         arguments.insert(0, f'"{first},{second}->{result}"')
     return f"fd.ops.{name}({', '.join(arguments)})"
+
+
+def _grouped_product(operation: Matmul) -> str:
+    names = [*map(_name, operation.operands)]
+    if operation.ends is not None:
+        names.append(_name(operation.ends))
+    if operation.output.dtype is not result_of(operation.a.dtype):
+        names.append(f"dtype={_dtype(operation.output.dtype)}")
+    if operation.precision != "exact":
+        names.append(f'precision="{operation.precision}"')
+    return f"fd.ops.grouped_matmul({', '.join(names)})"
 
 
 def _literal(value: float | bool) -> str:

@@ -13,9 +13,11 @@ from functools import cached_property
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import Merge, Split, Transform
+from warpsmith.ir.groups import Groups, groups_of
 from warpsmith.ir.integers import Facts
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import TensorView
 
 
 class Derivation:
@@ -59,17 +61,39 @@ class Derivation:
             if current in self._known:
                 found.add(current)
                 continue
-            whole, outer, inner = self._domains.sides(self._by[current])
-            stack += [outer, inner] if current == whole else [whole]
+            stack += self._sources(current, self._by[current])
         return found
 
     def inside(self, group: Group) -> Expr:
         """Predicate under which a group's index lies inside its extent."""
         known = self._inside.get(group)
         if known is None:
-            known = integers.less(self.index(group), self._domains.extent(group))
+            known = integers.less(self.index(group), self._end(group))
             self._inside[group] = known
         return known
+
+    def worth(self, group: Group) -> Expr:
+        """Predicate under which there is anything to do at a group's index: it is inside, and what
+        is chosen for a part of rows is so for one that has any.
+        """
+        transform = None if group in self._known else self._by.get(group)
+        groups = None if transform is None else self._groups(transform)
+        if transform is not None and groups is not None:
+            whole, outer, inner = self._domains.sides(transform)
+            if group != whole:
+                part, size = self.index(outer), self._domains.extent(inner)
+                return integers.less(groups.row(part, size), groups.end(part, size))
+        return self.inside(group)
+
+    def _end(self, group: Group) -> Expr:
+        """What a group's index is to be below: the end of its rows' group, or its extent."""
+        transform = None if group in self._known else self._by.get(group)
+        groups = None if transform is None else self._groups(transform)
+        if transform is not None and groups is not None:
+            whole, outer, inner = self._domains.sides(transform)
+            if group == whole:
+                return groups.end(self.index(outer), self._domains.extent(inner))
+        return self._domains.extent(group)
 
     @cached_property
     def _by(self) -> dict[Group, Transform]:
@@ -90,14 +114,45 @@ class Derivation:
         """Groups of a transform that the reached ones determine and that are not reached yet."""
         whole, outer, inner = self._domains.sides(transform)
         new: list[Group] = []
+        chosen = self._chosen(transform)
+        if chosen is not None:
+            found = [chosen[0]] if outer in reached else []
+            found += [whole] if outer in reached and inner in reached else []
+            return [group for group in found if group not in reached]
         if whole in reached:
             new = [g for g in (outer, inner) if g not in reached]
         elif outer in reached and inner in reached:
             new = [whole]
         return new
 
+    def _chosen(self, transform: Transform) -> tuple[Group, TensorView] | None:
+        """Of a split by groups, what a group chooses from, and the tensor that says so."""
+        if isinstance(transform, Split) and transform.by_group:
+            return self._domains.chosen_by(self._domains.group(transform.axis))
+        return None
+
+    def _sources(self, group: Group, transform: Transform) -> list[Group]:
+        """The groups from which a transform computes one."""
+        whole, outer, inner = self._domains.sides(transform)
+        if group == whole:
+            return [outer, inner]
+        return [whole] if self._chosen(transform) is None else [outer]
+
+    def _groups(self, transform: Transform) -> Groups | None:
+        chosen = self._chosen(transform)
+        if chosen is None:
+            return None
+        whole, _, _ = self._domains.sides(transform)
+        return groups_of(chosen[1], *map(self._domains.extent, (chosen[0], whole)))
+
     def _build(self, group: Group, transform: Transform) -> Expr:
         whole, outer, inner = self._domains.sides(transform)
+        groups = self._groups(transform)
+        if groups is not None:
+            part, size = self.index(outer), self._domains.extent(inner)
+            if group != whole:
+                return groups.of_part(part, size)
+            return integers.add(groups.row(part, size), self.index(inner))
         if isinstance(transform, Merge) and transform.band > 1:
             return self._build_banded(group, transform)
         radix = self._domains.extent(inner)
@@ -157,6 +212,10 @@ class Derivation:
         seen.add(group)
         transform = self._by[group]
         whole, outer, inner = self._domains.sides(transform)
+        chosen = self._chosen(transform)
+        if chosen is not None and group != whole:
+            found.append(group)
+            return
         if group != whole:
             self._collect_inexact(whole, facts, found, seen)
             return
@@ -164,7 +223,7 @@ class Derivation:
         self._collect_inexact(inner, facts, found, seen)
         if not isinstance(transform, Split) or whole in found:
             return
-        if not self._domains.divides(transform, facts):
+        if chosen is not None or not self._domains.divides(transform, facts):
             self._drop_implied(outer, found)
             found.append(whole)
 

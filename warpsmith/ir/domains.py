@@ -132,6 +132,9 @@ class Split:
 
     The extents need not divide: the last outer iteration may run past the end of `axis`. `factor`
     is the extent of the inner part, or of the outer one if not `inner_split`.
+
+    With `by_group`, the rows of each group of a grouped product are split for themselves: an outer
+    iteration has rows of one group, and which, memory says (`ir/groups.py`).
     """
 
     axis: IterDomain
@@ -139,6 +142,7 @@ class Split:
     inner: IterDomain
     factor: Expr
     inner_split: bool
+    by_group: bool = False
 
     @property
     def results(self) -> tuple[IterDomain, ...]:
@@ -183,6 +187,12 @@ def split(
     outer, inner = (other, factor) if inner_split else (factor, other)
     parts = IterDomain(outer, axis.kind), IterDomain(inner, axis.kind)
     return Split(axis, *parts, factor, inner_split)
+
+
+def split_by_group(axis: IterDomain, factor: Expr, outer: Expr) -> Split:
+    """Divide the rows of a grouped product; `outer` is how many parts there are."""
+    parts = IterDomain(outer, axis.kind), IterDomain(factor, axis.kind)
+    return Split(axis, *parts, factor, True, by_group=True)
 
 
 def merge(outer: IterDomain, inner: IterDomain, band: int = 1) -> Merge:

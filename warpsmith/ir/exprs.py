@@ -21,6 +21,9 @@ Precision = Literal["exact", "tf32", "fast"]
 """What a product may give up: nothing, bits of Float operands beyond TF32's 11, or bits of sums of
 8-bit floats."""
 
+OF_GROUP = -1
+"""In a grouped product, the place of the dimension that the group of a row chooses from."""
+
 
 def _positional(source: TensorView, target: TensorView) -> tuple[Pair, ...]:
     return tuple(zip(source.shape_axes, target.root, strict=True))
@@ -197,6 +200,11 @@ class Matmul:
     floats, Int32 of Int8, else the operands' own. `precision` "tf32" lets a kernel round Float
     operands, "fast" sum products of 8-bit floats, or of casts of them, with fewer bits; the exact
     product always satisfies both.
+
+    With `ends`, it is a grouped product: `b` has a matrix for each group, along the dimension whose
+    place in `axes` is `OF_GROUP`, and `a` rows of one group behind those of the other. Group `g`
+    ends before row `ends[g]`, and begins where the one before it ends; rows behind all of them are
+    multiplied by zeros.
     """
 
     a: TensorView
@@ -204,10 +212,26 @@ class Matmul:
     output: TensorView
     axes: tuple[tuple[int, ...], tuple[int, ...]]
     precision: Precision = "exact"
+    ends: TensorView | None = None
+
+    @property
+    def operands(self) -> tuple[TensorView, TensorView]:
+        """What is multiplied."""
+        return (self.a, self.b)
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        return (self.a, self.b)
+        return self.operands if self.ends is None else (*self.operands, self.ends)
+
+    @property
+    def rows_and_groups(self) -> Pair | None:
+        """Of a grouped product its axis of rows, and that of the groups."""
+        for rows, groups in (self.axes, self.axes[::-1]):
+            if OF_GROUP in groups:
+                operand = self.operands[self.axes.index(groups)]
+                (place,) = set(rows) - set(groups)
+                return self.output.root[place], operand.shape_axes[groups.index(OF_GROUP)]
+        return None
 
     @property
     def outputs(self) -> tuple[TensorView, ...]:
@@ -219,6 +243,7 @@ class Matmul:
             for operand, axes in zip((self.a, self.b), self.axes, strict=True)
             if operand is source
             for axis, position in zip(operand.shape_axes, axes, strict=True)
+            if position != OF_GROUP
         )
 
 
@@ -283,7 +308,8 @@ def with_values(
         case Scan():
             return replace(operation, sources=given, outputs=tuple(outputs))
         case Matmul():
-            return replace(operation, a=given[0], b=given[1], output=output)
+            a, b, *ends = given
+            return replace(operation, a=a, b=b, output=output, ends=ends[0] if ends else None)
         case Full():
             return Full(given[0], output)
         case Iota():

@@ -289,6 +289,8 @@ def lower_bound(expr: Expr) -> float:
             return min(bounds)
         if expr.op == "maximum":
             return max(bounds)
+        if expr.op in ("group", "group_end"):
+            return 0
     return -math.inf
 
 

@@ -10,11 +10,12 @@ program says nothing take no part unless asked for: each use of an input may rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType, Merge, Split, Transform
-from warpsmith.ir.exprs import tensor_inputs
+from warpsmith.ir.exprs import Matmul, tensor_inputs
+from warpsmith.ir.groups import parts_of
 from warpsmith.ir.program import Program, View
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import TensorView
@@ -44,6 +45,7 @@ class DomainMap:
         self._pair(fusion, given - alike)
         self._close()
         self._group = {axis: self._find(number) for axis, number in self._number.items()}
+        self._chosen = dict(self._choices(fusion))
         self._sides: dict[Transform, tuple[Group, Group, Group]] = {}
         self._extent: dict[Group, Expr] = {}
         self._divides: dict[tuple[Split, integers.Facts], bool] = {}
@@ -81,6 +83,18 @@ class DomainMap:
                 for member in set(sides):
                     self._lifted.setdefault(member, []).append(transform)
         return self._lifted.get(group, [])
+
+    def chosen_by(self, rows: Group) -> tuple[Group, TensorView] | None:
+        """The dimension that the group of a row of a grouped product chooses from, and the tensor
+        that says where groups end; None for what are no such rows.
+        """
+        return self._chosen.get(rows)
+
+    def _choices(self, fusion: Program) -> Iterator[tuple[Group, tuple[Group, TensorView]]]:
+        for operation in fusion.operations:
+            if isinstance(operation, Matmul) and operation.ends is not None:
+                rows, groups = map(self.group, operation.rows_and_groups or ())
+                yield rows, (groups, operation.ends)
 
     def sides(self, transform: Transform) -> tuple[Group, Group, Group]:
         """Groups of a transform's whole, outer and inner axis."""
@@ -131,6 +145,9 @@ class DomainMap:
         if self.group(given) == group:
             return transform.factor
         whole = self.extent(self.group(transform.axis))
+        chosen = self.chosen_by(self.group(transform.axis)) if transform.by_group else None
+        if chosen is not None:
+            return parts_of(whole, transform.factor, self.extent(chosen[0]))
         if self._fits(whole, transform.factor):
             return integers.ONE
         return integers.ceildiv(whole, transform.factor)
@@ -246,6 +263,7 @@ class DomainMap:
                         self._joined(transform.axis),
                         transform.factor,
                         transform.inner_split,
+                        transform.by_group,
                     )
                 else:
                     parts = self._joined(transform.outer), self._joined(transform.inner)

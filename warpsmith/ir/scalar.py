@@ -172,11 +172,34 @@ class Symbol(Expr):
         return self.name
 
 
+class Address(Expr):
+    """Where a tensor of the kernel begins in global memory; only operations that look something up
+    there take it, which no host evaluates.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.dtype = DataType.Index
+        self._hash = hash((Address, name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Address, (self.name,)
+
+    def key(self) -> tuple[object, ...]:
+        return (self.name,)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
 class Apply(Expr):
     """An operation on scalars. `op` is a name of `ops/table.py` or of the integer kernel below.
 
     Integer operations made by `ir/integers.py`: `add mul floordiv mod ceildiv minimum maximum xor`,
-    and `lt le eq logical_and logical_or` for predicates.
+    and `lt le eq logical_and logical_or` for predicates. `ir/groups.py` makes `group` and
+    `group_end`, which read memory.
 
     Attributes:
         polynomial: the sum that the node is, once `ir/integers.py` has worked it out; like the

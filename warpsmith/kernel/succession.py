@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.scalar import Address
 from warpsmith.kernel.effects import Orders
 from warpsmith.kernel.nodes import Statement
-from warpsmith.kernel.traversal import read, scratch, walk, written
+from warpsmith.kernel.traversal import expressions, read, scratch, walk, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +48,6 @@ def touched_globally(statement: Statement) -> tuple[str, ...]:
     for each in walk((statement,)):
         buffers = (*read(each), *written(each), *scratch(each))
         found |= {b.name: None for b in buffers if b.memory is MemoryType.global_}
+        nodes = (node for expr in expressions(each) for node in expr.walk())
+        found |= {node.name: None for node in nodes if isinstance(node, Address)}
     return tuple(found)

@@ -109,6 +109,8 @@ def _connected(domains: DomainMap, group: Group) -> set[Group]:
             for transform in domains.touching(current):
                 whole, outer, inner = domains.sides(transform)
                 sources, results = [whole], [outer, inner]
+                if isinstance(transform, Split) and transform.by_group and current == outer:
+                    seen.update((domains.chosen_by(whole) or ())[:1])
                 if isinstance(transform, Merge):
                     sources, results = results, sources
                 if upwards and current in results:

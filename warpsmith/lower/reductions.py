@@ -95,7 +95,7 @@ class Reductions:
                 ends = access.bounds(reduced, self._buffers.facts)
             part = tuple(self._buffers.read(access, source) for source in operation.sources)
         else:
-            always = any(t not in self._buffers.filled for t in operation.inputs)
+            always = any(t not in self._buffers.filled for t in operation.operands)
             part = (Apply("mul", self._factors(operation, access), operation.output.dtype),)
         own = self._buffers.own(access)
         statement: Statement = Accumulate(_carry(operation), buffers, own, part)
@@ -110,7 +110,7 @@ class Reductions:
             self._buffers.read(access, operand)
             if operand.dtype is dtype
             else Apply("cast", (self._buffers.read(access, operand),), dtype)
-            for operand in (operation.a, operation.b)
+            for operand in operation.operands
         )
 
     def across_threads(self, operation: Reduction, indices: list[Expr]) -> list[Statement]:

@@ -45,7 +45,7 @@ class Skips:
         known = dict(zip(map(self._buffers.domains.group, loops), indices, strict=True))
         new = self._bounds(loops) & self._wholes - self._bounds(loops[:-1])
         derivation = Derivation(self._buffers.domains, known)
-        inside = (derivation.inside(whole) for whole in sorted(new))
+        inside = (derivation.worth(whole) for whole in sorted(new))
         return integers.conjunction(*(substitute(each, self._first) for each in inside))
 
     def _agreed(self, channels: Channels, operations: list[Operation]) -> frozenset[Group]:

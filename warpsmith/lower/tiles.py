@@ -11,6 +11,7 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Matmul, tensor_inputs
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.groups import looks_up
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.kernel.nodes import Statement
@@ -70,11 +71,16 @@ class TileCopies:
         in_order = [dims[ranks[d]] for d in order]
         tile = Box.of(output, in_order, lanes)
         self._check_packed(output, shared, place, tile)
-        condition = integers.conjunction(
-            self._predicates.of_tile(start, operation),
-            *(integers.less(0, dim.box) for dim in tile.dims),
+        # Rows of other groups may be loaded, and are not stored; past all of them is past memory.
+        inside, bounds = (
+            [
+                c
+                for c in integers.conjuncts(self._predicates.of_tile(where, operation))
+                if stores or not looks_up(c)
+            ]
+            for where in (start, access)
         )
-        bounds = integers.conjuncts(self._predicates.of_tile(access, operation))
+        condition = integers.conjunction(*inside, *(integers.less(0, dim.box) for dim in tile.dims))
         copy = TileCopy(
             shared=self._buffers.buffer(shared),
             index=without(place, lanes),

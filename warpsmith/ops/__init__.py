@@ -10,6 +10,7 @@ from __future__ import annotations
 from warpsmith.ops.carries import all, any, argmax, argmin, logsumexp, reduce
 from warpsmith.ops.einsum import einsum
 from warpsmith.ops.factories import full, full_like, iota, ones, ones_like, zeros, zeros_like
+from warpsmith.ops.grouped import grouped_matmul
 from warpsmith.ops.pointwise import *  # noqa: F403  # exactly the names in its __all__
 from warpsmith.ops.pointwise import __all__ as _pointwise
 from warpsmith.ops.products import addmm, baddbmm, bmm, dot, linear, matmul, mv, outer
@@ -52,6 +53,7 @@ __all__ = [
     "expand",
     "full",
     "full_like",
+    "grouped_matmul",
     "iota",
     "linear",
     "logcumsumexp",

@@ -146,8 +146,11 @@ def product(
     b: TensorView,
     axes: tuple[tuple[int, ...], tuple[int, ...]],
     precision: Precision = "exact",
+    ends: TensorView | None = None,
 ) -> TensorView:
-    """A `Matmul` and the cast to the type of its result, or a reduction; `axes` as there."""
+    """A `Matmul` and the cast to the type of its result, or a reduction; `axes` and `ends` as
+    there.
+    """
     last = max(axes[0])
     walked = [
         {p for p, axis in zip(own, t.shape_axes, strict=True) if not axis.is_broadcast}
@@ -165,7 +168,7 @@ def product(
     ]
     inner = _extent(op, [(t, own.index(last)) for t, own in zip((a, b), axes, strict=True)])
     output = Fusion.of(a).tensor(a.dtype.compute, (*root, IterDomain(inner, IterType.reduction)))
-    Fusion.of(a).append(Matmul(a, b, output, axes, precision))
+    Fusion.of(a).append(Matmul(a, b, output, axes, precision, ends))
     return rounded(output, result_of(a.dtype))
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, Scan
+from warpsmith.ir.exprs import OF_GROUP, Full, Iota, Matmul, Move, Pointwise, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView, Value
@@ -115,7 +116,7 @@ class _Evaluator:
             if not (isinstance(part, Matmul) and is_rfactored(part.output)):
                 self._reduce(operation)
                 return
-            operation = Matmul(part.a, part.b, operation.outputs[0], part.axes)
+            operation = replace(part, output=operation.outputs[0])
         if isinstance(operation, Pointwise):
             result = self._pointwise(operation)
         elif isinstance(operation, Move):
@@ -160,6 +161,8 @@ class _Evaluator:
     def _matmul(self, operation: Matmul) -> np.ndarray:
         dtype = numpy_dtype(operation.output.dtype, precise=self._precise)
         a, b = (self._arrays[t].astype(dtype, copy=False) for t in (operation.a, operation.b))
+        if operation.ends is not None:
+            return _grouped(a, b, self._arrays[operation.ends], operation.axes)
         return _matmul(a, b, *operation.axes)
 
     def _iota(self, operation: Iota) -> np.ndarray:
@@ -187,6 +190,25 @@ class _Evaluator:
         states = reduced(operation.carry, arrays, dims, precise=self._precise)
         for output, result in zip(operation.outputs, states, strict=True):
             self._arrays[output] = self._store(result, output.dtype)
+
+
+def _grouped(
+    a: np.ndarray, b: np.ndarray, ends: np.ndarray, axes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> np.ndarray:
+    """The rows of each group times its own matrix, and those of none times zeros."""
+    if OF_GROUP in axes[0]:
+        a, b, axes = b, a, axes[::-1]
+    of_rows, of_groups = axes
+    (place,) = set(of_rows) - set(of_groups)
+    own = tuple(p for p in of_groups if p != OF_GROUP)
+    stop = np.maximum.accumulate(np.clip(ends, 0, a.shape[of_rows.index(place)]))
+    matrices = np.moveaxis(b, of_groups.index(OF_GROUP), 0)
+    parts = zip(
+        np.split(a, stop, of_rows.index(place)),
+        (*matrices, np.zeros(matrices.shape[1:], b.dtype)),
+        strict=True,
+    )
+    return np.concatenate([_matmul(rows, matrix, of_rows, own) for rows, matrix in parts], place)
 
 
 def _matmul(

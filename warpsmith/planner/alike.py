@@ -213,7 +213,7 @@ class _Walk:
         return expr
 
 
-_OPERANDS = {"inputs", "output", "outputs", "source", "sources", "a", "b"}
+_OPERANDS = {"inputs", "output", "outputs", "source", "sources", "a", "b", "ends"}
 _SCALARS = {"value", "start", "step"}
 _WRITTEN = {"arguments"}  # by the user, for printing
 

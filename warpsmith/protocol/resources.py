@@ -13,6 +13,7 @@ from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.protocol import registers
+from warpsmith.protocol.choices import skip_alike
 from warpsmith.protocol.clusters import check_clusters
 from warpsmith.protocol.rules import Rule, broken
 from warpsmith.protocol.succession import await_first
@@ -39,10 +40,11 @@ def check_resources(kernel: Kernel, known: Mapping[str, int], limits: Limits) ->
 
     Raises:
         Broken: roles overlap or leave the block, share a named barrier, or have registers that
-            `setmaxnreg` cannot set; or as `check_clusters` and `await_first` say.
+            `setmaxnreg` cannot set; or as `check_clusters`, `await_first` and `skip_alike` say.
     """
     check_clusters(kernel)
     await_first(kernel)
+    skip_alike(kernel)
     values = dict(known)
     spans = []
     for statement in kernel.body:

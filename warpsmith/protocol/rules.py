@@ -31,6 +31,7 @@ class Rule(Enum):
     LEAVING = ("WS0919", "a block ends only when no other block reaches into it any more")
     SCOPE = ("WS0920", "who waits for threads of other blocks waits for the whole cluster")
     NUMBERS = ("WS0921", "a block waits only for blocks of the grid that have started before it")
+    CHOICES = ("WS0922", "agents skip alike what memory says is to be skipped")
 
     @property
     def code(self) -> str:

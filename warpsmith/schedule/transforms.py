@@ -9,6 +9,9 @@ from warpsmith.ir import domains, integers
 from warpsmith.ir.arithmetic import convert
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.groups import parts_of
+from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Const, Expr, literal
 from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.swizzle import HARDWARE
@@ -75,6 +78,26 @@ def split(
         made = domains.split(each.loop[position], size, inner_split=inner_split)
         each.transforms.append(made)
         each.loop[position : position + 1] = [made.outer, made.inner]
+    return tensor
+
+
+def split_by_group(tensor: TensorView, axis: int, factor: int) -> TensorView:
+    """Divide the rows of a grouped product in two, so that no part has rows of two groups."""
+    position = axis_position(tensor, axis)
+    _check_schedulable(tensor, position)
+    domain_map, whole = DomainMap(Fusion.of(tensor)), tensor.loop[position]
+    chosen = domain_map.chosen_by(domain_map.group(whole))
+    if chosen is None or factor < 1:
+        raise ScheduleError(
+            f"{whole!r} of {tensor.name} is split by {factor} for each group",
+            code="WS0382",
+            remedy="split the rows of a grouped product so, by a factor of 1 or more",
+        )
+    size = integers.index(factor)
+    outer = parts_of(domain_map.extent_of(whole), size, domain_map.extent(chosen[0]))
+    made = domains.split_by_group(whole, size, outer)
+    tensor.transforms.append(made)
+    tensor.loop[position : position + 1] = [made.outer, made.inner]
     return tensor
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
-from warpsmith.ir.exprs import Move, Pointwise, Reduction, Scan
+from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedule.caches import cache_after, cache_before
@@ -65,7 +65,7 @@ def add_caches(fusion: Fusion) -> tuple[Cached, ...]:
 
 def _load_caches(fusion: Fusion, tensor: TensorView, shared: bool) -> list[Cached]:
     """One copy of an input, or one for each of its users."""
-    uses = [use for use in fusion.uses(tensor) if not repeats(use)]
+    uses = [use for use in fusion.uses(tensor) if not in_memory(use, tensor)]
     if shared or len(uses) == 1:
         outputs = [output for use in uses for output in use.outputs]
         copy = cache_after(tensor, outputs) if uses else tensor
@@ -75,6 +75,11 @@ def _load_caches(fusion: Fusion, tensor: TensorView, shared: bool) -> list[Cache
         for use in uses
         for reader in use.outputs[:1]
     ]
+
+
+def in_memory(operation: Operation, tensor: TensorView) -> bool:
+    """Whether an operation reads an input where it lies, to repeat it or to find groups in it."""
+    return repeats(operation) or (isinstance(operation, Matmul) and operation.ends is tensor)
 
 
 def repeats(operation: Operation) -> bool:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from warpsmith.codegen.prelude.block import BLOCK
 from warpsmith.codegen.prelude.clusters import CLUSTERS
 from warpsmith.codegen.prelude.grid import GRID
+from warpsmith.codegen.prelude.groups import GROUPS
 from warpsmith.codegen.prelude.math import MATH
 from warpsmith.codegen.prelude.piece import Piece
 from warpsmith.codegen.prelude.products import PRODUCTS, multiply_piece
@@ -48,6 +49,7 @@ PIECES: Mapping[str, Piece] = MappingProxyType(
             *CLUSTERS,
             *SUCCESSION,
             *TILES,
+            *GROUPS,
         )
     }
 )

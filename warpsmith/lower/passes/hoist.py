@@ -1,4 +1,4 @@
-"""Name index subexpressions that cost a division, outside the loops that they do not depend on."""
+"""Name index subexpressions that divide or search, outside the loops that they do not depend on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Element, Let, Statement
 from warpsmith.kernel.traversal import defined, expressions, map_bodies, map_expressions, walk
 
-COSTLY = ("floordiv", "mod", "ceildiv", "divide")
+COSTLY = ("floordiv", "mod", "ceildiv", "divide", "group", "group_end")
 
 
 def hoist_indices(kernel: Kernel) -> Kernel:

@@ -71,6 +71,8 @@ def _operands(product: Matmul, target: Target) -> str:
         return f"{target.name} ({target.family.arch}) has no product of tensor cores that is known"
     if product.a is product.b:
         return "its product has one tensor as both operands"
+    if product.ends is not None and not product.ends.is_input:
+        return f"{product.ends.name}, which says where its groups end, is not an input"
     for which, operand in enumerate((product.a, product.b)):
         if not operand.is_input:
             return f"{operand.name}, an operand of its product, is not an input"
@@ -92,7 +94,7 @@ def majors(product: Matmul, which: int, atom: Atom) -> tuple[int, ...]:
     where the atom takes it, the last of a tile's rows or columns.
     """
     shape = shape_of(product)
-    lines = (shape.rows[-1:], shape.columns)[which]
+    lines = (() if product.ends is not None else shape.rows[-1:], shape.columns)[which]
     return (len(product.output.root) - 1, *(lines if atom.any_major else ()))
 
 

@@ -26,6 +26,7 @@ from warpsmith.schedule.transforms import (
     set_memory_type,
     set_swizzle,
     split,
+    split_by_group,
 )
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.blocks import Carried, carried
@@ -75,7 +76,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
         set_memory_type(operand, MemoryType.shared)
         set_load_store_op(operand, LoadStoreOpType.tma)
     _in_order(reference, product, shape)
-    _tiles(reference, params)
+    _tiles(reference, params, by_group=product.ends is not None)
     transform_like(reference)
     parallelize_like(reference)
     blocks = carried(fusion, product)
@@ -116,7 +117,7 @@ def _in_order(output: TensorView, product: Matmul, shape: Shape) -> None:
         merge(output, 0)
 
 
-def _tiles(output: TensorView, params: MatmulParams) -> None:
+def _tiles(output: TensorView, params: MatmulParams, *, by_group: bool) -> None:
     """Loops `[turn, grid_x, rows, columns]`: a block goes round the tiles of the output.
 
     With clusters `[turn, grid_x, cluster_x, rows, columns]`: a cluster goes round boxes of tiles.
@@ -125,7 +126,7 @@ def _tiles(output: TensorView, params: MatmulParams) -> None:
     """
     rows, columns, _ = params.tile
     split(output, -1, columns)
-    split(output, -3, rows)
+    (split_by_group if by_group else split)(output, -3, rows)
     clustered = params.cluster != (1, 1)
     if clustered:
         split(output, -2, params.cluster[1])
@@ -147,6 +148,8 @@ def _tiles(output: TensorView, params: MatmulParams) -> None:
         split(output, 0, params.ping_pong)
         reorder(output, {1: params.outer - 1})
     parallelize(output, 1, ParallelType.grid_x)
+    if params.dynamic:
+        parallelize(output, 0, ParallelType.dynamic)
     if clustered:
         parallelize(output, 2, ParallelType.cluster_x)
 

@@ -47,8 +47,10 @@ class Factors:
 
 def factors_of(product: Matmul) -> tuple[Factors, Factors] | None:
     """Both operands as tensors of 8 bits and scales that repeat along k equally often; None for
-    other products.
+    other products, and for grouped ones.
     """
+    if product.ends is not None:
+        return None
     first = _factors(product.a, product.axes[0])
     second = _factors(product.b, product.axes[1])
     if first is None or second is None or first.narrow is second.narrow:

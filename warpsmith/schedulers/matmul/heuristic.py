@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.exprs import Matmul, Move, Pointwise
@@ -121,6 +121,7 @@ class Work:
         products: that share their left operand.
         carried: registers that threads have for each sum besides it, where they carry it over
             blocks of k: one for the block's product, one for scales that columns do not share.
+        groups: of a grouped product, none of whose tiles has rows of two.
     """
 
     m: int
@@ -135,6 +136,7 @@ class Work:
     moved: Beside = ONE_RESULT
     products: int = 1
     carried: int = 0
+    groups: int | None = None
 
     @property
     def epilogue(self) -> tuple[int, int, int]:
@@ -149,7 +151,12 @@ class Work:
             line = (extent if across else self.k) * self.element
             edges.append((edge if across else params.tile[2]) * self.element)
             unaligned.append(math.gcd(line, edges[-1]) % DEPTH_BYTES != 0)
-        sizes = (self.m, self.n, self.k)
+        halves = 0  # the last tile of each group has half of its rows
+        if self.groups is not None:  # of numbers without rows, groups that take turns skip none
+            halves = (
+                (2 * self.groups + 2 if params.ping_pong else self.groups) * params.tile[0] // 2
+            )
+        sizes = (self.m + halves, self.n, self.k)
         operations, ahead, by_threads = self.epilogue
         epilogue = (operations, ahead if params.chunk else 0, by_threads)
         return predicted_us(
@@ -158,18 +165,25 @@ class Work:
 
     def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
         """All candidates with the microseconds that they are predicted to take, fastest first."""
+        grouped = self.groups is not None
         found = candidates(
-            self.m,
+            self.m + ((self.groups or 0) + 1) * 2 * ROWS if grouped else self.m,
             self.n,
             problem,
             few=self.few,
             swapped=self.swapped,
             element=self.element,
             moved=self.moved,
-            epilogue=any(self.epilogue),
+            epilogue=grouped or any(self.epilogue),  # searches take registers, too
             products=self.products,
             carried=self.carried,
         )
+        if grouped:  # some numbers of tiles have no rows, and cost a block next to nothing
+            found = (
+                replace(p, dynamic=p.cluster == (1, 1) and p.splits == 1 and not p.ping_pong)
+                for p in found
+                if p.cluster[0] == 1
+            )
         timed = [(params, self.predicted(params, problem.target)) for params in found]
         return sorted(timed, key=lambda each: each[1])
 
@@ -195,6 +209,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
     walked, parts = (shape.batches, shape.rows, shape.columns), _carried(fusion, product)
     batches, m, n = (math.prod(sizes[p] for p in places) for places in walked)
     turned = (is_turned(product, swapped), is_turned(product, not swapped))
+    by_group = product.rows_and_groups
     return Work(
         m=m,
         n=n,
@@ -208,6 +223,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         moved=beside(fusion, product, shape, problem),
         products=len(products),
         carried=parts,
+        groups=None if by_group is None else problem.size(by_group[1].extent),
     )
 
 
@@ -229,10 +245,11 @@ def choose(fusion: Program, problem: Problem) -> MatmulParams:
 
 def ranked(fusion: Program, problem: Problem) -> list[tuple[MatmulParams, float]]:
     """All candidates with the microseconds that they are predicted to take, fastest first: as the
-    product is and, where that makes columns few, with its operands swapped.
+    product is and, where that makes columns few and no rows are of groups, with its operands
+    swapped.
     """
     works = [work_of(fusion, problem)]
-    alone = works[0].products == 1 and not works[0].carried
+    alone = works[0].products == 1 and not works[0].carried and works[0].groups is None
     if 0 < works[0].m <= FEW and alone:
         works.append(work_of(fusion, problem, swapped=True))
     return sorted((way for work in works for way in work.ranked(problem)), key=lambda way: way[1])

@@ -12,7 +12,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.memory import MemoryLayout, vector
 from warpsmith.schedule.products import FRAGMENTS
-from warpsmith.schedulers.caching import repeats
+from warpsmith.schedulers.caching import in_memory
 from warpsmith.schedulers.matmul.applicability import MAP_RANK
 from warpsmith.schedulers.matmul.blocks import carried
 from warpsmith.schedulers.matmul.shape import Shape, concrete_order, memory_of, places_of, shape_of
@@ -31,8 +31,11 @@ def unsupported_sizes(fusion: Program, problem: Problem) -> str:
 
     Empty where it can. A copy of the operand whose rows are padded would do: `padding.padded`.
     """
-    products = (op for op in fusion.operations if isinstance(op, Matmul))
-    for operand in dict.fromkeys(operand for op in products for operand in (op.a, op.b)):
+    products = [op for op in fusion.operations if isinstance(op, Matmul)]
+    groups = products[0].rows_and_groups
+    if groups is not None and problem.size(groups[1].extent) == 0:
+        return "it has no groups, and the TMA unit takes no empty tensor"
+    for operand in dict.fromkeys(operand for op in products for operand in op.operands):
         tensor = memory_of(operand)
         what = unfit_rows(tensor, problem)
         if what:
@@ -152,6 +155,8 @@ def box_refusal(
     Args:
         copy: the tensor that is a copy of an input; an output itself.
     """
+    if product.ends is not None:
+        return "its tiles end where groups do, and boxes do not"
     shape, order = shape_of(product), concrete_order(memory)
     name, places = memory.name, places_of(DomainMap(fusion), product, copy)
     walked = [place for d in order if (place := places[d]) is not None]
@@ -206,7 +211,7 @@ def _copies(fusion: Program) -> Iterator[tuple[TensorView, TensorView]]:
     inside.update(() if blocks is None else blocks.loads)
     for tensor in fusion.input_tensors:
         for use in fusion.uses(tensor):
-            if use.outputs[0] not in inside and not repeats(use):
+            if use.outputs[0] not in inside and not in_memory(use, tensor):
                 yield tensor, use.outputs[0]
     for output in dict.fromkeys(output.value for output in fusion.outputs):
         yield output, output

@@ -38,6 +38,7 @@ class MatmulParams:
         pairs: tensors of which threads access two columns at once.
         ping_pong: warp groups that have tiles of their own, and take turns: one multiplies while
             another stores. 0 where all groups of a block share its tile (cooperative).
+        dynamic: an agent hands tiles to blocks as they are done with others.
     """
 
     tile: tuple[int, int, int]
@@ -55,6 +56,7 @@ class MatmulParams:
     cluster: tuple[int, int] = (1, 1)
     splits: int = 1
     ping_pong: int = 0
+    dynamic: bool = False
 
     @property
     def strategy(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
@@ -48,8 +48,7 @@ def shape_of(product: Matmul) -> Shape:
 
 def swap_operands(fusion: Fusion, product: Matmul) -> Matmul:
     """The same product in place of one, with its second operand first, whose n are then rows."""
-    first, other, axes = product.b, product.a, product.axes[::-1]
-    swapped = Matmul(first, other, product.output, axes, product.precision)
+    swapped = replace(product, a=product.b, b=product.a, axes=product.axes[::-1])
     fusion.replace(product, swapped)
     return swapped
 

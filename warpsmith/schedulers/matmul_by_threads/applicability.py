@@ -24,6 +24,8 @@ def refusal(fusion: Program) -> str:
     (product,) = products
     if product.a is product.b:
         return "its product has one tensor as both operands"
+    if product.ends is not None and not product.ends.is_input:
+        return f"{product.ends.name}, which says where its groups end, is not an input"
     for operation in fusion.operations:
         if not isinstance(operation, Matmul | Pointwise | Move | Full | Iota):
             return f"{operation.outputs[0].name} is no pointwise work beside the product"

@@ -93,12 +93,17 @@ class MatmulByThreadsParams:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The root axes of a product that are no broadcast ones, by what they are to its operands."""
+    """The root axes of a product that are no broadcast ones, by what they are to its operands.
+
+    Attributes:
+        grouped: the rows or columns of a grouped product of which each group has some.
+    """
 
     batches: tuple[IterDomain, ...]
     rows: tuple[IterDomain, ...]
     columns: tuple[IterDomain, ...]
     summed: IterDomain
+    grouped: IterDomain | None = None
 
 
 def shape_of(product: Matmul, *, swapped: bool) -> Shape:
@@ -111,6 +116,7 @@ def shape_of(product: Matmul, *, swapped: bool) -> Shape:
         tuple(axis for place, axis in axes if place not in of_columns),
         tuple(axis for place, axis in axes if place not in of_rows),
         summed,
+        (product.rows_and_groups or (None,))[0],
     )
 
 
@@ -159,10 +165,12 @@ def choose(
         run = _run(domains, loads, shape.summed if inward else axes[-1])
         share = edge * tile.depth // prod(tile.threads)
         length = tile.depth if inward else edge
+        if not inward and axes[-1] is shape.grouped:  # groups begin anywhere
+            length = 1
         vector = max(min(run.vector(problem), share, length), 1)
         reads.append(Reads(inward=inward, vector=vector))
         names += run.vectorized(problem, vector)
-    if shape.columns:
+    if shape.columns and shape.columns[-1] is not shape.grouped:
         others = [c for c in caches if c.register not in leading]
         run = _run(domains, others, shape.columns[-1])
         vector = tile.adjacent(product.output.dtype.size)

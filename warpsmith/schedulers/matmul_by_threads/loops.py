@@ -10,7 +10,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
-from warpsmith.schedule.transforms import merge, split
+from warpsmith.schedule.transforms import merge, split, split_by_group
 from warpsmith.schedulers.matmul_by_threads.heuristic import (
     MatmulByThreadsParams,
     Shape,
@@ -51,7 +51,9 @@ def lay(product: TensorView, shape: Shape, params: MatmulByThreadsParams) -> Lai
     for side, edge in enumerate((tile.rows, tile.columns)):
         axis = grid[side + 1]
         if axis is not None:
-            grid[side + 1], within[side] = _split(product, axis, edge)
+            grid[side + 1], within[side] = _split(
+                product, axis, edge, by_group=axis is shape.grouped
+            )
     turns, depth = _split(product, shape.summed, tile.depth)
     blocks = [axis for axis in grid if axis is not None]
     product.loop = [*blocks, turns, *(axis for axis in within if axis is not None), depth]
@@ -139,8 +141,11 @@ def merged(tensor: TensorView, axes: Sequence[IterDomain]) -> IterDomain | None:
 
 
 def _split(
-    tensor: TensorView, axis: IterDomain, factor: int | Symbol
+    tensor: TensorView, axis: IterDomain, factor: int | Symbol, *, by_group: bool = False
 ) -> tuple[IterDomain, IterDomain]:
     place = tensor.loop.index(axis)
-    split(tensor, place, factor)
+    if by_group and isinstance(factor, int):
+        split_by_group(tensor, place, factor)
+    else:
+        split(tensor, place, factor)
     return tensor.loop[place], tensor.loop[place + 1]

@@ -1,0 +1,175 @@
+"""Tiles of tensor cores and of threads have rows of one group, whatever memory says of groups."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.support.grouped import by_group, drawn
+from warpsmith import DataType, FusionDefinition, ScheduleError, fuse, knobs, ops
+from warpsmith.errors import PlanWarning
+from warpsmith.schedule.transforms import split_by_group
+from warpsmith.schedulers.matmul import heuristic
+
+BFLOAT16 = ml_dtypes.bfloat16
+
+grouped = fuse(lambda x, w, ends: ops.grouped_matmul(x, w, ends))
+
+
+def held(function: Callable[..., Any], scheduler: str, *given: Any) -> np.ndarray[Any, Any]:
+    """What a program of one kernel gives, which a scheduler has, clean under all orders."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PlanWarning)
+        compiled = fuse(function).lower(*given).compile()
+        assert f"scheduler   {scheduler}\n" in compiled.explain()
+        assert compiled.verify().verdict == "clean"
+        return np.asarray(fuse(function)(*given)).astype(np.float64)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("tile", "changed"),
+    [
+        ((64, 64), {"blocks": 3}),
+        ((64, 64), {"blocks": 2, "ping_pong": 2}),
+        ((128, 64), {"blocks": 2}),
+        ((64, 32), {"blocks": 4, "cluster": (1, 2)}),
+        ((64, 32), {"blocks": 4, "splits": 2}),
+        ((64, 40), {"blocks": 3, "lines": 2}),
+    ],
+)
+def test_blocks_go_round_the_tiles_of_all_groups(
+    tile: tuple[int, int], changed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups without rows, of less than a tile, and of several; 5 rows of none."""
+    offered = heuristic.candidates
+
+    def chosen(*args: Any, **kinds: Any) -> list[heuristic.MatmulParams]:
+        cluster, splits = changed.get("cluster", (1, 1)), changed.get("splits", 1)
+        wanted = (*tile, 64 * changed.get("lines", 1)), cluster, splits, changed.get("ping_pong", 0)
+        found = (
+            p
+            for p in offered(*args, **kinds)
+            if (p.tile, p.cluster, p.splits, p.ping_pong) == wanted
+        )
+        return [replace(p, stages=4, **changed) for p in found]
+
+    monkeypatch.setattr(heuristic, "candidates", chosen)
+    x, w = drawn(100, 136, 40, 6, BFLOAT16)
+    ends = np.array([0, 1, 20, 20, 90, 95], np.int32)
+    y = held(lambda x, w, ends: ops.grouped_matmul(x, w, ends), "matmul", x, w, ends)
+    np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "k", "n"), [(np.float32, 20, 24), (np.float64, 16, 9), (BFLOAT16, 33, 47)]
+)
+def test_threads_take_operands_that_lie_anyhow(dtype: Any, k: int, n: int) -> None:
+    x, w = drawn(90, k, n, 5, dtype)
+    ends = np.array([3, 3, 40, 77, 88])
+    y = held(lambda x, w, e: ops.grouped_matmul(x, w, e), "matmul_by_threads", x, w, ends)
+    np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
+
+
+def test_operands_and_results_that_are_permuted() -> None:
+    x, w = drawn(90, 32, 24, 3, np.float32)
+    ends = np.array([30, 55, 90])
+
+    def turned(x: Any, w: Any, ends: Any) -> Any:
+        y = ops.grouped_matmul(ops.permute(x, [1, 0]), ops.permute(w, [0, 2, 1]), ends)
+        return ops.permute(y, [1, 0])
+
+    lying = [np.ascontiguousarray(array.swapaxes(-1, -2)) for array in (x, w)]
+    y = held(turned, "matmul_by_threads", *lying, ends)
+    np.testing.assert_allclose(y.T, by_group(x, w, ends), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BFLOAT16])
+def test_ends_outside_the_rows_write_nothing_outside(dtype: Any) -> None:
+    """The simulator refuses accesses outside of tensors; ends count as the nearest row."""
+    x, w = drawn(70, 64, 32, 4, dtype)
+    ends = np.array([-(2**31), -1, 40, 2**31 - 1], np.int32)
+    scheduler = "matmul" if dtype is BFLOAT16 else "matmul_by_threads"
+    y = held(lambda x, w, e: ops.grouped_matmul(x, w, e), scheduler, x, w, ends)
+    want = by_group(x, w, np.clip(ends, 0, 70))
+    np.testing.assert_allclose(y, want, rtol=2**-7, atol=1e-2)
+
+
+def test_one_kernel_serves_any_ends_and_none() -> None:
+    compiled = []
+    for rows, groups in ((200, 3), (200, 3), (0, 3), (200, 0)):
+        x, w = drawn(rows, 64, 64, groups, BFLOAT16)
+        ends = np.sort(np.random.default_rng(len(compiled)).integers(0, rows + 1, groups))
+        y = np.asarray(grouped(x, w, ends)).astype(np.float64)
+        np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
+        compiled.append(grouped.lower(x, w, ends).compile().explain())
+    assert compiled[0] == compiled[1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BFLOAT16])
+def test_all_operands_may_have_strides(dtype: Any) -> None:
+    x, w = drawn(100, 128, 64, 6, dtype)
+    x, w, ends = x[:, :64], w[::2, :, 64:], np.array([10, 5, 50, 6, 100, 7])[::2]
+    scheduler = "matmul" if dtype is BFLOAT16 else "matmul_by_threads"
+    y = held(lambda x, w, e: ops.grouped_matmul(x, w, e), scheduler, x, w, ends)
+    np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
+
+
+def test_what_is_computed_from_it_is_computed_beside_it() -> None:
+    x, w = drawn(200, 64, 64, 3, BFLOAT16)
+    ends, scale = np.array([50, 50, 170]), np.linspace(0.5, 2, 200, dtype=np.float32)[:, None]
+
+    def scaled(x: Any, w: Any, ends: Any, scale: Any) -> Any:
+        return ops.cast(ops.silu(ops.grouped_matmul(x, w, ends)) * scale, DataType.BFloat16)
+
+    y = held(scaled, "matmul", x, w, ends, scale)
+    h = by_group(x, w, ends)
+    np.testing.assert_allclose(y, h / (1 + np.exp(-h)) * scale, rtol=2**-6, atol=2e-2)
+
+
+def test_ends_and_rows_may_be_computed() -> None:
+    x, w = drawn(150, 64, 64, 3, BFLOAT16)
+    counts = np.array([100, 0, 30])
+    y = fuse(lambda x, w, n: ops.grouped_matmul(x * 2, w, ops.cumsum(n, 0)))(x, w, counts)
+    want = 2 * by_group(x, w, np.cumsum(counts))
+    np.testing.assert_allclose(np.asarray(y).astype(np.float64), want, rtol=2**-7, atol=2e-2)
+
+
+def test_kernels_of_groups_are_kept_on_disk(tmp_path: Path) -> None:
+    x, w = drawn(100, 64, 64, 3, BFLOAT16)
+    ends = np.array([10, 40, 95])
+    with knobs.scope(cache_dir=tmp_path, keep_emitted=True):
+        first, again = (fuse(ops.grouped_matmul).lower(x, w, ends).compile() for _ in range(2))
+        y = np.asarray(fuse(ops.grouped_matmul)(x, w, ends)).astype(np.float64)
+    assert first.kernels == again.kernels
+    assert len(list(tmp_path.glob("*.kernel"))) == 1
+    np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
+
+
+def test_operands_may_be_scaled_by_blocks() -> None:
+    x, w = drawn(90, 256, 24, 3, ml_dtypes.float8_e4m3fn)
+    ends, of_x = np.array([30, 55, 88]), np.linspace(0.5, 2, 180, dtype=np.float32).reshape(90, 2)
+
+    def scaled(x: Any, w: Any, ends: Any, of_x: Any) -> Any:
+        wide = ops.cast(x, DataType.Float) * ops.repeat_interleave(of_x, 128, 1)
+        return ops.grouped_matmul(wide, ops.cast(w, DataType.Float), ends)
+
+    y = held(scaled, "matmul_by_threads", x, w, ends, of_x)
+    want = by_group(x.astype(np.float64) * np.repeat(of_x, 128, 1), w, ends)
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-3)
+
+
+def test_only_rows_of_a_grouped_product_are_split_by_groups() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True)
+        y = fd.ops.exp(x)
+        fd.add_output(y)
+        with pytest.raises(ScheduleError, match="WS0382"):
+            split_by_group(y, 0, 64)

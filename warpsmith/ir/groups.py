@@ -1,0 +1,72 @@
+"""Rows of a grouped product, split so that no part has rows of two groups.
+
+Group `g` has the rows from `end(g - 1)` to `end(g)`, and one more group, the last, those behind
+all of them. Its parts of `size` rows have the numbers from `end(g - 1) // size + g` on: so many
+numbers are always enough, and which group a number belongs to is found by bisection, without sums
+over the groups before it. A part of a group that has fewer is empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Address, Apply, Expr, Symbol
+from warpsmith.ir.tensor import TensorView
+
+
+def parts_of(rows: Expr, size: Expr, groups: Expr) -> Expr:
+    """How many parts all groups have."""
+    return integers.add(integers.floordiv(rows, size), groups, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Which rows each group has, as memory says it.
+
+    Attributes:
+        ends: name of the tensor that says it, and elements between those of it.
+        count: of the groups, without the last.
+        rows: of all groups, with the last.
+    """
+
+    ends: tuple[str, Expr]
+    count: Expr
+    rows: Expr
+
+    def of_part(self, part: Expr, size: Expr) -> Expr:
+        """The group of a part."""
+        args = (*self._known(), size, part)
+        return Apply("group", args, DataType.Index)
+
+    def row(self, part: Expr, size: Expr) -> Expr:
+        """The first row of a part."""
+        group = self.of_part(part, size)
+        begin = self._end(integers.add(group, -1))
+        before = integers.add(integers.floordiv(begin, size), group)
+        return integers.add(begin, integers.mul(integers.sub(part, before), size))
+
+    def end(self, part: Expr, size: Expr) -> Expr:
+        """Before which row the group of a part ends."""
+        return self._end(self.of_part(part, size))
+
+    def _end(self, group: Expr) -> Expr:
+        """Where a group ends, inside the rows: 0 for -1, and all of them for the last."""
+        return Apply("group_end", (*self._known(), group), DataType.Index)
+
+    def _known(self) -> tuple[Expr, ...]:
+        name, stride = self.ends
+        return (Address(name), stride, self.count, self.rows)
+
+
+def groups_of(ends: TensorView, count: Expr, rows: Expr) -> Groups:
+    """What an input says of so many groups."""
+    packed = ends.contiguity[0]
+    stride = integers.ONE if packed else Symbol(f"{ends.name}_stride0", low=0)
+    return Groups((ends.name, stride), count, rows)
+
+
+def looks_up(expr: Expr) -> bool:
+    """Whether the value depends on what memory says of groups."""
+    return any(isinstance(node, Address) for node in expr.walk())
