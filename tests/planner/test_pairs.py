@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -16,7 +17,7 @@ from warpsmith.engine.executable import Executable
 from warpsmith.engine.plan import prepare
 from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.pairs import Pair, pairs_of
-from warpsmith.planner.price import product_us
+from warpsmith.schedulers.matmul.heuristic import candidates
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
 
@@ -35,6 +36,11 @@ def bias_gelu(x: Any, w: Any, b: Any) -> Any:
 
 def residual(x: Any, w: Any, r: Any) -> Any:
     return ops.linear(x, w) + r
+
+
+def drawn(x: Any, w: Any, r: Any) -> Any:
+    dropped, _ = ops.dropout(ops.linear(x, w), 0.1, rng_seed=7, rng_offset=0)
+    return dropped + r
 
 
 def empty(*shape: int, dtype: Any = BFLOAT) -> np.ndarray:
@@ -56,15 +62,25 @@ def priced(program: Callable[..., Any], *arrays: np.ndarray) -> tuple[Pair, Prob
     return pair, problem
 
 
-def test_what_an_epilogue_adds_is_what_was_measured() -> None:
-    """Of a residual as its threads loaded it, which they do where rows begin anywhere."""
+@pytest.mark.parametrize(
+    ("of", "turns", "rows", "added"),
+    [("gelu", 0, 128, 112), ("gelu", 2, 128, 32), ("late", 0, 128, 230)],
+)
+def test_what_an_epilogue_adds_is_what_was_measured(
+    of: str, turns: int, rows: int, added: float
+) -> None:
+    """Of tiles of 160 columns; of a residual as threads load it, where rows begin anywhere."""
     m, n, k = MEASURED
-    late = empty(m, n + 1)[:, 1:]
-    for program, third, added in ((bias_gelu, empty(n), 102), (residual, late, 230)):
-        pair, problem = priced(program, empty(m, k), empty(n, k), third)
-        alone = product_us([m, n, k], H200.rates, pair.atom)
-        assert pair.one_us(problem) - alone == pytest.approx(added, rel=0.1)
-        assert pair.two_us(problem) < pair.one_us(problem)
+    program, third = (bias_gelu, empty(n)) if of == "gelu" else (residual, empty(m, n + 1)[:, 1:])
+    pair, problem = priced(program, empty(m, k), empty(n, k), third)
+    params = next(
+        params
+        for params in candidates(m, n, problem)
+        if (params.tile[:2], params.ping_pong, params.cluster) == ((rows, 160), turns, (1, 1))
+    )
+    one = replace(pair.one(problem), operations={"gelu": 10, "late": 0}[of])  # as in the bench
+    times = [work.predicted(params, H200) for work in (one, pair.alone(problem))]
+    assert times[0] - times[1] == pytest.approx(added, rel=0.12)
 
 
 def test_a_residual_that_is_loaded_ahead_saves_a_kernel() -> None:
@@ -74,9 +90,22 @@ def test_a_residual_that_is_loaded_ahead_saves_a_kernel() -> None:
 
 
 def test_an_epilogue_of_few_elements_saves_a_launch() -> None:
-    for (m, n, k), expected in (((256, 512, 512), 1), (MEASURED, 2)):
-        arrays = empty(m, k), empty(n, k), empty(n)
-        assert kernels(bias_gelu, *arrays) == ["matmul", "pointwise"][:expected]
+    m, n, k = 256, 512, 512
+    assert kernels(bias_gelu, empty(m, k), empty(n, k), empty(n)) == ["matmul"]
+
+
+def test_an_epilogue_that_another_group_multiplies_beside_saves_a_kernel() -> None:
+    """Unless it takes longer than the product, as random numbers do."""
+    m, n, k = MEASURED
+    arrays = empty(m, k), empty(n, k)
+    assert kernels(bias_gelu, *arrays, empty(n)) == ["matmul"]
+    assert kernels(drawn, *arrays, empty(m, n)) == ["matmul", "pointwise"]
+
+
+def test_two_kernels_are_to_be_clearly_faster() -> None:
+    """Of 2048 rows two are predicted to take 101 us and one 105; one was measured to take 98."""
+    m, n, k = 2048, 4096, 4096
+    assert kernels(bias_gelu, empty(m, k), empty(n, k), empty(n)) == ["matmul"]
 
 
 def test_a_cast_of_a_product_is_never_apart() -> None:
@@ -95,7 +124,7 @@ def test_a_product_by_threads_keeps_what_is_behind_it() -> None:
 
 def test_what_is_computed_of_inputs_is_loaded_as_these() -> None:
     pair, _ = priced(residual, empty(256, 512), empty(128, 512), empty(256, 128))
-    assert ([t.dtype.size for t in pair.loaded], pair.passed, pair.stored) == ([2], 2, 2)
+    assert ([t.dtype.size for t in pair.loaded], pair.passed, pair.stored) == ([2], 2, (2,))
     shared, _ = priced(bias_gelu, empty(256, 512), empty(128, 512), empty(128))
     assert shared.loaded == ()
 

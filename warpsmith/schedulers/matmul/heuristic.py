@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.exprs import Matmul, Move, Pointwise
 from warpsmith.ir.program import Program
+from warpsmith.ir.tensor import Operation
 from warpsmith.schedulers.matmul.blocks import carried
 from warpsmith.schedulers.matmul.memory import Beside, beside, unsupported_sizes
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES, predicted_us
@@ -60,6 +61,10 @@ CARRYING_REGISTERS = 32
 
 FREE = ("set", "cast")
 """Operations that what is stored or loaded takes in any case."""
+
+DRAWING = 30
+"""Operations that a random number is as: ten rounds of six instructions draw two that a thread
+needs. Counted, not timed."""
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4))
 """Blocks of a cluster along m and n: each loads a part of what they share of an operand."""
@@ -353,13 +358,16 @@ def _registers(limits: Limits, groups: int) -> int:
 
 
 def _operations(fusion: Program, product: Matmul) -> int:
-    """Operations behind a product for each element of the result, casts and copies left out."""
+    """Operations behind a product for each element of the result."""
     blocks = carried(fusion, product)
     inside = () if blocks is None else blocks.scaled
-    return sum(
-        isinstance(op, Pointwise) and op.op not in FREE and op.output not in inside
-        for op in fusion.operations
-    )
+    return counted(op for op in fusion.operations if op.outputs[0] not in inside)
+
+
+def counted(operations: Iterable[Operation]) -> int:
+    """How many operations on an element these are as, casts and copies left out."""
+    pointwise = (op for op in operations if isinstance(op, Pointwise) and op.op not in FREE)
+    return sum(DRAWING if op.op == "philox" else 1 for op in pointwise)
 
 
 def _carried(fusion: Program, product: Matmul) -> int:

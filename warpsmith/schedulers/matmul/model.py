@@ -56,10 +56,16 @@ HAND_OFF_US = 0.2
 """Tensor cores wait between the products of two groups that take turns: the last ones of a tile
 are over, a barrier passes on, the first ones begin. From latencies; nobody has timed it."""
 
-EPILOGUE_ISSUE_SHARE = 0.198
-"""Of the lanes' instructions, the pointwise operations that a product's epilogue does while tensor
-cores wait: bias and GELU, 10 operations, add 102 us to a product of 4096 x 14336 elements (one
-H200, 2026-11-22)."""
+EPILOGUE_ISSUE_SHARE = 0.099
+EPILOGUE_GROUPS = 2
+"""Of the lanes' instructions, the pointwise operations that one warp group does behind a product;
+two do twice as many, and three no more. Bias and GELU, 10 operations, add 5 us to a tile of 64 x
+160 of one group, 5 to one of 128 x 160 of two, and 112 to a product of 4096 x 14336 of such."""
+
+EXPOSED = 0.1
+"""Of what a group computes behind its product, what tensor cores wait for, though another group
+multiplies meanwhile: 26 to 36 us of the same product, of which 9 are behind the last tiles. For
+what it loads itself they are taken to wait: nobody has timed that."""
 
 EPILOGUE_MEMORY_SHARE = 0.109
 """Of the memory's rate, at which threads of an epilogue load: a residual of 2 bytes an element adds
@@ -67,22 +73,25 @@ EPILOGUE_MEMORY_SHARE = 0.109
 
 CHUNK_SHARE = 0.5
 """Of the clocks of shared memory, in which chunks that the TMA unit brings ahead are written and
-read: estimated, not timed."""
+read: estimated. A bias and a residual are so predicted to add 5 us to 2048 x 4096 x 4096, 8 to 4096
+x 14336 x 4096 and 53 to 8192 x 8192 x 8192; they add 6, 17 and 63."""
 
 
 def epilogue_us(
-    elements: int, operations: int, ahead: int, by_threads: int, target: Target
-) -> float:
-    """Microseconds that operations, and bytes loaded for each element, add to a product.
+    elements: int, epilogue: tuple[int, int, int], groups: int, target: Target
+) -> tuple[float, float]:
+    """Microseconds that what a product's threads compute, and what they load, adds to it.
 
     Args:
-        ahead: bytes that the TMA unit brings while tensor cores multiply.
-        by_threads: bytes that threads load themselves.
+        epilogue: as of `predicted_us`.
+        groups: warp groups of a block that have it at a time.
     """
-    issued = EPILOGUE_ISSUE_SHARE * WARP * target.sm_issues * target.sm_count
+    operations, ahead, by_threads = epilogue
+    share = EPILOGUE_ISSUE_SHARE * min(groups, EPILOGUE_GROUPS)
+    issued = share * WARP * target.sm_issues * target.sm_count
     shared = CHUNK_SHARE * BANKS * BANK_BYTES * target.rates.clock * target.sm_count
-    waited = by_threads / (EPILOGUE_MEMORY_SHARE * target.rates.memory)
-    return elements * (operations / issued + 2 * ahead / shared + waited)
+    loaded = by_threads / (EPILOGUE_MEMORY_SHARE * target.rates.memory)
+    return elements * (operations / issued + 2 * ahead / shared), elements * loaded
 
 
 def predicted_us(
@@ -128,7 +137,10 @@ def predicted_us(
     start = START_US + (CLUSTER_US if splits > 1 or params.cluster != (1, 1) else 0.0)
     joined = splits * rows * params.kept * SUM_BYTES / JOIN_RATE if splits > 1 else 0.0
     stored = (STORE_US if params.chunk else SCATTER_US) * rows * params.kept
-    behind = joined + stored + epilogue_us(rows * columns * target.sm_count, *epilogue, target)
+    at_once = 1 if params.ping_pong else params.groups
+    elements = rows * columns * target.sm_count
+    computed, loaded = epilogue_us(elements, epilogue, at_once, target)
+    behind = joined + stored + computed + loaded
     shared = zip((rows, wide), (n / columns, m / rows), edges, strict=True)
     once = sum(
         lines / max(math.ceil(by), 1) * (1 + JUMP_BYTES / edge) for lines, by, edge in shared
@@ -139,8 +151,8 @@ def predicted_us(
     main, last = (steps * max(step, each * blocks) for blocks in (params.blocks, rest))
     if params.ping_pong:
         main = main if whole else last
-        rounds = whole + (rest > 0)
-        return start + rounds * max(main + HAND_OFF_US, behind) + min(main, behind)
+        rounds, waits = whole + (rest > 0), HAND_OFF_US + EXPOSED * computed + loaded
+        return start + rounds * max(main + waits, behind) + min(main, behind)
     return start + whole * (main + behind) + (last + behind if rest else 0.0)
 
 
