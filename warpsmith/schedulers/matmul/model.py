@@ -25,19 +25,18 @@ two warp groups or of one that has 128 rows. Of the latter nobody has timed it."
 ONE_GROUP_SHARE = 0.78
 """The same of one warp group that has 64 rows."""
 
-L2_SHARE = 1.4
+L2_SHARE = 1.07
 SM_SHARE = 0.8
 """Of the rates of the target, at which the L2 gives tiles, and a multiprocessor takes them."""
 
 UNALIGNED = 2.1
 """So many times as much is read where lines of a box are parts of two lines of memory."""
 
-MEMORY_SHARE = 0.89
-"""Of the rate of the memory, at which operands come that are read once: a copy's share."""
+MEMORY_SHARE = 0.81
+"""Of the rate of the memory, at which operands come that are read once."""
 
-JUMP_BYTES = 16
-"""What the memory could have brought in the time in which it turns to bytes that lie elsewhere.
-Assumed: nobody has measured it."""
+JUMP_BYTES = 37
+"""What the memory could have brought in the time in which it turns to bytes that lie elsewhere."""
 
 START_US = 5.7
 """A launch, and the first loads."""
@@ -45,11 +44,12 @@ START_US = 5.7
 CLUSTER_US = 0.6
 """How much later clusters start."""
 
-JOIN_RATE = 13e3
-"""Bytes a microsecond of what a block gets of all that have parts of k, until they are added up."""
+JOIN_RATE = 1e5
+"""Bytes a microsecond of what a block gets of all that have parts of k, until they are added up. No
+less: more fits as well, since each gets a share of the results alone."""
 
 STORE_US = 0.96 / (128 * 128)
-SCATTER_US = 1.42 / (128 * 128)
+SCATTER_US = 4.3 / (128 * 128)
 """An element of the result, staged in shared memory, and stored by threads from registers."""
 
 HAND_OFF_US = 0.2
