@@ -24,7 +24,9 @@ from warpsmith.targets.hopper import H200
 
 def with_params(monkeypatch: pytest.MonkeyPatch, **params: Any) -> None:
     chosen = heuristic.choose
-    monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **params))
+    monkeypatch.setattr(
+        heuristic, "choose", lambda *args: replace(chosen(*args), **({"cluster": (1, 1)} | params))
+    )
 
 
 @pytest.mark.few(4)

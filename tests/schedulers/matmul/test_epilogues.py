@@ -39,9 +39,15 @@ def of(inputs: list[Array], body: Callable[..., Any]) -> tuple[list[Array], str]
     return results, said
 
 
+ALONE = {"splits": 1, "ping_pong": 0, "cluster": (1, 1)}
+
+
 def force(monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
+    """Blocks have a tile alone, whose groups share it, but for what is said here."""
     chosen = heuristic.choose
-    monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **given))
+    monkeypatch.setattr(
+        heuristic, "choose", lambda *args: replace(chosen(*args), **(ALONE | given))
+    )
 
 
 @pytest.fixture(name="made")

@@ -30,6 +30,8 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
             group=2,
             blocks=2,
             cluster=(1, 1),
+            splits=1,
+            ping_pong=0,
         )
 
     monkeypatch.setattr(heuristic, "choose", choose)

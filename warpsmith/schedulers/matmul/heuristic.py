@@ -12,7 +12,7 @@ from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation
 from warpsmith.schedulers.matmul.blocks import carried
 from warpsmith.schedulers.matmul.memory import Beside, beside, unsupported_sizes
-from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES, predicted_us
+from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SECTOR, SUM_BYTES, predicted_us
 from warpsmith.schedulers.matmul.params import STORED, MatmulParams, kept
 from warpsmith.schedulers.matmul.shape import is_turned, shape_of
 from warpsmith.schedulers.problem import Problem
@@ -69,11 +69,12 @@ needs. Counted, not timed."""
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4))
 """Blocks of a cluster along m and n: each loads a part of what they share of an operand."""
 
-SPLITS = (2, 4, 8)
-"""Blocks of a cluster that may have parts of k of one tile."""
+SPLITS = tuple(range(2, 9))
+"""Blocks of a cluster that may have parts of k of one tile: where each keeps a share of the
+results, or tiles are narrow and what blocks have summed is little."""
 
-MORE_SPLITS = tuple(range(2, 9))
-"""The same where tiles are narrow: what blocks have summed is little, and few blocks are idle."""
+MOST_ROUNDS = 2
+"""Rounds of tiles that parts of k may make, at most: with more of them all blocks are busy."""
 
 FEW = 64
 """Up to so many rows or columns a narrow tile has all of them: the columns of one instruction."""
@@ -155,7 +156,7 @@ class Work:
         for edge, extent, across in zip(params.tile, (self.m, self.n), self.turned, strict=False):
             line = (extent if across else self.k) * self.element
             edges.append((edge if across else params.tile[2]) * self.element)
-            unaligned.append(math.gcd(line, edges[-1]) % DEPTH_BYTES != 0)
+            unaligned.append(math.gcd(line, edges[-1]) % SECTOR != 0)
         halves = 0  # the last tile of each group has half of its rows
         if self.groups is not None:  # of numbers without rows, groups that take turns skip none
             halves = (
@@ -280,10 +281,12 @@ def candidates(
         few, swapped, moved, products, carried: as of the work, whose m and n these are.
         epilogue: whether anything is computed or loaded behind it.
     """
-    limits = problem.target.family.limits
-    wide = {} if swapped else {(tile, 1): SPLITS for tile in (*TILES, *SMALL, *LARGE)}
+    limits, most = problem.target.family.limits, MOST_ROUNDS * problem.target.sm_count
+    wide = (
+        {} if swapped else dict.fromkeys(((tile, 1) for tile in (*TILES, *SMALL, *LARGE)), SPLITS)
+    )
     heights = (ROWS, 2 * ROWS) if few else ()
-    narrow = {((rows, few), lines): MORE_SPLITS for lines in LINES for rows in heights}
+    narrow = {((rows, few), lines): SPLITS for lines in LINES for rows in heights}
     forms = _forms({**wide, **narrow}, turns=not swapped)
     for turns, (rows, columns), lines, cluster, splits in forms:
         held_columns = products * columns
@@ -300,6 +303,8 @@ def candidates(
         )
         chunk, held = max(tried, key=lambda each: (min(each[1], FEWEST_STAGES), each[0]))
         apart = any(count < has > 1 for count, has in zip(along, cluster, strict=True))
+        if splits > 1 and (own == columns != few or math.prod(along) * splits > most):
+            continue
         groups = turns or rows // ROWS
         sums = rows * held_columns // (GROUP_THREADS * (1 if turns else groups))
         others = CARRYING_REGISTERS if carried else OTHER_REGISTERS[epilogue]

@@ -33,8 +33,8 @@ def unsupported_sizes(fusion: Program, problem: Problem) -> str:
     """
     products = [op for op in fusion.operations if isinstance(op, Matmul)]
     groups = products[0].rows_and_groups
-    if groups is not None and problem.size(groups[1].extent) == 0:
-        return "it has no groups, and the TMA unit takes no empty tensor"
+    if groups is not None and any(problem.size(axis.extent) == 0 for axis in groups):
+        return "it has no rows or no groups, and the TMA unit takes no empty tensor"
     for operand in dict.fromkeys(operand for op in products for operand in op.operands):
         tensor = memory_of(operand)
         what = unfit_rows(tensor, problem)

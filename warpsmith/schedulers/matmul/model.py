@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from warpsmith.layouts.banks import BANK_BYTES, BANKS
 from warpsmith.schedulers.matmul.params import MatmulParams
-from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
@@ -18,30 +17,33 @@ SUM_BYTES = 4
 
 # Fitted to one H200, 2026-11-23, at sizes drawn at random: docs/lessons/matmul.md.
 
-TENSOR_SHARE = 0.89
-"""Of the rate of tensor cores, what is reached where two products of 64 rows follow each other, of
-two warp groups or of one that has 128 rows. Of the latter nobody has timed it."""
+TENSOR_SHARE = 0.92
+"""Of the rate of tensor cores, what is reached in the steps over k."""
 
-ONE_GROUP_SHARE = 0.78
-"""The same of one warp group that has 64 rows."""
-
-L2_SHARE = 1.07
-SM_SHARE = 0.8
+L2_SHARE = 1.43
+SM_SHARE = 0.88
 """Of the rates of the target, at which the L2 gives tiles, and a multiprocessor takes them."""
 
-UNALIGNED = 2.1
-"""So many times as much is read where lines of a box are parts of two lines of memory."""
+AT_ONCE = 6
+"""How little products, and loads on several ways, hold each other up: with 1 one waits for the
+other, with many only the slowest counts."""
 
-MEMORY_SHARE = 0.81
+UNALIGNED = 2.4
+"""So many times as much is read where lines of a box begin within sectors."""
+
+SECTOR = 32
+"""Bytes that the L2 gives at least."""
+
+MEMORY_SHARE = 0.9
 """Of the rate of the memory, at which operands come that are read once."""
 
-JUMP_BYTES = 37
+JUMP_BYTES = 48
 """What the memory could have brought in the time in which it turns to bytes that lie elsewhere."""
 
 START_US = 5.7
 """A launch, and the first loads."""
 
-CLUSTER_US = 0.6
+CLUSTER_US = 0.4
 """How much later clusters start."""
 
 JOIN_RATE = 1e5
@@ -115,20 +117,19 @@ def predicted_us(
     another one the longer counts, and once both.
 
     Args:
-        unaligned: whether lines of a's boxes, and of b's, start at no multiples of 128 bytes.
+        unaligned: whether lines of a's boxes, and of b's, start at no multiples of a sector.
         epilogue: operations, and bytes that the TMA unit and that threads load, for each element
             of the result.
         edges: bytes that lie together of a's tiles, and of b's.
     """
     rows, columns, depth = params.tile
     tiles, places = (batches * count * params.splits for count in _count(params, m, n))
-    share = TENSOR_SHARE if rows > ROWS else ONE_GROUP_SHARE
     wide = products * columns
     terms = rows * wide * DEPTH_BYTES  # multiplications and additions of 16-bit operands
-    multiplied = terms / (share * target.rates.tensor / target.sm_count)
+    multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
     along = zip((rows, wide), reversed(params.cluster), unaligned, strict=True)
     read = DEPTH_BYTES * sum(lines / by * (UNALIGNED if late else 1) for lines, by, late in along)
-    step = max(
+    step = _together(
         multiplied,
         read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
         DEPTH_BYTES * (rows + wide) / (SM_SHARE * target.rates.sm_load),
@@ -154,6 +155,11 @@ def predicted_us(
         rounds, waits = whole + (rest > 0), HAND_OFF_US + EXPOSED * computed + loaded
         return start + rounds * max(main + waits, behind) + min(main, behind)
     return start + whole * (main + behind) + (last + behind if rest else 0.0)
+
+
+def _together(*each: float) -> float:
+    """How long it takes to do several things at once that disturb each other."""
+    return float(sum(part**AT_ONCE for part in each) ** (1 / AT_ONCE))
 
 
 def _count(params: MatmulParams, m: int, n: int) -> tuple[int, int]:
