@@ -120,6 +120,11 @@ def delay_releases(
     Where groups take turns, and hand on to the next one behind the loop, they do so before they
     wait: tensor cores then have its products at once.
 
+    Of products that read registers, the group is awaited where these are written again::
+
+        for k: { await full; compute; await all groups; if 0 < k: release empty[stage - 1];
+                 registers = ...; products; commit; advance }
+
     Where nothing comes behind the loop that would fill the stages anew, the last one is left as it
     is. Returns the edges that are ordered by it: none where the loop runs once, where its sums are
     touched in it, or where the stage is filled again before it is free: one that is the ring's only
@@ -128,11 +133,15 @@ def delay_releases(
     loop = batch.holder
     mine = [guard for guard in guards if batch.holds(guard.first)]
     cursors = _trailing(batch, mine)
-    if not mine or not cursors or not _alone(batch, sites):
+    written = _written(batch, sites)
+    if not mine or not cursors or written is None or not _alone(batch, sites, written):
         return []
     assert isinstance(loop.statement, For)
     symbol, extent = loop.statement.symbol, loop.statement.extent
-    (wait,) = batch.commit.after(AwaitProducts(1))
+    if written:
+        (wait,) = written[0].before(AwaitProducts(0))
+    else:
+        (wait,) = batch.commit.after(AwaitProducts(1))
     runs = integers.less(0, extent) == integers.TRUE
     again = any(node.repeats for node in loop.up() if node is not loop)
     end = AwaitProducts(0, batch.sums, apart=runs or not again)
@@ -142,17 +151,21 @@ def delay_releases(
         assert isinstance(node.statement, ArriveByWarp | ReleaseRemote)
         release = replace(node.statement, stage=_previous(cursor))
         late.append(release)
-        (condition,) = node.before(If(integers.less(0, symbol), (release,), uniform=True))
+        again_free = If(integers.less(0, symbol), (release,), uniform=True)
+        (condition,) = wait.after(again_free) if written else node.before(again_free)
         assert condition.body is not None
         delayed += condition.body
         node.remove()
     behind = _hand_on(loop, guards) or loop
     over, *last = behind.after(end, *(_if_it_ran(extent, late) if again else ()))
     last = [each for node in last for each in node.body or [node]]
-    for guard in mine:
-        guard.nodes += [batch.commit, wait, over, *last]
-        guard.arrival = delayed[list(cursors).index(guard.arrival)]
-    return mine
+    moved = dict(zip(cursors, delayed, strict=True))
+    late_too = [guard for guard in guards if guard.arrival in moved]
+    for guard in late_too:  # of the same stages, some are read by threads alone
+        if guard in mine:
+            guard.nodes += [batch.commit, wait, over, *last]
+        guard.arrival = moved[guard.arrival]
+    return late_too
 
 
 def _hand_on(loop: Node, guards: Sequence[MbarrierEdge]) -> Node | None:
@@ -220,14 +233,34 @@ def _steps(loop: Node, release: Node, cursor: Cursor) -> bool:
     )
 
 
-def _alone(batch: Batch, sites: Sequence[Site]) -> bool:
-    """Whether a loop runs more than once, and touches the sums in no other way than by a batch."""
+def _written(batch: Batch, sites: Sequence[Site]) -> list[Node] | None:
+    """The statements of a batch's loop that write the registers which its products read, in order;
+    None where one of them does not stand before the batch.
+    """
+    names = {buffer.name for buffer in batch.held}
+    tops = {
+        node.place: node
+        for site in sites
+        if site.buffer.name in names and not batch.holds(site)
+        for node in site.node.up()
+        if node.parent is batch.holder
+    }
+    found = [tops[place] for place in sorted(tops)]
+    return found if all(node.place < batch.nodes[0].place for node in found) else None
+
+
+def _alone(batch: Batch, sites: Sequence[Site], written: Sequence[Node]) -> bool:
+    """Whether a loop runs more than once, and touches the sums in no other way than by a batch,
+    and registers that it reads by those that are `written` before.
+    """
     loop = batch.holder
     if not isinstance(loop.statement, For) or integers.constant(loop.statement.extent) == 1:
         return False
     names = {buffer.name for buffer in (*batch.sums, *batch.held)}
     return not any(
-        loop in site.node.up() and not batch.holds(site)
+        loop in site.node.up()
+        and not batch.holds(site)
+        and not any(node in written for node in site.node.up())
         for site in sites
         if site.buffer.name in names or site.effect.done is Done.PRODUCTS
     )
