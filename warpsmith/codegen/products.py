@@ -44,9 +44,11 @@ def product_lines(statement: Statement, value: ValueText, team: Team | None) -> 
                 value.pieces.add("unknown")
             awaited = f"{condition}ws_await_products<{pending}>();"
             return [awaited, *_changed(accumulators, value)]
-        case PackRegisters(target=target, source=source):
-            value.pieces.add(f"pack_{source.dtype.size}")
-            return [f"ws_pack({target.name}, {source.name});"]
+        case PackRegisters(target=target, source=source, dtype=dtype):
+            rounded = source.dtype is DataType.Float
+            name = f"pack_{dtype.value if rounded else dtype.size}"
+            value.pieces.add(name)
+            return [f"ws_{name}({target.name}, {source.name});"]
         case MultiplyByWarp(sums=sums, index=index, a=a, b=b):
             atom = atom_of(MMA, a.buffer.dtype.value, b.buffer.dtype.value)
             if atom is None or atom.sums != sums.dtype.value:

@@ -89,12 +89,17 @@ class MatrixRegisters(Declared):
 
 @dataclass(frozen=True, slots=True)
 class PackRegisters(Statement):
-    """Words of 32 bits from all of a thread's elements, neighbours in one; as TF32 from floats."""
+    """Words of 32 bits from all of a thread's elements, neighbours in one.
 
-    words = "{target} = {source} packed"
+    Attributes:
+        dtype: of the elements in words; floats are rounded to it, to TF32 where that is Float.
+    """
+
+    words = "{target} = {source} packed as {dtype}"
 
     target: Buffer = field(metadata=writes(count=""))
     source: Buffer = field(metadata=reads(count=""))
+    dtype: DataType = field(metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,8 +132,8 @@ _PACK = """
 // Words of a thread's elements, as products read them from registers: in the order of the waits
 // and fences around, so that nothing is written that is still read.
 template <class T, int Words, int Count>
-__device__ __forceinline__ void ws_pack(int (&words)[Words], const T (&elements)[Count]) {
-    static_assert(Words * 4 == Count * sizeof(T), "whole words");
+__device__ __forceinline__ void ws_pack_NAME(int (&words)[Words], const T (&elements)[Count]) {
+    static_assert(Words * EACH == Count, "whole words");
     #pragma unroll
     for (int i = 0; i < Words; ++i) {
         PACKED
@@ -141,7 +141,7 @@ __device__ __forceinline__ void ws_pack(int (&words)[Words], const T (&elements)
 }
 """
 
-_PACKED = {
+_PACKED: dict[int | str, str] = {
     1: """unsigned word = 0;
         #pragma unroll
         for (int j = 0; j < 4; ++j)
@@ -149,9 +149,22 @@ _PACKED = {
         asm volatile("mov.b32 %0, %1;" : "=r"(words[i]) : "r"(word));""",
     2: """asm volatile("mov.b32 %0, {%1, %2};" : "=r"(words[i])
             : "h"(elements[2 * i].bits), "h"(elements[2 * i + 1].bits));""",
-    4: """asm volatile("cvt.rna.tf32.f32 %0, %1;" : "=r"(words[i]) : "f"(elements[i]));""",
+    "float": """asm volatile("cvt.rna.tf32.f32 %0, %1;" : "=r"(words[i]) : "f"(elements[i]));""",
+    **dict.fromkeys(
+        ("bfloat16", "half"),
+        """asm volatile("cvt.rn.PTXx2.f32 %0, %1, %2;" : "=r"(words[i])
+            : "f"(elements[2 * i + 1]), "f"(elements[2 * i]));""",
+    ),
 }
-"""How a word is made of elements of so many bytes; tensor cores would cut floats off."""
+"""How a word is made of elements of so many bytes, or of floats that are rounded to a type; tensor
+cores would cut floats off.
+"""
+
+_EACH: dict[int | str, str] = {1: "4", "float": "1"}
+"""Elements of a word, where these are not two."""
+
+_ROUNDED = {"bfloat16": "bf16", "half": "f16"}
+"""What PTX calls these types."""
 
 _MULTIPLY = """
 __device__ __forceinline__ void ws_multiply_NAME_COLUMNS(
@@ -270,8 +283,18 @@ PRODUCTS = (
     Piece(name="products_int", needs=("products",), text=_PRODUCTS_INT),
     Piece(name="unknown", text=_UNKNOWN),
     *(
-        Piece(name=f"pack_{size}", text=_PACK.replace("PACKED", line))
-        for size, line in _PACKED.items()
+        Piece(
+            name=f"pack_{kind}",
+            text=_filled(
+                _PACK,
+                {
+                    "NAME": str(kind),
+                    "EACH": _EACH.get(kind, "2"),
+                    "PACKED": line.replace("PTX", _ROUNDED.get(str(kind), "")),
+                },
+            ),
+        )
+        for kind, line in _PACKED.items()
     ),
     Piece(name="store_matrix", needs=("address",), text=_STORE_MATRIX),
     *(_load_piece(count, turned) for count in (1, 2, 4) for turned in (False, True)),
