@@ -88,10 +88,8 @@ class Program:
         assert candidate is not None
         assert candidate.scheduler == "matmul", plan
         self._local = self._planned.local(plan.problem)
-        work = heuristic.work_of(candidate.fusion, self._local)
-        self.ranked = [
-            (words.shortly(params), params, us) for params, us in work.ranked(self._local)
-        ]
+        ranked = heuristic.ranked(candidate.fusion, self._local)
+        self.ranked = [(words.shortly(params), params, us) for params, us in ranked]
 
     def first(self, count: int) -> list[tuple[str, Any, float]]:
         """So many candidates of each strategy, the fastest predicted first."""

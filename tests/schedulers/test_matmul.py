@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.matmuls import check, linear, operands
 from warpsmith import DataType, FusionDefinition, knobs
-from warpsmith.schedulers.matmul import applicability, heuristic
+from warpsmith.schedulers.matmul import applicability, candidates, heuristic
 from warpsmith.schedulers.matmul.params import kept
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
@@ -124,10 +124,10 @@ def test_tiles_that_a_block_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.few(4)
-@pytest.mark.parametrize("columns", [columns for _, columns in heuristic.TILES])
+@pytest.mark.parametrize("columns", [columns for _, columns in candidates.TILES])
 def test_tiles_of_every_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     tile, chunk = (128, columns, 64), 32 if columns % 64 else 64
-    number = heuristic.stages(tile, H200.family.limits, chunk)
+    number = candidates.stages(tile, H200.family.limits, chunk)
     with_params(monkeypatch, tile=tile, stages=number, chunk=chunk, blocks=2)
     x, weight = operands(200, 264, 136, seed=7)
     with knobs.scope(device="sim"):

@@ -390,7 +390,9 @@ def plan_prepared(
     if packing.copies:
         fusion, offers = fusion.draft(), None
         padded = copy_operands(fusion, packing)
-    segments = cut(fusion, without, padded, empty, apart, target=target, offers=offers)
+    segments = cut(
+        fusion, without, padded, empty, apart, packing.computed, target=target, offers=offers
+    )
     last = len(segments) - 1
     planned: list[PlannedSegment] = []
     known: dict[Hashable, PlannedSegment] = {}

@@ -14,6 +14,7 @@ from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.flow import Node, cheapest_cut
 from warpsmith.planner.forms import narrow_forms
+from warpsmith.planner.prologues import prologue_of
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.schedulers.matmul.blocks import factors_of
 
@@ -128,12 +129,18 @@ class Offers:
 
 
 def epilogue_of(
-    segments: Segments, offers: Offers, product: int, *, alone: bool = False
+    segments: Segments,
+    offers: Offers,
+    product: int,
+    inside: frozenset[int] = frozenset(),
+    *,
+    alone: bool = False,
 ) -> Epilogue:
     """As much behind a product as the fastest scheduler that takes any of it takes.
 
     Args:
         product: its position.
+        inside: numbers of operands that tensor cores read as their kernel computes them.
         alone: tensor cores compute no more than the product and casts of it.
 
     Raises:
@@ -145,6 +152,8 @@ def epilogue_of(
     costly = frozenset(t for t in computed if not offers.crossing.is_cheap(t))
     tried: list[Segment] = []
     ways = [("matmul", computed), (BY_THREADS, costly), (BY_THREADS, computed)]
+    if computed & inside:
+        ways.insert(0, ("matmul", _without(graph, product, computed, inside)))
     scaled = _scaled(graph, product)
     if scaled is not None:
         ways.insert(0, ("matmul", scaled))
@@ -168,6 +177,17 @@ def _scaled(graph: Graph, product: int) -> frozenset[int] | None:
         return None
     read = {source.number for each in factors for source in each.sources}
     return frozenset(t for t in read if t in graph.maker)
+
+
+def _without(
+    graph: Graph, product: int, computed: frozenset[int], inside: frozenset[int]
+) -> frozenset[int]:
+    """Of what is stored for a product, all but the operands `inside`, and what these need."""
+    operation = graph.operations[product]
+    assert isinstance(operation, Matmul)
+    found = (prologue_of(graph, operation, place) for place in (0, 1))
+    needed = (p.stored for p in found if p is not None and p.operand in inside)
+    return (computed - inside).union(*needed)
 
 
 def around(graph: Graph, epilogue: Epilogue, crossing: Crossing) -> frozenset[int]:

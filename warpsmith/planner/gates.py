@@ -16,12 +16,13 @@ def with_gates(segments: Segments, offers: Offers, apart: Collection[int]) -> Of
     So neither is stored, and the left operand is loaded once.
 
     Args:
-        apart: numbers of products whose epilogue has a kernel of its own.
+        apart: numbers of products whose epilogue has a kernel of its own, or which compute an
+            operand.
     """
     seconds: dict[int, int] = {}
     for first, second in _candidates(offers):
         free = {first, second}.isdisjoint({*seconds, *seconds.values()})
-        if free and offers.graph.made(second)[0] not in apart:
+        if free and not any(offers.graph.made(p)[0] in apart for p in (first, second)):
             seconds[first] = second
     while seconds:
         offers = offers.with_seconds(seconds)

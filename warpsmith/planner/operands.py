@@ -18,6 +18,7 @@ from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.planner.price import copy_us, product_us
+from warpsmith.planner.prologues import computed_operands
 from warpsmith.schedulers.matmul.applicability import majors
 from warpsmith.schedulers.matmul.memory import unfit_rows
 from warpsmith.schedulers.matmul.shape import concrete_order
@@ -36,10 +37,12 @@ class Packing:
     Attributes:
         copies: (number of a product's result, 0 or 1 for the operand) that are copied first.
         padded: numbers of computed operands whose rows are padded where they are stored.
+        computed: numbers of operands that their product's kernel computes itself.
     """
 
     copies: frozenset[tuple[int, int]] = frozenset()
     padded: frozenset[int] = frozenset()
+    computed: frozenset[int] = frozenset()
 
 
 NO_PACKING = Packing()
@@ -78,6 +81,7 @@ def packing(graph: Graph, problem: Problem) -> Packing:
     orders = operand_orders(graph)
     copies: set[tuple[int, int]] = set()
     padded: set[int] = set()
+    computed: set[int] = set()
     for position in graph.needed:
         operation = graph.operations[position]
         if not isinstance(operation, Matmul):
@@ -85,11 +89,15 @@ def packing(graph: Graph, problem: Problem) -> Packing:
         atom = atom_for(operation, atoms)
         if atom is None:
             continue
+        inside = computed_operands(graph, operation, problem)
+        computed |= inside
         own: list[int] = []
         pads: list[int] = []
         for place, (operand, fastest) in enumerate(_operands(operation)):
             row = problem.size(operand.shape_axes[fastest].extent) * operand.dtype.size
             row_major = orders.get(operand.number, tuple(range(operand.rank))[::-1])
+            if operand.number in inside:
+                continue
             if not _is_free(operand):
                 if not _fits(operation, place, atom, problem):
                     own.append(place)
@@ -100,7 +108,7 @@ def packing(graph: Graph, problem: Problem) -> Packing:
         if _pays(operation, atom, own, problem):
             copies |= {(operation.output.number, place) for place in own}
             padded |= set(pads)
-    return Packing(frozenset(copies), frozenset(padded))
+    return Packing(frozenset(copies), frozenset(padded), frozenset(computed))
 
 
 def copy_operands(fusion: Fusion, chosen: Packing) -> frozenset[int]:

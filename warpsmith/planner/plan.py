@@ -27,6 +27,7 @@ def cut(
     padded: frozenset[int] = frozenset(),
     empty: frozenset[int] = frozenset(),
     apart: frozenset[int] = frozenset(),
+    computed: frozenset[int] = frozenset(),
     *,
     target: Target,
     offers: Offers | None = None,
@@ -38,6 +39,7 @@ def cut(
         padded: numbers of tensors whose rows are padded where they are stored.
         empty: numbers of tensors that have no elements.
         apart: numbers of products on tensor cores whose epilogue has a kernel of its own.
+        computed: numbers of operands that the kernel of their product computes itself.
         target: that is to run the kernels.
         offers: of the fusion, where they were asked for before.
 
@@ -52,16 +54,18 @@ def cut(
         return tuple(cut_region(alone, graph.outputs, frozenset()))
     formats = operand_formats(graph, padded)
     segments = Segments(graph, target, without, empty, formats, offers.forms)
-    gated = with_gates(segments, offers, apart)
-    return tuple(_around_products(segments, gated, apart))
+    own = {graph.made(p)[0] for p in offers.products if computed & set(graph.sources(p))}
+    gated = with_gates(segments, offers, apart | own)
+    return tuple(_around_products(segments, gated, apart, computed))
 
 
 def _around_products(
-    segments: Segments, offers: Offers, apart: Collection[int]
+    segments: Segments, offers: Offers, apart: Collection[int], computed: frozenset[int]
 ) -> Iterator[Segment]:
     graph, crossing = offers.graph, offers.crossing
     epilogues = [
-        epilogue_of(segments, offers, p, alone=graph.made(p)[0] in apart) for p in offers.firsts
+        epilogue_of(segments, offers, p, computed, alone=graph.made(p)[0] in apart)
+        for p in offers.firsts
     ]
     taken = {p: number for number, e in enumerate(epilogues) for p in e.positions}
     regions: dict[int, list[int]] = {}

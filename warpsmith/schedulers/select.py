@@ -250,7 +250,7 @@ class Candidate:
                 if params.ring  # of threads that load for themselves the model knows nothing
             )
         if self.scheduler == "matmul":
-            return matmul_words.compared(matmul_heuristic.work_of(self.fusion, problem), problem)
+            return matmul_words.compared(matmul_heuristic.works_of(self.fusion, problem), problem)
         if self.scheduler == "scan":
             shared = scan_heuristic.candidates(self.fusion, self.domains, self.caches, problem)
             return tuple((params.words, us) for params, us in shared)
@@ -261,8 +261,8 @@ class Candidate:
         where others than parameters follow from the choice.
         """
         if self.scheduler == "matmul":
-            work = matmul_heuristic.work_of(self.fusion, problem)
-            return tuple((matmul_words.shortly(p), p) for p, _ in work.ranked(problem))
+            ranked = matmul_heuristic.ranked(self.fusion, problem)
+            return tuple((matmul_words.shortly(p), p) for p, _ in ranked)
         if self.scheduler == "scan":
             found = scan_heuristic.candidates(self.fusion, self.domains, self.caches, problem)
             return tuple((p.words, p) for p, _ in sorted(found, key=lambda each: each[1]))
@@ -274,8 +274,8 @@ class Candidate:
             return ()
         product = matmul_heuristic.product_of(self.fusion)
         unstaged = matmul_memory.unstaged(self.fusion, product, problem)
-        work = matmul_heuristic.work_of(self.fusion, problem)
-        return tuple(matmul_words.advice(work, problem, unstaged))
+        works = matmul_heuristic.works_of(self.fusion, problem)
+        return tuple(matmul_words.advice(works, problem, unstaged))
 
     def no_ring(self, problem: Problem) -> str:
         """Why loads do not run ahead through shared memory; empty where they do."""

@@ -18,6 +18,7 @@ from warpsmith.schedulers.matmul import heuristic, model
 from warpsmith.schedulers.matmul.heuristic import MatmulParams
 from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
 Array = np.ndarray
@@ -106,14 +107,18 @@ def test_weights_are_predicted_to_come_at_the_rate_of_the_memory(n: int, k: int)
 
 
 def test_many_rows_are_not_offered_the_weights_first() -> None:
+    """And whoever is offered candidates by name, as autotuning is, has the same, in that order."""
     with FusionDefinition() as fd:
         x, y = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in "xy")
         fd.add_output(fd.ops.linear(x, y))
+    candidate = select(fd.fusion, H200)
     for m in (64, 65):
-        sizes = {"T0_size0": m, "T0_size1": 64, "T1_size0": 72, "T1_size1": 64}
+        sizes = {"T0_size0": m, "T0_size1": 640, "T1_size0": 72, "T1_size1": 640}
         problem = Problem(values=sizes, alignment={}, target=H200)
-        found = [params for params, _ in heuristic.ranked(fd.fusion, problem)]
+        found = [params for params, _ in heuristic.ranked(candidate.fusion, problem)]
         assert any(params.swapped for params in found) is (m == 64)
+        assert list(dict(candidate.alternatives(problem)).values()) == found
+        assert candidate.choose(problem)[0] == found[0]
 
 
 TYPES: tuple[tuple[Any, dict[str, str], DataType, tuple[int, ...]], ...] = (

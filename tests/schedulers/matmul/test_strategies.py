@@ -12,10 +12,11 @@ from tests.support.matmuls import check, linear, operands
 from tests.support.product_programs import close, run, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.errors import SchedulerRefusal
-from warpsmith.schedulers.matmul import heuristic, words
+from warpsmith.schedulers.matmul import candidates, heuristic, words
 from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.matmul.params import MatmulParams
+from warpsmith.schedulers.matmul.prologues import Prologue
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200, SM90A
 
@@ -33,7 +34,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, turns: int, tile: tuple[int, int], *
         given = {
             "tile": (*tile, params.tile[2]),
             "chunk": chunk,
-            "stages": heuristic.stages(tile, SM90A.limits, places=turns or 1),
+            "stages": candidates.stages(tile, SM90A.limits, places=turns or 1),
             "group": 2,
             "blocks": 2 * cluster[0] * cluster[1],
             "cluster": cluster,
@@ -176,15 +177,18 @@ def test_the_words_of_nvfuser(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_user_could_change() -> None:
-    told = list(words.advice(Work(m=512, n=512, k=4104), PROBLEM, ""))
+    told = list(words.advice([Work(m=512, n=512, k=4104)], PROBLEM, ""))
     assert len(told) == 1
     assert "lines of 4104 elements along k begin at no multiples of 128 bytes" in told[0]
     assert "pad k to 4160, multiples of 64: 1.2 x faster" in told[0]
-    assert list(words.advice(Work(m=512, n=512, k=4160), PROBLEM, "")) == []
+    assert list(words.advice([Work(m=512, n=512, k=4160)], PROBLEM, "")) == []
     turned = Work(m=1000, n=1000, k=4096, turned=(True, True))
-    assert "pad m to 1024 and n to 1024, " in next(words.advice(turned, PROBLEM, ""))
+    assert "pad m to 1024 and n to 1024, " in next(words.advice([turned], PROBLEM, ""))
+    computed = Prologue(element=2, share=1, operations=4)
+    swapped = Work(m=4100, n=512, k=512, swapped=True, turned=(True, False), prologue=computed)
+    assert "4100 elements along n begin" in next(words.advice([swapped], PROBLEM, ""))
     stored = Work(m=512, n=8192, k=64, moved=Beside())
-    assert "threads store results: REASON" in next(words.advice(stored, PROBLEM, "REASON"))
+    assert "threads store results: REASON" in next(words.advice([stored], PROBLEM, "REASON"))
 
 
 def test_parameters_of_a_call_that_is_not_run() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.product_programs import close, run, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
-from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul import candidates, heuristic
 from warpsmith.targets.hopper import SM90A
 
-TILES = (*heuristic.TILES, *heuristic.SMALL)
+TILES = (*candidates.TILES, *candidates.SMALL)
 
 
 def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
@@ -26,7 +26,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
             params,
             tile=(*tile, params.tile[2]),
             chunk=chunk,
-            stages=heuristic.stages(tile, SM90A.limits, chunk),
+            stages=candidates.stages(tile, SM90A.limits, chunk),
             group=2,
             blocks=2,
             cluster=(1, 1),

@@ -1,1 +1,1 @@
-"""Fusions of one matrix product and pointwise operations on its result."""
+"""Fusions of one matrix product, and pointwise operations on its result and on one operand."""

@@ -9,9 +9,16 @@ from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, tensor_input
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.schedulers.matmul import prologues
 from warpsmith.schedulers.matmul.blocks import factors_of, unscaled
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES
-from warpsmith.schedulers.matmul.shape import concrete_order, fastest_of, shape_of
+from warpsmith.schedulers.matmul.shape import (
+    concrete_order,
+    fastest_of,
+    is_computed,
+    memory_of,
+    shape_of,
+)
 from warpsmith.targets.atoms import Atom, Unit
 from warpsmith.targets.target import Target
 
@@ -44,7 +51,9 @@ def refusal(fusion: Program, target: Target) -> str:
         alike = other.a is product.a and other.axes == product.axes
         if not alike or other.b is product.b or factors_of(product) or factors_of(other):
             return f"it has {len(products)} matrix products"
-    unfit = "".join(_operands(unscaled(each), target) or _sizes(each) for each in products)
+        if any(is_computed(each) for each in (product.a, product.b, other.b)):
+            return f"it has {len(products)} matrix products, and computes an operand"
+    unfit = "".join(_operands(fusion, unscaled(each), target) or _sizes(each) for each in products)
     return _scales(fusion, product) or unfit or _results(fusion, products)
 
 
@@ -65,7 +74,7 @@ def _scales(fusion: Program, product: Matmul) -> str:
     return ""
 
 
-def _operands(product: Matmul, target: Target) -> str:
+def _operands(fusion: Program, product: Matmul, target: Target) -> str:
     """Why tensor cores cannot read the operands."""
     if not any(atom.unit is Unit.WGMMA for atom in target.family.atoms):
         return f"{target.name} ({target.family.arch}) has no product of tensor cores that is known"
@@ -73,19 +82,25 @@ def _operands(product: Matmul, target: Target) -> str:
         return "its product has one tensor as both operands"
     if product.ends is not None and not product.ends.is_input:
         return f"{product.ends.name}, which says where its groups end, is not an input"
+    computed = [operand for operand in (product.a, product.b) if is_computed(operand)]
+    if computed and product.ends is not None:
+        return f"{computed[0].name}, an operand of its product by group, is not an input"
+    if len(computed) > 1:
+        return "both operands of its product are computed, and one of them can be in registers"
     for which, operand in enumerate((product.a, product.b)):
-        if not operand.is_input:
-            return f"{operand.name}, an operand of its product, is not an input"
         atom = atom_for(product, target.family.atoms)
         if atom is None:
             return f"{operand.name}, an operand of its product, is {operand.dtype.value}"
-        order = concrete_order(operand)
+        if operand in computed and (refused := prologues.refusal(fusion, product, operand)):
+            return refused
+        memory = memory_of(operand)
+        order = concrete_order(memory)
         lies = fastest_of(product, which) in majors(product, which, atom)
-        if not lies or not operand.contiguity[order[-1]]:
+        if not lies or not memory.contiguity[order[-1]]:
             ways = ("k or m", "k or n")[which] if atom.any_major else "k"
-            return f"{operand.name}, an operand of its product, is not contiguous along {ways}"
-        if len(order) > MAP_RANK and not all(operand.contiguity[d] for d in order):
-            return f"{operand.name}, an operand of its product, has {len(order)} dimensions apart"
+            return f"{memory.name}, an operand of its product, is not contiguous along {ways}"
+        if len(order) > MAP_RANK and not all(memory.contiguity[d] for d in order):
+            return f"{memory.name}, an operand of its product, has {len(order)} dimensions apart"
     return ""
 
 
@@ -127,9 +142,7 @@ def _results(fusion: Program, products: list[Matmul]) -> str:
 
 
 def _beside(fusion: Program, products: list[Matmul]) -> list[Operation]:
-    """All other operations, but those that only operands need, which are scaled ones."""
-    if factors_of(products[0]) is None:
-        return [op for op in fusion.operations if op not in products]
+    """All other operations, but those that only operands need."""
     kept: set[Operation] = set()
     pending = [output.value.definition for output in fusion.outputs]
     while pending:

@@ -33,6 +33,7 @@ from warpsmith.schedulers.matmul.blocks import Carried, carried
 from warpsmith.schedulers.matmul.epilogue import Epilogue, bind_groups, fragments
 from warpsmith.schedulers.matmul.heuristic import products_of
 from warpsmith.schedulers.matmul.params import MatmulParams
+from warpsmith.schedulers.matmul.prologues import Held
 from warpsmith.schedulers.matmul.shape import Shape, is_turned, places_of, shape_of, swap_operands
 from warpsmith.targets.atoms import ROWS, WGMMA
 
@@ -69,12 +70,14 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     if params.swapped:
         shape, product = shape.swapped, swap_operands(fusion, product)
     products = [product, *others]
-    operands = [product.a, *(each.b for each in products)]
+    held = Held.of(fusion, product, params)
+    first = dict.fromkeys(held.tiles if held else (product.a,), (0, is_turned(product, 0)))
+    tiles = {**first, **{each.b: (1, is_turned(each, 1)) for each in products}}
     reference = next(cached.memory for cached in caches if not cached.load)
     epilogue = Epilogue.of(products, shape, caches, params)
-    for operand in operands:
-        set_memory_type(operand, MemoryType.shared)
-        set_load_store_op(operand, LoadStoreOpType.tma)
+    for tile in tiles:
+        set_memory_type(tile, MemoryType.shared)
+        set_load_store_op(tile, LoadStoreOpType.tma)
     _in_order(reference, product, shape)
     _tiles(reference, params, by_group=product.ends is not None)
     transform_like(reference)
@@ -82,10 +85,10 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     blocks = carried(fusion, product)
     sums = [each.output for each in products] if blocks is None else [blocks.sums]
     inside = () if blocks is None else (product.output, *blocks.loads, *blocks.scaled)
-    beside = [t for t in fusion.computed if t not in {*sums, *operands, *inside}]
-    _load(product.a, params, 0, turned=is_turned(product, 0))
-    for each in products:
-        _load(each.b, params, 1, turned=is_turned(each, 1))
+    before = {*tiles, *(held.tensors if held else ())}
+    beside = [t for t in fusion.computed if t not in {*sums, *inside, *before}]
+    for tile, (which, turned) in tiles.items():
+        _load(tile, params, which, turned=turned)
     parts = [_multiply(each, params) for each in products]
     if params.splits > 1:
         for tensor in (*sums, *beside):
@@ -100,6 +103,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
             _join(whole, part, params)
         if params.ping_pong > 1:
             order_groups(whole, "main")
+    if held:
+        held.lay(parts[0], _tiles_of_k(held.operand, params), turned=is_turned(product, 0))
 
 
 def _in_order(output: TensorView, product: Matmul, shape: Shape) -> None:
@@ -163,9 +168,9 @@ def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool
     if which == 0:
         reorder(operand, {at + 2: at + 1})  # the loop that the operand lacks stands outside
     tile, width = (at + 1, at + 2, at + 3), SWIZZLE // operand.dtype.size
-    along = at + 2 if turned else at + 3
-    if turned or params.tile[2] > width:
-        width = gcd(width, params.tile[which if turned else 2])
+    along, edge = at + 2 if turned else at + 3, params.tile[which if turned else 2]
+    width = gcd(width, edge)
+    if turned or width < edge:
         split(operand, along, width)
         reorder(
             operand, {at + 3: at + 4 if turned else at + 2}

@@ -79,10 +79,11 @@ class Epilogue:
             shape: of each.
         """
         staged, loaded = {}, {}
-        operands = {operand for each in products for operand in (each.a, each.b)}
+        operands = [operand for each in products for operand in (each.a, each.b)]
+        before = {t for op in Fusion.of(operands[0]).depends_on(operands) for t in op.outputs}
         for cached in caches:
             if cached.load and cached.memory.name in params.loaded:
-                if cached.register not in operands:
+                if cached.register not in before:
                     loaded[cached.register] = _ahead(cached)
             elif cached.memory.name in params.staged:
                 staged[cached.memory] = _stage(cached)

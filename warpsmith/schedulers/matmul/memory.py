@@ -15,7 +15,7 @@ from warpsmith.schedule.products import FRAGMENTS
 from warpsmith.schedulers.caching import in_memory
 from warpsmith.schedulers.matmul.applicability import MAP_RANK
 from warpsmith.schedulers.matmul.blocks import carried
-from warpsmith.schedulers.matmul.shape import Shape, concrete_order, memory_of, places_of, shape_of
+from warpsmith.schedulers.matmul.shape import Shape, concrete_order, places_of, shape_of, sources_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
 
@@ -35,8 +35,8 @@ def unsupported_sizes(fusion: Program, problem: Problem) -> str:
     groups = products[0].rows_and_groups
     if groups is not None and any(problem.size(axis.extent) == 0 for axis in groups):
         return "it has no rows or no groups, and the TMA unit takes no empty tensor"
-    for operand in dict.fromkeys(operand for op in products for operand in op.operands):
-        tensor = memory_of(operand)
+    operands = dict.fromkeys(operand for op in products for operand in op.operands)
+    for tensor in (source for operand in operands for source in sources_of(operand)):
         what = unfit_rows(tensor, problem)
         if what:
             return (
@@ -202,12 +202,13 @@ def _pairs(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
 
 
 def _copies(fusion: Program) -> Iterator[tuple[TensorView, TensorView]]:
-    """Each tensor in global memory with the tensor that its copy makes, but for the operands and
-    for what scales them.
+    """Each tensor in global memory with the tensor that its copy makes, but for what operands need
+    and for what scales them.
     """
     products = [op for op in fusion.operations if isinstance(op, Matmul)]
     blocks = carried(fusion, products[0])
-    inside = {operand for op in products for operand in (op.a, op.b)}
+    operands = [operand for op in products for operand in (op.a, op.b)]
+    inside = {out for op in fusion.depends_on(operands) for out in op.outputs}
     inside.update(() if blocks is None else blocks.loads)
     for tensor in fusion.input_tensors:
         for use in fusion.uses(tensor):

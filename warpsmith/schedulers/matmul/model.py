@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from warpsmith.layouts.banks import BANK_BYTES, BANKS
 from warpsmith.schedulers.matmul.params import MatmulParams
+from warpsmith.schedulers.matmul.prologues import Prologue
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
@@ -96,6 +97,17 @@ def epilogue_us(
     return elements * (operations / issued + 2 * ahead / shared), elements * loaded
 
 
+PROLOGUE_ISSUE_SHARE = 0.5
+"""Of the lanes' instructions, those of two or more warp groups that compute an operand, or half of
+it by one. Assumed: nobody has timed it."""
+
+
+def prologue_us(elements: int, operations: int, target: Target) -> float:
+    """Microseconds in which all multiprocessors compute elements of an operand."""
+    issued = PROLOGUE_ISSUE_SHARE * WARP * target.sm_issues * target.sm_count
+    return elements * operations / issued
+
+
 def predicted_us(
     params: MatmulParams,
     m: int,
@@ -107,6 +119,7 @@ def predicted_us(
     epilogue: tuple[int, int, int] = (0, 0, 0),
     edges: Sequence[int] = (DEPTH_BYTES, DEPTH_BYTES),
     products: int = 1,
+    prologue: Prologue | None = None,
 ) -> float:
     """Microseconds of a product, or of several of one left operand: as many rounds of tiles as
     blocks go.
@@ -121,18 +134,25 @@ def predicted_us(
         epilogue: operations, and bytes that the TMA unit and that threads load, for each element
             of the result.
         edges: bytes that lie together of a's tiles, and of b's.
+        prologue: what a's tiles take, where they are computed.
     """
     rows, columns, depth = params.tile
+    brought, ready = float(rows), 0.0
+    if prologue is not None:
+        brought *= prologue.share
+        ready = prologue_us(rows * depth // params.lines, prologue.operations, target)
+        ready *= max(target.sm_count, 2 * target.sm_count // params.groups)
     tiles, places = (batches * count * params.splits for count in _count(params, m, n))
     wide = products * columns
     terms = rows * wide * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
-    along = zip((rows, wide), reversed(params.cluster), unaligned, strict=True)
+    along = zip((brought, wide), reversed(params.cluster), unaligned, strict=True)
     read = DEPTH_BYTES * sum(lines / by * (UNALIGNED if late else 1) for lines, by, late in along)
     step = _together(
         multiplied,
+        ready,
         read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
-        DEPTH_BYTES * (rows + wide) / (SM_SHARE * target.rates.sm_load),
+        DEPTH_BYTES * (brought + wide) / (SM_SHARE * target.rates.sm_load),
     )
     splits = params.splits
     start = START_US + (CLUSTER_US if splits > 1 or params.cluster != (1, 1) else 0.0)
@@ -142,7 +162,7 @@ def predicted_us(
     elements = rows * columns * target.sm_count
     computed, loaded = epilogue_us(elements, epilogue, at_once, target)
     behind = joined + stored + computed + loaded
-    shared = zip((rows, wide), (n / columns, m / rows), edges, strict=True)
+    shared = zip((brought, wide), (n / columns, m / rows), edges, strict=True)
     once = sum(
         lines / max(math.ceil(by), 1) * (1 + JUMP_BYTES / edge) for lines, by, edge in shared
     )

@@ -39,6 +39,8 @@ class MatmulParams:
         ping_pong: warp groups that have tiles of their own, and take turns: one multiplies while
             another stores. 0 where all groups of a block share its tile (cooperative).
         dynamic: an agent hands tiles to blocks as they are done with others.
+        whole: what k is a multiple of, where an operand is computed: the steps of all blocks along
+            it, so that nothing is past its end.
     """
 
     tile: tuple[int, int, int]
@@ -57,6 +59,7 @@ class MatmulParams:
     splits: int = 1
     ping_pong: int = 0
     dynamic: bool = False
+    whole: int = 1
 
     @property
     def strategy(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
@@ -67,14 +68,49 @@ def is_turned(product: Matmul, which: int) -> bool:
 
 
 def memory_of(operand: TensorView) -> TensorView:
-    """The tensor in global memory that an operand is, or is a copy of; what is computed is stored,
-    and so is one itself.
+    """The tensor in global memory that an operand is, is a copy of, or is computed from first."""
+    return next(iter(sources_of(operand)), operand)
+
+
+def sources_of(operand: TensorView) -> tuple[TensorView, ...]:
+    """The tensors in global memory, as large as an operand, that it is computed from element by
+    element: the operand where it is one, and none where something else than elements is computed.
     """
+    return tuple(dict.fromkeys(tensor for tensor, _ in _loads(operand)))
+
+
+def tiles_of(operand: TensorView) -> tuple[TensorView, ...]:
+    """The copies of these tensors that lead to an operand, where each is copied first."""
+    return tuple(dict.fromkeys(copy for _, copy in _loads(operand)))
+
+
+def _loads(operand: TensorView) -> Iterator[tuple[TensorView, TensorView]]:
+    """Tensors in global memory as large as an operand, each with the first of it on the way."""
+    seen: set[TensorView] = set()
+    pending = [(operand, operand)]
+    while pending:
+        tensor, reader = pending.pop()
+        definition = tensor.definition
+        if definition is None:
+            yield tensor, reader
+        elif isinstance(definition, Pointwise) and tensor not in seen:
+            seen.add(tensor)
+            sources = tensor_inputs(definition)[::-1]
+            pending += [(source, tensor) for source in sources if _is_as_large(source, operand)]
+
+
+def is_computed(operand: TensorView) -> bool:
+    """Whether an operand is more than a tensor in global memory, or a copy of one."""
     definition = operand.definition
-    if not (isinstance(definition, Pointwise) and definition.op == "set"):
-        return operand
-    (source,) = tensor_inputs(definition)
-    return source
+    if definition is None:
+        return False
+    copied = isinstance(definition, Pointwise) and definition.op == "set"
+    return not copied or any(is_computed(source) for source in tensor_inputs(definition))
+
+
+def _is_as_large(tensor: TensorView, operand: TensorView) -> bool:
+    pairs = zip(tensor.shape_axes, operand.shape_axes, strict=True)
+    return all(other.is_broadcast or not axis.is_broadcast for axis, other in pairs)
 
 
 def concrete_order(tensor: TensorView) -> list[int]:

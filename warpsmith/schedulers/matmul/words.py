@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from warpsmith.schedulers.matmul.heuristic import ONE_RESULT, Work
+from warpsmith.schedulers.matmul.candidates import ONE_RESULT
+from warpsmith.schedulers.matmul.heuristic import Work, fastest_first
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.problem import Problem
@@ -23,6 +24,10 @@ def shortly(params: MatmulParams) -> str:
     words = [
         f"{params.strategy} {rows}x{columns} of {params.groups} group" + "s" * (params.groups > 1)
     ]
+    if params.swapped:
+        words.append("operands swapped")
+    if params.lines > 1:
+        words.append(f"steps of {params.tile[2]}")
     if params.cluster != (1, 1):
         words.append(f"cluster {params.cluster[0]}x{params.cluster[1]}")
     if params.splits > 1:
@@ -30,40 +35,56 @@ def shortly(params: MatmulParams) -> str:
     return ", ".join(words)
 
 
-def compared(work: Work, problem: Problem) -> tuple[tuple[str, float], ...]:
+def compared(works: Sequence[Work], problem: Problem) -> tuple[tuple[str, float], ...]:
     """The candidates that are predicted to be fastest, with their microseconds."""
-    found = work.ranked(problem)[: 1 + RUNNERS_UP]
+    found = fastest_first(works, problem)[: 1 + RUNNERS_UP]
     return tuple((shortly(params), us) for params, us in found)
 
 
-def advice(work: Work, problem: Problem, unstaged: str) -> Iterator[str]:
+def advice(works: Sequence[Work], problem: Problem, unstaged: str) -> Iterator[str]:
     """What keeps a product from a faster path, and what the user could change.
 
     Args:
+        works: the ways in which it may be computed.
         unstaged: why results do not pass through shared memory; empty where they do.
     """
-    now = work.ranked(problem)[0][1]
+    now = fastest_first(works, problem)[0][1]
 
-    def gain(changed: Work) -> float:
-        return now / changed.ranked(problem)[0][1]
+    def gain(changed: Iterable[Work]) -> float:
+        return now / fastest_first(changed, problem)[0][1]
 
-    step = DEPTH_BYTES // work.element
-    along = {("m", "n")[which] if work.turned[which] else "k" for which in (0, 1)}
-    uneven = {name: size for name in sorted(along) if (size := getattr(work, name)) % step}
-    padded = {name: -(-size // step) * step for name, size in uneven.items()}
-    if uneven and (faster := gain(replace(work, **padded))) >= WORTH:
-        lines = " and ".join(f"{size} elements along {name}" for name, size in uneven.items())
-        remedy = " and ".join(f"{name} to {size}" for name, size in padded.items())
+    first = works[0]
+    step = DEPTH_BYTES // min(first.stored)
+    padded = _padded(first, step)
+    uneven = {
+        name: (had, has)
+        for name, size in zip("mnk", "nmk" if first.swapped else "mnk", strict=True)
+        if (had := getattr(first, size)) != (has := getattr(padded, size))
+    }
+    if uneven and (faster := gain(_padded(work, step) for work in works)) >= WORTH:
+        lines = " and ".join(f"{size} elements along {name}" for name, (size, _) in uneven.items())
+        remedy = " and ".join(f"{name} to {size}" for name, (_, size) in uneven.items())
         yield (
             f"lines of {lines} begin at no multiples of {DEPTH_BYTES} bytes: pad {remedy}, "
             f"multiples of {step}: {faster:.2g} x faster"
         )
-    moved = work.moved
-    through = replace(
-        moved,
-        staged=(*moved.staged, ""),
-        out=moved.out + ONE_RESULT.out,
-        widest=max(moved.widest, ONE_RESULT.widest),
-    )
-    if unstaged and (faster := gain(replace(work, moved=through))) >= WORTH:
+    if unstaged and (faster := gain(map(_with_staged, works))) >= WORTH:
         yield f"threads store results: {unstaged}; through shared memory {faster:.2g} x faster"
+
+
+def _padded(work: Work, step: int) -> Work:
+    """The work where lines of its operands are multiples of so many elements."""
+    along = {("m", "n")[which] if work.turned[which] else "k" for which in (0, 1)}
+    return replace(work, **{size: -(-getattr(work, size) // step) * step for size in along})
+
+
+def _with_staged(work: Work) -> Work:
+    """The work with one result more in chunks, where it may have any."""
+    if work.swapped:
+        return work
+    moved, one = work.moved, ONE_RESULT
+    widest = max(moved.widest, one.widest)
+    staged = (*moved.staged, "")
+    return replace(
+        work, moved=replace(moved, staged=staged, out=moved.out + one.out, widest=widest)
+    )

@@ -1,0 +1,178 @@
+"""Weights of 8 bits beside cuBLAS: `linear(x, (weight * scale).bfloat16())`, in one kernel or two.
+
+python -m bench.prologues                  # the table
+python -m bench.prologues --json rows.json --rep-ms 10
+
+Predicted for an H200, before anything was timed: few rows are bound by the bytes of the weights,
+half as many as cuBLAS reads of 16-bit ones (of 28672 x 4096, 117 MB, 31 us and 6 to start), or by
+the instructions that convert them (5.7 for an element: 22 us where each scheduler issues one a
+clock, 45 where it issues one in two); with many rows a kernel before converts them once.
+
+Kernels are compiled in as many processes as there are cores, then each result is held against sums
+in double, and all contenders of a row are timed in turn, the L2 flushed before each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import ml_dtypes
+import numpy as np
+
+from bench.measure import one_line
+from bench.products_sweep import beyond
+from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith.engine.executable import Executable
+from warpsmith.planner import operands
+
+ROWS = (1, 8, 16, 32, 64, 512, 2048)
+WEIGHTS = ((4096, 4096), (28672, 4096), (4096, 14336))
+"""m, and n and k, of the table."""
+
+KINDS = {
+    "int8": (DataType.Int8, np.int8),
+    "float8_e4m3fn": (DataType.Float8_e4m3fn, ml_dtypes.float8_e4m3fn),
+}
+"""Types of weights, as torch calls them."""
+
+WAYS = ("planned", "stored")
+"""As the planner has it, and with the weights always stored in 16 bits before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A product, and its weights' type."""
+
+    m: int
+    n: int
+    k: int
+    kind: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind:14} {self.n:6} {self.k:6} {self.m:5}"
+
+
+def executable(kind: str) -> Executable:
+    """The program, of any sizes."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True, DataType.BFloat16)
+        weight = fd.define_tensor([-1, -1], True, KINDS[kind][0])
+        scale = fd.define_tensor([-1, 1], True, DataType.Float)
+        wide: Any = fd.ops.cast(weight, DataType.Float)
+        fd.add_output(fd.ops.linear(x, fd.ops.cast(wide * scale, DataType.BFloat16)))
+    return Executable(fd.fusion)
+
+
+def way(name: str) -> AbstractContextManager[object]:
+    """The scope in which a program is planned one of the `WAYS`."""
+    if name == "planned":
+        return nullcontext()
+    return mock.patch.object(operands, "computed_operands", return_value=frozenset())
+
+
+def compiled(case: Case, target: str) -> int:
+    """How many kernels the case is as it is planned; those of all ways are in the cache then."""
+    shapes = ((case.m, case.k), (case.n, case.k), (case.n, 1))
+    dtypes = (ml_dtypes.bfloat16, KINDS[case.kind][1], np.float32)
+    given = [np.empty(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    counts = []
+    with knobs.scope(device="sim", target=target):
+        for name in WAYS:
+            with way(name):
+                counts.append(len(executable(case.kind).plan_for(given).launches))
+    return counts[0]
+
+
+def measured(case: Case, kernels: int, rep_ms: float) -> list[dict[str, Any]]:
+    """A row for each contender: microseconds and error, or what failed."""
+    import torch
+
+    from warpsmith.testing import do_bench_interleaved
+
+    linear = torch.nn.functional.linear
+    x = torch.randn(case.m, case.k, device="cuda").bfloat16()
+    weight = torch.randn(case.n, case.k, device="cuda").mul_(30).clamp_(-127, 127)
+    weight = weight.to(getattr(torch, case.kind))
+    scale = torch.rand(case.n, 1, device="cuda") / 30
+    wide = (weight.float() * scale).bfloat16()
+    wanted = x.double() @ wide.double().T
+    calls: dict[str, Callable[[], Any]] = {
+        "cuBLAS of 16 bits": lambda: linear(x, wide),
+        "torch": lambda: linear(x, weight.bfloat16() * scale.bfloat16()),
+    }
+    told: dict[str, dict[str, Any]] = {name: {} for name in calls}
+    for name in WAYS:
+        told[name] = {"kernels": kernels} if name == "planned" else {}
+        try:
+            with way(name):
+                ready = executable(case.kind).prepared([x, weight, scale])
+                error = beyond(ready([x, weight, scale])[0], wanted, case.k)
+        except Exception as failure:
+            told[name]["failed"] = one_line(failure)
+            continue
+        told[name]["error"] = error
+        if error <= 1:
+            calls[name] = partial(ready, [x, weight, scale])
+    times = do_bench_interleaved(calls, 3.0, rep_ms)
+    rows = []
+    for name, facts in told.items():
+        row = {"m": case.m, "n": case.n, "k": case.k, "kind": case.kind, "contender": name, **facts}
+        if name in times:
+            row |= {"us": 1e3 * times[name], "ratio": times["cuBLAS of 16 bits"] / times[name]}
+        rows.append(row)
+    return rows
+
+
+def text(case: Case, row: dict[str, Any]) -> str:
+    """A row as text."""
+    if "us" not in row:
+        why = row.get("failed") or f"wrong: {row['error']:.3g} of what rounding allows"
+        return f"{case.title}  {row['contender']:18} {why}"
+    kernels = f"  {row['kernels']} kernels" if "kernels" in row else ""
+    return f"{case.title}  {row['contender']:18} {row['us']:8.1f} us {row['ratio']:6.3f}{kernels}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the table; 1 where something failed or was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--m", type=int, nargs="+", default=list(ROWS))
+    parser.add_argument("--rep-ms", type=float, default=15.0, help="of each contender of a case")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    from warpsmith.runtime.of_device import target_of_device
+
+    started = time.monotonic()
+    target = target_of_device(0).name
+    sizes = [("int8", *weights) for weights in WEIGHTS] + [("float8_e4m3fn", *WEIGHTS[0])]
+    cases = [Case(m, n, k, kind) for kind, n, k in sizes for m in given.m]
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        jobs = [pool.submit(compiled, case, target) for case in cases]
+        counts = [job.result() for job in jobs]
+    print(f"kernels of {len(cases)} cases in {time.monotonic() - started:.1f} s")
+    rows: list[dict[str, Any]] = []
+    for case, kernels in zip(cases, counts, strict=True):
+        found = measured(case, kernels, given.rep_ms)
+        for row in sorted(found, key=lambda row: row.get("us", float("inf"))):
+            print(text(case, row), flush=True)
+        rows += found
+        if given.json is not None:
+            given.json.write_text(json.dumps(rows, indent=1))
+    return 1 if any("us" not in row for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

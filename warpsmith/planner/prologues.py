@@ -1,0 +1,132 @@
+"""Operands of products that the product's kernel computes itself, and what that costs.
+
+Each of its tiles computes its part of the operand again, where a kernel before it would write the
+operand once, and read more or fewer bytes for it. Few rows of the other operand make few tiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise
+from warpsmith.ir.graph import Graph
+from warpsmith.ir.tensor import TensorView
+from warpsmith.planner.crossing import MOST_REPEATED
+from warpsmith.planner.price import moved_us
+from warpsmith.schedulers.caching import repeats
+from warpsmith.schedulers.matmul.memory import unfit_rows
+from warpsmith.schedulers.matmul.model import prologue_us
+from warpsmith.schedulers.matmul.prologues import HELD_OPERATIONS
+from warpsmith.schedulers.matmul.shape import sources_of
+from warpsmith.schedulers.problem import Problem
+
+EDGE = 256
+"""Rows of the other operand that a tile has at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prologue:
+    """A computed operand, with the operations on its elements that lead to it.
+
+    Attributes:
+        operand: its number.
+        place: 0 or 1, of the product's operands.
+        positions: of the operations.
+        stored: numbers of smaller tensors in memory, which others make, of which it is computed.
+        read: numbers of the program's inputs as large as it, of which it is computed.
+    """
+
+    operand: int
+    place: int
+    positions: tuple[int, ...]
+    stored: frozenset[int]
+    read: tuple[int, ...]
+
+
+def prologue_of(graph: Graph, product: Matmul, place: int) -> Prologue | None:
+    """The prologue of operand 0 or 1; None for one that is stored anyway, or a copy, for products
+    by group, and where something as large is made by others than operations on its elements.
+    """
+    operand = (product.a, product.b)[place]
+    number, size = operand.number, _dimensions(operand)
+    kept = number in graph.results or len(graph.readers.get(number, ())) != 1
+    others = product.a is product.b or product.ends is not None
+    if kept or others or number not in graph.maker:
+        return None
+    positions: set[int] = set()
+    stored: set[int] = set()
+    pending, seen = [number], {number}
+    while pending:
+        tensor = pending.pop()
+        position = graph.maker.get(tensor)
+        if position is None:
+            continue
+        operation = graph.operations[position]
+        if isinstance(operation, Pointwise | Move | Full | Iota):
+            positions.add(position)
+            if len(positions) > MOST_REPEATED:
+                return None
+            if repeats(operation):  # elements that it can only read from memory
+                stored |= {source for source in graph.sources(position) if source in graph.maker}
+                continue
+            for source in graph.sources(position):
+                if source not in seen:
+                    seen.add(source)
+                    pending.append(source)
+        elif _dimensions(graph.tensors[tensor]) == size:
+            return None
+        else:
+            stored.add(tensor)
+    made = [graph.operations[position] for position in positions]
+    computes = any(isinstance(op, Pointwise) and op.op != "set" for op in made)
+    read = tuple(source.number for source in sources_of(operand))
+    if not computes or not read:
+        return None
+    return Prologue(number, place, tuple(sorted(positions)), frozenset(stored), read)
+
+
+def saved_us(graph: Graph, product: Matmul, prologue: Prologue, problem: Problem) -> float:
+    """Microseconds that a kernel before the product takes, and computing tiles does not; below 0
+    where they take longer.
+
+    Computing is taken to add to the time of the product: nobody has timed yet how far they overlap.
+    """
+    operand = graph.tensors[prologue.operand]
+    elements = _elements(operand, problem)
+    counted = sum(isinstance(graph.operations[p], Pointwise) for p in prologue.positions)
+    axes, root = set(product.axes[prologue.place]), product.output.root
+    others = prod(problem.size(a.extent) for d, a in enumerate(root) if d not in axes)
+    again = elements * ceil(others / EDGE)
+    written = elements * operand.dtype.size
+    rates = problem.target.rates
+    if prologue.stored:  # what makes these could write the operand, too
+        before = moved_us(written, rates) - rates.launch_us
+    else:
+        size = sum(graph.tensors[number].dtype.size for number in prologue.read)
+        before = moved_us(written + elements * size, rates)
+    return before - prologue_us(again, HELD_OPERATIONS + counted, problem.target)
+
+
+def computed_operands(graph: Graph, product: Matmul, problem: Problem) -> frozenset[int]:
+    """The number of the operand that the kernel of a product on tensor cores is to compute itself,
+    if that is faster for one, which the TMA unit can load: only one can be in registers.
+    """
+    found = (prologue_of(graph, product, place) for place in (0, 1))
+    saved = {
+        prologue.operand: saved_us(graph, product, prologue, problem)
+        for prologue in found
+        if prologue is not None
+        and not any(unfit_rows(graph.tensors[number], problem) for number in prologue.read)
+    }
+    best = max(saved, key=saved.__getitem__, default=None)
+    return frozenset() if best is None or saved[best] <= 0 else frozenset((best,))
+
+
+def _elements(tensor: TensorView, problem: Problem) -> int:
+    return prod(problem.size(axis.extent) for axis in tensor.shape_axes)
+
+
+def _dimensions(tensor: TensorView) -> int:
+    """How many dimensions have elements of their own."""
+    return sum(not axis.is_broadcast for axis in tensor.shape_axes)

@@ -1,0 +1,260 @@
+"""Tiles, stages and clusters of a matrix product: all schedules that a target could run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from warpsmith.schedulers.matmul.memory import Beside
+from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES
+from warpsmith.schedulers.matmul.params import STORED, MatmulParams, kept
+from warpsmith.schedulers.matmul.prologues import Prologue
+from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.atoms import ROWS, Atom
+from warpsmith.targets.family import BUDGETS, WARP, WARP_GROUP, Limits
+
+STEP = 32
+"""What the columns of a tile are multiples of."""
+
+MOST_COLUMNS = 256
+"""Whose sums of 64 rows a warp group holds."""
+
+TILES = tuple((2 * ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP))
+"""Rows and columns of tiles, of two warp groups."""
+
+SMALL = tuple((ROWS, columns) for columns in range(MOST_COLUMNS, 0, -STEP))
+"""Those of one warp group, for products of few rows or few tiles."""
+
+LARGE = tuple((3 * ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP))
+"""Those of three warp groups."""
+
+TURNS = (2, 3)
+"""Warp groups that may take turns, with a tile each of `TILES` or `SMALL`."""
+
+GROUP_THREADS = WARP_GROUP * WARP
+OTHER_REGISTERS = (48, 64)
+"""Of a thread besides its sums: where results are stored as they are, and behind an epilogue."""
+
+CARRIED = (128, 64, 32)
+"""Columns of tiles of which threads carry sums over blocks of k: all of one have one scale, where
+128 share it."""
+
+CARRYING_REGISTERS = 32
+"""Of a thread besides these sums, a block's product and their scales: 25 of 128 x 128."""
+
+CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4))
+"""Blocks of a cluster along m and n: each loads a part of what they share of an operand."""
+
+SPLITS = tuple(range(2, 9))
+"""Blocks of a cluster that may have parts of k of one tile: where each keeps a share of the
+results, or tiles are narrow and what blocks have summed is little."""
+
+MOST_ROUNDS = 2
+"""Rounds of tiles that parts of k may make, at most: with more of them all blocks are busy."""
+
+FEW = 64
+"""Up to so many rows or columns a narrow tile has all of them: the columns of one instruction."""
+
+LINES = (1, 2, 4)
+"""Lines of `DEPTH_BYTES` of k that a stage may hold of narrow tiles: bytes that lie together."""
+
+IN_FLIGHT = 96 * 1024
+"""Bytes that the loads of one block bring at a time, where tiles are narrow: a multiprocessor's
+share of the memory's bandwidth is some 36 KiB in each microsecond of a load's latency."""
+
+LEAST_SWIZZLE = 32
+"""Bytes of a line that a swizzle permutes, at least."""
+
+FEWEST_STAGES = 4
+"""With fewer, products wait for loads."""
+
+BARRIER_BYTES = 1024
+"""Shared memory of a block that barriers and alignment take."""
+
+MOST_STAGES = 8
+
+CHUNKS = (64, 32, 16)
+CHUNK_BYTES = 128
+"""Columns that chunks of what is beside the operands may have, and the most bytes of them, which a
+swizzle permutes."""
+
+CHUNK_STAGES = 2
+"""Of the pipelines that load and store chunks."""
+
+ONE_RESULT = Beside(staged=("",), out=2, widest=2)
+"""One result of 16 bits, and nothing beside it."""
+
+GROUP = 16
+"""Most tiles along m that are computed beside each other, so that operands are met in L2 again."""
+
+COMPUTED_BYTES = 256
+"""Most bytes of k of a tile that threads compute: they hold all of their part of it, twice."""
+
+COMPUTED_REGISTERS = 48
+"""What they hold of 128 bytes, as it is computed and as it is multiplied."""
+
+
+def few_columns(columns: int, atom: Atom, *, turned: bool) -> int:
+    """Columns of a tile that has all of a product's where these are few; else 0.
+
+    Args:
+        turned: their operand lies along them: pieces of it are at least a swizzle's 32 bytes.
+    """
+    step = LEAST_SWIZZLE // atom.size if turned else 1
+    wide = (c for c in atom.columns if columns <= c <= FEW and c % step == 0)
+    return next(wide, 0) if columns else 0
+
+
+def candidates(
+    m: int,
+    n: int,
+    problem: Problem,
+    *,
+    few: int = 0,
+    swapped: bool = False,
+    element: int = 2,
+    moved: Beside = ONE_RESULT,
+    epilogue: bool = False,
+    products: int = 1,
+    carried: int = 0,
+    prologue: Prologue | None = None,
+) -> Iterator[MatmulParams]:
+    """Schedules of a product of m rows and n columns, with operands of `element` bytes, or of
+    several that share their rows.
+
+    Args:
+        few, swapped, moved, products, carried, prologue: as of the work, whose m and n these are.
+        epilogue: whether anything is computed or loaded behind it.
+    """
+    limits, most = problem.target.family.limits, MOST_ROUNDS * problem.target.sm_count
+    held = prologue is not None
+    tiles = (*TILES, *SMALL, *LARGE)
+    wide = {} if swapped and not held else dict.fromkeys(((tile, 1) for tile in tiles), SPLITS)
+    heights = (ROWS, 2 * ROWS) if few else ()
+    deep = [lines for lines in LINES if not held or lines * DEPTH_BYTES <= COMPUTED_BYTES]
+    narrow = {((rows, few), lines): SPLITS for lines in deep for rows in heights}
+    forms = _forms({**wide, **narrow}, turns=not swapped and not held)
+    share = 1 if prologue is None else prologue.share
+    for turns, (rows, columns), lines, cluster, splits in forms:
+        held_columns = products * columns
+        if held_columns > MOST_COLUMNS or splits > 1 < products:
+            continue
+        along = (_tiles(m, rows), _tiles(n, columns))
+        through = bool(moved.loaded or moved.staged) and columns % STORED == 0
+        own = kept(columns, splits, staged=through)
+        blocks = math.prod(cluster) * splits
+        joined = splits * own if splits > 1 else 0
+        tried = (
+            (c, stages((rows, held_columns), limits, c, joined, turns or 1, moved, lines, share))
+            for c in _chunks(own if through else 0, moved)
+        )
+        chunk, ahead = max(tried, key=lambda each: (min(each[1], FEWEST_STAGES), each[0]))
+        apart = any(count < has > 1 for count, has in zip(along, cluster, strict=True))
+        if splits > 1 and (own == columns != few or math.prod(along) * splits > most):
+            continue
+        groups = turns or rows // ROWS
+        sums = rows * held_columns // (GROUP_THREADS * (1 if turns else groups))
+        others = CARRYING_REGISTERS if carried else OTHER_REGISTERS[epilogue]
+        others += lines * COMPUTED_REGISTERS if held else 0
+        many = sums * (1 + carried) + others > _registers(limits, groups)
+        if carried and (turns or splits > 1 or columns not in CARRIED):
+            continue
+        if apart or many or ahead < FEWEST_STAGES:
+            continue
+        if blocks > 1 and not problem.target.runs((blocks,)):
+            continue
+        loaded, staged = (moved.loaded, moved.staged) if chunk else ((), ())
+        yield MatmulParams(
+            tile=(rows, columns, lines * DEPTH_BYTES // element),
+            lines=lines,
+            swapped=swapped,
+            stages=ahead,
+            chunk=chunk,
+            load_stages=CHUNK_STAGES if loaded else 0,
+            store_stages=CHUNK_STAGES if staged else 0,
+            loaded=loaded,
+            staged=staged,
+            group=_group(_tiles(along[0], cluster[0])),
+            blocks=blocks * problem.target.teams(blocks),
+            pairs=tuple(name for name in moved.pairs if name not in staged),
+            cluster=cluster,
+            splits=splits,
+            ping_pong=turns,
+        )
+
+
+def _forms(
+    shared: Mapping[tuple[tuple[int, int], int], Sequence[int]], *, turns: bool
+) -> Iterator[tuple[int, tuple[int, int], int, tuple[int, int], int]]:
+    """Groups that take turns, rows and columns, lines, cluster and splits; what was timed first.
+
+    Args:
+        shared: splits by tile and lines, where all groups of a block share a tile.
+        turns: whether there are others, of groups that take turns.
+    """
+    for (tile, lines), parts in shared.items():
+        for cluster in CLUSTERS:
+            yield 0, tile, lines, cluster, 1
+        for splits in parts:
+            yield 0, tile, lines, (1, 1), splits
+    for groups in TURNS if turns else ():
+        for tile in (*TILES, *SMALL):
+            for cluster in CLUSTERS:
+                yield groups, tile, 1, cluster, 1
+
+
+def _registers(limits: Limits, groups: int) -> int:
+    """Registers of a thread of so many warp groups, beside one that loads with the fewest."""
+    left = limits.sm_registers - GROUP_THREADS * BUDGETS.start
+    each = left // (GROUP_THREADS * groups) // BUDGETS.step * BUDGETS.step
+    return min(each, limits.thread_registers)
+
+
+def stages(
+    tile: tuple[int, ...],
+    limits: Limits,
+    chunk: int = CHUNKS[0],
+    joined: int = 0,
+    places: int = 1,
+    moved: Beside = ONE_RESULT,
+    lines: int = 1,
+    share: float = 1,
+) -> int:
+    """Stages for tiles of the operands that shared memory holds beside chunks of what is loaded and
+    stored, and beside what blocks with parts of k have summed, twice.
+
+    Args:
+        tile: rows, columns of all products, and more that does not count.
+        limits: of the target.
+        chunk, lines: as of the parameters.
+        joined: columns that a block gets from all of these blocks.
+        places: tiles that are staged at once, of groups that take turns.
+        moved: what is loaded and stored in chunks.
+        share: bytes that are loaded for each byte of the first operand.
+    """
+    rows, columns = tile[:2]
+    chunks = CHUNK_STAGES * moved.size(rows, chunk, places) if chunk else 0
+    room = limits.block_shared - BARRIER_BYTES - chunks - 2 * rows * joined * SUM_BYTES
+    stage = math.ceil(rows * share + columns) * lines * DEPTH_BYTES
+    return min(room // stage, max(MOST_STAGES, IN_FLIGHT // stage))
+
+
+def _chunks(columns: int, moved: Beside) -> list[int]:
+    """Columns that chunks may have, the most first: as many as a swizzle permutes, and fewer, for
+    where operands would have too few stages.
+
+    Args:
+        columns: that a block stores of a tile; 0 where nothing moves in chunks.
+    """
+    fitting = (c for c in CHUNKS if columns % c == 0 and c * moved.widest <= CHUNK_BYTES)
+    return list(fitting) if columns else [0]
+
+
+def _group(tiles: int) -> int:
+    """Tiles along m of one group: many, yet so that few places of the last group are empty."""
+    least, most = (max(min(tiles, bound), 1) for bound in (GROUP // 2, GROUP))
+    return min(range(least, most + 1), key=lambda group: (_tiles(tiles, group) * group, -group))
+
+
+def _tiles(extent: int, edge: int) -> int:
+    return -(-extent // edge)
