@@ -59,6 +59,27 @@ def test_tiles_that_blocks_go_round(
     assert verification.verdict == "clean", str(verification)
 
 
+def test_what_is_beside_a_scaled_product_comes_in_chunks() -> None:
+    """A residual and a bias come ahead; scales the threads load."""
+    given, scaled = operands(136, 144, 256, "blocks")
+    beside = [torch.randn(136, 144).half(), torch.randn(144).half()]
+    wanted = scaled + beside[0].double() + beside[1].double()
+
+    def total(a: Any, b: Any, of_a: Any, of_b: Any, residual: Any, bias: Any) -> Any:
+        blocks = {"block_a": (1, 128), "block_b": (128, 128)}
+        made: Any = ops.scaled_matmul(
+            a, ops.transpose(b), of_a, ops.transpose(of_b), precision="fast", **blocks
+        )
+        return ops.cast(made + residual + bias, DataType.Half)
+
+    with knobs.scope(device="sim"):
+        compiled = fuse(total).lower(*given, *beside).compile()
+        result = torch.as_tensor(fuse(total)(*given, *beside))
+        assert compiled.verify(schedules=2).verdict == "clean"
+    assert "loaded=('T4', 'T5')" in compiled.explain()
+    assert float((result.double() - wanted).abs().max()) < 0.1
+
+
 def fusion_of(share: int = 128) -> FusionDefinition:
     with FusionDefinition() as fd:
         a, b = (fd.define_tensor([-1, -1], True, DataType.Float8_e4m3fn) for _ in range(2))
