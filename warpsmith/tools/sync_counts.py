@@ -29,6 +29,7 @@ from warpsmith.kernel.rings import (
 )
 from warpsmith.kernel.traversal import children
 from warpsmith.lower.pipeline import lower
+from warpsmith.schedulers.matmul.heuristic import ranked
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
@@ -59,13 +60,17 @@ passes `insert_syncs` and `circular_buffer`, and the listing of its draft 4810).
 
 
 def product_kernel() -> tuple[Kernel, dict[str, int]]:
-    """The scheduler's kernel of a large product, with the sizes of its inputs."""
+    """The scheduler's kernel of a large product, whose blocks load for themselves, with the sizes
+    of its inputs.
+    """
     with FusionDefinition() as fd:
         a, b = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(2))
         fd.add_output(fd.ops.linear(a, b))
     values = {f"T{tensor}_size{dim}": EDGE for tensor in range(2) for dim in range(2)}
     candidate = select(fd.fusion, H200)
-    params, _ = candidate.choose(Problem(values=values, alignment={}, target=H200))
+    problem = Problem(values=values, alignment={}, target=H200)
+    ways = ranked(candidate.fusion, problem)
+    params = next(way for way, _ in ways if way.cluster == (1, 1) and not way.ping_pong)
     return lower(candidate.scheduled(params), "product", DataType.Int32, target=H200), values
 
 

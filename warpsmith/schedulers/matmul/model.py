@@ -21,7 +21,7 @@ SUM_BYTES = 4
 TENSOR_SHARE = 0.92
 """Of the rate of tensor cores, what is reached in the steps over k."""
 
-L2_SHARE = 1.43
+L2_SHARE = 1.3
 SM_SHARE = 0.88
 """Of the rates of the target, at which the L2 gives tiles, and a multiprocessor takes them."""
 
@@ -44,7 +44,7 @@ JUMP_BYTES = 48
 START_US = 5.7
 """A launch, and the first loads."""
 
-CLUSTER_US = 0.4
+CLUSTER_US = 0.8
 """How much later clusters start."""
 
 JOIN_RATE = 1e5
