@@ -37,8 +37,8 @@ def gradients(x: Any, dy: Any, weight: Any, scale: Any) -> Any:
 
 
 def product(x: Any, w: Any) -> Any:
-    """An operand of a product that is computed: the TMA unit reads what the first kernel writes."""
-    return ops.linear(ops.exp(x), w)
+    """Of two computed operands one is stored: the TMA unit reads what the first kernel writes."""
+    return ops.linear(ops.exp(x), ops.exp(w))
 
 
 def across_blocks(x: Any) -> Any:

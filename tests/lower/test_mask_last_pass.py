@@ -73,7 +73,24 @@ def store(buffer: Buffer) -> Store:
 def after(*body: Statement) -> tuple[Statement, ...]:
     kernel = build(scheduled(), "test", DataType.Int32, target=H200)
     loop = For(PASS, Const(5), body, unroll=True)
-    return mask_last_pass(replace(kernel, body=(loop,))).body
+    return mask_last_pass(replace(kernel, body=(loop,), least=((Const(5), 5),))).body
+
+
+def test_a_condition_of_an_inner_loop_stays_in_it() -> None:
+    """Lifted out of it, it named what nothing defines there."""
+    inner = Symbol("inner", low=0, extent=Const(2))
+    index = integers.add(integers.mul(PASS, 2 * THREADS), integers.mul(LANE, 2), inner)
+    mine = If(integers.less(index, 2 * LENGTH), (store(SUM),))
+    *_, last = after(For(inner, Const(2), (mine,), unroll=True))
+    assert isinstance(last, For)
+    (kept,) = last.body
+    assert isinstance(kept, For)
+    assert isinstance(kept.body[0], If)
+
+
+def test_kernels_for_any_size_stay_as_they_are() -> None:
+    kernel = build(scheduled(), "test", DataType.Int32, target=H200)
+    assert mask_last_pass(kernel) is kernel
 
 
 def test_the_last_pass_is_masked_as_a_whole() -> None:

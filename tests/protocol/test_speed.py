@@ -57,7 +57,7 @@ def test_both_blocks_of_a_large_product_are_fast(product: Kernel) -> None:
         start = time.process_time()
         prove(product, sizes(8192, 8192, 8192), H200)
         times.append(time.process_time() - start)
-    assert min(times) * 1e3 < 60 * SLACK
+    assert min(times) * 1e3 < 100 * SLACK  # groups that take turns, in clusters
 
 
 def test_a_deep_product_costs_no_more_than_a_shallow_one(product: Kernel) -> None:

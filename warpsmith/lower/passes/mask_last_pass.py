@@ -34,6 +34,8 @@ def mask_last_pass(kernel: Kernel) -> Kernel:
         unrolled for r < 1: { if (256*r + t + 1024 < 1250) { y = f(x[4+r]); s[4+r] += y; } }
     """
 
+    if not kernel.least:
+        return kernel
     sizes: dict[Expr, Expr] = {expr: Const(least) for expr, least in kernel.least}
 
     def change(statement: Statement) -> Iterable[Statement]:
@@ -90,7 +92,10 @@ def _under(body: tuple[Statement, ...], condition: Expr) -> tuple[Statement, ...
     themselves is written without it; else as they are.
     """
     own = {s.buffer for s in walk(body) if isinstance(s, Declare)}
-    if not all(_ends_inside(statement, condition, own) for statement in body):
+    inner = {s.symbol for s in walk(body) if isinstance(s, For)}
+    if inner.intersection(condition.walk()) or not all(
+        _ends_inside(statement, condition, own) for statement in body
+    ):
         return body
     return (If(condition, without(body, frozenset((condition,)))),)
 

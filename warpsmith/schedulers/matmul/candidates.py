@@ -45,6 +45,10 @@ CARRYING_REGISTERS = 32
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4))
 """Blocks of a cluster along m and n: each loads a part of what they share of an operand."""
 
+INSTRUCTION_REGISTERS = 26
+"""What a product's instruction needs besides a thread's sums of 64 rows: ptxas refuses 112 sums in
+128 registers, and wants 138."""
+
 SPLITS = tuple(range(2, 9))
 """Blocks of a cluster that may have parts of k of one tile: where each keeps a share of the
 results, or tiles are narrow and what blocks have summed is little."""
@@ -157,6 +161,8 @@ def candidates(
         others = CARRYING_REGISTERS if carried else OTHER_REGISTERS[epilogue]
         others += lines * COMPUTED_REGISTERS if held else 0
         many = sums * (1 + carried) + others > _registers(limits, groups)
+        if columns // 2 + INSTRUCTION_REGISTERS > _start(limits, groups):
+            continue
         if carried and (turns or splits > 1 or columns not in CARRIED):
             continue
         if apart or many or ahead < FEWEST_STAGES:
@@ -201,6 +207,12 @@ def _forms(
         for tile in (*TILES, *SMALL):
             for cluster in CLUSTERS:
                 yield groups, tile, 1, cluster, 1
+
+
+def _start(limits: Limits, groups: int) -> int:
+    """Registers of a thread that a kernel of so many groups, and one that loads, starts with."""
+    each = limits.sm_registers // (GROUP_THREADS * (groups + 1)) // BUDGETS.step * BUDGETS.step
+    return min(each, limits.thread_registers)
 
 
 def _registers(limits: Limits, groups: int) -> int:
