@@ -86,14 +86,21 @@ def _rounding(name: str, numpy: Meaning, function: str, doc: str) -> PointwiseOp
     return _same(name, 1, meaning, joined(library(function), _UNCHANGED), doc)
 
 
+BITS_OF_ABS = "__int_as_float(__float_as_int({0}) & 0x7fffffff)"
+"""`fabsf` as bits: of `fabsf(x) + 0.5f > 0` ptxas 13.0 makes "always", though a NaN is not more."""
+
 ARITHMETIC = (
     _same(
         "abs",
         1,
         np.abs,
-        joined(
-            library("fabs"),
-            Spelling(((DataType.Int, "llabs({0})"), (DataType.Int32, "abs({0})"))),
+        Spelling(
+            (
+                (DataType.Float, BITS_OF_ABS),
+                (DataType.Double, "fabs({0})"),
+                (DataType.Int, "llabs({0})"),
+                (DataType.Int32, "abs({0})"),
+            )
         ),
         "Absolute value; the lowest integer stays as it is.",
     ),
