@@ -211,14 +211,17 @@ def _forms(
 
 def _start(limits: Limits, groups: int) -> int:
     """Registers of a thread that a kernel of so many groups, and one that loads, starts with."""
-    each = limits.sm_registers // (GROUP_THREADS * (groups + 1)) // BUDGETS.step * BUDGETS.step
-    return min(each, limits.thread_registers)
+    return _each(limits, groups + 1)
 
 
 def _registers(limits: Limits, groups: int) -> int:
     """Registers of a thread of so many warp groups, beside one that loads with the fewest."""
-    left = limits.sm_registers - GROUP_THREADS * BUDGETS.start
-    each = left // (GROUP_THREADS * groups) // BUDGETS.step * BUDGETS.step
+    return _each(limits, groups, taken=GROUP_THREADS * BUDGETS.start)
+
+
+def _each(limits: Limits, groups: int, taken: int = 0) -> int:
+    """Registers of a thread of so many warp groups, which share those that are not taken."""
+    each = (limits.sm_registers - taken) // (GROUP_THREADS * groups) // BUDGETS.step * BUDGETS.step
     return min(each, limits.thread_registers)
 
 
