@@ -222,7 +222,7 @@ def test_the_grids_z_is_taken() -> None:
     refused(both, "WS0289", "loops are bound to grid_z, too; bind those loops to grid_x")
 
 
-def test_reductions_over_the_grid_stay_apart() -> None:
+def test_one_reduction_over_the_grid_and_the_cluster_is_refused() -> None:
     def both(fusion: Fusion) -> None:
         total = reduction_of(fusion)
         split(total, 1, 2, inner_split=False)
@@ -232,7 +232,7 @@ def test_reductions_over_the_grid_stay_apart() -> None:
     p = Program()
     p.output(p.copy(p.reduce("sum", p.input(DataType.Float, (None, None)), [1])))
     both(p.fusion)
-    with pytest.raises(ScheduleError, match="reduced over the grid in a kernel whose") as failure:
+    with pytest.raises(ScheduleError, match="over the grid and over the blocks of a") as failure:
         lower(p.fusion, "rows", DataType.Int32, target=H200)
     assert failure.value.code == "WS0271"
 

@@ -199,7 +199,7 @@ def with_params(monkeypatch: pytest.MonkeyPatch, **params: object) -> None:
     is said here.
     """
     chosen = heuristic.choose
-    given: Any = {"splits": 1, "ping_pong": 0, "cluster": (1, 1), **params}
+    given: Any = {"splits": 1, "parts": 1, "ping_pong": 0, "cluster": (1, 1), **params}
     monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **given))
 
 

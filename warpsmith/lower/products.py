@@ -55,10 +55,21 @@ class Products:
         if atom is not None and not atom.is_asynchronous:
             return [zeros]
         count = integers.mul(*steps) if steps else integers.ONE
+        first = self._has_first(operation)
+        if first != integers.TRUE:
+            count = Apply("where", (first, count, integers.ZERO), count.dtype)
         if integers.constant(count) is not None and integers.constant(count) != 0:
             return []
         empty = Apply("eq", (count, integers.ZERO), DataType.Bool)
         return [If(empty, (zeros,), uniform=True)]
+
+    def _has_first(self, operation: Matmul) -> Expr:
+        """Where a block of the grid has a first element to sum; true where all have."""
+        threads, loops = self._buffers.threads, operation.output.loop
+        grid = {axis: threads.symbols[axis.parallel] for axis in loops if axis.parallel.is_grid}
+        access = self._buffers.access(operation, [grid.get(a, integers.ZERO) for a in loops])
+        first = access.inside(operation.output.root[-1:], self._buffers.facts)
+        return first if set(grid.values()).intersection(first.walk()) else integers.TRUE
 
     def emit(self, operation: Matmul, indices: list[Expr]) -> Multiply | MultiplyByWarp:
         """The one instruction that the remaining loops of a product are."""

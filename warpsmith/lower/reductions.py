@@ -254,11 +254,11 @@ class Reductions:
         unit, parts = state_room(carry)
         block = tuple(kind for kind in BLOCK_TYPES if kind in kinds)
         grid = tuple(kind for kind in GRID_TYPES if kind in kinds)
-        if grid and self._buffers.threads.cluster > 1:
+        if grid and CLUSTER in kinds:
             raise ScheduleError(
-                f"{output.name} is reduced over the grid in a kernel whose blocks work in clusters",
+                f"{output.name} is reduced over the grid and over the blocks of a cluster at once",
                 code="WS0271",
-                remedy="reduce over the cluster alone, or bind nothing to cluster_x",
+                remedy="rfactor the loop that is bound to cluster_x first",
             )
         threads = integers.mul(
             *(self._buffers.threads.extents.get(t, integers.ONE) for t in BLOCK_TYPES)
@@ -291,7 +291,7 @@ class Reductions:
             *(
                 extent
                 for t, extent in self._buffers.threads.extents.items()
-                if t.is_grid and t not in grid
+                if t.is_of_blocks and t not in grid
             )
         )
         workspace = Buffer(

@@ -76,7 +76,7 @@ __device__ __forceinline__ bool ws_grid_reduce(
     if (!team.meet_any(last)) return false;
     #pragma unroll
     for (int n = 0; n < N; ++n) values[n] = Op::template identity<T>();
-    #pragma unroll 4
+    #pragma unroll (accesses > 8 ? 1 : 4)
     for (int other = part; other < splits; other += parts) {
         held theirs;
         #pragma unroll

@@ -32,6 +32,7 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.blocks import Carried, carried
 from warpsmith.schedulers.matmul.epilogue import Epilogue, bind_groups, fragments
 from warpsmith.schedulers.matmul.heuristic import products_of
+from warpsmith.schedulers.matmul.joins import Join, share_out, shared
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.prologues import Held
 from warpsmith.schedulers.matmul.shape import Shape, is_turned, places_of, shape_of, swap_operands
@@ -59,8 +60,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     Where blocks of a cluster have a box of tiles, cluster_x stands behind grid_x, and numbers of
     loops below count one more (`MatmulParams.outer`). Where they have parts of k of one tile, it
     stands there for operands and products along k, and for what is computed from the sums along
-    columns: what each has summed is reduced, and each keeps a share. Where groups take turns, their
-    loop stands behind these, and that over 64 rows is serial.
+    columns: what each has summed is reduced, and each keeps a share. Where blocks of the grid have
+    parts of k, there are no turns, and grid_y stands behind grid_x for operands and products. Where
+    groups take turns, their loop stands behind these, and that over 64 rows is serial.
 
     A group is a warp group, along block_y; its threads lie along block_x. Where results are not
     staged, outputs have the loops of the epilogue, without the chunk. Batches are a part of `turn`.
@@ -90,19 +92,18 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     for tile, (which, turned) in tiles.items():
         _load(tile, params, which, turned=turned)
     parts = [_multiply(each, params) for each in products]
-    if params.splits > 1:
-        for tensor in (*sums, *beside):
-            _share_out(tensor, params)
+    joins = [Join.of(*each, params) for each in zip(sums, parts, strict=True)]
+    for tensor in beside:
+        share_out(tensor, params.outer, params)
     epilogue.lay_on(beside, sums)
     if others:  # in one loop over k
         inline_at(product.output, params.outer + 1, selected_tensors=[product.a])
     if blocks is not None:
         _carry(blocks, parts[0], params)
-    for whole, part in zip(sums, parts, strict=True):
-        if params.splits > 1:
-            _join(whole, part, params)
+    for join in joins:
+        join.lay(params)
         if params.ping_pong > 1:
-            order_groups(whole, "main")
+            order_groups(join.sums, "main")
     if held:
         held.lay(parts[0], _tiles_of_k(held.operand, params), turned=is_turned(product, 0))
 
@@ -148,15 +149,17 @@ def _tiles(output: TensorView, params: MatmulParams, *, by_group: bool) -> None:
         reorder(output, {-inside - 1: -inside - 2})  # of groups, tiles, tiles of a group
     while len(output.loop) > inside + 1:
         merge(output, 0)
-    split(output, 0, params.blocks // (prod(params.cluster) * params.splits))
+    block = int(params.parts == 1)
+    if block:
+        split(output, 0, params.blocks // (prod(params.cluster) * params.splits))
     if params.ping_pong:
         split(output, 0, params.ping_pong)
         reorder(output, {1: params.outer - 1})
-    parallelize(output, 1, ParallelType.grid_x)
+    parallelize(output, block, ParallelType.grid_x)
     if params.dynamic:
         parallelize(output, 0, ParallelType.dynamic)
     if clustered:
-        parallelize(output, 2, ParallelType.cluster_x)
+        parallelize(output, block + 1, ParallelType.cluster_x)
 
 
 def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool) -> None:
@@ -183,12 +186,12 @@ def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool
 
 
 def _tiles_of_k(tensor: TensorView, params: MatmulParams) -> int:
-    """Loops `[turn, grid_x, cluster_x, rows, columns, k tile, k]`; how many stand before rows."""
+    """Loops `[turn, grid, cluster_x, rows, columns, k tile, k]`; how many stand before rows."""
     at = params.outer
     split(tensor, at + 2, params.tile[2])
-    if params.splits > 1:
-        split(tensor, at + 2, params.splits)
-        parallelize(tensor, at + 3, ParallelType.cluster_x)
+    for count, kind in shared(params):
+        split(tensor, at + 2, count)
+        parallelize(tensor, at + 3, kind)
         reorder(tensor, {at + 3: at})
         at += 1
     return at
@@ -199,7 +202,7 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
     atom, parts = atom_for(product, WGMMA), product.output
     assert atom is not None, f"`can` admitted {parts.name}, which no atom computes"
     at = params.outer if parts.root is not parts.logical else _tiles_of_k(parts, params)
-    if params.splits > 1:
+    if shared(params):
         (parts,) = rfactor(parts, [at + 2, at + 3])
     width = SWIZZLE // atom.size
     steps = (width, atom.depth) if params.tile[2] > width else (atom.depth,)
@@ -212,28 +215,6 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
     bind_groups(parts, at + own, params)
     tensorize(parts)
     return parts
-
-
-def _join(sums: TensorView, parts: TensorView, params: MatmulParams) -> None:
-    """Blocks of a cluster reduce what each has summed of a tile."""
-    at = params.outside
-    split(sums, at, ROWS)
-    fragments(sums, at + 1, params)
-    inline_at(sums, params.outer, selected_tensors=[parts])
-
-
-def _share_out(tensor: TensorView, params: MatmulParams) -> None:
-    """Loops `[turn, grid, cluster_x, rows, columns, parts]`: blocks have columns of one tile, if
-    each has a share.
-    """
-    at = params.outer
-    if tensor.loop[at].is_reduction:
-        reorder(tensor, {at: -1})
-    if params.kept == params.tile[1]:
-        return
-    split(tensor, at + 1, params.kept)
-    reorder(tensor, {at + 1: at})
-    parallelize(tensor, at, ParallelType.cluster_x)
 
 
 def _carry(blocks: Carried, parts: TensorView, params: MatmulParams) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES
@@ -52,6 +53,13 @@ INSTRUCTION_REGISTERS = 26
 SPLITS = tuple(range(2, 9))
 """Blocks of a cluster that may have parts of k of one tile: where each keeps a share of the
 results, or tiles are narrow and what blocks have summed is little."""
+
+PARTS = (2, 3, 4, 6, 8, 12, 16)
+"""Parts of k that blocks of the grid may have, or clusters, beside as many as one round has room
+for; the last one adds them up, so more of them cost more."""
+
+LEAST_STEPS = 4
+"""Of k in such a part, for each block that has one."""
 
 MOST_ROUNDS = 2
 """Rounds of tiles that parts of k may make, at most: with more of them all blocks are busy."""
@@ -187,6 +195,20 @@ def candidates(
             splits=splits,
             ping_pong=turns,
         )
+
+
+def in_parts(params: MatmulParams, tiles: int, k: int) -> Iterator[MatmulParams]:
+    """The schedule where blocks of the grid, or clusters, have parts of k, in one round.
+
+    Args:
+        tiles: that blocks load, of all batches.
+    """
+    steps = math.ceil(k / params.tile[2]) // (LEAST_STEPS * params.splits)
+    room = min(params.blocks // (max(tiles, 1) * params.splits), steps, PARTS[-1])
+    if params.ping_pong == 0 and not params.dynamic:
+        for parts in dict.fromkeys((*(each for each in PARTS if each < room), room)):
+            if parts > 1:
+                yield replace(params, parts=parts)
 
 
 def _forms(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from warpsmith.ir.atoms import atom_for
@@ -11,9 +11,16 @@ from warpsmith.ir.exprs import Matmul, Move, Pointwise
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation
 from warpsmith.schedulers.matmul.blocks import carried
-from warpsmith.schedulers.matmul.candidates import CARRIED, FEW, ONE_RESULT, candidates, few_columns
+from warpsmith.schedulers.matmul.candidates import (
+    CARRIED,
+    FEW,
+    ONE_RESULT,
+    candidates,
+    few_columns,
+    in_parts,
+)
 from warpsmith.schedulers.matmul.memory import Beside, beside, unsupported_sizes
-from warpsmith.schedulers.matmul.model import SECTOR, predicted_us
+from warpsmith.schedulers.matmul.model import SECTOR, counted_tiles, predicted_us
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
@@ -129,8 +136,15 @@ class Work:
             )
         if self.prologue is not None:
             found = (_whole(params, self.k) for params in found)
+        elif self.products == 1 and not (self.carried or grouped):
+            found = (way for params in found for way in self._in_parts(params))
         timed = [(params, self.predicted(params, problem.target)) for params in found]
         return sorted(timed, key=lambda each: each[1])
+
+    def _in_parts(self, params: MatmulParams) -> Iterator[MatmulParams]:
+        """A schedule, and those in which blocks of the grid have parts of k."""
+        yield params
+        yield from in_parts(params, self.batches * counted_tiles(params, self.m, self.n)[0], self.k)
 
 
 def product_of(fusion: Program) -> Matmul:

@@ -51,6 +51,14 @@ JOIN_RATE = 1e5
 """Bytes a microsecond of what a block gets of all that have parts of k, until they are added up. No
 less: more fits as well, since each gets a share of the results alone."""
 
+SUMS_WRITE_RATE = 4e4
+SUMS_READ_RATE = 6e4
+SUMS_US = 2.0
+"""Bytes a microsecond, of what a block has summed of a part of k: as all blocks write them to the
+L2, and as the last one of a tile reads those of all; and what that one waits for: a barrier, a
+fence, an atomic operation and the first bytes. From latencies and the L2's rate; nobody has timed
+it."""
+
 STORE_US = 0.96 / (128 * 128)
 SCATTER_US = 4.3 / (128 * 128)
 """An element of the result, staged in shared memory, and stored by threads from registers."""
@@ -142,7 +150,8 @@ def predicted_us(
         brought *= prologue.share
         ready = prologue_us(rows * depth // params.lines, prologue.operations, target)
         ready *= max(target.sm_count, 2 * target.sm_count // params.groups)
-    tiles, places = (batches * count * params.splits for count in _count(params, m, n))
+    splits, parts = params.splits, params.parts
+    tiles, places = (batches * count * splits * parts for count in counted_tiles(params, m, n))
     wide = products * columns
     terms = rows * wide * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
@@ -154,9 +163,11 @@ def predicted_us(
         read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
         DEPTH_BYTES * (brought + wide) / (SM_SHARE * target.rates.sm_load),
     )
-    splits = params.splits
     start = START_US + (CLUSTER_US if splits > 1 or params.cluster != (1, 1) else 0.0)
-    joined = splits * rows * params.kept * SUM_BYTES / JOIN_RATE if splits > 1 else 0.0
+    summed = rows * params.kept * SUM_BYTES
+    joined = splits * summed / JOIN_RATE if splits > 1 else 0.0
+    if parts > 1:
+        joined += summed / SUMS_WRITE_RATE + SUMS_US + parts * summed / SUMS_READ_RATE
     stored = (STORE_US if params.chunk else SCATTER_US) * rows * params.kept
     at_once = 1 if params.ping_pong else params.groups
     elements = rows * columns * target.sm_count
@@ -167,7 +178,7 @@ def predicted_us(
         lines / max(math.ceil(by), 1) * (1 + JUMP_BYTES / edge) for lines, by, edge in shared
     )
     each = DEPTH_BYTES * once / (MEMORY_SHARE * target.rates.memory)
-    steps = math.ceil(math.ceil(k / depth) / splits) * params.lines
+    steps = math.ceil(math.ceil(math.ceil(k / depth) / parts) / splits) * params.lines
     whole, rest = divmod(places, params.blocks)
     main, last = (steps * max(step, each * blocks) for blocks in (params.blocks, rest))
     if params.ping_pong:
@@ -182,7 +193,7 @@ def _together(*each: float) -> float:
     return float(sum(part**AT_ONCE for part in each) ** (1 / AT_ONCE))
 
 
-def _count(params: MatmulParams, m: int, n: int) -> tuple[int, int]:
+def counted_tiles(params: MatmulParams, m: int, n: int) -> tuple[int, int]:
     """Tiles of one batch that blocks load, those of clusters outside the product among them; and
     places for tiles, with the empty ones of the last group.
     """

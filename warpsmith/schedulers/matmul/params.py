@@ -35,6 +35,8 @@ class MatmulParams:
         cluster: blocks of a cluster along m and n, which have tiles beside each other and load for
             each other what they share.
         splits: blocks of a cluster that have one tile, and each a part of k. Then `cluster` is one.
+        parts: of k, which blocks of the grid have, or clusters. Each has one tile: the last that is
+            done with a part of a tile adds up what all have summed of it, and stores it.
         pairs: tensors of which threads access two columns at once.
         ping_pong: warp groups that have tiles of their own, and take turns: one multiplies while
             another stores. 0 where all groups of a block share its tile (cooperative).
@@ -57,6 +59,7 @@ class MatmulParams:
     pairs: tuple[str, ...] = ()
     cluster: tuple[int, int] = (1, 1)
     splits: int = 1
+    parts: int = 1
     ping_pong: int = 0
     dynamic: bool = False
     whole: int = 1
@@ -73,7 +76,7 @@ class MatmulParams:
     @property
     def outer(self) -> int:
         """Loops outside a tile: over turns, the grid, the cluster, and groups that take turns."""
-        return 2 + (self.ping_pong > 0) + (self.cluster != (1, 1))
+        return 1 + (self.parts == 1) + (self.ping_pong > 0) + (self.cluster != (1, 1))
 
     @property
     def kept(self) -> int:
@@ -105,7 +108,7 @@ class MatmulParams:
             "Circular buffering strategy: WarpSpecialized",
             f"__cluster_dims__{self.cluster if self.splits == 1 else (self.splits, 1)}",
             f"Use shared memory epilogue: {int(self.chunk > 0)}",
-            f"Split-K factor: {self.splits}",
+            f"Split-K factor: {self.splits * self.parts}",
             "================================",
         ]
         return "\n".join(lines)

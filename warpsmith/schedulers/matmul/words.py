@@ -32,6 +32,8 @@ def shortly(params: MatmulParams) -> str:
         words.append(f"cluster {params.cluster[0]}x{params.cluster[1]}")
     if params.splits > 1:
         words.append(f"k in {params.splits}")
+    if params.parts > 1:
+        words.append(f"k in {params.parts} of the grid")
     return ", ".join(words)
 
 

@@ -1,0 +1,100 @@
+"""Parts of k that blocks of the grid have, or clusters: the last one of a tile adds them up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.product_programs import Array, close, values, wide
+from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith.codegen.cuda import cuda_text
+from warpsmith.engine.executable import Executable
+from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul.heuristic import Work
+from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.hopper import H200
+
+
+def force(monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
+    """Groups share a tile, of few stages, but for what is said here."""
+    chosen = heuristic.choose
+    usual = {"splits": 1, "ping_pong": 0, "cluster": (1, 1), "stages": 2, "group": 1}
+    monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **usual | given))
+
+
+def operands(m: int, n: int, k: int) -> tuple[Array, Array]:
+    return values((m, k), 1), values((n, k), 2)
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("k", [264, 64, 0])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"tile": (64, 32, 64), "chunk": 32, "parts": 3},
+        {"tile": (64, 32, 64), "chunk": 32, "parts": 5, "cluster": (2, 1)},
+        {"tile": (128, 64, 64), "chunk": 32, "parts": 3, "splits": 2},
+        {"tile": (64, 32, 64), "chunk": 0, "store_stages": 0, "staged": (), "parts": 4},
+    ],
+)
+def test_sums_are_whole(monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], k: int) -> None:
+    """Tiles of edges, and parts of several steps over k, of one and of none."""
+    force(monkeypatch, **given)
+    x, weight = operands(136, 40, k)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.linear(fd.from_pytorch(x), fd.from_pytorch(weight)))
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([x, weight])
+        assert fd.verify([x, weight], schedules=3).verdict == "clean"
+    close(result, wide(x) @ wide(weight).T, max(k, 1))
+    assert f"parts={given['parts']}" in fd.explain()
+    assert f"Split-K factor: {given['parts'] * given.get('splits', 1)}\n" in fd.explain()
+
+
+def test_batches_and_what_is_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of a residual and a bias come ahead in all blocks; two results leave one."""
+    force(monkeypatch, tile=(64, 32, 64), chunk=16, parts=3)
+    x, weight = values((2, 72, 200), 1), values((40, 200), 2)
+    bias, residual = values((40,), 3), values((2, 72, 40), 4)
+    given = [x, weight, bias, residual]
+    with FusionDefinition() as fd:
+        tensors = [fd.from_pytorch(array) for array in given]
+        h = fd.ops.add(fd.ops.linear(*tensors[:3]), tensors[3])
+        fd.add_output(fd.ops.cast(h, DataType.Float))
+        fd.add_output(fd.ops.cast(fd.ops.relu(h), DataType.BFloat16))
+    with knobs.scope(device="sim"):
+        whole, positive = fd.execute(given)
+        assert fd.verify(given, schedules=2).verdict == "clean"
+    said = fd.explain()
+    assert said.startswith("1 kernel\n")
+    assert "parts=3" in said
+    assert "load_beside" in said
+    wanted = wide(x) @ wide(weight).T + wide(bias)
+    assert np.abs(wide(whole) - wanted - wide(residual)).max() < 2.0**-5 * np.abs(wanted).max()
+    close(positive, np.maximum(wide(whole), 0), 1)
+
+
+def test_a_part_without_steps_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first product of a tile replaces what registers held; a block without any must, too."""
+    force(monkeypatch, tile=(64, 32, 64), chunk=32, parts=3)
+    x, weight = operands(64, 32, 64)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.linear(fd.from_pytorch(x), fd.from_pytorch(weight)))
+    (launch,) = Executable(fd.fusion).plan_for([x, weight]).launches
+    text = cuda_text(launch.compiled.kernel, H200)
+    assert "if ((((grid_y * 64) < T0_size1) ? (x1 * 4) : 0) == 0) {" in text
+
+
+def test_few_tiles_of_long_sums_have_parts() -> None:
+    problem = Problem(values={}, alignment={}, target=H200)
+
+    def chosen(m: int, n: int, k: int, **given: Any) -> heuristic.MatmulParams:
+        return Work(m=m, n=n, k=k, **given).ranked(problem)[0][0]
+
+    few = chosen(88, 1720, 13280, turned=(True, True))
+    assert few.parts > 1
+    assert few.parts * 27 <= few.blocks
+    assert chosen(4096, 4096, 4096).parts == chosen(512, 608, 256).parts == 1
