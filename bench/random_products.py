@@ -1,0 +1,280 @@
+"""Products of sizes and layouts that chance draws, beside cuBLAS and whoever else is installed.
+
+python -m bench.random_products --seed 7 --count 100          # what the model chooses
+python -m bench.random_products --seed 7 --count 30 --all 12  # and its next candidates: regret
+
+Kernels are compiled in as many processes as there are cores, then each result is held against sums
+in float, and all contenders of a size are timed in turn, the L2 flushed before each. A ratio is
+cuBLAS's time over another one's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import ml_dtypes
+import numpy as np
+
+from bench.decode import Way, forced
+from bench.measure import one_line
+from bench.peers import installed
+from bench.products_sweep import NAMES, Case, error_of, operands, theirs
+from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith.engine.executable import Executable
+from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul.words import shortly
+
+LEAST, MOST, DEEPEST = 64, 8192, 16384
+"""Sizes of m and n, and the largest k, that are drawn, evenly by their logarithm."""
+
+PEERS = ("nvfuser", "quack")
+WORST = 10
+WARMUP_MS = 3.0
+
+
+def drawn(seed: int, count: int) -> list[Case]:
+    """Cases of sizes that are multiples of 8, in every layout, of both types of 16 bits."""
+    source = random.Random(seed)
+
+    def size(most: int) -> int:
+        number: float = LEAST * (most / LEAST) ** source.random()
+        return max(LEAST, round(number / 8) * 8)
+
+    def case() -> Case:
+        dtype = source.choice(("bfloat16", "half"))
+        return Case(
+            m=size(MOST),
+            n=size(MOST),
+            k=size(DEEPEST),
+            a_fast=source.choice("km"),
+            b_fast=source.choice("kn"),
+            dtype=dtype,
+            out=dtype,
+        )
+
+    return [case() for _ in range(count)]
+
+
+def executable(case: Case) -> Executable:
+    """The product of a case, of any sizes."""
+    with FusionDefinition() as fd:
+        dtype = getattr(DataType, NAMES[case.dtype])
+        turned = (case.a_fast == "m", case.b_fast == "k")
+        orders = ([0, 1] if each else None for each in turned)
+        a, b = (fd.define_tensor([-1, -1], True, dtype, stride_order=order) for order in orders)
+        fd.add_output(fd.ops.matmul(a, b))
+    return Executable(fd.fusion)
+
+
+def _untouched(case: Case) -> list[np.ndarray[Any, Any]]:
+    """Operands in the layout of a case, of memory that nothing touches."""
+    dtype: Any = ml_dtypes.bfloat16 if case.dtype == "bfloat16" else np.float16
+    sides = ((case.m, case.k, case.a_fast == "m"), (case.k, case.n, case.b_fast == "k"))
+    return [
+        np.empty((columns, rows), dtype).T if turned else np.empty((rows, columns), dtype)
+        for rows, columns, turned in sides
+    ]
+
+
+def compiled(case: Case, count: int, target: str) -> tuple[Case, list[Way], float]:
+    """The candidates to time, predicted to be fastest first, of which each kernel is in the cache
+    then; and the seconds that the first took. Needs no GPU.
+    """
+    found: list[Way] = []
+
+    def noted(*given: Any) -> heuristic.MatmulParams:
+        found[:] = heuristic.ranked(*given)
+        return found[0][0]
+
+    started = time.perf_counter()
+    with knobs.scope(device="sim", target=target):
+        with mock.patch.object(heuristic, "choose", noted):
+            executable(case).plan_for(_untouched(case))
+        took = time.perf_counter() - started
+        for params, _ in found[1:count]:
+            with forced(params):
+                executable(case).plan_for(_untouched(case))
+    return case, found[:count], took
+
+
+def _nvfuser(a: Any, b: Any) -> Callable[[], Any]:
+    nvfuser_direct = importlib.import_module("nvfuser_direct")
+    with nvfuser_direct.FusionDefinition() as fd:
+        fd.add_output(fd.ops.matmul(fd.from_pytorch(a), fd.from_pytorch(b)))
+    options = {
+        "_enable_options": ["fuse_matmul"],  # else it calls cuBLAS
+        "_disable_options": ["matmul_expr_eval"],
+    }
+    return lambda: fd.execute([a, b], **options)[0]
+
+
+def _quack(a: Any, b: Any) -> Callable[[], Any]:
+    gemm = importlib.import_module("quack.gemm_interface").gemm
+    return lambda: gemm(a, b)
+
+
+BUILDERS = dict(zip(PEERS, (_nvfuser, _quack), strict=True))
+
+
+def measured(
+    case: Case, ways: Sequence[Way], peers: Sequence[str], rep_ms: float
+) -> list[dict[str, Any]]:
+    """A row for each contender: what it is, microseconds and error, or what failed."""
+    import torch
+
+    from warpsmith.testing import do_bench_interleaved
+
+    a, b = operands(case)
+    rows: list[dict[str, Any]] = []
+    calls: dict[str, Callable[[], Any]] = {"cublas": theirs(case, a, b)}
+
+    def add(name: str, build: Callable[[], Callable[[], Any]], **facts: Any) -> None:
+        row = asdict(case) | {"title": case.title, "contender": name, **facts}
+        rows.append(row)
+        try:
+            call = build()
+            call().fill_(math.nan)  # the next result most likely gets this memory
+            row["error"] = error_of(call(), a, b)
+        except Exception as failure:
+            row["failed"] = one_line(failure)
+            return
+        if row["error"] <= 1:
+            calls[name] = call
+        else:
+            row["failed"] = f"wrong: {row['error']:.3g} of what rounding allows"
+
+    def ours() -> Callable[[], Any]:
+        ready = executable(case).prepared([a, b])
+        return lambda: ready([a, b])[0]
+
+    for number, (params, us) in enumerate(ways):
+        with forced(params):
+            facts = {"params": str(params), "short": shortly(params), "predicted": us}
+            add("chosen" if number == 0 else f"next {number}", ours, **facts)
+    for name in peers:
+        add(name, partial(BUILDERS[name], a, b))
+    torch.cuda.synchronize()
+    times = do_bench_interleaved(calls, WARMUP_MS, rep_ms)
+    for row in rows:
+        if row["contender"] in times:
+            row["us"] = 1e3 * times[row["contender"]]
+            row["cublas_us"] = 1e3 * times["cublas"]
+            row["ratio"] = times["cublas"] / times[row["contender"]]
+    return rows
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row as text."""
+    if "us" not in row:
+        return f"{row['title']}: {row['contender']}: {row['failed']}"
+    predicted = f", {row['predicted']:.1f} predicted, {row['short']}" if "short" in row else ""
+    return (
+        f"{row['title']}: {row['contender']} {row['us']:.1f} us, cuBLAS {row['cublas_us']:.1f}, "
+        f"{row['ratio']:.3f}{predicted}"
+    )
+
+
+def summary(cases: Sequence[Sequence[dict[str, Any]]]) -> str:
+    """What each contender comes to, the choice's worst sizes, and what it loses."""
+    rows = [row for each in cases for row in each]
+    lines = []
+    for name in ("chosen", *PEERS):
+        ratios = sorted(r["ratio"] for r in rows if r["contender"] == name and "ratio" in r)
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            tenth = ratios[len(ratios) // 10]
+            lines.append(
+                f"{name}: {len(ratios)} sizes, geometric mean {mean:.3f} of cuBLAS, a tenth below "
+                f"{tenth:.3f}, least {ratios[0]:.3f}"
+            )
+    chosen = [row for row in rows if row["contender"] == "chosen" and "ratio" in row]
+    lines += [f"  {line(row)}" for row in sorted(chosen, key=lambda r: float(r["ratio"]))[:WORST]]
+    lost, best = [], []
+    for each in cases:
+        timed = [row for row in each if "us" in row and "short" in row]
+        if len(timed) > 1 and timed[0]["contender"] == "chosen":
+            least = min(row["us"] for row in timed)
+            lost.append(math.log(timed[0]["us"] / least))
+            best.append(math.log(timed[0]["cublas_us"] / least))
+    if lost:
+        regret, of_best = (math.exp(sum(each) / len(each)) for each in (lost, best))
+        lines.append(
+            f"of those timed the choice takes {regret:.3f} x the best one's time, at worst "
+            f"{math.exp(max(lost)):.3f} x; the best reach {of_best:.3f} of cuBLAS"
+        )
+    failed = [row for row in rows if "failed" in row]
+    return "\n".join([*lines, f"{len(failed)} failed or wrong", *map(line, failed)])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run all; 1 where a kernel of ours failed or was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100, help="sizes that are drawn")
+    parser.add_argument("--all", type=int, default=1, help="candidates to time of each size")
+    parser.add_argument(
+        "--sizes", nargs="*", default=[], help="MxNxK:LAYOUT more, such as 8x8x8:mn"
+    )
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no case after that")
+    parser.add_argument("--rep-ms", type=float, default=20.0, help="of each contender of a case")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--compile-only", metavar="TARGET", help="needs no GPU")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    started = time.monotonic()
+    cases = [*map(said, given.sizes), *drawn(given.seed, given.count)]
+    target = given.compile_only or _target()
+    with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
+        jobs = [pool.submit(compiled, case, given.all, target) for case in cases]
+        made = [job.result() for job in jobs]
+    kernels, first = sum(len(ways) for _, ways, _ in made), sorted(took for _, _, took in made)
+    took = time.monotonic() - started
+    print(f"{kernels} kernels in {took:.0f} s; a first one {first[len(first) // 2]:.2f} s")
+    if given.compile_only:
+        return 0
+    peers = [name for name in given.peers if installed(name)]
+    print(f"seed {given.seed}; beside cuBLAS: {', '.join(peers) or 'nobody'}", flush=True)
+    done: list[list[dict[str, Any]]] = []
+    for case, ways, _ in made:
+        if time.monotonic() - started > given.seconds:
+            break
+        done.append(measured(case, ways, peers, given.rep_ms))
+        print("\n".join(map(line, done[-1])), flush=True)
+        if given.json is not None:
+            given.json.write_text(json.dumps(done))
+    print(summary(done))
+    return 1 if any("failed" in row and "short" in row for rows in done for row in rows) else 0
+
+
+def said(text: str) -> Case:
+    """A case of bfloat16: `MxNxK`, or `MxNxK:mn`, with the fastest dimensions of both operands."""
+    sizes, _, layout = text.partition(":")
+    m, n, k = map(int, sizes.split("x"))
+    fast = layout or "kk"
+    return Case(m=m, n=n, k=k, a_fast=fast[0], b_fast=fast[1])
+
+
+def _target() -> str:
+    from warpsmith.runtime.of_device import target_of_device
+
+    return target_of_device(0).name
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""The bench of products of random sizes, as far as it needs no GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bench import random_products as bench
+from bench.products_sweep import Case
+from warpsmith import knobs
+
+
+def test_sizes_are_the_same_for_a_seed_and_of_all_kinds() -> None:
+    cases = bench.drawn(3, 60)
+    assert cases == bench.drawn(3, 60) != bench.drawn(4, 60)
+    assert {(c.a_fast, c.b_fast) for c in cases} == {("k", "k"), ("k", "n"), ("m", "k"), ("m", "n")}
+    assert {c.dtype for c in cases} == {c.out for c in cases} == {"bfloat16", "half"}
+    for case in cases:
+        assert case.m % 8 == case.n % 8 == case.k % 8 == 0
+        assert min(case.m, case.n, case.k) >= 64
+        assert max(case.m, case.n) <= 8192
+
+
+def test_candidates_are_compiled_without_a_gpu(tmp_path: Path) -> None:
+    case = Case(m=72, n=64, k=136, a_fast="m", b_fast="n", dtype="half", out="half")
+    with knobs.scope(cache_dir=tmp_path):
+        same, ways, took = bench.compiled(case, 2, "h200")
+    assert same == case
+    assert [us for _, us in ways] == sorted(us for _, us in ways)
+    assert len(ways) == 2
+    assert ways[0][0] != ways[1][0]
+    assert took > 0
+
+
+def test_a_size_that_is_said() -> None:
+    assert bench.said("88x1720x13280:mn") == Case(m=88, n=1720, k=13280, a_fast="m", b_fast="n")
+
+
+def row(contender: str, us: float, cublas: float, **more: Any) -> dict[str, Any]:
+    ours = {"short": "A", "predicted": 9.0} if contender not in bench.PEERS else {}
+    times = {"us": us, "cublas_us": cublas, "ratio": cublas / us}
+    return {"title": f"of {cublas}", "contender": contender, **ours, **times, **more}
+
+
+def test_what_all_sizes_come_to() -> None:
+    wrong = {"title": "w", "contender": "next 1", "short": "B", "failed": "wrong: 9"}
+    first = [row("chosen", 12.0, 9.0), row("next 1", 10.0, 9.0), row("quack", 18.0, 9.0)]
+    told = bench.summary([first, [row("chosen", 10.0, 12.0), wrong]]).splitlines()
+    assert told[0] == (
+        "chosen: 2 sizes, geometric mean 0.949 of cuBLAS, a tenth below 0.750, least 0.750"
+    )
+    assert told[1].startswith("quack: 1 sizes, geometric mean 0.500")
+    assert told[2] == "  of 9.0: chosen 12.0 us, cuBLAS 9.0, 0.750, 9.0 predicted, A"
+    assert "the choice takes 1.200 x the best one's time, at worst 1.200 x" in told[4]
+    assert told[-2:] == ["1 failed or wrong", "w: next 1: wrong: 9"]
