@@ -1,27 +1,32 @@
 """A long run: threads that call random programs at random sizes; memory must come to rest.
 
 `python -m bench.soak --minutes 30` on a GPU, or `--minutes 1 --device sim` anywhere. Every 10 s it
-prints what the process and the device hold. It exits with 1 if a result was wrong, or if memory
+prints what the process and the device hold; for the last quarter, in the end, and once no program
+is kept any more, also what that consists of. It exits with 1 if a result was wrong, or if memory
 still grows after the first sixth of the time. The limits of caches are divided by how much shorter
-than 30 minutes the run is, so that a short one reaches them, too.
+than 30 minutes the run is, so that a short one reaches them, too. `--log FILE` takes each line as
+it is printed, of a run that nobody waits for.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import gc
 import random
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
 import numpy as np
 
 import warpsmith
+from bench.resident import MIB, Resident, resident_bytes, trim
 from warpsmith import DataType, knobs, ops
 from warpsmith.knobs import Knobs
 
@@ -139,7 +144,7 @@ class Seen:
         for name, bytes_ in (("the process", self.process), ("the device", self.device)):
             growth = grown(self.seconds, bytes_, duration_s)
             if growth > 0:
-                found.append(f"the memory of {name} grew by {growth / 2**20:.0f} MiB too much")
+                found.append(f"the memory of {name} grew by {growth / MIB:.0f} MiB too much")
         return found
 
 
@@ -152,7 +157,7 @@ def grown(seconds: Sequence[float], bytes_: Sequence[int], duration_s: float) ->
     late = [b for s, b in zip(seconds, bytes_, strict=True) if s >= duration_s * 3 / 4]
     if not early or not late:
         return 0.0
-    return median(late) - 1.05 * median(early) - 32 * 2**20
+    return median(late) - 1.05 * median(early) - 32 * MIB
 
 
 def limits(minutes: float) -> dict[str, int]:
@@ -199,7 +204,7 @@ def soak(
     workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
     for worker in workers:
         worker.start()
-    told = 0
+    told, parted = 0, False
     while not over.wait(1.0):
         passed = time.monotonic() - begin
         seen.seconds.append(passed)
@@ -208,10 +213,14 @@ def soak(
         if passed >= 10 * (told + 1):
             told += 1
             say(_line(seen))
+        if not parted and passed >= 45 * minutes:
+            parted = True
+            say(f"last quarter: {Resident.now()}")
         if passed >= 60 * minutes:
             over.set()
     for worker in workers:
         worker.join()
+    say(f"the end: {Resident.now()}")
     return seen
 
 
@@ -228,16 +237,12 @@ def _call(
         random_.choice((random_.randint(1, most), 1 << random_.randint(0, 5))) for _ in range(2)
     )
     shape = (1, columns) if program.one_row else (rows, columns)
-    x, y = (numbers.standard_normal(size, dtype=np.float32) for size in ((rows, columns), shape))
-    given: list[Any] = [x, y]
-    if device == "gpu":
-        import torch
-
-        given = [torch.from_numpy(array).cuda() for array in given]
+    given = _numbers(numbers, ((rows, columns), shape), device)
     results = fused(*given)
     if random_.random() >= CHECKED:
         return
-    exact = program(x.astype(np.float64), y.astype(np.float64), which=1)
+    x, y = (np.asarray(array.cpu() if device == "gpu" else array, np.float64) for array in given)
+    exact = program(x, y, which=1)
     pairs = zip(_several(results), _several(exact), strict=True)
     for position, (got, wanted) in enumerate(pairs):
         host = np.asarray(got.cpu() if device == "gpu" else got, np.float64)
@@ -249,14 +254,20 @@ def _call(
         )
 
 
+def _numbers(
+    numbers: np.random.Generator, shapes: Sequence[tuple[int, int]], device: Device
+) -> list[Any]:
+    """Arrays of normal numbers, made where they are used: copies would fill the C heap."""
+    if device != "gpu":
+        return [numbers.standard_normal(shape, dtype=np.float32) for shape in shapes]
+    import torch
+
+    drawn_there = torch.Generator("cuda").manual_seed(int(numbers.integers(1 << 31)))
+    return [torch.randn(shape, generator=drawn_there, device="cuda") for shape in shapes]
+
+
 def _several(results: Any) -> tuple[Any, ...]:
     return tuple(results) if isinstance(results, tuple | list) else (results,)
-
-
-def resident_bytes() -> int:
-    """What the process holds in memory."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def device_bytes() -> int:
@@ -274,7 +285,7 @@ def _line(seen: Seen) -> str:
     )
     return (
         f"{seen.seconds[-1]:6.0f} s  {sum(seen.calls):8d} calls  process "
-        f"{seen.process[-1] / 2**20:7.0f} MiB  device {seen.device[-1] / 2**20:7.0f} MiB  {kept}"
+        f"{seen.process[-1] / MIB:7.0f} MiB  device {seen.device[-1] / MIB:7.0f} MiB  {kept}"
     )
 
 
@@ -285,20 +296,38 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--device", choices=("gpu", "sim", "reference"), default="gpu")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--log", type=Path, help="a file that takes each line, too")
     given = parser.parse_args()
-    print(f"seed {given.seed}, {given.threads} threads, {given.minutes} minutes on {given.device}")
-    print(f"limits {limits(given.minutes)}", flush=True)
+    with ExitStack() as open_:
+        files = [sys.stdout]
+        if given.log is not None:
+            files.append(open_.enter_context(given.log.open("w")))
+
+        def say(line: str) -> None:
+            for file in files:
+                print(line, file=file, flush=True)
+
+        return _run(given, say)
+
+
+def _run(given: argparse.Namespace, say: Callable[[str], None]) -> int:
+    say(f"seed {given.seed}, {given.threads} threads, {given.minutes} minutes on {given.device}")
+    say(f"limits {limits(given.minutes)}")
     seen = soak(
         minutes=given.minutes,
         threads=given.threads,
         device=given.device,
         seed=given.seed,
-        say=lambda line: print(line, flush=True),
+        say=say,
     )
+    gc.collect()
+    say(f"no program: {Resident.now()}")
+    trim()
+    say(f"trimmed: {Resident.now()}")
     problems = seen.problems(60 * given.minutes)
     for problem in problems:
-        print(f"WRONG: {problem}")
-    print(f"{sum(seen.calls)} calls: {'failed' if problems else 'right, and memory at rest'}")
+        say(f"WRONG: {problem}")
+    say(f"{sum(seen.calls)} calls: {'failed' if problems else 'right, and memory at rest'}")
     return 1 if problems else 0
 
 

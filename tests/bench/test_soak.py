@@ -12,10 +12,9 @@ import pytest
 
 import warpsmith
 from bench import soak
+from bench.resident import MIB, Resident
 from bench.soak import Device, Seen, drawn, grown, limits
 from warpsmith import knobs
-
-MIB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
@@ -108,5 +107,24 @@ def test_programs_differ_and_their_meanings_are_right() -> None:
 
 
 def test_the_command_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["soak", "--minutes", "0.02", "--device", "reference"])
+    log = tmp_path / "log"
+    given = ["soak", "--minutes", "0.05", "--device", "reference", "--log", str(log)]
+    monkeypatch.setattr("sys.argv", given)
     assert soak.main() == 0
+    parts = [line.partition(": process ") for line in log.read_text().splitlines()]
+    said = [name for name, found, _ in parts if found]
+    assert said == ["last quarter", "the end", "no program", "trimmed"]
+
+
+def test_what_memory_consists_of_is_told_apart() -> None:
+    before = Resident.now()
+    small = [object() for _ in range(1_000_000)]
+    objects = Resident.now()
+    large = [b"x" * (1 << 16) for _ in range(400)]
+    heap = Resident.now()
+    assert 12 * MIB < objects.python - before.python < 20 * MIB
+    assert objects.objects - before.objects >= len(small)
+    assert abs(heap.python - objects.python) < MIB
+    assert 24 * MIB < heap.heap - objects.heap < 28 * MIB
+    del large[1::2]
+    assert 10 * MIB < heap.heap - Resident.now().heap < 14 * MIB

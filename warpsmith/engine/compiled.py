@@ -23,6 +23,7 @@ from warpsmith.knobs import Knobs
 from warpsmith.lower.pipeline import lower
 from warpsmith.lower.request import Request
 from warpsmith.runtime.cache import cubin_cache
+from warpsmith.runtime.heap import give_back
 from warpsmith.runtime.nvrtc import check_remarks
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.target import Target
@@ -189,6 +190,7 @@ def compile_fusion(
     warn_of_spills(kernel, binary, compile_, target, elements)
     if entries is not None and emitted is not known:
         entries.store(name, emitted)
+    give_back()
     return CompiledKernel(
         kernel, emitted.cuda, binary, emitted.budgets, emitted.shortened, target=target
     )

@@ -9,6 +9,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.protocol import check_blocks, check_numbers, check_start
 from warpsmith.protocol.extract import launch_values
 from warpsmith.protocol.sizes import blocks_of
+from warpsmith.runtime.heap import give_back
 from warpsmith.targets.target import Target
 
 
@@ -37,4 +38,5 @@ def prove(kernel: Kernel, values: Mapping[str, int], target: Target) -> int:
     if not kernel.pipelines and kernel.launch.cluster_blocks == 1:
         return 0
     verdicts = check_blocks(kernel, values, blocks_of(kernel, values), target=target)
+    give_back()
     return min((v.shortened for v in verdicts if v.shortened), default=0)

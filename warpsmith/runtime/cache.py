@@ -14,14 +14,14 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
 from warpsmith.runtime.disk import limited, mark_used
+from warpsmith.runtime.heap import give_back
 from warpsmith.runtime.nvrtc import compile_source, nvrtc_version
 from warpsmith.runtime.source import Binary, Source
-from warpsmith.runtime.turns import given_up
+from warpsmith.runtime.turns import compilers, given_up
 
 _UNLIMITED = 1 << 62
 
@@ -129,12 +129,11 @@ class CubinCache:
         """
         if not always_compile and (found := self.load(source)) is not None:
             return found
-        with ThreadPoolExecutor(1) as aside:
-            compiling = aside.submit(compile_source, source)
-            with given_up():
-                if meanwhile is not None:
-                    meanwhile()
-                binary = compiling.result()
+        compiling = compilers().submit(_compiled, source)
+        with given_up():
+            if meanwhile is not None:
+                meanwhile()
+            binary = compiling.result()
         self.store(source, binary)
         return binary
 
@@ -154,6 +153,13 @@ class CubinCache:
 def cubin_cache(directory: Path, limit_mib: int) -> CubinCache:
     """The one cache of a directory, which warns once and knows how much it wrote there."""
     return CubinCache(directory, limit_mib << 20)
+
+
+def _compiled(source: Source) -> Binary:
+    try:
+        return compile_source(source)
+    finally:
+        give_back()
 
 
 def key(source: Source, version: tuple[int, int]) -> str:

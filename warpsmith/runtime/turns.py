@@ -1,13 +1,17 @@
 """Turns of threads that compile kernels: one runs Python, until it waits for NVRTC.
 
-Threads that share Python evenly all come late to NVRTC, which needs none of it.
+Threads that share Python evenly all come late to NVRTC, which needs none of it. NVRTC itself has
+threads of its own, no more than there are cores: each takes tens of MiB while it compiles.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from threading import Lock
 
 _HELD: ContextVar[Lock | None] = ContextVar("_HELD", default=None)
@@ -39,3 +43,14 @@ def given_up() -> Iterator[None]:
     finally:
         turn.acquire()
         _HELD.reset(token)
+
+
+def compilers() -> ThreadPoolExecutor:
+    """The threads of this process in which NVRTC compiles, one a core, whoever asks."""
+    return _compilers(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _compilers(process: int) -> ThreadPoolExecutor:
+    """By the process: a fork has none of its parent's threads."""
+    return ThreadPoolExecutor(len(os.sched_getaffinity(process)), "warpsmith-nvrtc")

@@ -1,0 +1,134 @@
+"""Memory of compiles: taken by no more threads than there are cores, and given back."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.resident import own_bytes
+from tests.runtime.test_cache import BINARY, SOURCE
+from warpsmith.engine.compiled import compile_fusion
+from warpsmith.frontends.definition import FusionDefinition
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.knobs import Knobs
+from warpsmith.runtime import cache as cache_module
+from warpsmith.runtime.cache import CubinCache
+from warpsmith.runtime.heap import give_back
+from warpsmith.runtime.source import Binary, Source
+from warpsmith.targets.hopper import H200
+
+MIB = 1 << 20
+
+
+def fill(mib: int) -> None:
+    """Take so much of this thread's heap, in pieces, and free it again."""
+    libc = ctypes.PyDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
+    libc.free.restype, libc.free.argtypes = None, (ctypes.c_void_p,)
+    # A large block that is freed raises the threshold up to which glibc keeps what is free.
+    libc.free(libc.malloc(30 * MIB))
+    pieces = [libc.malloc(100_000) for _ in range(mib * 10)]
+    for piece in pieces:
+        ctypes.memset(piece, 1, 100_000)
+    for piece in pieces:
+        libc.free(piece)
+
+
+def in_thread(*steps: object) -> list[int]:
+    """Bytes that are resident after each step, all done by one new thread."""
+    found: list[int] = []
+
+    def work() -> None:
+        for step in steps:
+            assert callable(step)
+            step()
+            found.append(own_bytes())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return found
+
+
+def test_what_a_thread_freed_is_given_back() -> None:
+    before, kept, after = in_thread(lambda: None, lambda: fill(40), give_back)
+    assert kept - before > 30 * MIB, "glibc keeps it"
+    assert after - before < 8 * MIB
+
+
+def test_what_nvrtc_freed_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[int] = []
+
+    def compiled(source: Source) -> Binary:
+        fill(40)
+        kept.append(own_bytes())
+        return BINARY
+
+    monkeypatch.setattr(cache_module, "compile_source", compiled)
+    CubinCache(tmp_path).get_or_compile(SOURCE)
+    assert kept[0] - own_bytes() > 30 * MIB
+
+
+def test_what_lowering_freed_is_given_back(tmp_path: Path) -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], True)
+        fd.add_output(fd.ops.exp(x))
+    knobs = Knobs(cache_dir=tmp_path)
+
+    kept: list[int] = []
+
+    def scheduled() -> Fusion:
+        fill(40)
+        kept.append(own_bytes())
+        return fd.fusion
+
+    def compile_() -> None:
+        compile_fusion(scheduled, "k", DataType.Int32, knobs, target=H200)
+
+    first, second = in_thread(compile_, compile_)
+    assert kept[0] - first > 25 * MIB
+    assert kept[1] - second > 25 * MIB
+
+
+def test_nvrtc_has_a_thread_a_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now: list[int] = []
+    most: list[int] = []
+
+    def compiled(source: Source) -> Binary:
+        now.append(1)
+        most.append(len(now))
+        time.sleep(0.01)
+        now.pop()
+        return BINARY
+
+    monkeypatch.setattr(cache_module, "compile_source", compiled)
+    cores = len(os.sched_getaffinity(0))
+    kernels = [replace(SOURCE, text=f"{number}") for number in range(8 * cores)]
+    with ThreadPoolExecutor(8 * cores) as callers:
+        assert len(list(callers.map(CubinCache(tmp_path).get_or_compile, kernels))) == len(kernels)
+    assert max(most) <= cores
+
+
+FORKED = """
+import os, sys
+from warpsmith.runtime.turns import compilers
+assert compilers().submit(int, "1").result() == 1
+child = os.fork()
+if child == 0:
+    os._exit(compilers().submit(int, "7").result(timeout=20))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_compiles() -> None:
+    assert subprocess.run([sys.executable, "-c", FORKED], timeout=60).returncode == 7
