@@ -8,6 +8,7 @@ from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.reads import CHECKS
 from warpsmith.ir.scalar import Address, Apply, Const, Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, Element
 from warpsmith.ops.table import TABLE
@@ -87,6 +88,10 @@ class ValueText:
     def _apply(self, expr: Apply) -> str:
         if expr.op in ("group", "group_end"):
             self.pieces.add("groups")
+            kind = self.type_name(DataType.Index)
+            return f"ws_{expr.op}<{kind}>({', '.join(map(self, expr.args))})"
+        if expr.op in CHECKS:
+            self.pieces.add("places")
             kind = self.type_name(DataType.Index)
             return f"ws_{expr.op}<{kind}>({', '.join(map(self, expr.args))})"
         if expr.op == "cast":

@@ -18,9 +18,11 @@ from warpsmith.ir.domains import IterDomain, Split
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.reads import Own, Read
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.reshape import shaping, uneven_splits
+from warpsmith.ops.slicing import is_part
 
 Asks = Literal["==", "%", ">="]
 
@@ -197,6 +199,8 @@ def _demands(operation: Operation) -> Iterator[Demand]:
                 held = operation.source.shape_axes[dim].extent
                 reason = f"repeat_interleave repeats each element {times} times"
                 yield held, integers.ceildiv(axis.extent, integers.index(times)), reason, "==", None
+    elif isinstance(operation, Read):
+        yield from _read(operation)
     if isinstance(operation, Move) and operation.kind == "reshape":
         yield from _reshape(operation)
     else:
@@ -211,6 +215,35 @@ def _demands(operation: Operation) -> Iterator[Demand]:
                     "%",
                     None,
                 )
+
+
+def _read(operation: Read) -> Iterator[Demand]:
+    """That what is read lies inside the tensors which it is read from, as far as sizes tell."""
+    axes = operation.output.root
+    for part in operation.parts:
+        for dim, (place, axis) in enumerate(zip(part.places, part.source.shape_axes, strict=True)):
+            along = part.axis_at(dim, len(axes))
+            if operation.kind == "cat" and operation.arguments == (dim,):
+                continue
+            if along is not None:
+                asks: Asks = "==" if operation.kind == "cat" else ">="
+                reason = f"{operation.kind} reads {part.source.name} along it"
+                yield axis.extent, axes[along].extent, reason, asks, None
+            elif not any(isinstance(node, Own) for node in place.walk()):
+                reason = f"{operation.kind} reads that element"
+                yield axis.extent, integers.add(place, 1), reason, ">=", None
+                yield from _not_negative([place], reason)
+    if operation.kind == "slice":
+        starts, ends, _ = operation.arguments
+        assert isinstance(starts, tuple)
+        assert isinstance(ends, tuple)
+        reason = "a slice ends there"
+        for start, end, axis in zip(starts, ends, operation.sources[0].shape_axes, strict=True):
+            yield from _not_negative([start], "a slice begins there")
+            if not is_part(end, axis.extent):
+                yield axis.extent, end, reason, ">=", None
+    for column in zip(*(index.shape_axes for index in operation.indices), strict=True):
+        yield from _equal(column, f"{operation.kind} reads both")
 
 
 def _equal(axes: tuple[IterDomain, ...], reason: str) -> Iterator[Demand]:

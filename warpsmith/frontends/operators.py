@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 from warpsmith import ops
@@ -112,6 +113,14 @@ class Operators(Generic[TensorT]):
 
     def __abs__(self) -> TensorT:
         return self._apply("abs", self)
+
+    def __getitem__(self, subscripts: Any) -> TensorT:
+        return self._apply("index", self, subscripts)
+
+    def __iter__(self) -> Iterator[TensorT]:
+        """Along the first dimension, whose extent the definition must know."""
+        parts: tuple[TensorT, ...] = ops.unbind(self)  # type: ignore[arg-type,assignment]  # mixed in
+        return iter(parts)
 
     def sum(
         self, dims: Dims | None = None, keepdim: bool = False, dtype: DataType | None = None

@@ -21,6 +21,7 @@ from warpsmith.ir.exprs import (
     takes_moments,
 )
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.reads import Read
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, literal
 from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.contraction import result_of
@@ -194,6 +195,8 @@ class _Writer:
             text = _product(operation)
         elif isinstance(operation, Scan):
             text = self._scan(operation)
+        elif isinstance(operation, Read):
+            text = self._read(operation)
         elif isinstance(operation, Full):
             shape = self._extents([axis.extent for axis in operation.output.shape_axes])
             value = self.scalar(operation.value)
@@ -238,6 +241,20 @@ class _Writer:
         return (
             f"fd.ops.{operation.kind}({_name(operation.source)}, {keyword}={self._extents(values)})"
         )
+
+    def _read(self, operation: Read) -> str:
+        sources = ", ".join(map(_name, operation.sources))
+        said = [f"[{sources}]" if operation.kind == "cat" else sources]
+        indices = [_name(index) for index in operation.indices]
+        said += [f"[{', '.join(indices)}]"] if operation.kind == "choose" else indices
+        said += [
+            self._extents(value) if isinstance(value, tuple) else self._said(value)
+            for value in operation.arguments
+        ]
+        return f"fd.ops.{operation.kind}({', '.join(said)})"
+
+    def _said(self, value: object) -> str:
+        return self.scalar(value) if isinstance(value, Expr) else repr(value)
 
     def _reduction(self, operation: Reduction) -> str:
         source, dims = reduction_origin(operation)
@@ -296,8 +313,7 @@ class _Writer:
         return self.scalar(value) if isinstance(value, Expr) else _name(value)
 
     def _extents(self, values: Sequence[object]) -> str:
-        texts = (self.scalar(v) if isinstance(v, Expr) else repr(v) for v in values)
-        return f"[{', '.join(texts)}]"
+        return f"[{', '.join(map(self._said, values))}]"
 
     def scalar(self, expr: Expr, *, exact: bool = False) -> str:
         """Text of a scalar; constants without their type unless `exact`: operands convert them."""

@@ -19,6 +19,7 @@ from warpsmith.ir.exprs import (
     Scan,
     tensor_inputs,
 )
+from warpsmith.ir.reads import Read
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.scans import opened_loops
 from warpsmith.ir.tensor import Operation, TensorView
@@ -33,6 +34,7 @@ from warpsmith.lower.pipelines.carriers import carrier
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.products import Products, is_instruction
 from warpsmith.lower.random import counts_places, drawn
+from warpsmith.lower.reads import Reads
 from warpsmith.lower.reductions import Reductions
 from warpsmith.lower.scans import Scans
 from warpsmith.lower.tiles import TileCopies, is_tile
@@ -49,6 +51,7 @@ class Emitter:
         self._reductions = Reductions(self._buffers, self._predicates)
         self._scans = Scans(self._buffers, self._reductions)
         self._vector_copies = VectorCopies(self._buffers, self._predicates, vectors)
+        self._reads = Reads(self._buffers, self._predicates, vectors)
         self._tiles = TileCopies(self._buffers, self._predicates)
         self._products = Products(self._buffers)
         self._matrices = MatrixCopies(self._buffers, self._predicates)
@@ -203,6 +206,8 @@ class Emitter:
     def _computed(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
         """Statements that give every element that a thread has its value."""
         output = operation.outputs[0]
+        if isinstance(operation, Read):
+            return self._reads.emit(operation, indices)
         if len(output.loop) > len(indices):
             return self._vector_copies.emit(operation, indices)
         access = self._buffers.access(operation, indices)

@@ -26,12 +26,12 @@ class Vectorizer:
         Divisibility that follows from neither constants nor facts is required of the parameters
         that occur; None means that no requirement on them would help.
         """
-        found = self._split(index, lane, width)
+        found = self.linear(index, lane, width)
         if found is None or found[1] != 1 or not self.require(found[0], width):
             return None
         return found[0]
 
-    def _split(self, expr: Expr, lane: Symbol, width: int) -> tuple[Expr, int] | None:
+    def linear(self, expr: Expr, lane: Symbol, width: int) -> tuple[Expr, int] | None:
         """(value at lane 0, increment per lane), or None when it is not linear in the lane."""
         if expr == lane:
             return integers.ZERO, 1
@@ -40,7 +40,7 @@ class Vectorizer:
         if not any(node == lane for node in expr.walk()):
             return expr, 0
         if expr.op == "add":
-            parts = [self._split(arg, lane, width) for arg in expr.args]
+            parts = [self.linear(arg, lane, width) for arg in expr.args]
             if any(part is None for part in parts):
                 return None
             found = [part for part in parts if part is not None]
@@ -48,7 +48,7 @@ class Vectorizer:
         if expr.op == "mul":
             return self._scaled(expr, lane, width)
         if expr.op in ("mod", "floordiv"):
-            part = self._split(expr.args[0], lane, width)
+            part = self.linear(expr.args[0], lane, width)
             radix = expr.args[1]
             if part is None or part[1] != 1:
                 return None
@@ -60,9 +60,9 @@ class Vectorizer:
         return None
 
     def _scaled(self, product: Apply, lane: Symbol, width: int) -> tuple[Expr, int] | None:
-        """`_split` of a product: by a constant, or of what is the same in all lanes."""
+        """`linear` of a product: by a constant, or of what is the same in all lanes."""
         inside = [arg for arg in product.args if any(node == lane for node in arg.walk())]
-        part = self._split(inside[0], lane, width) if len(inside) == 1 else None
+        part = self.linear(inside[0], lane, width) if len(inside) == 1 else None
         if part is None:
             return None
         factor = integers.mul(*(arg for arg in product.args if arg is not inside[0]))

@@ -8,9 +8,19 @@ fusion from, and take it by keyword.
 from __future__ import annotations
 
 from warpsmith.ops.carries import all, any, argmax, argmin, logsumexp, reduce
+from warpsmith.ops.choosing import (
+    choose,
+    embedding,
+    embedding_fwd,
+    gather,
+    index,
+    index_select,
+    take_along_axis,
+)
 from warpsmith.ops.einsum import einsum
 from warpsmith.ops.factories import full, full_like, iota, ones, ones_like, zeros, zeros_like
 from warpsmith.ops.grouped import grouped_matmul
+from warpsmith.ops.masks import masked_fill, one_hot, tril, triu
 from warpsmith.ops.pointwise import *  # noqa: F403  # exactly the names in its __all__
 from warpsmith.ops.pointwise import __all__ as _pointwise
 from warpsmith.ops.products import addmm, baddbmm, bmm, dot, linear, matmul, mv, outer
@@ -31,6 +41,19 @@ from warpsmith.ops.shape import (
     stride_order,
     transpose,
 )
+from warpsmith.ops.slicing import (
+    cat,
+    chunk,
+    flip,
+    narrow,
+    pad,
+    roll,
+    select,
+    slice,
+    split,
+    stack,
+    unbind,
+)
 
 __all__ = [
     *_pointwise,
@@ -43,6 +66,9 @@ __all__ = [
     "bmm",
     "broadcast",
     "broadcast_in_dim",
+    "cat",
+    "choose",
+    "chunk",
     "cummax",
     "cummin",
     "cumprod",
@@ -50,36 +76,55 @@ __all__ = [
     "dot",
     "dropout",
     "einsum",
+    "embedding",
+    "embedding_fwd",
     "expand",
+    "flip",
     "full",
     "full_like",
+    "gather",
     "grouped_matmul",
+    "index",
+    "index_select",
     "iota",
     "linear",
     "logcumsumexp",
     "logsumexp",
+    "masked_fill",
     "matmul",
     "max",
     "mean",
     "min",
     "mv",
+    "narrow",
     "normal",
+    "one_hot",
     "ones",
     "ones_like",
     "outer",
+    "pad",
     "permute",
     "prod",
     "reduce",
     "repeat_interleave",
     "reshape",
+    "roll",
     "scaled_matmul",
     "scan",
+    "select",
     "shape",
     "size",
+    "slice",
+    "split",
     "squeeze",
+    "stack",
     "stride_order",
     "sum",
+    "take_along_axis",
     "transpose",
+    "tril",
+    "triu",
+    "unbind",
     "uniform",
     "var",
     "var_mean",

@@ -60,13 +60,12 @@ def joined_axes(op: str, tensors: Sequence[TensorView]) -> tuple[IterDomain, ...
     Each takes the extent of an operand that is not broadcast there, a constant if one has it.
     Raises DefinitionError where two constants differ.
     """
-    columns = zip(*(tensor.shape_axes for tensor in tensors), strict=True)
-    return tuple(_joined(op, tensors, d, column) for d, column in enumerate(columns))
+    return tuple(joined_axis(op, tensors, d) for d in range(tensors[0].rank))
 
 
-def _joined(
-    op: str, tensors: Sequence[TensorView], d: int, column: Sequence[IterDomain]
-) -> IterDomain:
+def joined_axis(op: str, tensors: Sequence[TensorView], d: int) -> IterDomain:
+    """The same of one dimension."""
+    column = [tensor.shape_axes[d] for tensor in tensors]
     concrete = [(t, a.extent) for t, a in zip(tensors, column, strict=True) if not a.is_broadcast]
     if not concrete:
         return IterDomain(Const(1), IterType.broadcast)

@@ -17,9 +17,11 @@ from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import OF_GROUP, Full, Iota, Matmul, Move, Pointwise, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.reads import Read
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.joining import reduced, scanned
+from warpsmith.ops.reading import meaning as read_meaning
 from warpsmith.ops.scalars import ScalarEvaluator, in_type, numpy_dtype
 from warpsmith.ops.table import TABLE
 
@@ -87,6 +89,7 @@ class _Evaluator:
                 if isinstance(axis.extent, Symbol):
                     values[axis.extent.name] = extent
             self._arrays[declared] = self._store(array, declared.dtype)
+        self._values = values
         self._scalars = ScalarEvaluator(values, precise=precise)
 
     def outputs(self) -> list[np.ndarray]:
@@ -126,6 +129,9 @@ class _Evaluator:
             return
         elif isinstance(operation, Matmul):
             result = self._matmul(operation)
+        elif isinstance(operation, Read):
+            fill = 0 if operation.fill is None else self._scalars(operation.fill)
+            result = read_meaning(operation, self._arrays, self._values, fill)
         elif isinstance(operation, Full):
             shape = self._shape(operation.output.shape_axes)
             result = np.broadcast_to(self._scalars(operation.value), shape)

@@ -10,6 +10,7 @@ from warpsmith.ir.domains import IterDomain, Split, Transform
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.ir.part import Part
+from warpsmith.ir.reads import Own
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView
 
@@ -204,7 +205,7 @@ class _Walk:
         return ("merge", axes, transform.band)
 
     def scalar(self, expr: Expr) -> Hashable:
-        if isinstance(expr, Symbol):
+        if isinstance(expr, Symbol) and not isinstance(expr, Own):
             self.symbols.append(expr.name)
             extent = None if expr.extent is None else self.scalar(expr.extent)
             return ("symbol", expr.dtype, extent, expr.low)
@@ -213,8 +214,8 @@ class _Walk:
         return expr
 
 
-_OPERANDS = {"inputs", "output", "outputs", "source", "sources", "a", "b", "ends"}
-_SCALARS = {"value", "start", "step"}
+_OPERANDS = {"inputs", "output", "outputs", "source", "sources", "a", "b", "ends", "indices"}
+_SCALARS = {"value", "start", "step", "fill", "places", "insides"}
 _WRITTEN = {"arguments"}  # by the user, for printing
 
 

@@ -13,6 +13,7 @@ from warpsmith.ir.exprs import Move, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
+from warpsmith.ir.reads import Read
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import Operation
 from warpsmith.planner.alike import Shape, shape_of
@@ -34,8 +35,10 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
     Raises:
         SchedulerRefusal: an operation that no scheduler can take even alone.
     """
+    region = segments.graph.slice(sinks, stored)
+    read = _read_elsewhere(segments.graph, region)
     whole = segments.of(sinks, stored)
-    if segments.go_together(sinks):
+    if not read and segments.go_together(sinks):
         if whole.can_be_scheduled:
             return [whole]
         part = _part(segments, sinks, stored)
@@ -45,8 +48,7 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
                 return halves
             if passes := _in_one_pass(segments, part, shape):
                 return passes
-    region = segments.graph.slice(sinks, stored)
-    cuts = _first_cuts(segments, sinks, region, stored)
+    cuts = _first_cuts(segments, sinks, region, stored | read)
     cuts = _enough_cuts(segments, sinks, region, cuts)
     groups = _merge_sinks(segments, _all_sinks(segments, region, sinks, cuts), cuts)
     return [segments.of(group, cuts) for group in groups]
@@ -178,6 +180,12 @@ def _widened(graph: Graph, positions: Iterable[int]) -> frozenset[int]:
 def _sources(graph: Graph, sink: int) -> frozenset[int]:
     """What the operation that makes a tensor reads, of what is computed."""
     return frozenset(t for t in graph.sources(graph.maker[sink]) if t in graph.maker)
+
+
+def _read_elsewhere(graph: Graph, positions: Iterable[int]) -> frozenset[int]:
+    """What is computed, and read at other places than those of the loops that compute it."""
+    reads = (op for op in map(graph.operations.__getitem__, positions) if isinstance(op, Read))
+    return frozenset(t.number for op in reads for t in op.sources if t.number in graph.maker)
 
 
 def _between(graph: Graph, region: Sequence[int], stored: Collection[int]) -> frozenset[int]:

@@ -10,6 +10,7 @@ from warpsmith.ir.exprs import Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
+from warpsmith.ir.reads import Read
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers import (
@@ -345,21 +346,27 @@ def refusals(fusion: Program, target: Target, without: Refusals = ()) -> Refusal
     """What each scheduler says of the fusion; those in `without` are not asked, but say that."""
     known, whole = dict(without), fusion.without(())
     scanned = any(isinstance(op, Scan) for op in fusion.operations)
-    repeated = any(map(_repeats_computed, fusion.operations))
+    torn = next(filter(None, map(_reads_computed, fusion.operations)), "")
 
     def said(name: str, refusal: Refusal) -> str:
         if scanned and name != "scan":
             return "it scans"
-        if repeated:
-            return "it repeats elements of what it computes"
+        if torn:
+            return torn
         return known.get(name) or refusal(whole, target)
 
     return tuple((name, said(name, refusal)) for name, refusal, _ in SCHEDULERS)
 
 
-def _repeats_computed(operation: Operation) -> bool:
-    """Whether it repeats elements of another loop's: those it can only read from memory."""
-    return repeats(operation) and not any(t.is_input for t in tensor_inputs(operation))
+def _reads_computed(operation: Operation) -> str:
+    """Why no kernel has an operation that reads elements of another loop: it can only read them
+    from memory. Empty where it can.
+    """
+    if repeats(operation) and not any(t.is_input for t in tensor_inputs(operation)):
+        return "it repeats elements of what it computes"
+    if isinstance(operation, Read) and not all(t.is_input for t in operation.sources):
+        return "it reads what it computes at other places"
+    return ""
 
 
 def select(fusion: Fusion, target: Target, reasons: Refusals | None = None) -> Candidate:

@@ -14,6 +14,7 @@ from warpsmith.codegen.prelude.grid import GRID
 from warpsmith.codegen.prelude.groups import GROUPS
 from warpsmith.codegen.prelude.math import MATH
 from warpsmith.codegen.prelude.piece import Piece
+from warpsmith.codegen.prelude.places import PLACES
 from warpsmith.codegen.prelude.products import PRODUCTS, multiply_piece
 from warpsmith.codegen.prelude.random import DRAWS
 from warpsmith.codegen.prelude.reduce import REDUCE
@@ -50,6 +51,7 @@ PIECES: Mapping[str, Piece] = MappingProxyType(
             *SUCCESSION,
             *TILES,
             *GROUPS,
+            *PLACES,
         )
     }
 )

@@ -1,0 +1,140 @@
+"""Reads at computed places: what follows is fused, what is computed is stored first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from warpsmith import fuse, ops
+from warpsmith.errors import ScheduleError
+from warpsmith.frontends.definition import FusionDefinition
+from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.lower.pipeline import lower
+from warpsmith.targets.hopper import H200
+
+F = torch.nn.functional
+
+
+def rms(x: Any) -> Any:
+    return x * ops.rsqrt(ops.mean(x * x, [-1], keepdim=True) + 1e-5)
+
+
+def torch_rms(x: torch.Tensor) -> torch.Tensor:
+    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5)
+
+
+def rotated(x: Any, cos: Any, cat: Callable[..., Any]) -> Any:
+    return x * cos + cat([-x[:, 16:], x[:, :16]], 1) * cos
+
+
+X = torch.randn(24, 32, generator=torch.manual_seed(0))
+CHOICE = torch.randint(0, 24, (9,), generator=torch.manual_seed(1))
+CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tensor, ...], int]] = {
+    "halves": (
+        lambda x: ops.silu(x[:, :16]) * x[:, 16:],
+        lambda x: F.silu(x[:, :16]) * x[:, 16:],
+        (X,),
+        1,
+    ),
+    "embedding and norm": (
+        lambda i, x: rms(ops.embedding(i, x)),
+        lambda i, x: torch_rms(F.embedding(i, x)),
+        (CHOICE, X),
+        1,
+    ),
+    "sum of rows": (
+        lambda x: ops.sum(x[:, 3:29], [1]),
+        lambda x: x[:, 3:29].sum(1),
+        (X,),
+        1,
+    ),
+    "sum of columns": (
+        lambda i, x: ops.sum(x[i], [0]),
+        lambda i, x: x[i].sum(0),
+        (CHOICE, X),
+        1,
+    ),
+    "scan": (lambda x: ops.cumsum(x[2:], 0), lambda x: x[2:].cumsum(0), (X,), 1),
+    "indices computed": (lambda i, x: x[23 - i] + 1, lambda i, x: x[23 - i] + 1, (CHOICE, X), 1),
+    "product of rows": (
+        lambda i, x, y: ops.matmul(x[i], y),
+        lambda i, x, y: x[i] @ y,
+        (CHOICE, X, torch.ones(32, 8)),
+        2,
+    ),
+    "behind a product": (
+        lambda x, y: ops.matmul(x, y)[:, 1:] * 2,
+        lambda x, y: (x @ y)[:, 1:] * 2,
+        (X, torch.randn(32, 9, generator=torch.manual_seed(2))),
+        2,
+    ),
+    "behind a norm": (
+        lambda x: ops.flip(rms(x), [1]) + x,
+        lambda x: torch_rms(x).flip(1) + x,
+        (X,),
+        2,
+    ),
+    "largest": (
+        lambda x: ops.gather(x, ops.argmax(x, 1, keepdim=True), 1),
+        lambda x: x.gather(1, x.argmax(1, keepdim=True)),
+        (X,),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernels(name: str) -> None:
+    ours, theirs, arrays, kernels = CASES[name]
+    f = fuse(ours)
+    torch.testing.assert_close(f(*arrays), theirs(*arrays), rtol=1e-5, atol=1e-5)
+    compiled = f.lower(*arrays).compile()
+    assert compiled.verify().verdict == "clean"
+    said = compiled.explain()
+    assert said.startswith(f"{kernels} kernels") == (kernels > 1)
+
+
+def test_a_copy_in_registers_is_not_read_elsewhere() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([16], True)
+        fd.add_output(ops.exp(x[1:]))
+        x.cache_after()
+    with pytest.raises(ScheduleError, match="WS1030.*cache_after"):
+        lower(fd.fusion, "k", DataType.Int32, target=H200)
+
+
+@pytest.mark.parametrize(
+    ("part", "code"),
+    [
+        (lambda x: x[:, 3:], "WS1033.*adjacent, aligned"),
+        (lambda x: ops.flip(x, [1]), "WS1033"),
+        (lambda x: ops.pad(x, [2, 2]), "WS1032.*ends within a vector"),
+        (lambda x: x[:, :-1], "WS1034.*cut short"),
+    ],
+)
+def test_vectors_that_no_read_can_take(part: Callable[[Any], Any], code: str) -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([8, 32], True)
+        y = part(x)
+        z = ops.exp(y)
+        fd.add_output(z)
+        for tensor in (y, z):
+            tensor.split(1, 4)
+        y.axis(-1).parallelize(ParallelType.vectorize)
+    with pytest.raises(ScheduleError, match=code):
+        lower(fd.fusion, "k", DataType.Int32, target=H200)
+
+
+def test_vectors_are_read_into_registers() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([8, 32], True)
+        y = x[:, 4:]
+        fd.add_output(y)
+        y.split(1, 4)
+        y.axis(-1).parallelize(ParallelType.vectorize)
+    with pytest.raises(ScheduleError, match="WS1031.*cache_before"):
+        lower(fd.fusion, "k", DataType.Int32, target=H200)

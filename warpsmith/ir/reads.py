@@ -1,0 +1,116 @@
+"""Read: elements of tensors in global memory, at places that are computed.
+
+A place is an index expression over the symbols of `at`, which are the indices of the result's own
+element, and of `chosen`, which are elements of index tensors. What is looked up in memory is no
+number that a host knows; `checked` is an index that was found to lie inside a dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.tensor import Pair, TensorView, Value
+
+CHECKS = ("place", "place_from_end")
+"""Operations that give an index which memory says, and trap where there is no such element: the
+second counts negative ones from the end."""
+
+
+class Own(Symbol):
+    """A symbol that means the same in every operation, as sizes and loops do not."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Own, (self.name, self.dtype), (("extent", self.extent), ("low", self.low))
+
+
+def at(dimension: int) -> Own:
+    """The index of the result's element along one of its root axes."""
+    return Own(f"at{dimension}", low=0)
+
+
+def chosen(number: int, dtype: DataType) -> Own:
+    """The element of an index tensor for the result's element."""
+    return Own(f"chosen{number}", dtype)
+
+
+def checked(index: Expr, extent: Expr, *, from_end: bool = False) -> Expr:
+    """An index that memory says, once it is known to lie inside a dimension."""
+    return Apply(CHECKS[from_end], (index, extent), DataType.Index)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where one tensor is read.
+
+    Attributes:
+        places: for each dimension of the tensor.
+        inside: the predicate under which the result's element is read from it.
+    """
+
+    source: TensorView
+    places: tuple[Expr, ...]
+    inside: Expr
+
+    def axis_at(self, dimension: int, rank: int) -> int | None:
+        """The result's axis that a dimension is read along, element by element, if there is one."""
+        place = self.places[dimension]
+        return next((k for k in range(rank) if place == at(k)), None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read:
+    """`output[i...] = source[places(i...)]`, of the part that `i...` is inside of, else `fill`.
+
+    No element is inside of two parts. Tensors that are read so lie in global memory; `indices` are
+    read as a pointwise operation reads its operands, and have the output's rank.
+
+    Attributes:
+        kind: the operation of users that it is.
+        fill: a scalar of the output's type; None where every element is inside of a part.
+        arguments: what the user wrote, for printing.
+    """
+
+    kind: str
+    sources: tuple[TensorView, ...]
+    indices: tuple[TensorView, ...]
+    fill: Expr | None
+    places: tuple[tuple[Expr, ...], ...]
+    insides: tuple[Expr, ...]
+    output: TensorView
+    arguments: tuple[object, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return tuple(map(Part, self.sources, self.places, self.insides))
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        filled = () if self.fill is None else (self.fill,)
+        places = (place for part in self.places for place in part)
+        return (*self.sources, *self.indices, *filled, *places, *self.insides)
+
+    @property
+    def outputs(self) -> tuple[TensorView, ...]:
+        return (self.output,)
+
+    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
+        """Those of index tensors: a source is read in an order of its own."""
+        if source in self.indices:
+            return tuple(zip(source.shape_axes, self.output.root, strict=True))
+        return ()
+
+    def with_values(self, inputs: Sequence[Any], output: TensorView) -> Read:
+        """The same of other values, in the order of `inputs`."""
+        coming = iter(inputs)
+        sources = tuple(next(coming) for _ in self.sources)
+        indices = tuple(next(coming) for _ in self.indices)
+        fill = None if self.fill is None else next(coming)
+        places = tuple(tuple(next(coming) for _ in part) for part in self.places)
+        insides = tuple(coming)
+        return Read(self.kind, sources, indices, fill, places, insides, output, self.arguments)

@@ -1,0 +1,189 @@
+"""Reads of global memory at computed places."""
+
+from __future__ import annotations
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.reads import CHECKS, Part, Read, at, chosen
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.substitution import substitute
+from warpsmith.kernel.nodes import CopyVector, Element, For, If, Let, Statement, Store
+from warpsmith.lower.access import Access, strides
+from warpsmith.lower.buffers import Buffers
+from warpsmith.lower.predicates import Predicates
+from warpsmith.lower.vectors import Vectorizer
+
+
+class Reads:
+    """Makes the reads at computed places of one kernel."""
+
+    def __init__(self, buffers: Buffers, predicates: Predicates, vectors: Vectorizer) -> None:
+        self._buffers = buffers
+        self._predicates = predicates
+        self._vectors = vectors
+
+    def emit(self, operation: Read, indices: list[Expr]) -> list[Statement]:
+        """The fill, over which each part writes where its predicate holds.
+
+        Before::
+
+            T2 = read of T0 at [chosen0, at1], T1 chooses
+
+        After::
+
+            T2[0] = 0
+            if i < T0_size1:
+                T2_place0 = place(T1[t], T0_size0)
+                T2[0] = T0[T2_place0 * T0_size1 + i]
+        """
+        output = operation.output
+        wide = len(output.loop) > len(indices)
+        lane = Symbol("lane", extent=self._buffers.extent(output.loop[-1])) if wide else None
+        first = self._buffers.access(operation, [*indices, integers.ZERO] if wide else indices)
+        target, own = self._buffers.buffer(output), self._buffers.own(first)
+        if lane is not None and target.memory is not MemoryType.local:
+            raise ScheduleError(
+                f"{output.name} is read at computed places, and vectorized only into registers",
+                code="WS1031",
+                remedy=f"vectorize the copy that {output.name}.cache_before() makes",
+            )
+        access = first if lane is None else self._buffers.access(operation, [*indices, lane])
+        statements = self._filled(operation, access, lane)
+        for number, part in enumerate(operation.parts):
+            lets, known = self._checked(operation, first, number)
+            place = self._place(operation, access, part, known)
+            inside = self._inside(operation, access, part.inside, lane)
+            source = self._buffers.buffer(part.source)
+            if lane is None:
+                read: Statement = Store(target, own, Element(source, place))
+            else:
+                read = CopyVector(
+                    target, own, source, self._base(operation, part, place, lane), _width(lane)
+                )
+            whole = inside == integers.TRUE
+            statements += [*lets, read] if whole else [If(inside, (*lets, read))]
+        condition = self._predicates.predicate(first, operation, always=False)
+        if lane is not None:
+            self._check_whole(operation, access, lane)
+        return statements if condition == integers.TRUE else [If(condition, tuple(statements))]
+
+    def _filled(self, operation: Read, access: Access, lane: Symbol | None) -> list[Statement]:
+        """What is there where no part is."""
+        output, fill = operation.output, operation.fill
+        if fill is None:
+            return []
+        value = Apply("cast", (fill,), output.dtype) if fill.dtype is not output.dtype else fill
+        store = Store(self._buffers.buffer(output), self._buffers.own(access), value)
+        if lane is None:
+            return [store]
+        return [For(lane, Const(_width(lane)), (store,), unroll=True)]
+
+    def _checked(
+        self, operation: Read, access: Access, number: int
+    ) -> tuple[list[Statement], dict[Expr, Expr]]:
+        """Names of the indices that memory says, by the expressions that check them."""
+        elements: dict[Expr, Expr] = {
+            chosen(k, index.dtype): self._buffers.read(access, index)
+            for k, index in enumerate(operation.indices)
+        }
+        checks = dict.fromkeys(
+            node
+            for place in operation.places[number]
+            for node in place.walk()
+            if isinstance(node, Apply) and node.op in CHECKS
+        )
+        lets: list[Statement] = []
+        known: dict[Expr, Expr] = {}
+        for check in checks:
+            name = f"{operation.output.name}_place{number}_{len(known)}"
+            known[check] = symbol = Symbol(name, low=0)
+            lets.append(Let(symbol, substitute(check, elements)))
+        return lets, known
+
+    def _place(self, operation: Read, access: Access, part: Part, known: dict[Expr, Expr]) -> Expr:
+        """The element of a part's tensor, in memory."""
+        source = part.source
+        if source not in self._buffers.inputs:
+            raise ScheduleError(
+                f"{operation.output.name} reads {source.name} at computed places, which is in "
+                f"{source.memory.value} memory",
+                code="WS1030",
+                remedy=f"read an input of the kernel: without {source.name}.cache_after(), or in a "
+                "second kernel",
+            )
+        given = {**known, **_indices(operation, access)}
+        steps = strides(source, [axis.extent for axis in source.shape_axes])
+        return integers.add(
+            *(
+                integers.mul(substitute(place, given), step)
+                for place, step, axis in zip(part.places, steps, source.shape_axes, strict=True)
+                if not axis.is_broadcast
+            )
+        )
+
+    def _inside(self, operation: Read, access: Access, inside: Expr, lane: Symbol | None) -> Expr:
+        """Where a part is read; in all lanes of a vector, or in none."""
+        found = substitute(inside, _indices(operation, access))
+        if lane is None:
+            return found
+        for bound in integers.conjuncts(found):
+            if lane in bound.walk() and not self._is_uniform(bound, lane):
+                raise ScheduleError(
+                    f"{operation.output.name} vectorizes {operation.output.loop[-1]!r}, and "
+                    f"{bound!r} ends within a vector",
+                    code="WS1032",
+                    remedy="read single elements, or vectorize another dimension",
+                )
+        return substitute(found, {lane: integers.ZERO})
+
+    def _is_uniform(self, bound: Expr, lane: Symbol) -> bool:
+        """Whether `a < b` is so in all lanes or in none: `b - a` changes its sign between two."""
+        if not isinstance(bound, Apply) or bound.op != "lt":
+            return False
+        gap = integers.sub(bound.args[1], bound.args[0])
+        found = self._vectors.linear(gap, lane, _width(lane))
+        if found is None or abs(found[1]) != 1:
+            return False
+        start, step = found
+        return self._vectors.require(integers.sub(start, (1 + step) // 2), _width(lane))
+
+    def _base(self, operation: Read, part: Part, place: Expr, lane: Symbol) -> Expr:
+        """Where a vector begins in a part's tensor, which needs to be aligned."""
+        base, source = self._vectors.base(place, lane, _width(lane)), part.source
+        if base is None:
+            raise ScheduleError(
+                f"{operation.output.name} vectorizes {operation.output.loop[-1]!r}, along which it "
+                f"does not read adjacent, aligned elements of {source.name} (index {place!r})",
+                code="WS1033",
+                remedy="read single elements, or vectorize the fastest contiguous dimension",
+            )
+        known = self._buffers.made.alignments.get(source.name, 1)
+        moved = min(_width(lane) * source.dtype.size, 16)
+        self._buffers.made.alignments[source.name] = max(known, moved)
+        return base
+
+    def _check_whole(self, operation: Read, access: Access, lane: Symbol) -> None:
+        """Refuse vectors that the ends of the dimensions cut short."""
+        condition = self._predicates.predicate(access, operation, always=False)
+        for bound in integers.conjuncts(condition):
+            if lane in bound.walk() and not (
+                isinstance(bound, Apply)
+                and integers.divides(_width(lane), bound.args[-1], self._buffers.facts)
+            ):
+                raise ScheduleError(
+                    f"{operation.output.name} vectorizes {operation.output.loop[-1]!r}, and its "
+                    f"last vector is cut short ({bound!r})",
+                    code="WS1034",
+                    remedy="read single elements, or split by a factor that divides",
+                )
+
+
+def _indices(operation: Read, access: Access) -> dict[Expr, Expr]:
+    return {at(k): access.axis(axis) for k, axis in enumerate(operation.output.root)}
+
+
+def _width(lane: Symbol) -> int:
+    width = None if lane.extent is None else integers.constant(lane.extent)
+    assert width is not None
+    return width
