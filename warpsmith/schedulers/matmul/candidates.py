@@ -151,31 +151,33 @@ def candidates(
         held_columns = products * columns
         if held_columns > MOST_COLUMNS or splits > 1 < products:
             continue
+        if carried and (turns or splits > 1 or columns not in CARRIED):
+            continue
         along = (_tiles(m, rows), _tiles(n, columns))
+        if any(count < has > 1 for count, has in zip(along, cluster, strict=True)):
+            continue
+        groups = turns or rows // ROWS
+        if columns // 2 + INSTRUCTION_REGISTERS > _start(limits, groups):
+            continue
+        sums = rows * held_columns // (GROUP_THREADS * (1 if turns else groups))
+        others = CARRYING_REGISTERS if carried else OTHER_REGISTERS[epilogue]
+        others += lines * COMPUTED_REGISTERS if held else 0
+        if sums * (1 + carried) + others > _registers(limits, groups):
+            continue
         through = bool(moved.loaded or moved.staged) and columns % STORED == 0
         own = kept(columns, splits, staged=through)
+        if splits > 1 and (own == columns != few or math.prod(along) * splits > most):
+            continue
         blocks = math.prod(cluster) * splits
+        if blocks > 1 and not problem.target.runs((blocks,)):
+            continue
         joined = splits * own if splits > 1 else 0
         tried = (
             (c, stages((rows, held_columns), limits, c, joined, turns or 1, moved, lines, share))
             for c in _chunks(own if through else 0, moved)
         )
         chunk, ahead = max(tried, key=lambda each: (min(each[1], FEWEST_STAGES), each[0]))
-        apart = any(count < has > 1 for count, has in zip(along, cluster, strict=True))
-        if splits > 1 and (own == columns != few or math.prod(along) * splits > most):
-            continue
-        groups = turns or rows // ROWS
-        sums = rows * held_columns // (GROUP_THREADS * (1 if turns else groups))
-        others = CARRYING_REGISTERS if carried else OTHER_REGISTERS[epilogue]
-        others += lines * COMPUTED_REGISTERS if held else 0
-        many = sums * (1 + carried) + others > _registers(limits, groups)
-        if columns // 2 + INSTRUCTION_REGISTERS > _start(limits, groups):
-            continue
-        if carried and (turns or splits > 1 or columns not in CARRIED):
-            continue
-        if apart or many or ahead < FEWEST_STAGES:
-            continue
-        if blocks > 1 and not problem.target.runs((blocks,)):
+        if ahead < FEWEST_STAGES:
             continue
         loaded, staged = (moved.loaded, moved.staged) if chunk else ((), ())
         yield MatmulParams(
