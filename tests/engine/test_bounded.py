@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ import warpsmith
 from tests.support.fake_driver import FakeDriver, install, no_kernels_loaded
 from tests.support.matmuls import linear, operands
 from warpsmith import knobs, ops
-from warpsmith.engine import executable, loaded, runners
+from warpsmith.engine import executable, loaded, plan, runners
 from warpsmith.engine.executable import Executable
 from warpsmith.runtime import driver, tensor_maps, unload
 from warpsmith.runtime.kept import WORKSPACES, cache_info
@@ -112,11 +113,11 @@ def test_plans_traces_and_proofs_have_limits() -> None:
 
 def test_a_call_that_was_forgotten_is_planned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    plan = Executable._plan
+    planned = Executable._plan
 
     def counted(self: Executable, *given: Any) -> Any:
         made.append(given)
-        return plan(self, *given)
+        return planned(self, *given)
 
     monkeypatch.setattr(Executable, "_plan", counted)
     double = shifted(1.0)
@@ -138,6 +139,41 @@ def test_compiled_kernels_have_a_limit() -> None:
         # What is explained is the plan, whether its kernel is still kept or not.
         text = functions[0].explain(ones(4, 64))
     assert "there is nothing to compute" not in text
+
+
+def test_what_is_kept_of_launches_keeps_no_kernel(
+    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A launch of a size that was met before is worked out again where its kernel is forgotten."""
+    made: list[weakref.ref[Any]] = []
+    compile_ = plan._fewest_spills
+
+    def noted(*given: Any) -> Any:
+        compiled = compile_(*given)
+        made.append(weakref.ref(compiled))
+        return compiled
+
+    monkeypatch.setattr(plan, "_fewest_spills", noted)
+    double = shifted(7.0)
+    columns = (64, 67)  # vectors of four, and none
+    with knobs.scope(kept_kernels=1, kept_plans=256):
+        for each in columns:
+            double(ones(4, each))
+        gc.collect()
+        assert len(made) == len(columns)
+        assert sum(kernel() is not None for kernel in made) == 1
+        text = double.explain(ones(4, 64))
+        assert len(made) == len(columns) + 1
+    assert "class 2" in text
+
+
+def test_kernels_of_a_call_are_kept_until_it_is_planned(fake: FakeDriver) -> None:
+    x = ones(100_000, 64)
+    both = warpsmith.fuse(lambda x: ops.sum((x - ops.sum(x, [0], keepdim=True)) * 2.0, [0]))
+    before = cache_info()["kernels"].made
+    with knobs.scope(kept_kernels=1):
+        both(x)
+    assert len(fake.launches) == cache_info()["kernels"].made - before == 2
 
 
 def test_tensor_maps_have_a_limit(fake: FakeDriver) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import prod
 from threading import Lock
-from typing import Final
+from typing import Any, Final
+from weakref import ref
 
 from warpsmith.engine.arena import ALIGNMENT, Arena, arena_of
 from warpsmith.engine.autotune import recall
@@ -132,6 +133,24 @@ class CallPlan:
     segments: tuple[PlannedSegment, ...]
     arena: Arena
     unwritten: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Known:
+    """A launch that was worked out, and does not keep its kernel from being forgotten."""
+
+    compiled: ref[CompiledKernel]
+    rest: dict[str, Any]
+
+    @classmethod
+    def of(cls, launch: Launch) -> _Known:
+        names = (each.name for each in fields(launch) if each.name != "compiled")
+        return cls(ref(launch.compiled), {name: getattr(launch, name) for name in names})
+
+    def launch(self) -> Launch | None:
+        """The launch; None where its kernel was forgotten."""
+        compiled = self.compiled()
+        return None if compiled is None else Launch(compiled=compiled, **self.rest)
 
 
 def formats_of(kernel: Kernel) -> str:
@@ -275,18 +294,18 @@ def _launches(
     same time: NVRTC, which takes most of it, lets other threads go on.
     """
     new = [planned for planned in segments if not planned.kernels and not planned.names]
+    first: list[Launch | None] = []  # so that no kernel is forgotten before all are there
     if len(new) > 1:
         turn = Lock()
 
-        def compiled(planned: PlannedSegment) -> None:
+        def compiled(planned: PlannedSegment) -> Launch | None:
             with taken(turn):
-                _launch(0, planned, problem, index_type, knobs)
+                return _launch(0, planned, problem, index_type, knobs)
 
         with ThreadPoolExecutor(min(len(new), _COMPILERS)) as pool:
             waiting = [pool.submit(copy_context().run, compiled, planned) for planned in new]
-            for future in waiting:
-                future.result()
-    made = (_launch(n, each, problem, index_type, knobs) for n, each in enumerate(segments))
+            first += [future.result() for future in waiting]
+    made = [_launch(n, each, problem, index_type, knobs) for n, each in enumerate(segments)]
     return [launch for launch in made if launch is not None]
 
 
@@ -298,11 +317,17 @@ def _launch(
     sizes = frozenset(local.values.items()), frozenset(local.alignment.items())
     asked = local.target, local.rings, local.warp_specialize, local.pace
     key = (sizes, asked, planned.favourite(local), index_type, knobs)
-    launch = planned.launches.get(key)
+    known = planned.launches.get(key)
+    if known is _NOTHING:
+        return None
+    launch = known.launch() if isinstance(known, _Known) else None
     if launch is None:
-        made = _local_launch(planned, local, index_type, knobs)
-        launch = planned.launches.put(key, made or _NOTHING)
-    return _placed(launch, number, planned) if isinstance(launch, Launch) else None
+        launch = _local_launch(planned, local, index_type, knobs)
+        if known is None:
+            planned.launches.put(key, _NOTHING if launch is None else _Known.of(launch))
+        elif isinstance(known, _Known) and launch is not None:
+            known.compiled = ref(launch.compiled)
+    return launch and _placed(launch, number, planned)
 
 
 def _placed(launch: Launch, number: int, planned: PlannedSegment) -> Launch:
