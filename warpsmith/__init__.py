@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from warpsmith.ops.rules import CarryRule
     from warpsmith.runtime.kept import cache_info
     from warpsmith.schedule.tile_order import TileOrder
+    from warpsmith.torch_backend.report import report as report
 
 __version__ = "0.1.0"
 
@@ -63,7 +64,7 @@ __all__ = [
 ]
 
 _MODULES = ("knobs", "nn", "ops", "testing")
-"""`nn` needs torch, so that a star import leaves it out."""
+"""`nn` needs torch, so that a star import leaves it out, and `report`."""
 _HOMES = {
     "CacheOp": "warpsmith.ir.copies",
     "CarryRule": "warpsmith.ops.rules",
@@ -75,6 +76,7 @@ _HOMES = {
     "TileOrder": "warpsmith.schedule.tile_order",
     "cache_info": "warpsmith.runtime.kept",
     "fuse": "warpsmith.frontends.fuse",
+    "report": "warpsmith.torch_backend.report",
     "verify": "warpsmith.frontends.verify",
 }
 
@@ -82,7 +84,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"warpsmith.{name}")
-    if name not in __all__:
+    if name not in __all__ and name not in _HOMES:
         raise AttributeError(f"module 'warpsmith' has no attribute {name!r}")
     return getattr(import_module(_HOMES.get(name, "warpsmith.errors")), name)
 

@@ -145,3 +145,7 @@ class PlanWarning(UserWarning):
 
 class SpillWarning(UserWarning):
     """A kernel keeps registers in memory, since a role needs more of them than it has."""
+
+
+class TorchCompileWarning(UserWarning):
+    """A part of a model that `torch.compile` was asked for runs in torch; its text has a code."""

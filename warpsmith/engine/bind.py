@@ -16,7 +16,7 @@ from warpsmith.errors import ArgumentError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Output
-from warpsmith.ir.scalar import Const, Symbol
+from warpsmith.ir.scalar import Apply, Const, Symbol, evaluate
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.reshape import without_reshapes
 from warpsmith.runtime.arrays import ArrayInfo, describe
@@ -65,6 +65,7 @@ class Binder:
             else _TensorCheck(position, value, written.get(value.name))
             for position, value in enumerate(fusion.inputs)
         )
+        self._tensors = [check for check in self._checks if isinstance(check, _TensorCheck)]
         self._scheduled = scheduled
         self._fusion = fusion
         self._held: Recent[tuple[int, ...], _Held] = Recent(CUTS)
@@ -93,8 +94,10 @@ class Binder:
             first = first or check.who
             check.bind(info, values)
             infos.append(info)
-        (fusion, asked), emptied = self._meant(values)
         numbers = whole_numbers(values)
+        for check, info in zip(self._tensors, infos, strict=True):
+            check.check_composed(info, numbers)
+        (fusion, asked), emptied = self._meant(values)
         for agreement in asked:
             agreement.check(numbers)
         device = (infos[0].device_kind, infos[0].ordinal) if infos else None
@@ -170,11 +173,18 @@ class _TensorCheck:
         name = self._tensor.name
         for d, (got, wanted) in enumerate(zip(info.shape, self._extents, strict=True)):
             if isinstance(wanted, Symbol):
-                values[wanted.name] = got
+                if values.setdefault(wanted.name, got) != got:
+                    raise self._wrong_extent(d, got, int(values[wanted.name]))
             elif isinstance(wanted, Const) and wanted.value != got:
                 raise self._wrong_extent(d, got, int(wanted.value))
         for d, stride in enumerate(self._strides(info)):
             values[f"{name}_stride{d}"] = stride
+
+    def check_composed(self, info: ArrayInfo, numbers: dict[str, int]) -> None:
+        """Hold extents that are defined by sizes of other inputs against those."""
+        for d, wanted in enumerate(self._extents):
+            if isinstance(wanted, Apply) and evaluate(wanted, numbers) != info.shape[d]:
+                raise self._wrong_extent(d, info.shape[d], evaluate(wanted, numbers))
 
     def _wrong_extent(self, d: int, got: int, wanted: int) -> ArgumentError:
         broadcast = " (it is a broadcast dimension)" if wanted == 1 else ""

@@ -117,6 +117,11 @@ class Executable:
         binding = self._binder(inputs)
         return self._plan(binding, knobs or knob_module.current())
 
+    @property
+    def last_plan(self) -> CallPlan | None:
+        """Kernels and launches of the last signature that was planned."""
+        return self._last_plan
+
     def explain(self, *, sync: bool = False) -> str:
         """What was chosen for the last signature, and why."""
         if self._last_plan is None:

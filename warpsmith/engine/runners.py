@@ -6,10 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from warpsmith.engine.launches import CallPlan, Workspace
 from warpsmith.engine.loaded import Loaded
 from warpsmith.errors import ArgumentError, DeviceError
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.runtime import arrays
 from warpsmith.runtime.kept import WORKSPACES
@@ -138,8 +141,6 @@ class ThroughDevice:
         self._loaded = tuple(Loaded(launch, ordinal) for launch in call.launches)
 
     def __call__(self, inputs: Sequence[object]) -> list[Any]:
-        import numpy as np
-
         fusion = self._fusion
         addresses: dict[str, int] = {}
         scalars: dict[str, Any] = {}
@@ -181,9 +182,10 @@ class Reference:
             if getattr(value, "requires_grad", False):
                 refuse_gradients(position)
         host: list[Any] = [arrays.to_numpy(x) if is_array(x) else x for x in inputs]
-        names = [output.value.name for output in self._fusion.outputs]
+        values = [output.value for output in self._fusion.outputs]
         try:
-            results = dict(zip(names, evaluate(self._fusion, host), strict=True))
+            found = zip(values, evaluate(self._fusion, host), strict=True)
+            results = {value.name: _in_memory_order(value, array) for value, array in found}
         except MemoryError as failure:
             raise DeviceError(
                 f"the call does not fit into the memory of this machine: {failure}",
@@ -191,6 +193,12 @@ class Reference:
                 remedy="pass smaller tensors, or parts of them one after the other",
             ) from None
         return handed_back(self._fusion, inputs, results)
+
+
+def _in_memory_order(tensor: TensorView, array: np.ndarray) -> np.ndarray:
+    """The array as a kernel would leave the tensor: without gaps, in its order of dimensions."""
+    order = tensor.memory_order()
+    return np.asarray(array.transpose(order), order="C").transpose(np.argsort(order))
 
 
 def is_array(value: object) -> bool:

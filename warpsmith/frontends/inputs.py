@@ -19,7 +19,7 @@ SYMBOLIC = -1
 
 def define_input(
     fusion: Fusion,
-    shape: Sequence[int],
+    shape: Sequence[int | Expr],
     contiguity: Sequence[bool | None],
     dtype: DataType,
     stride_order: Sequence[int] | None = None,
@@ -27,7 +27,8 @@ def define_input(
     """A new input tensor.
 
     Args:
-        shape: -1 for a size that each call may choose, 1 for a broadcast dimension, else the size.
+        shape: -1 for a size that each call may choose, 1 for a broadcast dimension, else the size,
+            which may be an expression of sizes of other inputs.
         contiguity: per dimension; what it says of broadcast dimensions does not matter.
         stride_order: rank of each dimension in memory, 0 the fastest; row-major if None.
     """
@@ -61,6 +62,8 @@ def define_scalar_input(fusion: Fusion, dtype: DataType) -> Symbol:
 
 
 def _extent(name: str, d: int, value: object) -> Expr:
+    if isinstance(value, Expr):
+        return value
     if isinstance(value, bool) or not isinstance(value, int) or value < SYMBOLIC:
         raise DefinitionError(
             f"define_tensor got {value!r} as the extent of dimension {d}",

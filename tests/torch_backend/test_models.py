@@ -1,0 +1,122 @@
+"""Models compiled with `backend="warpsmith"` compute what they compute without it."""
+
+from __future__ import annotations
+
+import tomllib
+import warnings
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import warpsmith
+from warpsmith import knobs
+from warpsmith.engine.executable import Executable
+from warpsmith.errors import ArgumentError, InternalError, KnobError, TorchCompileWarning
+from warpsmith.torch_backend.backend import backend
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch")
+        yield
+
+
+def stack() -> nn.Module:
+    return nn.Sequential(
+        nn.LayerNorm(16), nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16), nn.RMSNorm(16)
+    )
+
+
+def test_the_entry_point_is_the_backend() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    module, _, name = project["entry-points"]["torch_dynamo_backends"]["warpsmith"].partition(":")
+    assert getattr(import_module(module), name) is backend
+
+
+def test_a_stack_is_one_region_for_inference() -> None:
+    model, x = stack(), torch.randn(6, 16)
+    fast = torch.compile(model, backend=backend, fullgraph=True)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x), model(x))
+    (graph,) = warpsmith.report(fast).graphs
+    assert graph.what == "inference"
+    assert (graph.share, graph.left, len(graph.regions)) == (1, 0, 1)
+
+
+def test_training_gives_the_gradients_of_torch() -> None:
+    model, x = stack(), torch.randn(6, 16, requires_grad=True)
+    fast = torch.compile(model, backend=backend, fullgraph=True)
+    torch.testing.assert_close(gradients(fast, model, x), gradients(model, model, x))
+    kinds = [graph.what for graph in warpsmith.report(model).graphs]
+    assert kinds == ["forward", "backward"]
+    assert all(graph.share == 1 for graph in warpsmith.report(model).graphs)
+
+
+def test_gradients_in_bfloat16_are_as_near_to_the_truth_as_those_of_torch() -> None:
+    model, x = stack().bfloat16(), torch.randn(6, 16, dtype=torch.bfloat16, requires_grad=True)
+    found = gradients(torch.compile(model, backend=backend), model, x)
+    theirs = gradients(model, model, x)
+    wide = x.detach().double().requires_grad_()
+    exact = gradients(model.double(), model, wide)
+    for mine, other, truth in zip(found, theirs, exact, strict=True):
+        assert mine.dtype is torch.bfloat16
+        off, allowed = ((given - truth).norm() for given in (mine, other))
+        assert off <= 1.2 * allowed
+
+
+def gradients(function: Any, model: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+    model.zero_grad()
+    x.grad = None
+    function(x).square().sum().backward()
+    wanted = [x, *model.parameters()]
+    return [tensor.grad.clone() for tensor in wanted if tensor.grad is not None]
+
+
+def test_kernels_of_a_model_run_on_the_simulator() -> None:
+    def norm(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x + y, -1).t()
+
+    x, y = torch.randn(4, 32), torch.randn(32)
+    with knobs.scope(device="sim"):
+        fast = torch.compile(norm, backend=backend)
+        found = fast(x, y)
+    torch.testing.assert_close(found, norm(x, y))
+    assert found.stride() == norm(x, y).stride()
+    (graph,) = [g for g in warpsmith.report().graphs if any(r.kernels for r in g.regions)]
+    assert graph.regions[0].kernels[0].scheduler == "inner_persistent"
+
+
+def test_what_does_not_compile_runs_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise InternalError("no kernel today")
+
+    monkeypatch.setattr(Executable, "prepared", broken)
+    model, x = stack(), torch.randn(6, 16)
+    fast = torch.compile(model, backend=backend)
+    with torch.no_grad(), pytest.warns(TorchCompileWarning, match="WS0370.*no kernel today"):
+        torch.testing.assert_close(fast(x), model(x))
+    assert "no kernel today" in str(warpsmith.report(model))
+
+
+def test_options_that_are_none_are_refused() -> None:
+    x = torch.randn(4)
+    for asked in ({"mode": "fastest"}, {"options": {"fallback": "numpy"}}):
+        fast = torch.compile(torch.sin, backend=backend, **asked)
+        with pytest.raises(Exception, match="WS0371") as failure:
+            fast(x)
+        assert isinstance(failure.value.__cause__, ArgumentError | None)
+    fast = torch.compile(torch.sin, backend=backend, options={"device": "cray"})
+    with pytest.raises(Exception, match="WS0700") as failure:
+        fast(x)
+    assert isinstance(failure.value.__cause__, KnobError | None)
+    fast = torch.compile(nn.Linear(4, 4), backend=backend, options={"products": False})
+    fast(x[None])
+    assert "the option products is off" in str(warpsmith.report(fast))

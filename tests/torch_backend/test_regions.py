@@ -1,0 +1,92 @@
+"""Regions are as large as they can be, and no value leaves one and comes back to it."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.torch_backend.graphs import compiled
+from warpsmith.torch_backend.program import Program
+
+
+def sizes(function: object, *inputs: torch.Tensor) -> list[int]:
+    """How many nodes each region has, after its results were held against torch's."""
+    made = compiled(function, *inputs)  # type: ignore[arg-type]  # any function of tensors
+    torch.testing.assert_close(list(made.run(list(inputs))), function(*inputs))  # type: ignore[operator]
+    return sorted(map(len, made.regions.members))
+
+
+def test_what_torch_runs_comes_between_regions() -> None:
+    def around(x: torch.Tensor) -> list[torch.Tensor]:
+        first = x.exp() + 1
+        between = torch.sort(first).values
+        return [between * first + first.sin()]
+
+    # exp, add and sin are one region, multiplication and the last addition the next
+    assert sizes(around, torch.randn(5)) == [2, 3]
+
+
+def test_what_only_reads_inputs_is_computed_where_it_is_read() -> None:
+    def late(x: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+        scale = weight.double().exp()
+        return [torch.sort(x + 1).values * scale]
+
+    assert sizes(late, torch.randn(5), torch.randn(5)) == [1, 3]
+
+
+def test_views_belong_to_each_region_that_reads_them() -> None:
+    def viewed(x: torch.Tensor) -> list[torch.Tensor]:
+        wide = (x + 1).t().reshape(3, 1, 4).expand(3, 2, 4)
+        return [wide * 2, torch.sort(wide).values, wide]
+
+    made = compiled(viewed, torch.randn(4, 3))
+    assert sizes(viewed, torch.randn(4, 3)) == [2]
+    found = made.run([torch.randn(4, 3)])[2]
+    assert found.stride() == viewed(torch.randn(4, 3))[2].stride() == (1, 0, 3)
+
+
+def test_regions_that_are_the_same_are_one_program() -> None:
+    def layers(x: torch.Tensor) -> list[torch.Tensor]:
+        for _ in range(3):
+            x = torch.sort((x * 2 + 1).tanh()).values
+        return [x]
+
+    made = compiled(layers, torch.randn(7))
+    assert len(made.programs) == 3
+    assert len(set(made.programs)) == 1
+    assert isinstance(made.programs[0], Program)
+
+
+def test_random_numbers_keep_their_order() -> None:
+    def drawn(x: torch.Tensor) -> list[torch.Tensor]:
+        late = torch.rand_like(x * 2 + 1)
+        return [torch.rand_like(x) + late, late]
+
+    made = compiled(drawn, torch.randn(5))
+    torch.manual_seed(3)
+    found = made.run([torch.randn(5)])
+    torch.manual_seed(3)
+    torch.randn(5)
+    expected = drawn(torch.randn(5))
+    torch.manual_seed(3)
+    torch.randn(5)
+    torch.testing.assert_close(found[1], torch.rand(5))
+    assert len(expected) == len(found)
+
+
+def test_what_writes_is_left_to_torch() -> None:
+    def writing(x: torch.Tensor) -> list[torch.Tensor]:
+        y = x + 1
+        y.mul_(2)
+        return [y + x]
+
+    assert sizes(writing, torch.randn(5)) == []
+
+
+def test_arrays_are_dropped_as_soon_as_they_are_read() -> None:
+    def chain(x: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.sort(torch.sort(x + 1).values * 2).values]
+
+    made = compiled(chain, torch.randn(5))
+    arguments = [torch.randn(5)]
+    made.run(arguments)
+    assert arguments == []

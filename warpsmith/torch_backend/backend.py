@@ -1,0 +1,66 @@
+"""`torch.compile(model, backend="warpsmith")`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx import GraphModule
+
+from warpsmith.torch_backend.decompositions import decompositions
+from warpsmith.torch_backend.definition import tensors_of
+from warpsmith.torch_backend.graph import compile_graph
+from warpsmith.torch_backend.options import Options, read_options
+from warpsmith.torch_backend.report import Record, parameters_of, remember
+from warpsmith.torch_backend.source import Boxed
+
+
+def backend(
+    module: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compile a graph of dynamo's: what warpsmith takes becomes fusions, torch runs the rest.
+
+    Args:
+        mode, options: as `options.read_options` knows them.
+    """
+    chosen = read_options(mode, options)
+    parameters = parameters_of(module.graph.find_nodes(op="placeholder"))
+
+    def compiler(what: str) -> Callable[..., Any]:
+        return partial(_compiled, what, chosen, parameters)
+
+    made: Callable[..., Any] = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=dict(decompositions()),
+    )(module, example_inputs)
+    return made
+
+
+def _compiled(
+    what: str,
+    options: Options,
+    parameters: Any,
+    module: GraphModule,
+    example_inputs: Sequence[Any],
+) -> Boxed:
+    """What runs one of AOTAutograd's graphs."""
+    knobs = options.knobs
+    devices = {t.device.type for node in module.graph.nodes for t in tensors_of(node)}
+    if knobs.device == "auto" and devices == {"cpu"}:  # the simulator would take too long
+        knobs = knobs.replace(device="reference")
+    made = compile_graph(module, knobs, precision=options.precision, products=options.products)
+    run = made.run
+    run.record = remember(  # type: ignore[attr-defined]  # it is to live as long as the function
+        Record(what, made.regions, made.programs, parameters)
+    )
+    return run

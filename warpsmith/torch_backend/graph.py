@@ -1,0 +1,175 @@
+"""A graph of torch's as calls of fusions, and of what torch runs."""
+
+from __future__ import annotations
+
+import heapq
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from torch.fx import GraphModule, Node
+
+from warpsmith.errors import WarpsmithError
+from warpsmith.ir.exprs import Precision
+from warpsmith.knobs import Knobs
+from warpsmith.torch_backend.aten import NotTaken
+from warpsmith.torch_backend.program import Program, Recipe, warn_of
+from warpsmith.torch_backend.regions import Kind, Regions, has_effects, regions_of
+from warpsmith.torch_backend.sizes import UnknownSize
+from warpsmith.torch_backend.source import Boxed, Step, boxed_function
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A graph that was compiled.
+
+    Attributes:
+        run: from the values of its inputs to those of its outputs.
+        regions: what became of its nodes.
+        programs: what runs each region; None for one that torch runs.
+    """
+
+    run: Boxed
+    regions: Regions
+    programs: tuple[Program | None, ...]
+
+
+def compile_graph(
+    module: GraphModule, knobs: Knobs, *, precision: Precision, products: bool
+) -> Compiled:
+    """Compile what warpsmith takes of a graph; torch runs the rest."""
+    graph = module.graph
+    regions = regions_of(graph, precision, products)
+    (output,) = graph.find_nodes(op="output")
+    results = tuple(output.args[0])
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    constants = {n: _attribute(module, n) for n in graph.nodes if n.op == "get_attr"}
+    builder = _Builder(regions, knobs, precision)
+    steps = builder.steps(graph.nodes, results)
+    run = boxed_function(inputs, constants, steps, results)
+    return Compiled(run, regions, tuple(builder.programs))
+
+
+def _attribute(module: GraphModule, node: Node) -> Any:
+    return operator.attrgetter(str(node.target))(module)
+
+
+class _Builder:
+    """Makes steps of regions and nodes, and puts them in order."""
+
+    def __init__(self, regions: Regions, knobs: Knobs, precision: Precision) -> None:
+        self._regions = regions
+        self._kinds = regions.kinds
+        self._knobs = knobs
+        self._precision = precision
+        self._alike: dict[object, Program] = {}
+        self.programs: list[Program | None] = []
+
+    def steps(self, nodes: Iterable[Node], results: Sequence[Any]) -> list[Step]:
+        """The calls that give the results, each behind what it reads."""
+        order = {node: number for number, node in enumerate(nodes)}
+        made: list[tuple[int, Step]] = []
+        home = {n: k for k, region in enumerate(self._regions.members) for n in region}
+        for number, region in enumerate(self._regions.members):
+            outside = [n for n in region if self._leaves(n, home, number)]
+            steps = self._region(region, outside)
+            made += [(order[region[-1]], step) for step in steps]
+        wanted = [n for n in order if self._kinds.get(n) is Kind.left]
+        wanted += self._free_outside(order, results)
+        made += [(order[node], Step.of(node)) for node in wanted]
+        return _in_order(made, order)
+
+    def _leaves(self, node: Node, home: dict[Node, int], number: int) -> bool:
+        """Whether a node of a region is read elsewhere, as it is or through views."""
+        if node.users and all(self._is_part(user) for user in node.users):
+            return False
+        for user in node.users:
+            kind = self._kinds.get(user)
+            if kind is Kind.free:
+                if self._leaves(user, home, number):
+                    return True
+            elif home.get(user) != number:
+                return True
+        return False
+
+    def _is_part(self, node: Node) -> bool:
+        return node.target is operator.getitem and self._kinds[node] is Kind.taken
+
+    def _free_outside(self, order: dict[Node, int], results: Sequence[Any]) -> list[Node]:
+        """Free nodes that torch reads, or the caller."""
+        found: dict[Node, None] = {}
+
+        def need(node: Any) -> None:
+            if isinstance(node, Node) and self._kinds[node] is Kind.free and node not in found:
+                found[node] = None
+                for source in node.all_input_nodes:
+                    need(source)
+
+        for result in results:
+            need(result)
+        for node in order:
+            if self._kinds.get(node) is Kind.left:
+                for source in node.all_input_nodes:
+                    need(source)
+        return list(found)
+
+    def _region(self, region: Sequence[Node], outside: Sequence[Node]) -> list[Step]:
+        """The call of a region; where it makes no fusion, those of its nodes."""
+        body = self._regions.body(region)
+        recipe = Recipe(body, tuple(outside), self._precision)
+        if not recipe.tensors:  # nothing says where it is to run
+            self.programs.append(None)
+            return [Step.of(node) for node in body]
+        try:
+            program = self._program(recipe)
+        except (NotTaken, UnknownSize, WarpsmithError) as failure:
+            warn_of(len(region), failure)
+            self.programs.append(None)
+            return [Step.of(node) for node in body]
+        self.programs.append(program)
+        places = map(program.recipe.reads.index, program.inputs)
+        arguments = tuple(recipe.reads[place] for place in places)
+        return [Step(tuple(outside), program, arguments, {}, single=False)]
+
+    def _program(self, recipe: Recipe) -> Program:
+        """The program of a region, or of one before it that is the same."""
+        key = recipe.key()
+        found = self._alike.get(key)
+        return found or self._alike.setdefault(key, Program(recipe, self._knobs))
+
+
+def _in_order(made: Sequence[tuple[int, Step]], order: dict[Node, int]) -> list[Step]:
+    """Steps so that each comes behind what it reads, and as they were otherwise.
+
+    What has effects keeps its order among its like.
+    """
+    maker = {node: number for number, (_, step) in enumerate(made) for node in step.results}
+    behind: dict[int, set[int]] = {number: set() for number in range(len(made))}
+    waits: dict[int, int] = {}
+    effects = [
+        n for n, (_, step) in enumerate(made) if step.single and has_effects(step.results[0])
+    ]
+    effects.sort(key=lambda number: made[number][0])
+    for before, after in pairwise(effects):
+        behind[before].add(after)
+    for number, (_, step) in enumerate(made):
+        for node in step.reads():
+            if node in maker:
+                behind[maker[node]].add(number)
+    for afters in behind.values():
+        for number in afters:
+            waits[number] = waits.get(number, 0) + 1
+    ready = [(place, number) for number, (place, _) in enumerate(made) if number not in waits]
+    heapq.heapify(ready)
+    found: list[Step] = []
+    while ready:
+        _, number = heapq.heappop(ready)
+        found.append(made[number][1])
+        for after in behind[number]:
+            waits[after] -= 1
+            if not waits[after]:
+                heapq.heappush(ready, (made[after][0], after))
+    assert len(found) == len(made), "regions read each other"
+    return found

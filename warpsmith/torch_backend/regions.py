@@ -1,0 +1,293 @@
+"""Which nodes of a graph warpsmith takes, and which of them are one region.
+
+Nodes have levels: a region's nodes have one level, and what torch runs comes between two levels. So
+no value leaves a region and comes back to it, and each region is as large as that allows.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from warpsmith.errors import WarpsmithError
+from warpsmith.ir.exprs import Precision
+from warpsmith.ir.memory_format import MemoryFormat
+from warpsmith.torch_backend.aten import FACTORIES, TYPES, VIEWS, NotTaken, name_of
+from warpsmith.torch_backend.definition import (
+    Definition,
+    inputs_first,
+    is_scalar,
+    stride_order_of,
+    tensors_of,
+    value_of,
+)
+from warpsmith.torch_backend.sizes import UnknownSize, expression_of
+
+
+class Kind(Enum):
+    """Who computes a node."""
+
+    given = "given"  # an input or a constant of the graph
+    taken = "taken"  # a region
+    free = "free"  # each region that reads it, and torch where others do: a view, or a constant
+    left = "left"  # torch
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """What becomes of each node of a graph.
+
+    Attributes:
+        kinds: of each node but the last, which is the graph's output.
+        reasons: why nodes are left to torch.
+        members: the nodes that each region takes, in the order of the graph.
+    """
+
+    kinds: Mapping[Node, Kind]
+    reasons: Mapping[Node, str]
+    members: tuple[tuple[Node, ...], ...]
+
+    def body(self, region: Sequence[Node]) -> tuple[Node, ...]:
+        """All that a region computes: its nodes, and free ones that they read."""
+        found: dict[Node, None] = {}
+        for node in region:
+            for source in self.free_before(node):
+                found.setdefault(source)
+            found.setdefault(node)
+        return tuple(found)
+
+    def free_before(self, node: Node) -> Iterator[Node]:
+        """Free nodes that lead to a node, the first one first."""
+        for source in node.all_input_nodes:
+            if self.kinds[source] is Kind.free:
+                yield from self.free_before(source)
+                yield source
+
+
+def regions_of(graph: Graph, precision: Precision, products: bool) -> Regions:
+    """The regions of a graph whose nodes torch traced with fake tensors.
+
+    Args:
+        precision: of products of float32.
+        products: whether matrix products are taken.
+    """
+    sorting = _Sorting(precision, products)
+    nodes = [node for node in graph.nodes if node.op != "output"]
+    writer = next((node for node in nodes if _writes(node)), None)
+    if writer is not None:  # what reads before it, and what behind it, no data says
+        left = [node for node in nodes if node.op == "call_function"]
+        reason = f"{writer.target} writes into what the graph reads"
+        kinds = {n: Kind.left if n.op == "call_function" else Kind.given for n in nodes}
+        return Regions(kinds, dict.fromkeys(left, reason), ())
+    kinds = {node: sorting.kind(node) for node in nodes}
+    levels = _levels(nodes, kinds)
+    return Regions(kinds, sorting.reasons, tuple(_joined(nodes, kinds, levels)))
+
+
+class _Sorting:
+    """Tries each node in a fusion of its own; nodes that are alike are tried once."""
+
+    def __init__(self, precision: Precision, products: bool) -> None:
+        self._precision = precision
+        self._products = products
+        self._known: dict[object, str] = {}
+        self.reasons: dict[Node, str] = {}
+        self._kinds: dict[Node, Kind] = {}
+
+    def kind(self, node: Node) -> Kind:
+        found = self._kinds[node] = self._found(node)
+        return found
+
+    def _found(self, node: Node) -> Kind:
+        if node.op != "call_function":
+            return Kind.given
+        if node.target is operator.getitem and isinstance(node.args[0], Node):
+            return self._part(node, node.args[0])
+        name = name_of(node.target)
+        free = name in VIEWS or name in FACTORIES
+        reason = "the option products is off"
+        if self._products or name not in _PRODUCTS:
+            key = _alike(node)
+            if key not in self._known:
+                self._known[key] = self._reason(node, free)
+            reason = self._known[key]
+        if not reason:
+            return Kind.free if free else Kind.taken
+        self.reasons[node] = reason
+        return Kind.left
+
+    def _part(self, node: Node, whole: Node) -> Kind:
+        """One of several results: of the region that makes them."""
+        found = self._kinds[whole]
+        if found is Kind.left:
+            self.reasons[node] = self.reasons[whole]
+        return found
+
+    def _reason(self, node: Node, free: bool) -> str:
+        """Why no fusion can compute a node; empty where one can."""
+        results = tensors_of(node)
+        sources = [each for each in node.all_input_nodes if not is_scalar(each)]
+        if not results:
+            return "its result is no tensor"
+        try:
+            device = results[0].device
+            for tensor in (*results, *(t for each in sources for t in tensors_of(each))):
+                _check(tensor, device)
+            if any(len(tensors_of(each)) != 1 for each in sources):
+                raise NotTaken("it reads several tensors as one")
+            made = Definition(self._precision)
+            inputs = inputs_first(sources)
+            made.add_tensors(inputs, [_plain(tensors_of(each)[0]) for each in inputs])
+            made.add(node)
+            if not free:
+                for tensor in results:
+                    stride_order_of(tensor)
+        except (NotTaken, WarpsmithError) as refusal:
+            return str(refusal)
+        except UnknownSize as size:
+            return f"nothing that it reads tells the size {size}"
+        except (TypeError, ValueError) as misfit:  # arguments that the meaning does not know
+            return f"its arguments: {misfit}"
+        return ""
+
+
+_PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
+
+
+def _check(tensor: torch.Tensor, device: torch.device) -> None:
+    if tensor.dtype not in TYPES:
+        raise NotTaken(f"type {str(tensor.dtype).removeprefix('torch.')}")
+    if tensor.device != device:
+        raise NotTaken(f"tensors on {device} and {tensor.device}")
+    if device.type not in ("cpu", "cuda"):
+        raise NotTaken(f"device {device}")
+    if tensor.layout is not torch.strided:
+        raise NotTaken(f"layout {tensor.layout}")
+
+
+def _plain(tensor: torch.Tensor) -> MemoryFormat:
+    return MemoryFormat((True,) * tensor.ndim, None)
+
+
+def _alike(node: Node) -> object:
+    """What decides whether a fusion takes a node."""
+
+    def shown(value: Any) -> str:
+        if isinstance(value, Node):
+            tensors = tensors_of(value)
+            if not tensors:
+                return f"{type(value_of(value)).__name__} {value_of(value)}"
+            return ", ".join(_shown(tensor) for tensor in tensors)
+        if isinstance(value, tuple | list):
+            return f"[{', '.join(map(shown, value))}]"
+        return f"{type(value).__name__} {value!r}"
+
+    arguments = (shown(node.args), *(f"{k}={shown(v)}" for k, v in node.kwargs.items()))
+    return (str(node.target), arguments, tuple(map(_shown, tensors_of(node))))
+
+
+def _shown(tensor: torch.Tensor) -> str:
+    sizes = [str(expression_of(size)) for size in (*tensor.shape, *tensor.stride())]
+    return f"{tensor.dtype} {tensor.device} {sizes}"
+
+
+def _levels(nodes: Sequence[Node], kinds: Mapping[Node, Kind]) -> dict[Node, int]:
+    """Of each taken node the level of its region; of others that after which they are there."""
+    levels: dict[Node, int] = {}
+    usable: dict[Node, int] = {}  # from which level on a region can read the node
+    drawn = -1  # what draws random numbers, or has other effects, keeps its order
+    for node in nodes:
+        sources = node.all_input_nodes
+        kind = kinds[node]
+        if kind is Kind.taken:
+            levels[node] = usable[node] = max((usable[each] for each in sources), default=0)
+            continue
+        levels[node] = max((levels[each] for each in sources), default=-1)
+        if kind is Kind.free:
+            usable[node] = max((usable[each] for each in sources), default=0)
+            continue
+        if kind is Kind.left and has_effects(node):
+            drawn = levels[node] = max(drawn, levels[node])
+        usable[node] = 0 if kind is Kind.given else levels[node] + 1
+    _delay(nodes, kinds, levels)
+    return levels
+
+
+def _delay(nodes: Sequence[Node], kinds: Mapping[Node, Kind], levels: dict[Node, int]) -> None:
+    """Let what only inputs of the graph are read for be computed where it is first read.
+
+    A cast of a weight is then part of the region that reads it, and not a region of its own.
+    """
+    early: dict[Node, bool] = {}
+    for node in nodes:
+        before = all(early[each] for each in node.all_input_nodes)
+        early[node] = kinds[node] is Kind.given or (kinds[node] is not Kind.left and before)
+    bound: dict[Node, int] = {}
+    for node in reversed(nodes):
+        ends = (bound.get(user, 0) if user.op != "output" else 0 for user in node.users)
+        latest = min(ends, default=0)
+        if kinds[node] is Kind.left or not early[node]:
+            bound[node] = levels[node]
+            continue
+        if kinds[node] is Kind.taken:
+            levels[node] = max(levels[node], latest)
+            bound[node] = levels[node]
+        else:
+            bound[node] = latest
+    # Parts of one operation stay with it, whichever of them is read first.
+    for node in nodes:
+        if node.target is operator.getitem and kinds[node] is Kind.taken:
+            whole = node.args[0]
+            assert isinstance(whole, Node)
+            levels[node] = levels[whole] = min(levels[node], levels[whole])
+
+
+def has_effects(node: Node) -> bool:
+    """Whether the order of a node among others counts: it draws random numbers, or
+    may do anything."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return isinstance(target, torch._ops.HigherOrderOperator)
+    return torch.Tag.nondeterministic_seeded in target.tags
+
+
+def _writes(node: Node) -> bool:
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
+
+
+def _joined(
+    nodes: Sequence[Node], kinds: Mapping[Node, Kind], levels: Mapping[Node, int]
+) -> Iterator[tuple[Node, ...]]:
+    """Taken nodes of one level that read each other, through free nodes too."""
+    first: dict[Node, Node] = {}
+
+    def found(node: Node) -> Node:
+        while first[node] is not node:
+            first[node] = first[first[node]]
+            node = first[node]
+        return node
+
+    def sources(node: Node) -> Iterator[Node]:
+        for each in node.all_input_nodes:
+            if kinds[each] is Kind.taken:
+                yield each
+            elif kinds[each] is Kind.free:
+                yield from sources(each)
+
+    taken = [node for node in nodes if kinds[node] is Kind.taken]
+    for node in taken:
+        first[node] = node
+        for each in sources(node):
+            if levels[each] == levels[node]:
+                first[found(each)] = found(node)
+    groups: dict[Node, list[Node]] = {}
+    for node in taken:
+        groups.setdefault(found(node), []).append(node)
+    yield from map(tuple, groups.values())

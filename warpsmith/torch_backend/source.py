@@ -1,0 +1,129 @@
+"""A function in Python that runs the steps of a graph one after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch.fx import Node
+
+Boxed = Callable[[list[Any]], tuple[Any, ...]]
+"""A function that takes its arguments out of a list, so that none lives longer than it is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call in a graph.
+
+    Attributes:
+        results: the nodes whose values it gives: one for `single`, else those of a list.
+        args, kwargs: values in which nodes stand for theirs.
+    """
+
+    results: tuple[Node, ...]
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    single: bool = True
+
+    @staticmethod
+    def of(node: Node) -> Step:
+        """What torch itself runs for a node."""
+        assert callable(node.target)
+        return Step((node,), node.target, node.args, dict(node.kwargs))
+
+    def reads(self) -> Iterable[Node]:
+        return _nodes((self.args, self.kwargs))
+
+
+def boxed_function(
+    inputs: Sequence[Node],
+    constants: dict[Node, Any],
+    steps: Sequence[Step],
+    results: Sequence[Any],
+) -> Boxed:
+    """The function from the values of the inputs to those of the results.
+
+    Args:
+        constants: values of nodes that are the same in every call.
+        results: nodes, and values such as None that are results as they are.
+    """
+    text = _Text(inputs, constants)
+    last = {node: number for number, step in enumerate(steps) for node in step.reads()}
+    kept = set(_nodes(tuple(results)))
+    lines = [f"{', '.join(text.names[node] for node in inputs)}, = args"] if inputs else []
+    lines.append("args.clear()")
+    unused = [node for node in inputs if node not in last and node not in kept]
+    lines += [f"{text.names[node]} = None" for node in unused]
+    for number, step in enumerate(steps):
+        call = text.call(step)
+        names = [text.defined(node) for node in step.results]
+        made = names[0] if step.single else f"[{', '.join(names)}]"
+        lines.append(f"{made} = {call}")
+        dead = [node for node in dict.fromkeys(step.reads()) if last[node] == number]
+        dead += [node for node in step.results if node not in last]
+        gone = [node for node in dead if node not in kept and node not in constants]
+        lines += [f"{text.names[node]} = None" for node in gone]
+    lines.append(f"return ({''.join(f'{text.value(each)}, ' for each in results)})")
+    program = "def run(args):\n" + "".join(f"    {line}\n" for line in lines)
+    exec(compile(program, "<warpsmith torch.compile>", "exec"), text.globals)
+    found: Boxed = text.globals["run"]
+    found._boxed_call = True  # type: ignore[attr-defined]  # what AOTAutograd looks for
+    return found
+
+
+class _Text:
+    """Names of the values of a function, and values that its text cannot spell."""
+
+    def __init__(self, inputs: Sequence[Node], constants: dict[Node, Any]) -> None:
+        self.globals: dict[str, Any] = {}
+        self.names = {node: f"v{number}" for number, node in enumerate(inputs)}
+        for node, value in constants.items():
+            self.names[node] = self._constant(value)
+
+    def defined(self, node: Node) -> str:
+        return self.names.setdefault(node, f"v{len(self.names)}")
+
+    def call(self, step: Step) -> str:
+        arguments = [self.value(each) for each in step.args]
+        arguments += [f"{name}={self.value(each)}" for name, each in step.kwargs.items()]
+        return f"{self._constant(step.function)}({', '.join(arguments)})"
+
+    def value(self, value: Any) -> str:
+        if isinstance(value, Node):
+            return self.names[value]
+        if value is None or type(value) in (bool, int, str):
+            return repr(value)
+        if type(value) is float and math.isfinite(value):
+            return repr(value)
+        if isinstance(value, tuple):
+            return f"({''.join(f'{self.value(each)}, ' for each in value)})"
+        if isinstance(value, list):
+            return f"[{', '.join(map(self.value, value))}]"
+        if isinstance(value, slice):
+            parts = map(self.value, (value.start, value.stop, value.step))
+            return f"slice({', '.join(parts)})"
+        if isinstance(value, dict):
+            entries = (f"{key!r}: {self.value(each)}" for key, each in value.items())
+            return f"{{{', '.join(entries)}}}"
+        return self._constant(value)
+
+    def _constant(self, value: Any) -> str:
+        name = f"c{len(self.globals)}"
+        self.globals[name] = value
+        return name
+
+
+def _nodes(value: Any) -> Iterable[Node]:
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from _nodes(each)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _nodes(each)
+    elif isinstance(value, slice):
+        yield from _nodes((value.start, value.stop, value.step))
