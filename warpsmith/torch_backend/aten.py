@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from warpsmith import ops
+from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Precision
 from warpsmith.ir.fusion import Fusion
@@ -112,6 +113,11 @@ def _copied(at: At, x: Any, *, memory_format: Any = None) -> Any:
     return ops.set(x)
 
 
+def _overwritten(at: At, x: Any, source: Any, *args: Any) -> Any:
+    """A copy into a tensor, which nothing is left of."""
+    return ops.cast(_expanded(at, source), at.dtype)
+
+
 def _same(at: At, x: Any, *args: Any) -> Any:
     return x
 
@@ -152,6 +158,10 @@ def _filled(at: At, *args: Any, **how: Any) -> Any:
     return ops.full(at.shape, args[-1], at.dtype, fusion=at.fusion)
 
 
+def _filled_like(at: At, x: Any, value: Any, **how: Any) -> Any:
+    return _filled(at, value)
+
+
 def _constant(value: float) -> Meaning:
     return lambda at, *args, **how: ops.full(at.shape, value, at.dtype, fusion=at.fusion)
 
@@ -165,6 +175,84 @@ def _numbered(
     at: At, length: Any, *, start: Any = 0, step: Any = 1, dtype: Any = None, **how: Any
 ) -> Any:
     return _counted(at, start, None, step)
+
+
+def _sliced(at: At, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    """How long the slice is, torch has found."""
+    place = dim % x.rank
+    first = _first_place(start, x.shape_axes[place].extent)
+    if step == 1:
+        return ops.narrow(x, place, first, at.shape[place])
+    bounds: list[Any] = [None] * x.rank
+    bounds[place] = first
+    ends: list[Any] = [None] * x.rank
+    ends[place] = end if not isinstance(end, int) or end < _NO_END else None
+    return ops.slice(x, bounds, ends, [step if d == place else 1 for d in range(x.rank)])
+
+
+_NO_END = 2**62
+"""Ends of slices from here on mean all that there is."""
+
+
+def _first_place(start: Any, extent: Expr) -> Any:
+    """Where a slice begins; symbols are known to be inside."""
+    if start is None or isinstance(start, int):
+        first = start or 0
+        return integers.minimum(first, extent) if first >= 0 else integers.add(extent, first)
+    return start
+
+
+def _slice_set(
+    at: At,
+    x: Any,
+    part: Any,
+    dim: int = 0,
+    start: Any = None,
+    end: Any = None,
+    step: int = 1,
+) -> Any:
+    """A tensor with a part of it replaced: gradients of slices are zeros, replaced so."""
+    if step != 1:
+        raise NotTaken(f"a stride of {step}")
+    place = dim % x.rank
+    extent, length = (t.shape_axes[place].extent for t in (x, part))
+    first = _first_place(start, extent)
+    last = integers.add(first, length)
+    widths = [0, 0] * (x.rank - 1 - place) + [first, integers.sub(extent, last)]
+    counted = ops.iota(extent, fusion=at.fusion)
+    where = ops.broadcast(counted, [d != place for d in range(x.rank)])
+    inside = ops.logical_and(ops.ge(where, first), ops.lt(where, last))
+    return ops.where(inside, ops.pad(part, widths), x)
+
+
+def _selected_set(at: At, x: Any, part: Any, dim: int, index: Any) -> Any:
+    place = dim % x.rank
+    wide = ops.broadcast(part, [d == place for d in range(x.rank)])
+    if isinstance(index, int) and index < 0:
+        index = integers.add(x.shape_axes[place].extent, index)
+    return _slice_set(at, x, wide, place, index)
+
+
+def _joined(at: At, tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Torch leaves out empty tensors of one dimension, whatever the others have."""
+    kept = [t for t in tensors if t.rank != 1 or t.shape_axes[0].extent != integers.ZERO]
+    return ops.cat(kept or tensors[:1], dim)
+
+
+def _split(at: At, x: Any, sizes: Any, dim: int = 0) -> Any:
+    return tuple(ops.split(x, sizes, dim))
+
+
+def _padded(at: At, x: Any, widths: Sequence[Any], value: Any = 0) -> Any:
+    return ops.pad(x, widths, value)
+
+
+def _gathered(at: At, x: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
+    return ops.gather(x, index, dim) if x.rank else x
+
+
+def _indexed(at: At, x: Any, indices: Sequence[Any]) -> Any:
+    return ops.index(x, tuple(slice(None) if each is None else each for each in indices))
 
 
 def _dims(dims: Any) -> Any:
@@ -267,6 +355,15 @@ _NAMES = (
 )
 """Functions of one operand that both know by one name."""
 
+READS: Mapping[str, Meaning] = {
+    "select.int": lambda at, x, dim, index: ops.select(x, index, dim),
+    "slice.Tensor": _sliced,
+    "split.Tensor": _split,
+    "split_with_sizes": _split,
+    "unbind.int": lambda at, x, dim=0: tuple(ops.unbind(x, dim)),
+}
+"""Views of a part: as `VIEWS` of what a fusion computes, while of others torch's views are read."""
+
 VIEWS: Mapping[str, Meaning] = {
     "alias": _same,
     "detach": _same,
@@ -285,16 +382,20 @@ VIEWS: Mapping[str, Meaning] = {
 FACTORIES: Mapping[str, Meaning] = {
     "arange.start_step": _counted,
     "full": _filled,
+    "full_like": _filled_like,
     "ones": _constant(1),
+    "ones_like": _constant(1),
     "scalar_tensor": _filled,
     "zeros": _constant(0),
+    "zeros_like": _constant(0),
     "prims.iota": _numbered,
 }
-"""Operations that read nothing: each fusion that reads one does its own."""
+"""Operations that read no elements: each fusion that reads one does its own."""
 
 TABLE: Mapping[str, Meaning] = {
     **{name: plain(getattr(ops, name)) for name in _NAMES},
     **VIEWS,
+    **READS,
     **FACTORIES,
     "_to_copy": _converted,
     "_unsafe_view": _reshaped,
@@ -324,6 +425,7 @@ TABLE: Mapping[str, Meaning] = {
     "bitwise_xor.Scalar": plain(ops.bitwise_xor),
     "bitwise_xor.Tensor": plain(ops.bitwise_xor),
     "bmm": _product(ops.bmm),
+    "cat": _joined,
     "clamp": plain(ops.clamp),
     "clamp.Tensor": plain(ops.clamp),
     "clamp_max": plain(ops.minimum),
@@ -331,6 +433,8 @@ TABLE: Mapping[str, Meaning] = {
     "clamp_min": plain(ops.maximum),
     "clamp_min.Tensor": plain(ops.maximum),
     "clone": _copied,
+    "constant_pad_nd": _padded,
+    "copy": _overwritten,
     "cumprod": _accumulated(ops.cumprod),
     "cumsum": _accumulated(ops.cumsum),
     "div.Scalar": _divided,
@@ -338,20 +442,26 @@ TABLE: Mapping[str, Meaning] = {
     "div.Tensor": _divided,
     "div.Tensor_mode": _divided,
     "dot": _vectors(ops.dot),
+    "embedding": lambda at, table, index, *args: ops.embedding(index, table),
     "eq.Scalar": plain(ops.eq),
     "eq.Tensor": plain(ops.eq),
+    "flip": plain(ops.flip),
     "floor_divide": plain(ops.floor_divide),
     "fmod.Scalar": plain(ops.fmod),
     "fmod.Tensor": plain(ops.fmod),
+    "gather": _gathered,
     "ge.Scalar": plain(ops.ge),
     "ge.Tensor": plain(ops.ge),
     "gelu": _gelu,
     "gt.Scalar": plain(ops.gt),
     "gt.Tensor": plain(ops.gt),
+    "index.Tensor": _indexed,
+    "index_select": lambda at, x, dim, index: ops.index_select(x, index, dim),
     "le.Scalar": plain(ops.le),
     "le.Tensor": plain(ops.le),
     "lerp.Scalar": plain(ops.lerp),
     "lerp.Tensor": plain(ops.lerp),
+    "lift_fresh_copy": _copied,
     "logical_and": plain(ops.logical_and),
     "logical_or": plain(ops.logical_or),
     "logical_xor": lambda at, a, b: ops.ne(ops.cast(a, DataType.Bool), ops.cast(b, DataType.Bool)),
@@ -378,6 +488,8 @@ TABLE: Mapping[str, Meaning] = {
     "remainder.Tensor": plain(ops.remainder),
     "rsub.Scalar": _reverse_sub,
     "rsub.Tensor": _reverse_sub,
+    "select_scatter": _selected_set,
+    "slice_scatter": _slice_set,
     "sub.Scalar": _scaled(ops.sub),
     "sub.Tensor": _scaled(ops.sub),
     "sum": _sum(ops.sum),

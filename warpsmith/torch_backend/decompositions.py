@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._decomp import core_aten_decompositions, get_decompositions
 
 aten = torch.ops.aten
@@ -24,7 +25,9 @@ _KEPT = (
     "scaled_dot_product",  # attention is torch's
     "embedding_dense_backward",
     "convolution_backward",
-    "nll_loss",
+    "bernoulli",
+    "native_dropout",
+    "nll_loss2d",
 )
 """Operations that torch has better kernels for than for their parts."""
 
@@ -33,8 +36,28 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     """Torch's operators with the functions that take them apart."""
     further = [getattr(aten, name) for name in _FURTHER]
     found = {**core_aten_decompositions(), **get_decompositions(further)}
+    found[aten.nll_loss_backward.default] = _nll_loss_backward
     return {
         operator: function
         for operator, function in found.items()
         if not any(name in str(operator) for name in _KEPT)
     }
+
+
+def _nll_loss_backward(
+    grad: Tensor,
+    logarithms: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: int,
+    ignored: int,
+    total_weight: Tensor,
+) -> Tensor:
+    """The gradient of the logarithms, of each class by itself: nothing is scattered."""
+    share = grad / total_weight if reduction == 1 else grad
+    chosen = target.unsqueeze(-1)
+    share = torch.where(chosen != ignored, share.unsqueeze(-1) if reduction == 0 else share, 0)
+    classes = torch.arange(logarithms.shape[-1], device=logarithms.device)
+    if weight is not None:
+        share = share * weight
+    return torch.where(classes == chosen, -share, 0).to(logarithms.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,8 @@ from torch.fx import GraphModule, Node
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.exprs import Precision
 from warpsmith.knobs import Knobs
-from warpsmith.torch_backend.aten import NotTaken
+from warpsmith.torch_backend.aten import TYPES, NotTaken
+from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.program import Program, Recipe, warn_of
 from warpsmith.torch_backend.regions import Kind, Regions, has_effects, regions_of
 from warpsmith.torch_backend.sizes import UnknownSize
@@ -65,6 +66,7 @@ class _Builder:
         self._knobs = knobs
         self._precision = precision
         self._alike: dict[object, Program] = {}
+        self._read: list[Node] = []
         self.programs: list[Program | None] = []
 
     def steps(self, nodes: Iterable[Node], results: Sequence[Any]) -> list[Step]:
@@ -107,7 +109,7 @@ class _Builder:
                 for source in node.all_input_nodes:
                     need(source)
 
-        for result in results:
+        for result in (*results, *self._read):
             need(result)
         for node in order:
             if self._kinds.get(node) is Kind.left:
@@ -119,9 +121,13 @@ class _Builder:
         """The call of a region; where it makes no fusion, those of its nodes."""
         body = self._regions.body(region)
         recipe = Recipe(body, tuple(outside), self._precision)
-        if not recipe.tensors:  # nothing says where it is to run
-            self.programs.append(None)
-            return [Step.of(node) for node in body]
+        if not recipe.tensors:
+            beside = self._beside(outside[0])
+            if not beside:
+                self.programs.append(None)
+                return [Step.of(node) for node in body]
+            recipe = replace(recipe, beside=beside)
+        self._read += recipe.reads
         try:
             program = self._program(recipe)
         except (NotTaken, UnknownSize, WarpsmithError) as failure:
@@ -132,6 +138,14 @@ class _Builder:
         places = map(program.recipe.reads.index, program.inputs)
         arguments = tuple(recipe.reads[place] for place in places)
         return [Step(tuple(outside), program, arguments, {}, single=False)]
+
+    def _beside(self, node: Node) -> tuple[Node, ...]:
+        """An input of the graph on the device of a node, if there is one."""
+        (wanted,) = {tensor.device for tensor in tensors_of(node)}
+        for each in node.graph.find_nodes(op="placeholder"):
+            if any(t.device == wanted and t.dtype in TYPES for t in tensors_of(each)):
+                return (each,)
+        return ()
 
     def _program(self, recipe: Recipe) -> Program:
         """The program of a region, or of one before it that is the same."""

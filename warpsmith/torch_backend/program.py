@@ -42,6 +42,7 @@ class Recipe:
         nodes: in an order in which each comes behind what it reads.
         results: those of the nodes that others read.
         precision: of products of float32.
+        beside: a tensor that says where a region runs that reads none.
         reads: nodes outside that are read, in the order in which they are met.
         tensors: those of them that are tensors, in the order in which they are inputs.
     """
@@ -49,13 +50,14 @@ class Recipe:
     nodes: tuple[Node, ...]
     results: tuple[Node, ...]
     precision: Precision
+    beside: tuple[Node, ...] = ()
     reads: tuple[Node, ...] = field(init=False)
     tensors: tuple[Node, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         own = set(self.nodes)
         met = (each for node in self.nodes for each in node.all_input_nodes if each not in own)
-        reads = tuple(dict.fromkeys(met))
+        reads = (*self.beside, *dict.fromkeys(met))
         tensors = inputs_first(node for node in reads if not is_scalar(node))
         object.__setattr__(self, "reads", reads)
         object.__setattr__(self, "tensors", tuple(tensors))

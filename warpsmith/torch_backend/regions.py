@@ -18,7 +18,7 @@ from torch.fx import Graph, Node
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.exprs import Precision
 from warpsmith.ir.memory_format import MemoryFormat
-from warpsmith.torch_backend.aten import FACTORIES, TYPES, VIEWS, NotTaken, name_of
+from warpsmith.torch_backend.aten import FACTORIES, READS, TYPES, VIEWS, NotTaken, name_of
 from warpsmith.torch_backend.definition import (
     Definition,
     inputs_first,
@@ -56,18 +56,40 @@ class Regions:
     def body(self, region: Sequence[Node]) -> tuple[Node, ...]:
         """All that a region computes: its nodes, and free ones that they read."""
         found: dict[Node, None] = {}
+        own = set(region)
         for node in region:
-            for source in self.free_before(node):
+            for source in self._free_before(node, own):
                 found.setdefault(source)
             found.setdefault(node)
         return tuple(found)
 
-    def free_before(self, node: Node) -> Iterator[Node]:
-        """Free nodes that lead to a node, the first one first."""
+    def _free_before(self, node: Node, region: set[Node]) -> Iterator[Node]:
+        """Free nodes that lead to a node, the first one first; of those that read a part of
+        something only those that read what the region computes.
+        """
         for source in node.all_input_nodes:
-            if self.kinds[source] is Kind.free:
-                yield from self.free_before(source)
-                yield source
+            if self.kinds[source] is not Kind.free:
+                continue
+            if name_of(first_of(source).target) in READS and not self._is_of(source, region):
+                continue
+            yield from self._free_before(source, region)
+            yield source
+
+    def _is_of(self, node: Node, region: set[Node]) -> bool:
+        """Whether a free node is a view of what a region computes."""
+        return any(
+            each in region or (self.kinds[each] is Kind.free and self._is_of(each, region))
+            for each in node.all_input_nodes
+        )
+
+
+def first_of(node: Node) -> Node:
+    """The node that makes several results, of one of them; else the node itself."""
+    if node.target is operator.getitem:
+        whole = node.args[0]
+        assert isinstance(whole, Node)
+        return whole
+    return node
 
 
 def regions_of(graph: Graph, precision: Precision, products: bool) -> Regions:
@@ -110,7 +132,7 @@ class _Sorting:
         if node.target is operator.getitem and isinstance(node.args[0], Node):
             return self._part(node, node.args[0])
         name = name_of(node.target)
-        free = name in VIEWS or name in FACTORIES
+        free = name in VIEWS or name in READS or name in FACTORIES
         reason = "the option products is off"
         if self._products or name not in _PRODUCTS:
             key = _alike(node)

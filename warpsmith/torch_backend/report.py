@@ -173,7 +173,7 @@ def _graph(record: Record, measure: bool) -> GraphReport:
         for node in members
     ]
     reasons = {n: reason for n, reason in regions.reasons.items() if counts(n)}
-    reasons |= dict.fromkeys(missed, "its region is none, or reads no tensor")
+    reasons |= dict.fromkeys(missed, "its region makes no fusion")
     attention = [node for node in reasons if is_attention(node)]
     left = [node for node in reasons if node not in attention]
     taken = [n for n, kind in regions.kinds.items() if kind is Kind.taken and counts(n)]
