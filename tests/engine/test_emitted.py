@@ -188,7 +188,7 @@ def test_knobs_that_look_at_a_kernel_on_its_way_keep_none(
 
 
 def test_what_is_installed_keeps_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_is_checkout", lambda: False)
+    monkeypatch.setattr(module, "is_checkout", lambda: False)
     kernels(tmp_path, keep_emitted="auto")
     assert len(list(tmp_path.glob("*.kernel"))) == 2
 

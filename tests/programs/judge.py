@@ -117,13 +117,13 @@ def _on_gpu(fd: Any, inputs: Sequence[Any]) -> list[np.ndarray]:
     return [arrays.to_numpy(result.cpu()) for result in results]
 
 
-def _on_device(array: np.ndarray, torch: Any) -> Any:
+def _on_device(array: np.ndarray, torch: Any, device: str = "cuda") -> Any:
     """A tensor with the strides and the misalignment of a host array."""
     like = arrays.from_numpy(np.array(array, order="C"), torch.zeros(()))
     strides = [step // array.itemsize for step in array.strides]
     last = sum((e - 1) * s for e, s in zip(array.shape, strides, strict=True) if e)
     lead = array.ctypes.data % 64 // array.itemsize
-    whole = torch.zeros(lead + last + 1, dtype=like.dtype, device="cuda")
+    whole = torch.zeros(lead + last + 1, dtype=like.dtype, device=device)
     placed = torch.as_strided(whole, array.shape, strides, lead)
     if array.size and 0 not in strides:
         placed.copy_(like)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from warpsmith import knobs
+from warpsmith import knobs, native
 from warpsmith.sim import library as module
 
 
@@ -24,7 +24,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, whole: bytes) -> list[Path]:
 
     def compiled(folder: Path) -> Path:
         seen.append(folder)
-        (folder / "machine.so").write_bytes(whole[: -module._DIGEST_BYTES])
+        (folder / "machine.so").write_bytes(whole[: -native.DIGEST_BYTES])
         return folder / "machine.so"
 
     monkeypatch.setattr(module, "_compiled", compiled)

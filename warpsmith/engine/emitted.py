@@ -24,6 +24,7 @@ from warpsmith.errors import InternalError
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.knobs import Knobs
+from warpsmith.native import is_checkout
 from warpsmith.planner.alike import Label
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.cache import Entries
@@ -99,7 +100,7 @@ def _cache(directory: Path, limit_mib: int) -> EmittedCache:
 def emitted_cache(knobs: Knobs) -> EmittedCache | None:
     """Where kernels are kept; None where knobs ask for what happens on the way to one."""
     looks_on = knobs.dump or knobs.override_dir is not None or knobs.wait_limit is not None
-    keeps = not _is_checkout() if knobs.keep_emitted == "auto" else knobs.keep_emitted
+    keeps = not is_checkout() if knobs.keep_emitted == "auto" else knobs.keep_emitted
     if looks_on or not keeps or _files() is None:
         return None
     return _cache(knobs.cache_dir, knobs.cache_mib)
@@ -163,14 +164,6 @@ def _names(kind: type) -> tuple[str, ...]:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-@lru_cache(maxsize=1)
-def _is_checkout() -> bool:
-    """Whether somebody may be at work on warpsmith: its tests replace parts of it while it runs,
-    which its files do not tell.
-    """
-    return (Path(warpsmith.__file__).parents[1] / "pyproject.toml").is_file()
 
 
 _NO_PART = frozenset(("__pycache__", "sim", "tools"))

@@ -59,6 +59,20 @@ class Loaded:
         kernel = _KERNELS.get(self._key) or self._load()
         kernel.launch(*self._form, stream, self._arguments)
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether each launch is waited for, lest it hangs."""
+        return bool(self._image.sites)
+
+    def ready(self) -> tuple[LoadedKernel, int, int]:
+        """The kernel, loaded, with what the driver calls its function and its context; not of one
+        that is watched.
+        """
+        kernel = _KERNELS.get(self._key) or self._load()
+        assert isinstance(kernel, LoadedKernel)
+        kernel.allow(self._form[2])
+        return kernel, *kernel.handles
+
     def _load(self) -> LoadedKernel | WatchedKernel:
         made = ready_to_launch(self._image, self._ordinal, early=self._early)
         return _KERNELS.put(self._key, made)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from warpsmith.engine.launches import CallPlan, Workspace
 from warpsmith.engine.loaded import Loaded
+from warpsmith.engine.recipes import recipe_of
 from warpsmith.errors import ArgumentError, DeviceError
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
@@ -18,14 +20,39 @@ from warpsmith.runtime import arrays
 from warpsmith.runtime.kept import WORKSPACES
 from warpsmith.runtime.memory import DeviceMemory, host_arrays, no_room, span
 from warpsmith.runtime.recent import Recent
-from warpsmith.runtime.stream import current_stream
+from warpsmith.runtime.stream import current_stream, is_capturing
 
 _COUNTERS: Final[Recent[tuple[int, int, int, int], Any]] = Recent(WORKSPACES)
 """Arrival counters by device, stream and how many they are."""
 
 
+def _counters(ordinal: int, place: int, elements: int, stream: int) -> Any:
+    """Arrival counters, zeroed once per stream: each kernel leaves them at zero.
+
+    Kernels of a stream share them: none touches them before the one before it is over. Those of
+    one kernel, told apart by their `place` among its scratch, are never the same. A graph that
+    is being captured gets its own, zeroed by the graph, since its replays may overlap with
+    other work of this stream.
+    """
+    import torch
+
+    device = arrays.torch_device("cuda", ordinal)
+    if is_capturing():
+        return torch.zeros(elements, dtype=torch.int32, device=device)
+    key = (ordinal, stream, place, elements.bit_length())
+    found = _COUNTERS.get(key)
+    if found is None:
+        room = (1 << elements.bit_length()) - 1  # any number of as many bits
+        found = _COUNTERS.put(key, torch.zeros(room, dtype=torch.int32, device=device))
+    return found
+
+
 class OnDevice:
-    """PyTorch tensors on a GPU: asynchronous, on PyTorch's current stream and allocator."""
+    """PyTorch tensors on a GPU: asynchronous, on PyTorch's current stream and allocator.
+
+    Attributes:
+        recipe: the same for the launcher in C; None where that cannot run it.
+    """
 
     def __init__(self, fusion: Fusion, call: CallPlan, ordinal: int) -> None:
         import torch
@@ -45,13 +72,15 @@ class OnDevice:
             (a.name, a.shape, a.strides, arrays.torch_dtypes()[a.dtype]) for a in call.outputs
         )
         self._arena = call.arena
-        self._device = torch.device("cuda", ordinal)
+        self._device = arrays.torch_device("cuda", ordinal)
         self._returned = tuple(o.value.name for o in fusion.outputs if o.alias_of is None)
         self._aliased = tuple(
             (o.value.name, fusion.inputs.index(o.alias_of))
             for o in fusion.outputs
             if o.alias_of is not None
         )
+        made = partial(_counters, ordinal)
+        self.recipe = recipe_of(fusion, call, self._loaded, ordinal, made)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         torch = self._torch
@@ -98,7 +127,7 @@ class OnDevice:
             if not space.zeroed:
                 kept[space.name] = self._empty(space.name, space.elements, dtype)
             else:
-                kept[space.name] = self._counters(place, space.elements, stream)
+                kept[space.name] = _counters(self._ordinal, place, space.elements, stream)
         return kept
 
     def _empty(self, name: str, elements: int, dtype: Any) -> Any:
@@ -110,24 +139,6 @@ class OnDevice:
     def _no_room(self, name: str, byte_count: int) -> DeviceError:
         what = f"{name}, which the call makes,"
         return no_room(what, byte_count, str(self._device), *self._torch.cuda.mem_get_info())
-
-    def _counters(self, place: int, elements: int, stream: int) -> Any:
-        """Arrival counters, zeroed once per stream: each kernel leaves them at zero.
-
-        Kernels of a stream share them: none touches them before the one before it is over. Those of
-        one kernel, told apart by their `place` among its scratch, are never the same. A graph that
-        is being captured gets its own, zeroed by the graph, since its replays may overlap with
-        other work of this stream.
-        """
-        torch = self._torch
-        if torch.cuda.is_current_stream_capturing():
-            return torch.zeros(elements, dtype=torch.int32, device=self._device)
-        key = (self._ordinal, stream, place, elements.bit_length())
-        found = _COUNTERS.get(key)
-        if found is None:
-            room = (1 << elements.bit_length()) - 1  # any number of as many bits
-            found = _COUNTERS.put(key, torch.zeros(room, dtype=torch.int32, device=self._device))
-        return found
 
 
 class ThroughDevice:

@@ -124,7 +124,7 @@ def from_numpy(array: np.ndarray, like: object) -> Any:
         array = array.copy()
     tensor = torch.from_numpy(array.view(_CARRIERS.get(dtype, array.dtype)))
     tensor = tensor.view(torch_dtypes()[dtype])
-    return tensor.to(_torch_device(info.device_kind, info.ordinal))
+    return tensor.to(torch_device(info.device_kind, info.ordinal))
 
 
 def empty(
@@ -143,7 +143,7 @@ def empty(
     if kind == "torch":
         import torch
 
-        device = _torch_device(device_kind, ordinal)
+        device = torch_device(device_kind, ordinal)
         of_dtype = torch_dtypes()[dtype]
         if strides is None:
             return torch.empty(shape, dtype=of_dtype, device=device)
@@ -228,7 +228,8 @@ def _names_of_torch_dtypes() -> dict[Any, str]:
 
 
 @cache
-def _torch_device(device_kind: DeviceKind, ordinal: int) -> Any:
+def torch_device(device_kind: DeviceKind, ordinal: int) -> Any:
+    """The device as PyTorch names it."""
     import torch
 
     return torch.device(device_kind, ordinal if device_kind == "cuda" else None)

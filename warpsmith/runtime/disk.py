@@ -14,9 +14,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-_KINDS: Final = (("", ".cubin"), ("", ".kernel"), ("machine-", ".so"), (".writing-", ""))
-"""How names begin and end: of machine code, kernels as they were emitted, the simulator, and what
-processes left that died while they were writing."""
+_KINDS: Final = (
+    *(
+        ("", ".cubin"),
+        ("", ".kernel"),
+        ("machine-", ".so"),
+        ("launcher-", ".so"),
+        (".writing-", ""),
+    ),
+)
+"""How names begin and end: of machine code, kernels as they were emitted, the simulator, the
+launcher, and what processes left that died while they were writing."""
 
 _SHARE: Final = 8
 """A full directory is emptied by one part in so many at a time."""

@@ -107,6 +107,20 @@ class LoadedKernel:
             remedy=_REFUSED.get(name, "look at the GPU and at the driver by `nvidia-smi`"),
         )
 
+    @property
+    def handles(self) -> tuple[int, int]:
+        """The driver's handles of the function, and of the context that it is loaded in."""
+        return int(self._function), int(self._context)
+
+    def note(self, stream: int) -> None:
+        """Remember a stream that the kernel is launched on: it stays until that is idle."""
+        self.residence.streams.add(stream)
+
+    def allow(self, shared_bytes: int) -> None:
+        """Let launches ask for so much dynamic shared memory. Raises DeviceError for too much."""
+        if shared_bytes > self._shared_bytes_allowed:
+            self._allow_shared_bytes(shared_bytes)
+
     def launch(
         self,
         grid: Extent,
@@ -120,13 +134,12 @@ class LoadedKernel:
         `grid` counts blocks, `block` threads, both (x, y, z); `shared_bytes` is dynamic shared
         memory of one block. Returns at once. Raises DeviceError when the launch is refused.
         """
-        if shared_bytes > self._shared_bytes_allowed:
-            self._allow_shared_bytes(shared_bytes)
+        self.allow(shared_bytes)
         handle, wrapped = self._stream
         if handle != stream:
             wrapped = self._driver.CUstream(stream)
             self._stream = (stream, wrapped)
-            self.residence.streams.add(stream)
+            self.note(stream)
         if stream and is_capturing():  # the default stream cannot be captured
             self.residence.captured = True
         (status,) = self._launch(

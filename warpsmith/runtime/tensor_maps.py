@@ -119,14 +119,13 @@ class TiledMap:
             return self._encoded(initialized(), address)
 
     def _encoded(self, driver: Any, address: int) -> bytes:
-        kind = "TFLOAT32" if self.rounds else _TYPES[self.dtype][0]
-        swizzle = f"{self.swizzle}B" if self.swizzle else "NONE"
+        kind, swizzle, promotion = _codes(driver, self)
         # A line has no strides, but the driver wants a pointer to some.
         strides = self.strides or (_GRAIN,)
         try:
             encoded = check(
                 driver.cuTensorMapEncodeTiled(
-                    getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}"),
+                    kind,
                     len(self.sizes),
                     address,
                     [driver.cuuint64_t(size) for size in self.sizes],
@@ -134,8 +133,8 @@ class TiledMap:
                     [driver.cuuint32_t(span) for span in self.spans],
                     [driver.cuuint32_t(step) for step in self.steps],
                     driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-                    getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
-                    getattr(driver.CUtensorMapL2promotion, _L2_PROMOTION),
+                    swizzle,
+                    promotion,
                     # No special fill: what lies out of bounds is read as zeros.
                     driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
                 )
@@ -237,3 +236,19 @@ class TiledMap:
 
     def _unfit(self, message: str, remedy: str) -> DeviceError:
         return DeviceError(message, code="WS0604", remedy=remedy)
+
+
+def type_codes(tiled: TiledMap) -> tuple[int, int, int]:
+    """The driver's numbers of the map's type, its swizzle, and what L2 reads ahead."""
+    kind, swizzle, promotion = _codes(initialized(), tiled)
+    return int(kind), int(swizzle), int(promotion)
+
+
+def _codes(driver: Any, tiled: TiledMap) -> tuple[Any, Any, Any]:
+    kind = "TFLOAT32" if tiled.rounds else _TYPES[tiled.dtype][0]
+    swizzle = f"{tiled.swizzle}B" if tiled.swizzle else "NONE"
+    return (
+        getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}"),
+        getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
+        getattr(driver.CUtensorMapL2promotion, _L2_PROMOTION),
+    )

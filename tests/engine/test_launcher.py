@@ -1,0 +1,299 @@
+"""The launcher in C launches what Python launches, for whatever is planned."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.programs import judge
+from tests.programs.generate import generate
+from tests.support.stand_in import StandIn, stand_in, told
+from warpsmith import ops
+from warpsmith.engine import loaded
+from warpsmith.engine.executable import Executable
+from warpsmith.errors import WarpsmithError
+from warpsmith.runtime import launcher
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    return stand_in(monkeypatch)
+
+
+def both(gpu: StandIn, executable: Executable, inputs: list[Any]) -> tuple[Any, Any]:
+    """What Python launches for these inputs, and what C does."""
+    with judge.uncompiled():
+        run = executable.prepared(inputs)
+    assert executable._last_plan is not None
+    gpu.knows(executable._last_plan)
+    results = run(inputs)
+    by_python = *gpu.taken(inputs), [(x.shape, x.stride(), x.dtype) for x in results]
+    table = launcher.new_table()
+    assert run.recipe is not None
+    assert table.keep(tuple(inputs), run.recipe, tuple(range(len(inputs))), False)
+    again = table.launch(tuple(inputs))
+    assert again is not NotImplemented
+    by_c = *gpu.taken(inputs), [(x.shape, x.stride(), x.dtype) for x in again]
+    return by_python, by_c
+
+
+@pytest.mark.few(12)
+@pytest.mark.parametrize("seed", range(300))
+def test_random_programs(gpu: StandIn, seed: int) -> None:
+    program = generate(seed)
+    space: dict[str, Any] = {}
+    exec(compile(program.definition(), "<program>", "exec"), space)
+    fd = space["fd"]
+    inputs = [
+        judge._on_device(x, torch, "cpu") if hasattr(x, "ctypes") else x for x in space["inputs"]
+    ]
+    executable = fd._ready(False)
+    if executable._sizes:
+        pytest.skip("a size depends on a number")
+    try:
+        by_python, by_c = both(gpu, executable, inputs)
+    except WarpsmithError as refusal:
+        pytest.skip(str(refusal))
+    assert by_python == by_c
+
+
+def fused(gpu: StandIn, function: Any, *args: Any) -> warpsmith.Fused:
+    """A function that was called once with such arguments, and whose calls C takes from then on."""
+    made = warpsmith.fuse(function)
+    with judge.uncompiled():
+        made(*args)
+    assert made._table is not None
+    gpu.taken(args)
+    return made
+
+
+def taken_by_c(made: Any, *args: Any) -> bool:
+    return made._launch(args) is not NotImplemented
+
+
+def pair() -> tuple[Any, Any]:
+    return torch.ones(6, 4), torch.ones(6, 4)
+
+
+def test_arguments_of_another_form_are_left_to_python(gpu: StandIn) -> None:
+    x, y = pair()
+    made = fused(gpu, lambda x, y: x + y, x, y)
+    assert taken_by_c(made, x, y)
+    assert taken_by_c(made, torch.nn.Parameter(x, requires_grad=False), y)
+    others = {
+        "shape": torch.ones(6, 5),
+        "rank": torch.ones(24),
+        "strides": torch.ones(4, 6).t(),
+        "type": torch.ones(6, 4, dtype=torch.int32),
+        "another type of as many bits": torch.ones(6, 4, dtype=torch.float16).bfloat16(),
+        "alignment": torch.ones(25)[1:].view(6, 4),
+        "gradient": torch.ones(6, 4, requires_grad=True),
+        "subclass": torch.ones(6, 4).as_subclass(type("Own", (torch.Tensor,), {})),
+        "NumPy": np.ones((6, 4), np.float32),
+        "number": 1.0,
+        "none": None,
+        "list": [1.0],
+    }
+    for why, other in others.items():
+        assert not taken_by_c(made, x, other), why
+        assert not taken_by_c(made, other, y), why
+    assert not taken_by_c(made, x)
+    assert not taken_by_c(made, x, y, y)
+    assert not taken_by_c(made, *[x] * 100)
+    assert taken_by_c(made, x, y)
+
+
+def test_a_negated_view_with_the_strides_of_a_plain_one(gpu: StandIn) -> None:
+    x, y = pair()
+    made = fused(gpu, lambda x, y: x + y, x, y)
+    negated = torch._neg_view(x)
+    assert negated.is_neg()
+    assert negated.stride() == x.stride()
+    assert not taken_by_c(made, negated, y)
+
+
+def test_gradients_are_refused_where_they_are_recorded(gpu: StandIn) -> None:
+    x, y = pair()
+    made = fused(gpu, lambda x, y: x + y, x, y)
+    weight = torch.ones(6, 4, requires_grad=True)
+    with torch.no_grad():
+        assert taken_by_c(made, x, weight)
+    with pytest.raises(WarpsmithError, match="requires a gradient"):
+        made(x, weight)
+
+
+def test_statics_count_with_their_types(gpu: StandIn) -> None:
+    x, _ = pair()
+    made = fused(gpu, lambda x, of: x * of[0], x, (2,))
+    assert taken_by_c(made, x, (2,))
+    for other in ((2.0,), (True,), (3,), 2, "2", None):
+        assert not taken_by_c(made, x, other), other
+
+
+def test_numbers_are_of_the_call(gpu: StandIn) -> None:
+    x, _ = pair()
+    made = fused(gpu, lambda x, a, b, c: ops.where(c, x * a, x + b), x, 0.5, 7, True)
+    plan = next(iter(made._traces.entries.values()))[0].executable._last_plan
+    gpu.knows(plan)
+    for numbers in ((0.5, 7, True), (-2.0, 2**62, False), (float("nan"), -(2**63), True)):
+        found = []
+        for run in (
+            made._launch,
+            lambda args: next(iter(made._known.entries.values()))[0].run(args),
+        ):
+            assert run((x, *numbers)) is not NotImplemented
+            found.append(gpu.taken([x]))
+        assert found[0] == found[1]
+        assert "P" not in found[0]
+    assert not taken_by_c(made, x, 0.5, 2**63, True), "Python says what is wrong with it"
+    assert not taken_by_c(made, x, 1, 7, True)
+
+
+def test_what_is_launched_follows_the_stream(gpu: StandIn) -> None:
+    made = fused(gpu, lambda x: ops.sum(x), torch.ones(4096, 16))
+    given = torch.ones(4096, 16)
+    stream = told("stream_told", ctypes.c_void_p)
+    for value in (0, 0x51, 0x52, 0x51):
+        stream.value = value
+        assert taken_by_c(made, given)
+        assert {form[7] for _, form, _ in gpu.launches} == {value}
+        gpu.taken([given])
+    kernels = [entry[0] for entry in loaded._KERNELS.entries.values()]
+    assert all({0x51, 0x52} <= kernel.residence.streams for kernel in kernels)
+    told("capture_told").value = 1
+    assert not taken_by_c(made, given), "graphs are captured by Python"
+    stream.value = 0
+    assert taken_by_c(made, given), "the default stream cannot be"
+
+
+def test_counters_are_of_a_stream(gpu: StandIn) -> None:
+    given = torch.ones(4096, 16)
+    made = fused(gpu, lambda x: ops.sum(x), given)
+    (plan,) = [each[0].executable._last_plan for each in made._traces.entries.values()]
+    gpu.knows(plan)
+    assert any(space.zeroed for each in plan.launches for space in each.workspaces)
+    stream = told("stream_told", ctypes.c_void_p)
+    found: dict[int, set[Any]] = {}
+    for value in (0, 0x51, 0, 0x51):
+        stream.value = value
+        assert taken_by_c(made, given)
+        (_, launches) = gpu.taken([given])
+        pointers = {v for _, _, values in launches for v in values if v[0] == "nowhere"}
+        assert len(pointers) == 1
+        found.setdefault(value, set()).update(pointers)
+    assert len(found[0]) == len(found[0x51]) == 1
+    assert found[0] != found[0x51]
+
+
+def test_a_refused_launch_is_tried_by_python(gpu: StandIn) -> None:
+    x, y = pair()
+    made = fused(gpu, lambda x, y: x + y, x, y)
+    told("refuse_launch").value = told("launches").value
+    assert not taken_by_c(made, x, y)
+    gpu.taken([x, y])
+    assert made(x, y).shape == (6, 4)
+    assert len(gpu.launches) == 1
+
+
+def test_another_current_device(gpu: StandIn) -> None:
+    x, y = pair()
+    made = fused(gpu, lambda x, y: x + y, x, y)
+    told("context_told", ctypes.c_void_p).value = 0xC1
+    gpu.made.clear()
+    assert taken_by_c(made, x, y)
+    assert told("pushed").value == 0
+    assert len(gpu.launches) == 1
+    assert gpu.made[0].shape == (6, 4)
+
+
+def test_results_go_into_inputs(gpu: StandIn) -> None:
+    with warpsmith.FusionDefinition() as fd:
+        x, y = fd.define_tensor([-1, -1], True), fd.define_tensor([-1, -1], True)
+        total = fd.ops.add(x, y)
+        fd.add_output(total, x)
+        fd.add_output(fd.ops.mul(total, y))
+    given = [torch.zeros(6, 4), torch.ones(6, 4)]
+    by_python, by_c = both(gpu, fd._ready(False), given)
+    assert by_python == by_c
+
+
+def test_what_is_forgotten_is_loaded_or_planned_again(gpu: StandIn) -> None:
+    x, y = pair()
+    made = fused(gpu, lambda x, y: x + y, x, y)
+    loaded._KERNELS.entries.clear()
+    gc.collect()
+    before = len(gpu.driver.loaded)
+    assert taken_by_c(made, x, y)
+    assert len(gpu.driver.loaded) == before + 1
+    made._known.entries.clear()
+    (trace,) = [each[0] for each in made._traces.entries.values()]
+    trace.executable._ready.entries.clear()
+    assert not taken_by_c(made, x, y)
+    with judge.uncompiled():
+        made(x, y)
+    assert taken_by_c(made, x, y)
+
+
+def test_caches_see_that_a_call_is_used(gpu: StandIn) -> None:
+    x, y = pair()
+    made = fused(gpu, lambda x, y: x + y, x, y)
+    assert sum(not taken_by_c(made, x, y) for _ in range(1024)) == 4
+
+
+def test_many_signatures_and_those_that_are_forgotten(gpu: StandIn) -> None:
+    made = fused(gpu, lambda x: x * 2.0, torch.ones(90))
+    given = [torch.ones(n) for n in range(2, 80)]
+    with judge.uncompiled():
+        for x in given:
+            made(x)
+    assert all(taken_by_c(made, x) for x in given)
+    (trace,) = [each[0] for each in made._traces.entries.values()]
+    kept = list(made._known.entries.items())[50:]
+    for recent in (made._known, trace.executable._ready):
+        for key in [k for k in recent.entries if k not in dict(kept)]:
+            del recent.entries[key]
+    del kept
+    assert sum(taken_by_c(made, x) for x in given) <= 29
+    with judge.uncompiled():
+        for x in given:
+            made(x)
+    assert all(taken_by_c(made, x) for x in given)
+
+
+def test_threads_share_a_function(gpu: StandIn) -> None:
+    told("seen", ctypes.c_void_p).value = None
+    x, y = pair()
+    made = fused(gpu, lambda x, y, a: x + y * a, x, y, 2.0)
+    others = [torch.ones(n, 4) for n in range(1, 9)]
+    before = told("launches").value
+
+    def work(k: int) -> None:
+        for n in range(400):
+            with judge.uncompiled():
+                assert made(others[(n + k) % 8], others[(n + k) % 8], float(k)).shape[1] == 4
+
+    with judge.uncompiled(), ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert told("launches").value > before + 1000
+
+
+def test_without_the_launcher_all_is_the_same(
+    gpu: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launcher, "host", lambda: None)
+    x, y = pair()
+    made = warpsmith.fuse(lambda x, y: x + y)
+    with judge.uncompiled():
+        made(x, y)
+    made(x, y)
+    assert made._table is None
+    assert len(gpu.driver.launches) == 0
+    assert len(gpu.launches) == 2

@@ -1,0 +1,153 @@
+"""Planned calls as the launcher in C takes them: memory and launches in terms of numbers.
+
+`run.c` in `runtime/native` does what `runners.OnDevice` does, from the same plan.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from warpsmith.engine.launches import CallPlan, Launch
+from warpsmith.engine.loaded import Loaded
+from warpsmith.ir.fusion import Fusion
+from warpsmith.runtime import arrays, launcher
+from warpsmith.runtime.tensor_maps import TiledMap, type_codes
+
+_GIVEN, _MADE, _PART, _COUNTERS = range(4)  # `Source` in launcher.h
+
+_REALS: Final = {"d": struct.Struct("<d"), "f": struct.Struct("<f4x")}
+
+
+class _Recipe:
+    """What is written down of one call so far.
+
+    Attributes:
+        numbers: all that may differ from size to size, and what does not.
+        memories: each as `launcher.h` describes it.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.memories: list[tuple[Any, ...]] = []
+        self.maps: list[tuple[Any, ...]] = []
+
+    def number(self, *values: int) -> int:
+        """Where these numbers stand, one behind the other."""
+        self.numbers += values
+        return len(self.numbers) - len(values)
+
+    def memory(self, *told: Any) -> int:
+        self.memories.append(told)
+        return len(self.memories) - 1
+
+    def made(self, dtype: str, shape: Sequence[int], strides: Sequence[int] | None) -> int:
+        if strides is None:
+            strides = row_major(shape)
+        kind = arrays.torch_dtypes()[dtype] if dtype != "uint8" else _bytes()
+        return self.memory(_MADE, 0, self.number(*shape, *strides), kind, len(shape))
+
+    def constant(self, letter: str, value: float) -> int:
+        """Where a constant argument stands, as the bits of its type."""
+        real = _REALS.get(letter)
+        bits = int(value) if real is None else int.from_bytes(real.pack(value), "little")
+        return self.number(bits - (1 << 64) if bits >= 1 << 63 else bits)
+
+    def map(self, each: TiledMap, memory: int) -> int:
+        first = self.number(*each.sizes, *each.strides)
+        self.maps.append(
+            (memory, len(each.sizes), first, *type_codes(each), each.spans, each.steps)
+        )
+        return len(self.maps) - 1
+
+
+def recipe_of(
+    fusion: Fusion,
+    call: CallPlan,
+    kernels: Sequence[Loaded],
+    ordinal: int,
+    counters: Callable[[int, int, int], Any],
+) -> Any:
+    """The recipe of a call on a GPU; None where Python has to run it.
+
+    Args:
+        counters: makes arrival counters, of a place, a number and a stream.
+    """
+    host = launcher.host()
+    if host is None or any(kernel.is_watched for kernel in kernels):
+        return None
+    recipe = _Recipe()
+    places = {value.name: place for place, value in enumerate(fusion.inputs)}
+    where = {t.name: recipe.memory(_GIVEN, places[t.name], 0) for t in fusion.input_tensors}
+    for each in call.outputs:
+        where[each.name] = recipe.made(each.dtype, each.shape, each.strides)
+    if call.arena.offsets:
+        arena = recipe.made("uint8", (call.arena.size,), None)
+        for name, offset in call.arena.offsets:
+            where[name] = recipe.memory(_PART, arena, recipe.number(offset))
+    spaces = [_scratch(recipe, launch) for launch in call.launches]
+    launches = tuple(
+        _launch(recipe, launch, kernel, where | own, places)
+        for launch, kernel, own in zip(call.launches, kernels, spaces, strict=True)
+    )
+    numbers = struct.pack(f"={len(recipe.numbers)}q", *recipe.numbers)
+    results = tuple(where[o.value.name] for o in fusion.outputs if o.alias_of is None)
+    aliases = (
+        (where[o.value.name], fusion.inputs.index(o.alias_of))
+        for o in fusion.outputs
+        if o.alias_of is not None
+    )
+    device = arrays.torch_device("cuda", ordinal)
+    parts = tuple(recipe.memories), tuple(recipe.maps), launches, results, _flat(aliases)
+    try:
+        return launcher.module().Recipe(
+            host, ordinal, device, len(places), numbers, *parts, counters
+        )
+    except ValueError:  # it has more of something than the launcher has room for
+        return None
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of an array without gaps, as torch gives them."""
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+def _scratch(recipe: _Recipe, launch: Launch) -> dict[str, int]:
+    """Memories of a launch's workspaces by name."""
+    return {
+        space.name: recipe.memory(_COUNTERS, place, recipe.number(space.elements))
+        if space.zeroed
+        else recipe.made(space.dtype, (space.elements,), None)
+        for place, space in enumerate(launch.workspaces)
+    }
+
+
+def _launch(
+    recipe: _Recipe, launch: Launch, kernel: Loaded, where: dict[str, int], places: dict[str, int]
+) -> tuple[Any, ...]:
+    form = recipe.number(*launch.grid, *launch.block, launch.reserved_bytes)
+    arguments = [("P", False, where[name]) for name in launch.pointers]
+    arguments += [("T", False, recipe.map(each, where[each.tensor])) for each in launch.maps]
+    letters = launch.formats[len(arguments) :]
+    for letter, name, constant in zip(letters, launch.scalars, launch.constants, strict=True):
+        if constant is None:
+            arguments.append((letter, True, places[name]))
+        else:
+            arguments.append((letter, False, recipe.constant(letter, constant)))
+    return kernel.ready, launch.early, form, tuple(arguments)
+
+
+def _flat(pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    return tuple(part for pair in pairs for part in pair)
+
+
+def _bytes() -> Any:
+    import torch
+
+    return torch.uint8

@@ -1,0 +1,115 @@
+"""Prepared calls in C: the compiled launcher, and what it needs of torch and of the driver.
+
+The package's own build makes it (`_launcher`, one for all versions of Python); where it is missing,
+a C compiler makes it on first use. Where neither is there, or torch has no exchange API of DLPack
+(before 2.10), calls go through Python and return the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import sys
+import sysconfig
+from functools import cache
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from typing import Any, Final
+
+from warpsmith import knobs, native
+
+_NAME: Final = "warpsmith.runtime._launcher"
+_SOURCES: Final = Path(__file__).parent / "native"
+_FLAGS: Final = ("-std=c11", "-O2", "-fPIC")
+_FUNCTIONS: Final = (
+    "cuLaunchKernelEx",
+    "cuStreamIsCapturing",
+    "cuCtxGetCurrent",
+    "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
+    "cuTensorMapEncodeTiled",
+)
+
+
+@cache
+def module() -> Any:
+    """The extension module; None where there is none and none can be made.
+
+    In a checkout the one of the package's build may be older than its sources, and is not used.
+    """
+    if not native.is_checkout():
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(_NAME)
+    headers = Path(sysconfig.get_path("include"))
+    if not (headers / "Python.h").exists() or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return None
+    flags = (*_FLAGS, f"-I{headers}")
+    sources = sorted(_SOURCES.glob("*.c"))
+    digest = native.digest_of(sorted(_SOURCES.glob("*.[ch]")), *flags)
+    path = knobs.current().cache_dir / f"launcher-{digest}-sealed.abi3.so"
+    what = "the launcher"
+    try:
+        return native.loaded(
+            path,
+            what,
+            lambda folder: native.compile_library(sources, folder / path.name, what, flags),
+            _imported,
+        )
+    except (native.NotCompiled, ImportError):
+        return None
+
+
+@cache
+def host() -> Any:
+    """What torch and the driver of this process offer to the launcher; None without it."""
+    torch = sys.modules.get("torch")
+    exchange = getattr(getattr(torch, "Tensor", None), "__dlpack_c_exchange_api__", None)
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        functions = tuple(addresses(driver, _FUNCTIONS))
+    except (OSError, AttributeError):
+        return None
+    launcher = module() if torch is not None and exchange is not None else None
+    if launcher is None:
+        return None
+    assert torch is not None
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    here = getattr(guards, "_empty_strided_cuda", None)  # half the time of torch.empty_strided
+    return made_host(launcher, torch, exchange, here, functions)
+
+
+def new_table() -> Any:
+    """A table of recipes; only where there is a `host`."""
+    return module().Table(host())
+
+
+def made_host(
+    launcher: Any, torch: Any, exchange: object, here: object, functions: tuple[int, ...]
+) -> Any:
+    """A `Host` of the launcher.
+
+    Args:
+        exchange: the capsule of DLPack's exchange API.
+        here: allocates on the current device, from shape, strides and type; or None.
+        functions: addresses of what the launcher calls of the driver.
+    """
+    kinds = (torch.Tensor, torch.nn.Parameter)
+    return launcher.Host(
+        exchange, kinds, torch.empty_strided, here, torch.is_grad_enabled, functions
+    )
+
+
+def addresses(library: ctypes.CDLL, names: tuple[str, ...]) -> list[int]:
+    """Addresses of a library's functions."""
+    return [ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names]
+
+
+def _imported(path: Path) -> Any:
+    loader = ExtensionFileLoader(_NAME, str(path))
+    spec = spec_from_loader(_NAME, loader)
+    assert spec is not None
+    made = module_from_spec(spec)
+    loader.exec_module(made)
+    return made

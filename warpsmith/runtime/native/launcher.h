@@ -1,0 +1,122 @@
+/* The values that the launcher works on.
+ *
+ * A Host says what torch and the driver offer. A Recipe is what one prepared call does: memory that
+ * it asks for, and launches, in terms of numbers. A Table finds the recipe of a call's arguments. */
+#ifndef WARPSMITH_LAUNCHER_H
+#define WARPSMITH_LAUNCHER_H
+
+#define PY_SSIZE_T_CLEAN
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030B0000
+#endif
+#include <Python.h>
+#include <structmember.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "abi.h"
+
+enum {
+    MAX_ARGUMENTS = 64, /* of a call; more go the long way */
+    MAX_WORDS = 512,    /* of a signature */
+    MAX_RANK = 32,
+    MAP_BYTES = 128,
+    MAP_RANK = 5,
+    MAPS_KEPT = 16,     /* encoded maps that a launch keeps of each of its tensors */
+    SEEN_EVERY = 256,   /* every so many-th call goes the long way, whose caches see that it is used */
+};
+
+typedef struct {
+    PyObject_HEAD
+    const DLPackExchangeAPI *tensors;
+    Driver driver;
+    PyObject *kinds;        /* a tuple: the exact types of tensors */
+    PyObject *empty;        /* torch.empty_strided */
+    PyObject *empty_here;   /* (shape, strides, dtype): on the current device; or NULL */
+    PyObject *grad_enabled; /* torch.is_grad_enabled */
+    PyObject *requires_grad, *is_neg, *copy_, *dtype, *device, *note; /* names */
+} Host;
+
+/* Where a piece of memory comes from. */
+typedef enum { GIVEN, MADE, PART, COUNTERS } Source;
+
+typedef struct {
+    Source source;
+    int of;           /* GIVEN: which input; PART: of which memory; COUNTERS: which of its launch */
+    int number;       /* PART: its offset in bytes; COUNTERS: how many; MADE: shape, then strides */
+    int rank;         /* MADE */
+    PyObject *dtype;  /* MADE */
+    PyObject *form;   /* MADE, of constant numbers: (shape, strides, dtype) */
+    PyObject *kept;   /* COUNTERS: the tensor of `stream` */
+    void *stream;
+} Memory;
+
+typedef struct {
+    uint64_t address;
+    uint64_t sizes[MAP_RANK], strides[MAP_RANK];
+    unsigned char bytes[MAP_BYTES];
+} Encoded;
+
+/* A tensor map but for its address. */
+typedef struct {
+    int memory, rank, number; /* sizes, then strides in bytes but for the first */
+    int type, swizzle, promotion;
+    uint32_t box[MAP_RANK], steps[MAP_RANK];
+    Encoded *known;
+} Map;
+
+typedef struct {
+    char format;  /* P address of a memory, T map; else as in `struct`: d f q i ? */
+    char scalar;  /* it is the input `of`, a number */
+    int of;       /* memory, map, input or number */
+    int offset;   /* in the bytes of all arguments */
+} Argument;
+
+typedef struct {
+    PyObject *ready;     /* () -> (kernel, function, context): loads it where need be */
+    PyObject *kernel;    /* a weak reference to the loaded one, or NULL */
+    void *function, *context;
+    void *noted;         /* the stream that the kernel was told of last */
+    char is_noted, early;
+    int number;          /* grid (x, y, z), block (x, y, z), shared bytes */
+    int argument_count;
+    Argument *arguments;
+} Launch;
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *weak;
+    Host *host;
+    PyObject *where;    /* its device, as torch's */
+    PyObject *counters; /* (place, elements, stream) -> a tensor of zeros */
+    int device;
+    unsigned calls;
+    int number_count, memory_count, map_count, launch_count, result_count, alias_count;
+    int input_count, argument_bytes, argument_total;
+    int64_t *numbers;
+    Memory *memories;
+    Map *maps;
+    Launch *launches;
+    int *results;      /* memories */
+    int *aliases;      /* pairs of a memory and the input that it is written into */
+} Recipe;
+
+/* What a call's arguments are, as far as recipes depend on it. */
+typedef struct {
+    int count, word_count;
+    uint64_t hash;
+    int64_t words[MAX_WORDS];
+    char is_tensor[MAX_ARGUMENTS], is_static[MAX_ARGUMENTS];
+    DLTensor tensors[MAX_ARGUMENTS];
+} Signature;
+
+int signature_of(Host *host, PyObject *arguments, Signature *found);
+
+/* The results of a call, a tensor or a tuple; NULL without an error where the long way has to go. */
+PyObject *run(
+    Recipe *recipe, PyObject *arguments, const int *places, const DLTensor *tensors, int single);
+
+extern PyType_Spec host_spec, recipe_spec, table_spec;
+extern PyTypeObject *host_type, *recipe_type;
+
+#endif

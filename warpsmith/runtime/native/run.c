@@ -1,0 +1,318 @@
+/* A call by its recipe: memory, arguments, launches on torch's current stream.
+ *
+ * All that can fail without harm comes first. The launches themselves run without the interpreter's
+ * lock, from memory of this thread alone. */
+#include <math.h>
+
+#include "launcher.h"
+
+PyObject *form_of(const int64_t *numbers, int rank, PyObject *dtype);
+
+static int address_of(Host *host, PyObject *tensor, int device, uint64_t *address)
+{
+    DLTensor told;
+    if (host->tensors->dltensor_from_py_object_no_sync(tensor, &told)
+        || told.device.device_type != kDLCUDA || told.device.device_id != device)
+        return 0;
+    *address = (uint64_t)told.data + told.byte_offset;
+    return 1;
+}
+
+/* A new tensor; `here` says that the recipe's device is the current one. */
+static PyObject *empty(Recipe *recipe, const Memory *memory, int here, uint64_t *address)
+{
+    Host *host = recipe->host;
+    PyObject *form = memory->form, *made = NULL;
+    if (here && host->empty_here) {
+        made = PyObject_CallObject(host->empty_here, form);
+        if (!made || address_of(host, made, recipe->device, address))
+            return made;
+        Py_CLEAR(made); /* torch's current device is another one than the driver's */
+        PyErr_Clear();
+    }
+    PyObject *names = PyDict_New(), *places = PyTuple_GetSlice(form, 0, 2);
+    if (names && places && !PyDict_SetItem(names, host->dtype, memory->dtype)
+        && !PyDict_SetItem(names, host->device, recipe->where))
+        made = PyObject_Call(host->empty, places, names);
+    Py_XDECREF(names);
+    Py_XDECREF(places);
+    if (made && !address_of(host, made, recipe->device, address))
+        Py_CLEAR(made);
+    return made;
+}
+
+static PyObject *counters(Recipe *recipe, Memory *memory, void *stream, uint64_t *address)
+{
+    PyObject *tensor = memory->stream == stream ? memory->kept : NULL, *before;
+    Py_XINCREF(tensor);
+    if (!tensor) {
+        tensor = PyObject_CallFunction(
+            recipe->counters, "iLK", memory->of, (long long)recipe->numbers[memory->number],
+            (unsigned long long)stream);
+        if (!tensor)
+            return NULL;
+        before = memory->kept;
+        Py_INCREF(tensor);
+        memory->kept = tensor;
+        memory->stream = stream;
+        Py_XDECREF(before);
+    }
+    if (!address_of(recipe->host, tensor, recipe->device, address))
+        Py_CLEAR(tensor);
+    return tensor;
+}
+
+/* Addresses of all memory of a call; what was made for it, each with a reference, in `made`. */
+static int find_memory(
+    Recipe *recipe, const int *places, const DLTensor *tensors, void *stream, int here,
+    uint64_t *addresses, PyObject **made)
+{
+    for (int k = 0; k < recipe->memory_count; k++) {
+        Memory *memory = &recipe->memories[k];
+        switch (memory->source) {
+        case GIVEN: {
+            const DLTensor *tensor = &tensors[places[memory->of]];
+            addresses[k] = (uint64_t)tensor->data + tensor->byte_offset;
+            break;
+        }
+        case PART:
+            addresses[k] = addresses[memory->of] + (uint64_t)recipe->numbers[memory->number];
+            break;
+        case MADE:
+            if (!(made[k] = empty(recipe, memory, here, &addresses[k])))
+                return 0;
+            break;
+        case COUNTERS:
+            if (!(made[k] = counters(recipe, memory, stream, &addresses[k])))
+                return 0;
+        }
+    }
+    return 1;
+}
+
+static int encode(Recipe *recipe, Map *map, uint64_t address, unsigned char *into)
+{
+    const uint64_t *sizes = (const uint64_t *)recipe->numbers + map->number;
+    for (int d = 0; d < map->rank; d++)
+        if (!sizes[d]) { /* a tensor without elements is none for the unit, and nothing is copied */
+            memset(into, 0, MAP_BYTES);
+            return 1;
+        }
+    Encoded *known = &map->known[(address >> 9 ^ address >> 4) % MAPS_KEPT];
+    if (known->address != address) {
+        static const uint64_t any[1] = {16}; /* a line has no strides, but some are asked for */
+        const uint64_t *strides = map->rank > 1 ? sizes + map->rank : any;
+        _Alignas(64) unsigned char made[MAP_BYTES];
+        if (address % 16
+            || recipe->host->driver.cuTensorMapEncodeTiled(
+                made, map->type, (uint32_t)map->rank, (void *)address, sizes, strides, map->box,
+                map->steps, 0, map->swizzle, map->promotion, 0))
+            return 0;
+        memcpy(known->bytes, made, MAP_BYTES);
+        known->address = address;
+    }
+    memcpy(into, known->bytes, MAP_BYTES);
+    return 1;
+}
+
+/* A number of the caller's as `struct` would pack it. */
+static int pack(char format, PyObject *value, unsigned char *into)
+{
+    double real;
+    float single;
+    long long whole;
+    int32_t word;
+    switch (format) {
+    case 'd':
+    case 'f':
+        real = PyFloat_AsDouble(value);
+        if (real == -1.0 && PyErr_Occurred())
+            return 0;
+        single = (float)real;
+        if (format == 'f' && isinf(single) && !isinf(real))
+            return 0;
+        memcpy(into, format == 'd' ? (void *)&real : (void *)&single, format == 'd' ? 8 : 4);
+        return 1;
+    case '?':
+        *into = (unsigned char)(value == Py_True);
+        return value == Py_True || value == Py_False;
+    default:
+        whole = PyLong_AsLongLong(value);
+        if (whole == -1 && PyErr_Occurred())
+            return 0;
+        word = (int32_t)whole;
+        if (format == 'i' && word != whole)
+            return 0;
+        memcpy(into, format == 'q' ? (void *)&whole : (void *)&word, format == 'q' ? 8 : 4);
+        return 1;
+    }
+}
+
+static int fill(
+    Recipe *recipe, PyObject *given, const int *places, const uint64_t *addresses,
+    unsigned char *bytes, void **parameters)
+{
+    for (int l = 0; l < recipe->launch_count; l++) {
+        const Launch *launch = &recipe->launches[l];
+        for (int k = 0; k < launch->argument_count; k++) {
+            const Argument *argument = &launch->arguments[k];
+            unsigned char *into = bytes + argument->offset;
+            *parameters++ = into;
+            if (argument->scalar) {
+                if (!pack(argument->format, PyTuple_GetItem(given, places[argument->of]), into))
+                    return 0;
+            } else if (argument->format == 'P')
+                memcpy(into, &addresses[argument->of], 8);
+            else if (argument->format == 'T') {
+                Map *map = &recipe->maps[argument->of];
+                if (!encode(recipe, map, addresses[map->memory], into))
+                    return 0;
+            } else
+                memcpy(into, &recipe->numbers[argument->of], 8);
+        }
+    }
+    return 1;
+}
+
+/* The launch's kernel, loaded, and told of the stream; a new reference. */
+static PyObject *kernel_of(Host *host, Launch *launch, void *stream)
+{
+    PyObject *kernel = launch->kernel ? PyWeakref_GetObject(launch->kernel) : Py_None;
+    Py_INCREF(kernel);
+    if (kernel == Py_None) {
+        Py_DECREF(kernel);
+        PyObject *found = PyObject_CallNoArgs(launch->ready), *weak;
+        unsigned long long function, context;
+        if (!found || !PyArg_ParseTuple(found, "OKK", &kernel, &function, &context)
+            || !(weak = PyWeakref_NewRef(kernel, NULL))) {
+            Py_XDECREF(found);
+            return NULL;
+        }
+        Py_INCREF(kernel);
+        Py_DECREF(found);
+        Py_XDECREF(launch->kernel);
+        launch->kernel = weak;
+        launch->function = (void *)function;
+        launch->context = (void *)context;
+        launch->is_noted = 0;
+    }
+    if (!launch->is_noted || launch->noted != stream) {
+        PyObject *handle = PyLong_FromUnsignedLongLong((unsigned long long)stream);
+        PyObject *answer
+            = handle ? PyObject_CallMethodObjArgs(kernel, host->note, handle, NULL) : NULL;
+        Py_XDECREF(handle);
+        if (!answer) {
+            Py_DECREF(kernel);
+            return NULL;
+        }
+        Py_DECREF(answer);
+        launch->noted = stream;
+        launch->is_noted = 1;
+    }
+    return kernel;
+}
+
+/* 0 where all were launched. Runs without the interpreter's lock. */
+static int start(
+    const Driver *driver, const int64_t *numbers, const Launch *launches, int count,
+    void *const *functions, void *context, void *stream, void **parameters)
+{
+    CUlaunchAttribute early
+        = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+           .value.programmaticStreamSerializationAllowed = 1};
+    if (context && driver->cuCtxPushCurrent(context))
+        return 1;
+    int status = 0;
+    for (int l = 0; l < count && !status; l++) {
+        const Launch *launch = &launches[l];
+        const int64_t *form = numbers + launch->number;
+        CUlaunchConfig config = {
+            .grid = {(unsigned)form[0], (unsigned)form[1], (unsigned)form[2]},
+            .block = {(unsigned)form[3], (unsigned)form[4], (unsigned)form[5]},
+            .shared_bytes = (unsigned)form[6],
+            .stream = stream,
+            .attributes = launch->early ? &early : NULL,
+            .attribute_count = launch->early,
+        };
+        status = driver->cuLaunchKernelEx(&config, functions[l], parameters, NULL);
+        parameters += launch->argument_count;
+    }
+    if (context)
+        driver->cuCtxPopCurrent(&context);
+    return status;
+}
+
+static PyObject *results_of(Recipe *recipe, PyObject **made, int single)
+{
+    PyObject *first = single ? made[recipe->results[0]] : PyTuple_New(recipe->result_count);
+    if (single || !first) {
+        Py_XINCREF(single ? first : NULL);
+        return first;
+    }
+    for (int k = 0; k < recipe->result_count; k++) {
+        PyObject *result = made[recipe->results[k]];
+        Py_INCREF(result);
+        PyTuple_SetItem(first, k, result);
+    }
+    return first;
+}
+
+PyObject *run(
+    Recipe *recipe, PyObject *given, const int *places, const DLTensor *tensors, int single)
+{
+    Host *host = recipe->host;
+    const Driver *driver = &host->driver;
+    const int memory_count = recipe->memory_count, launch_count = recipe->launch_count;
+    void *stream = NULL, *current = NULL;
+    if (host->tensors->current_work_stream(kDLCUDA, recipe->device, &stream))
+        return NULL;
+    int capture = 0;
+    if (stream && (driver->cuStreamIsCapturing(stream, &capture) || capture))
+        return NULL;
+    if (driver->cuCtxGetCurrent(&current))
+        return NULL;
+
+    uint64_t addresses[memory_count + 1];
+    PyObject *made[memory_count + 1], *kernels[launch_count + 1];
+    void *functions[launch_count + 1], *parameters[recipe->argument_total + 1];
+    unsigned char storage[recipe->argument_bytes + 64];
+    unsigned char *bytes = storage + (-(uintptr_t)storage & 63);
+    memset(made, 0, sizeof made);
+    memset(kernels, 0, sizeof kernels);
+    PyObject *results = NULL;
+    void *context = NULL;
+    for (int l = 0; l < launch_count; l++) {
+        if (!(kernels[l] = kernel_of(host, &recipe->launches[l], stream)))
+            goto done;
+        functions[l] = recipe->launches[l].function;
+        context = recipe->launches[l].context;
+    }
+    int here = context && context == current;
+    if (!find_memory(recipe, places, tensors, stream, here, addresses, made)
+        || !fill(recipe, given, places, addresses, bytes, parameters))
+        goto done;
+    if (launch_count) {
+        PyThreadState *state = PyEval_SaveThread();
+        int status = start(
+            driver, recipe->numbers, recipe->launches, launch_count, functions,
+            here ? NULL : context, stream, parameters);
+        PyEval_RestoreThread(state);
+        if (status)
+            goto done;
+    }
+    for (int k = 0; k < recipe->alias_count; k++) {
+        const int *alias = &recipe->aliases[2 * k];
+        PyObject *into = PyTuple_GetItem(given, places[alias[1]]);
+        PyObject *answer = PyObject_CallMethodObjArgs(into, host->copy_, made[alias[0]], NULL);
+        if (!answer)
+            goto done;
+        Py_DECREF(answer);
+    }
+    results = results_of(recipe, made, single);
+done:
+    for (int k = 0; k < memory_count; k++)
+        Py_XDECREF(made[k]);
+    for (int l = 0; l < launch_count; l++)
+        Py_XDECREF(kernels[l]);
+    return results;
+}

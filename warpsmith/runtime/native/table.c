@@ -1,0 +1,288 @@
+/* The recipes of one function, by the signature of its arguments.
+ *
+ * A table holds its recipes weakly: who made them decides how many are kept. */
+#include <stdlib.h>
+
+#include "launcher.h"
+
+typedef struct {
+    int references;
+    uint64_t hash;
+    int count, word_count, place_count, single;
+    int64_t *words;
+    int *places;        /* of the recipe's inputs among the arguments */
+    PyObject *statics;  /* a tuple: the arguments that count by value */
+    PyObject *recipe;   /* a weak reference */
+} Entry;
+
+typedef struct {
+    PyObject_HEAD
+    Host *host;
+    Entry **slots;
+    size_t room, used;  /* room is a power of two, or 0 */
+} Table;
+
+static void let_go(Entry *entry)
+{
+    if (--entry->references)
+        return;
+    Py_XDECREF(entry->statics);
+    Py_XDECREF(entry->recipe);
+    free(entry->words);
+    free(entry->places);
+    free(entry);
+}
+
+static int is_dead(const Entry *entry)
+{
+    return PyWeakref_GetObject(entry->recipe) == Py_None;
+}
+
+/* Whether two values of equal hash mean the same program: 1, 1.0 and True do not, in tuples too. */
+static int same_static(PyObject *a, PyObject *b)
+{
+    if (a == b)
+        return 1;
+    if (Py_TYPE(a) != Py_TYPE(b))
+        return 0;
+    int equal = PyObject_RichCompareBool(a, b, Py_EQ);
+    if (equal < 0)
+        PyErr_Clear();
+    if (equal <= 0)
+        return 0;
+    if (PyTuple_Check(a)) {
+        Py_ssize_t count = PyTuple_Size(a);
+        for (Py_ssize_t k = 0; k < count; k++)
+            if (Py_TYPE(PyTuple_GetItem(a, k)) != Py_TYPE(PyTuple_GetItem(b, k)))
+                return 0;
+    }
+    return 1;
+}
+
+static int same_statics(const Entry *entry, PyObject *arguments, const Signature *given)
+{
+    for (int k = 0; k < given->count; k++)
+        if (given->is_static[k]
+            && !same_static(PyTuple_GetItem(entry->statics, k), PyTuple_GetItem(arguments, k)))
+            return 0;
+    return 1;
+}
+
+static int same_words(const Entry *entry, const Signature *given)
+{
+    return entry->hash == given->hash && entry->count == given->count
+        && entry->word_count == given->word_count
+        && !memcmp(entry->words, given->words, given->word_count * sizeof(int64_t));
+}
+
+/* The entry of a signature, with a reference of the caller's own; NULL where there is none.
+ * Statics are compared by Python code, which may change the table: no slot is relied on after. */
+static Entry *find(Table *table, PyObject *arguments, const Signature *given)
+{
+    for (size_t step = 0; step < table->room; step++) {
+        Entry *entry = table->slots[(given->hash + step) & (table->room - 1)];
+        if (!entry)
+            return NULL;
+        if (!same_words(entry, given))
+            continue;
+        entry->references++;
+        if (same_statics(entry, arguments, given) && !is_dead(entry))
+            return entry;
+        let_go(entry);
+    }
+    return NULL;
+}
+
+static void put(Entry **slots, size_t room, Entry *entry)
+{
+    size_t place = entry->hash & (room - 1);
+    while (slots[place])
+        place = (place + 1) & (room - 1);
+    slots[place] = entry;
+}
+
+/* Room for one more: what lost its recipe goes, and the rest fills half of it at most. */
+static int make_room(Table *table)
+{
+    if (2 * (table->used + 1) <= table->room)
+        return 1;
+    size_t alive = 0, room = 16;
+    for (size_t k = 0; k < table->room; k++)
+        alive += table->slots[k] && !is_dead(table->slots[k]);
+    while (room < 4 * (alive + 1))
+        room *= 2;
+    Entry **slots = calloc(room, sizeof *slots), **old = table->slots;
+    if (!slots)
+        return 0;
+    size_t before = table->room;
+    table->slots = slots;
+    table->room = room;
+    table->used = alive;
+    for (size_t k = 0; k < before; k++)
+        if (old[k] && !is_dead(old[k])) {
+            put(slots, room, old[k]);
+            old[k] = NULL;
+        }
+    for (size_t k = 0; k < before; k++)
+        if (old[k])
+            let_go(old[k]);
+    free(old);
+    return 1;
+}
+
+static Entry *entry_of(const Signature *given, PyObject *arguments, PyObject *places)
+{
+    Entry *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return NULL;
+    entry->references = 1;
+    entry->hash = given->hash;
+    entry->count = given->count;
+    entry->word_count = given->word_count;
+    entry->place_count = (int)PyTuple_Size(places);
+    entry->words = malloc((given->word_count + 1) * sizeof(int64_t));
+    entry->places = malloc((entry->place_count + 1) * sizeof(int));
+    entry->statics = PyTuple_New(given->count);
+    if (!entry->words || !entry->places || !entry->statics) {
+        let_go(entry);
+        return NULL;
+    }
+    memcpy(entry->words, given->words, given->word_count * sizeof(int64_t));
+    for (int k = 0; k < entry->place_count; k++)
+        entry->places[k] = (int)PyLong_AsLong(PyTuple_GetItem(places, k));
+    for (int k = 0; k < given->count; k++) {
+        PyObject *value = given->is_static[k] ? PyTuple_GetItem(arguments, k) : Py_None;
+        Py_INCREF(value);
+        PyTuple_SetItem(entry->statics, k, value);
+    }
+    return entry;
+}
+
+static PyObject *keep(Table *table, PyObject *given)
+{
+    PyObject *arguments, *recipe, *places;
+    int single;
+    if (!PyArg_ParseTuple(
+            given, "O!O!O!p", &PyTuple_Type, &arguments, recipe_type, &recipe, &PyTuple_Type,
+            &places, &single))
+        return NULL;
+    Signature found;
+    if (!signature_of(table->host, arguments, &found))
+        Py_RETURN_FALSE;
+    for (Py_ssize_t k = 0; k < PyTuple_Size(places); k++) {
+        long place = PyLong_AsLong(PyTuple_GetItem(places, k));
+        if (PyErr_Occurred())
+            return NULL;
+        if (place < 0 || place >= found.count) /* a default, which no argument brings */
+            Py_RETURN_FALSE;
+    }
+    if (PyTuple_Size(places) != ((Recipe *)recipe)->input_count)
+        return PyErr_Format(PyExc_ValueError, "a place for each input of the recipe is needed");
+    Entry *known = find(table, arguments, &found);
+    if (known) {
+        let_go(known);
+        Py_RETURN_TRUE;
+    }
+    Entry *entry = entry_of(&found, arguments, places);
+    if (!entry)
+        return PyErr_NoMemory();
+    entry->single = single;
+    entry->recipe = PyWeakref_NewRef(recipe, NULL);
+    if (!entry->recipe || !make_room(table)) {
+        let_go(entry);
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    }
+    put(table->slots, table->room, entry);
+    table->used++;
+    Py_RETURN_TRUE;
+}
+
+/* Whether Python has to look at a tensor: it needs a gradient that it would not get, or it is
+ * negated on reading, which no pointer says. */
+static int is_special(Host *host, PyObject *tensor)
+{
+    PyObject *needs = PyObject_GetAttr(tensor, host->requires_grad);
+    if (needs != Py_False) {
+        PyObject *enabled = needs ? PyObject_CallNoArgs(host->grad_enabled) : NULL;
+        Py_XDECREF(needs);
+        Py_XDECREF(enabled);
+        if (enabled != Py_False)
+            return 1;
+    } else
+        Py_DECREF(needs);
+    PyObject *negated = PyObject_CallMethodObjArgs(tensor, host->is_neg, NULL);
+    Py_XDECREF(negated);
+    return negated != Py_False;
+}
+
+static PyObject *launch(Table *table, PyObject *arguments)
+{
+    Signature given;
+    Entry *entry = NULL;
+    PyObject *result = NULL;
+    if (table->room && PyTuple_Check(arguments)
+        && signature_of(table->host, arguments, &given))
+        entry = find(table, arguments, &given);
+    if (entry) {
+        Recipe *recipe = (Recipe *)PyWeakref_GetObject(entry->recipe);
+        Py_INCREF((PyObject *)recipe);
+        int usual = (PyObject *)recipe != Py_None && ++recipe->calls % SEEN_EVERY;
+        for (int k = 0; usual && k < given.count; k++)
+            if (given.is_tensor[k])
+                usual = !is_special(table->host, PyTuple_GetItem(arguments, k));
+        if (usual)
+            result = run(recipe, arguments, entry->places, given.tensors, entry->single);
+        Py_DECREF((PyObject *)recipe);
+        let_go(entry);
+    }
+    if (result)
+        return result;
+    PyErr_Clear();
+    Py_INCREF(Py_NotImplemented);
+    return Py_NotImplemented;
+}
+
+static PyObject *table_new(PyTypeObject *type, PyObject *given, PyObject *names)
+{
+    Host *host;
+    if (!PyArg_ParseTuple(given, "O!", host_type, &host))
+        return NULL;
+    Table *table = (Table *)PyType_GenericAlloc(type, 0);
+    if (!table)
+        return NULL;
+    Py_INCREF((PyObject *)host);
+    table->host = host;
+    return (PyObject *)table;
+}
+
+static void table_free(Table *table)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)table);
+    for (size_t k = 0; k < table->room; k++)
+        if (table->slots[k])
+            let_go(table->slots[k]);
+    free(table->slots);
+    Py_XDECREF((PyObject *)table->host);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(table);
+    Py_DECREF(type);
+}
+
+static PyMethodDef methods[] = {
+    {"keep", (PyCFunction)keep, METH_VARARGS,
+     "keep(arguments, recipe, places, single): calls of such arguments follow the recipe.\n\n"
+     "places say which argument each input of the recipe is. False where that is not for tables."},
+    {"launch", (PyCFunction)launch, METH_O,
+     "launch(arguments): what the call returns, or NotImplemented where Python has to run it."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, table_new},
+    {Py_tp_dealloc, table_free},
+    {Py_tp_methods, methods},
+    {Py_tp_doc, "Recipes of one function by the signature of its arguments, held weakly."},
+    {0, NULL},
+};
+
+PyType_Spec table_spec = {
+    "warpsmith.runtime._launcher.Table", sizeof(Table), 0, Py_TPFLAGS_DEFAULT, slots};
