@@ -1,13 +1,18 @@
-"""What one call costs the host: cached, asynchronous, many in a row on a tiny tensor."""
+"""What one call costs the host: cached, asynchronous, many in a row on tiny tensors.
+
+`python -m bench.host` prints it; `warpsmith bench host` keeps it beside other measurements.
+"""
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from bench.measure import Setting, one_line, significant
+from bench.measure import Setting, one_line, setting_here, significant
 from bench.peers import chosen, installed
 from bench.row import Row
 from warpsmith.testing import relative_error
@@ -15,50 +20,96 @@ from warpsmith.testing import relative_error
 ELEMENTS = 1024
 """So few that the GPU is always done before the host: the host alone is measured."""
 
-_Builder = Callable[[Any, Any], Callable[[], Any]]
+_Call = Callable[[], Any]
 
 _CALLS = 1000
 _BATCHES = 21
+_NORM = (16, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Work that several implementations do on the same tensors.
+
+    Attributes:
+        expected: the results in float64.
+        most: relative error of a right result.
+        builders: by implementation; each makes a call.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    expected: tuple[Any, ...]
+    most: float
+    builders: dict[str, Callable[[], _Call]]
 
 
 def measure_host(setting: Setting) -> list[Row]:
-    """Median microseconds of one call for each way of adding two tensors."""
+    """Median microseconds of one call of each problem, for each implementation."""
+    return [row for problem in problems(setting) for row in _measured(setting, problem)]
+
+
+def problems(setting: Setting) -> list[Problem]:
+    """Sums of two tensors; six tensors and two results; an RMSNorm, without and with gradients."""
     import torch
 
-    a, b = (torch.randn(ELEMENTS, device="cuda") for _ in range(2))
-    expected = a.double() + b.double()
-    ready: dict[str, Callable[[], Any]] = {}
+    given = [torch.randn(ELEMENTS, device="cuda") for _ in range(6)]
+    named = chosen(setting.peers)
+    add = {
+        "warpsmith": lambda: _fused(_add, given[:2]),
+        "warpsmith_python": lambda: _fused(_add, given[:2], python=True),
+        "warpsmith_execute": lambda: _definition(_ours(), given[:2], _define_add),
+    }
+    six = {
+        "warpsmith": lambda: _fused(_six, given),
+        "warpsmith_python": lambda: _fused(_six, given, python=True),
+        "warpsmith_execute": lambda: _definition(_ours(), given, _define_six),
+    }
+    norms = {"warpsmith": lambda: _norm(_warpsmith_norm, backward=False)}
+    trained = {"warpsmith": lambda: _norm(_warpsmith_norm, backward=True)}
+    if "torch" in named:
+        add["torch"] = lambda: lambda: torch.add(given[0], given[1])
+        norms["torch"] = lambda: _norm(_torch_norm, backward=False)
+        trained["torch"] = lambda: _norm(_torch_norm, backward=True)
+    if "torch_compile" in named:
+        add["torch_compile"] = lambda: _torch_compiled(_add, given[:2])
+        six["torch_compile"] = lambda: _torch_compiled(_six, given)
+    if "nvfuser" in named and installed("nvfuser"):
+        add["nvfuser"] = lambda: _definition(_nvfuser(), given[:2], _define_add)
+        six["nvfuser"] = lambda: _definition(_nvfuser(), given, _define_six)
+    wide = [each.double() for each in given]
+    normal, gradients = _norm_expected()
+    return [
+        Problem("add", (ELEMENTS,), (_add(*wide[:2]),), 1e-6, add),
+        Problem("six", (ELEMENTS,), _six(*wide), 1e-6, six),
+        Problem("rms_norm", _NORM, normal, 1e-5, norms),
+        Problem("rms_norm_trained", _NORM, (*normal, *gradients), 1e-5, trained),
+    ]
+
+
+def _measured(setting: Setting, problem: Problem) -> list[Row]:
+    ready: dict[str, _Call] = {}
     errors: dict[str, float] = {}
     rows: list[Row] = []
-    for name, build in _builders(setting).items():
+    for name, build in problem.builders.items():
         try:
-            call = build(a, b)
-            result = call()
-            outcome = result[0] if isinstance(result, list | tuple) else result
-            errors[name] = relative_error(outcome, expected)
-            if not errors[name] <= 1e-6:
-                raise ValueError(f"wrong result, relative error {errors[name]:.3g}")
+            call = build()
+            for _ in range(2):  # the second goes the short way
+                result = call()
+                results = result if isinstance(result, list | tuple) else (result,)
+                pairs = zip(results, problem.expected, strict=True)
+                errors[name] = max(relative_error(got, want) for got, want in pairs)
+                if not errors[name] <= problem.most:
+                    raise ValueError(f"wrong result, relative error {errors[name]:.3g}")
             ready[name] = call
         except Exception as failure:
-            rows.append(_row(setting, name, error=one_line(failure)))
+            rows.append(_row(setting, problem, name, error=one_line(failure)))
     for name, us in _medians(ready).items():
-        rows.append(_row(setting, name, us=us, rel_err=errors[name]))
+        rows.append(_row(setting, problem, name, us=us, rel_err=errors[name]))
     return rows
 
 
-def _builders(setting: Setting) -> dict[str, _Builder]:
-    able = {"torch": ("torch_add", _eager), "torch_compile": ("torch_compile_add", _torch_compiled)}
-    if installed("nvfuser"):
-        able["nvfuser"] = ("nvfuser_execute", _nvfuser)
-    named = chosen(setting.peers)
-    return {
-        "warpsmith": _fused,
-        "warpsmith_execute": _executed,
-        **dict(entry for name, entry in able.items() if name in named),
-    }
-
-
-def _medians(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
+def _medians(calls: dict[str, _Call]) -> dict[str, float]:
     """Microseconds of one call, the batches of all taking turns."""
     import torch
 
@@ -74,47 +125,122 @@ def _medians(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
     return {n: 1e6 * sorted(times)[_BATCHES // 2] / _CALLS for n, times in spent.items()}
 
 
-def _fused(a: Any, b: Any) -> Callable[[], Any]:
+def _add(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def _six(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> Any:
+    total = a + b + c
+    return total, total * d + e * f
+
+
+def _fused(function: Callable[..., Any], given: Sequence[Any], *, python: bool = False) -> _Call:
+    import warpsmith
+    from warpsmith.runtime.launcher import Shortcut
+
+    made = warpsmith.fuse(function)
+    if python:
+        made(*given)  # what runs it is known from here on, and nothing else is kept
+        made._shortcut = Shortcut()
+    elif len(given) == 2:
+        a, b = given
+        return lambda: made(a, b)
+    return lambda: made(*given)
+
+
+def _ours() -> Any:
     import warpsmith
 
-    add = warpsmith.fuse(lambda x, y: x + y)
-    return lambda: add(a, b)
+    return warpsmith.FusionDefinition()
 
 
-def _executed(a: Any, b: Any) -> Callable[[], Any]:
-    import warpsmith
-
-    return _definition_call(warpsmith.FusionDefinition(), a, b)
+def _nvfuser() -> Any:
+    return importlib.import_module("nvfuser_direct").FusionDefinition()
 
 
-def _nvfuser(a: Any, b: Any) -> Callable[[], Any]:
-    nvfuser_direct = importlib.import_module("nvfuser_direct")
-    return _definition_call(nvfuser_direct.FusionDefinition(), a, b)
-
-
-def _definition_call(definition: Any, a: Any, b: Any) -> Callable[[], Any]:
+def _definition(definition: Any, given: Sequence[Any], define: Callable[..., None]) -> _Call:
     with definition as fd:
-        fd.add_output(fd.ops.add(fd.from_pytorch(a), fd.from_pytorch(b)))
-    inputs = [a, b]
+        define(fd, *(fd.from_pytorch(each) for each in given))
+    inputs = list(given)
     return lambda: definition.execute(inputs)
 
 
-def _eager(a: Any, b: Any) -> Callable[[], Any]:
-    import torch
-
-    return lambda: torch.add(a, b)
+def _define_add(fd: Any, x: Any, y: Any) -> None:
+    fd.add_output(fd.ops.add(x, y))
 
 
-def _torch_compiled(a: Any, b: Any) -> Callable[[], Any]:
+def _define_six(fd: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> None:
+    total = fd.ops.add(fd.ops.add(a, b), c)
+    fd.add_output(total)
+    fd.add_output(fd.ops.add(fd.ops.mul(total, d), fd.ops.mul(e, f)))
+
+
+def _torch_compiled(function: Callable[..., Any], given: Sequence[Any]) -> _Call:
     import torch
 
     torch._dynamo.reset()
-    add = torch.compile(lambda x, y: x + y, dynamic=False)
-    return lambda: add(a, b)
+    made = torch.compile(function, dynamic=False)
+    return lambda: made(*given)
+
+
+def _norm_inputs() -> tuple[Any, Any, Any]:
+    import torch
+
+    draw = torch.Generator(device="cuda").manual_seed(1)
+    rows, columns = _NORM
+    shapes = (_NORM, (columns,), (rows, columns))
+    x, weight, dy = (torch.randn(s, device="cuda", generator=draw) for s in shapes)
+    return x, weight, dy
+
+
+def _warpsmith_norm() -> Any:
+    from warpsmith import nn
+
+    return nn.RMSNorm(_NORM[1], eps=1e-6, device="cuda")
+
+
+def _torch_norm() -> Any:
+    import torch
+
+    return torch.nn.RMSNorm(_NORM[1], eps=1e-6, device="cuda")
+
+
+def _norm(build: Callable[[], Any], *, backward: bool) -> _Call:
+    """A module's forward call; with `backward` its result, and gradients of x and the weight."""
+    import torch
+
+    norm = build()
+    x, weight, dy = _norm_inputs()
+    with torch.no_grad():
+        norm.weight.copy_(weight)
+    if not backward:
+        norm.requires_grad_(False)
+        return lambda: norm(x)
+    x.requires_grad_(True)
+
+    def trained() -> tuple[Any, ...]:
+        x.grad = norm.weight.grad = None
+        y = norm(x)
+        y.backward(dy)
+        return y.detach(), x.grad, norm.weight.grad
+
+    return trained
+
+
+def _norm_expected() -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    import torch
+
+    x, weight, dy = (each.double() for each in _norm_inputs())
+    x.requires_grad_(True)
+    weight.requires_grad_(True)
+    y = torch.nn.functional.rms_norm(x, (_NORM[1],), weight, 1e-6)
+    y.backward(dy)
+    return (y.detach(),), (x.grad, weight.grad)
 
 
 def _row(
     setting: Setting,
+    problem: Problem,
     impl: str,
     *,
     us: float | None = None,
@@ -123,8 +249,8 @@ def _row(
 ) -> Row:
     return Row(
         suite="host",
-        problem="add",
-        shape=(ELEMENTS,),
+        problem=problem.name,
+        shape=problem.shape,
         dtype="float",
         impl=impl,
         us=significant(us, 4),
@@ -134,3 +260,17 @@ def _row(
         date=setting.date,
         error=error,
     )
+
+
+def main() -> None:
+    """Print a line for each problem and implementation."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peers", default="auto", help="as for `warpsmith bench`")
+    rows = measure_host(setting_here(parser.parse_args().peers, quick=False))
+    for row in rows:
+        what = f"error: {row.error}" if row.us is None else f"{row.us:8.2f} us"
+        print(f"{row.problem:18}{row.impl:20}{what}  (relative error {row.rel_err})")
+
+
+if __name__ == "__main__":
+    main()

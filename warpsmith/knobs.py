@@ -358,9 +358,8 @@ def current() -> Knobs:
     return _SCOPED.get() or Knobs.from_environment(os.environ)
 
 
-def scoped() -> Knobs | None:
-    """The knobs of the innermost scope, None outside: what `within` restores elsewhere."""
-    return _SCOPED.get()
+scoped: Callable[[], Knobs | None] = _SCOPED.get
+"""The knobs of the innermost scope, None outside: what `within` restores elsewhere."""
 
 
 @contextmanager

@@ -36,9 +36,9 @@ def both(gpu: StandIn, executable: Executable, inputs: list[Any]) -> tuple[Any, 
     gpu.knows(executable._last_plan)
     results = run(inputs)
     by_python = *gpu.taken(inputs), [(x.shape, x.stride(), x.dtype) for x in results]
-    table = launcher.new_table()
+    table = launcher.module().Table(launcher.host())
     assert run.recipe is not None
-    assert table.keep(tuple(inputs), run.recipe, tuple(range(len(inputs))), False)
+    assert table.keep(tuple(inputs), run.recipe, tuple(range(len(inputs))), 2)
     again = table.launch(tuple(inputs))
     assert again is not NotImplemented
     by_c = *gpu.taken(inputs), [(x.shape, x.stride(), x.dtype) for x in again]
@@ -70,13 +70,13 @@ def fused(gpu: StandIn, function: Any, *args: Any) -> warpsmith.Fused:
     made = warpsmith.fuse(function)
     with judge.uncompiled():
         made(*args)
-    assert made._table is not None
+    assert made._shortcut._table is not None
     gpu.taken(args)
     return made
 
 
 def taken_by_c(made: Any, *args: Any) -> bool:
-    return made._launch(args) is not NotImplemented
+    return made._shortcut.launch(args) is not NotImplemented
 
 
 def pair() -> tuple[Any, Any]:
@@ -146,7 +146,7 @@ def test_numbers_are_of_the_call(gpu: StandIn) -> None:
     for numbers in ((0.5, 7, True), (-2.0, 2**62, False), (float("nan"), -(2**63), True)):
         found = []
         for run in (
-            made._launch,
+            made._shortcut.launch,
             lambda args: next(iter(made._known.entries.values()))[0].run(args),
         ):
             assert run((x, *numbers)) is not NotImplemented
@@ -294,6 +294,6 @@ def test_without_the_launcher_all_is_the_same(
     with judge.uncompiled():
         made(x, y)
     made(x, y)
-    assert made._table is None
+    assert made._shortcut._table is None
     assert len(gpu.driver.launches) == 0
     assert len(gpu.launches) == 2

@@ -186,7 +186,10 @@ class FusionDefinition:
             if warp_specialize is None and WS_NORMALIZATION in options:
                 warp_specialize = value
         asked = {"warp_specialize": warp_specialize, "autotune": autotune}
-        with scope(**{name: value for name, value in asked.items() if value is not None}):
+        changes = {name: value for name, value in asked.items() if value is not None}
+        if not changes:
+            return self._run(inputs, device, save_repro_inputs, scheduled=False)
+        with scope(**changes):
             return self._run(inputs, device, save_repro_inputs, scheduled=False)
 
     def manual_execute(
@@ -229,6 +232,10 @@ class FusionDefinition:
         self, inputs: Sequence[object], device: object, save: bool, *, scheduled: bool
     ) -> list[Any]:
         self._explained = executable = self._ready(scheduled)
+        if device is None and not save:
+            done = executable.launch(inputs)
+            if done is not NotImplemented:
+                return done  # type: ignore[no-any-return]
         given = [_runnable(value) for value in inputs]
         if device is not None:
             _check_device(given, device)

@@ -26,12 +26,12 @@ from warpsmith.frontends.tensor import Tensor
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
-from warpsmith.knobs import Specialize, scope, scoped, scoped_plan
+from warpsmith.knobs import Specialize, scope, scoped_plan
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.values import Deferred
 from warpsmith.runtime import arrays
 from warpsmith.runtime.kept import PLANS, TRACES
-from warpsmith.runtime.launcher import new_table
+from warpsmith.runtime.launcher import Shortcut
 from warpsmith.runtime.recent import Recent
 
 if TYPE_CHECKING:
@@ -113,13 +113,12 @@ class Fused:
         self._known: Recent[tuple[object, ...], _Route] = Recent(PLANS)
         self._classes: Recent[tuple[object, ...], Trace] = Recent(TRACES)
         self._traces: Recent[tuple[object, ...], Trace] = Recent(TRACES)
-        self._table: Any = None
-        self._launch: Callable[[tuple[Any, ...]], Any] = _not_implemented
+        self._shortcut = Shortcut()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function returns: a tensor, or a tuple of tensors."""
-        if not kwargs and scoped() is None:
-            done = self._launch(args)
+        if not kwargs:
+            done = self._shortcut.launch(args)
             if done is not NotImplemented:
                 return done
         if kwargs:
@@ -135,7 +134,7 @@ class Fused:
         if route is None:
             route = self._known.put(key, self._route(args, kwargs))
             if not kwargs and key[-1] is None:
-                self._keep(args, route)
+                self._shortcut.keep(args, route.run, route.places, int(route.single))
         if route.defaults:
             values += route.defaults
         results = route.run([values[place] for place in route.places])
@@ -164,16 +163,6 @@ class Fused:
             defaults=tuple(values[name] for name in defaults),
             single=trace.single,
         )
-
-    def _keep(self, args: tuple[Any, ...], route: _Route) -> None:
-        """Let the launcher in C take calls of this form from here on, where it can."""
-        recipe = getattr(route.run, "recipe", None)
-        if recipe is None:
-            return
-        if self._table is None:
-            self._table = new_table()
-        self._table.keep(args, recipe, route.places, route.single)
-        self._launch = self._table.launch
 
     def _prepared(self, trace: Trace, inputs: Sequence[Any]) -> Callable[..., list[Any]]:
         with self._asked():
@@ -342,11 +331,6 @@ def fuse(
     if function is None:
         return partial(Fused, warp_specialize=warp_specialize, autotune=autotune)
     return Fused(function, warp_specialize=warp_specialize, autotune=autotune)
-
-
-def _not_implemented(args: tuple[Any, ...]) -> Any:
-    """The launcher of a function that none is made for yet."""
-    return NotImplemented
 
 
 def _exact(args: Sequence[Any]) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ import ctypes
 import importlib
 import sys
 import sysconfig
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -80,9 +81,39 @@ def host() -> Any:
     return made_host(launcher, torch, exchange, here, functions)
 
 
-def new_table() -> Any:
-    """A table of recipes; only where there is a `host`."""
-    return module().Table(host())
+class Shortcut:
+    """The way of one function's calls past Python, for those that have a recipe.
+
+    Attributes:
+        launch: of a sequence of arguments: the results, or NotImplemented where Python has to run
+            the call.
+    """
+
+    __slots__ = ("_table", "launch")
+
+    def __init__(self) -> None:
+        self._table: Any = None
+        self.launch: Callable[[Sequence[Any]], Any] = _not_implemented
+
+    def keep(self, given: tuple[Any, ...], run: object, places: Sequence[int], form: int) -> None:
+        """Take calls of such arguments from here on, where what runs them has a recipe.
+
+        Args:
+            places: which argument each input is.
+            form: of the results: a tuple (0), the only one (1), a list (2).
+        """
+        recipe = getattr(run, "recipe", None)
+        if recipe is None:
+            return
+        if self._table is None:
+            self._table = module().Table(host())
+        self._table.keep(given, recipe, tuple(places), form)
+        self.launch = self._table.launch
+
+
+def _not_implemented(given: Sequence[Any]) -> Any:
+    """The launcher of a function that none was made for yet."""
+    return NotImplemented
 
 
 def made_host(
@@ -96,9 +127,8 @@ def made_host(
         functions: addresses of what the launcher calls of the driver.
     """
     kinds = (torch.Tensor, torch.nn.Parameter)
-    return launcher.Host(
-        exchange, kinds, torch.empty_strided, here, torch.is_grad_enabled, functions
-    )
+    asked = (torch.is_grad_enabled, knobs.scoped)
+    return launcher.Host(exchange, kinds, torch.empty_strided, here, *asked, functions)
 
 
 def addresses(library: ctypes.CDLL, names: tuple[str, ...]) -> list[int]:

@@ -34,6 +34,7 @@ typedef struct {
     PyObject *empty;        /* torch.empty_strided */
     PyObject *empty_here;   /* (shape, strides, dtype): on the current device; or NULL */
     PyObject *grad_enabled; /* torch.is_grad_enabled */
+    PyObject *scoped;       /* () -> the knobs of the innermost scope, or None */
     PyObject *requires_grad, *is_neg, *copy_, *dtype, *device, *note; /* names */
 } Host;
 
@@ -112,9 +113,12 @@ typedef struct {
 
 int signature_of(Host *host, PyObject *arguments, Signature *found);
 
-/* The results of a call, a tensor or a tuple; NULL without an error where the long way has to go. */
+/* How results are handed over. */
+enum { AS_TUPLE, AS_ONE, AS_LIST };
+
+/* The results of a call; NULL without an error where the long way has to go. */
 PyObject *run(
-    Recipe *recipe, PyObject *arguments, const int *places, const DLTensor *tensors, int single);
+    Recipe *recipe, PyObject *arguments, const int *places, const DLTensor *tensors, int as);
 
 extern PyType_Spec host_spec, recipe_spec, table_spec;
 extern PyTypeObject *host_type, *recipe_type;

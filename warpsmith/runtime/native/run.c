@@ -242,23 +242,29 @@ static int start(
     return status;
 }
 
-static PyObject *results_of(Recipe *recipe, PyObject **made, int single)
+static PyObject *results_of(Recipe *recipe, PyObject **made, int as)
 {
-    PyObject *first = single ? made[recipe->results[0]] : PyTuple_New(recipe->result_count);
-    if (single || !first) {
-        Py_XINCREF(single ? first : NULL);
-        return first;
+    int count = recipe->result_count;
+    PyObject *results = as == AS_ONE ? made[recipe->results[0]]
+        : as == AS_LIST              ? PyList_New(count)
+                                     : PyTuple_New(count);
+    if (as == AS_ONE) {
+        Py_INCREF(results);
+        return results;
     }
-    for (int k = 0; k < recipe->result_count; k++) {
+    for (int k = 0; results && k < count; k++) {
         PyObject *result = made[recipe->results[k]];
         Py_INCREF(result);
-        PyTuple_SetItem(first, k, result);
+        if (as == AS_LIST)
+            PyList_SetItem(results, k, result);
+        else
+            PyTuple_SetItem(results, k, result);
     }
-    return first;
+    return results;
 }
 
 PyObject *run(
-    Recipe *recipe, PyObject *given, const int *places, const DLTensor *tensors, int single)
+    Recipe *recipe, PyObject *given, const int *places, const DLTensor *tensors, int as)
 {
     Host *host = recipe->host;
     const Driver *driver = &host->driver;
@@ -308,7 +314,7 @@ PyObject *run(
             goto done;
         Py_DECREF(answer);
     }
-    results = results_of(recipe, made, single);
+    results = results_of(recipe, made, as);
 done:
     for (int k = 0; k < memory_count; k++)
         Py_XDECREF(made[k]);

@@ -8,7 +8,7 @@
 typedef struct {
     int references;
     uint64_t hash;
-    int count, word_count, place_count, single;
+    int count, word_count, place_count, as;
     int64_t *words;
     int *places;        /* of the recipe's inputs among the arguments */
     PyObject *statics;  /* a tuple: the arguments that count by value */
@@ -161,10 +161,10 @@ static Entry *entry_of(const Signature *given, PyObject *arguments, PyObject *pl
 static PyObject *keep(Table *table, PyObject *given)
 {
     PyObject *arguments, *recipe, *places;
-    int single;
+    int as;
     if (!PyArg_ParseTuple(
-            given, "O!O!O!p", &PyTuple_Type, &arguments, recipe_type, &recipe, &PyTuple_Type,
-            &places, &single))
+            given, "O!O!O!i", &PyTuple_Type, &arguments, recipe_type, &recipe, &PyTuple_Type,
+            &places, &as))
         return NULL;
     Signature found;
     if (!signature_of(table->host, arguments, &found))
@@ -178,6 +178,8 @@ static PyObject *keep(Table *table, PyObject *given)
     }
     if (PyTuple_Size(places) != ((Recipe *)recipe)->input_count)
         return PyErr_Format(PyExc_ValueError, "a place for each input of the recipe is needed");
+    if (as < AS_TUPLE || as > AS_LIST || (as == AS_ONE && ((Recipe *)recipe)->result_count != 1))
+        return PyErr_Format(PyExc_ValueError, "results are no tuple, no list, and not one");
     Entry *known = find(table, arguments, &found);
     if (known) {
         let_go(known);
@@ -186,7 +188,7 @@ static PyObject *keep(Table *table, PyObject *given)
     Entry *entry = entry_of(&found, arguments, places);
     if (!entry)
         return PyErr_NoMemory();
-    entry->single = single;
+    entry->as = as;
     entry->recipe = PyWeakref_NewRef(recipe, NULL);
     if (!entry->recipe || !make_room(table)) {
         let_go(entry);
@@ -215,26 +217,43 @@ static int is_special(Host *host, PyObject *tensor)
     return negated != Py_False;
 }
 
-static PyObject *launch(Table *table, PyObject *arguments)
+/* Whether a scope of knobs is around the call, which plans may depend on. */
+static int is_scoped(Host *host)
+{
+    PyObject *scope = PyObject_CallNoArgs(host->scoped);
+    Py_XDECREF(scope);
+    return scope != Py_None;
+}
+
+static PyObject *launch_by(Table *table, Entry *entry, PyObject *arguments, const Signature *given)
+{
+    PyObject *result = NULL;
+    Recipe *recipe = (Recipe *)PyWeakref_GetObject(entry->recipe);
+    Py_INCREF((PyObject *)recipe);
+    int usual = (PyObject *)recipe != Py_None && ++recipe->calls % SEEN_EVERY
+        && !is_scoped(table->host);
+    for (int k = 0; usual && k < given->count; k++)
+        if (given->is_tensor[k])
+            usual = !is_special(table->host, PyTuple_GetItem(arguments, k));
+    if (usual)
+        result = run(recipe, arguments, entry->places, given->tensors, entry->as);
+    Py_DECREF((PyObject *)recipe);
+    return result;
+}
+
+static PyObject *launch(Table *table, PyObject *sequence)
 {
     Signature given;
-    Entry *entry = NULL;
     PyObject *result = NULL;
-    if (table->room && PyTuple_Check(arguments)
-        && signature_of(table->host, arguments, &given))
-        entry = find(table, arguments, &given);
-    if (entry) {
-        Recipe *recipe = (Recipe *)PyWeakref_GetObject(entry->recipe);
-        Py_INCREF((PyObject *)recipe);
-        int usual = (PyObject *)recipe != Py_None && ++recipe->calls % SEEN_EVERY;
-        for (int k = 0; usual && k < given.count; k++)
-            if (given.is_tensor[k])
-                usual = !is_special(table->host, PyTuple_GetItem(arguments, k));
-        if (usual)
-            result = run(recipe, arguments, entry->places, given.tensors, entry->single);
-        Py_DECREF((PyObject *)recipe);
-        let_go(entry);
+    PyObject *arguments = table->room ? PySequence_Tuple(sequence) : NULL;
+    if (arguments && signature_of(table->host, arguments, &given)) {
+        Entry *entry = find(table, arguments, &given);
+        if (entry) {
+            result = launch_by(table, entry, arguments, &given);
+            let_go(entry);
+        }
     }
+    Py_XDECREF(arguments);
     if (result)
         return result;
     PyErr_Clear();
@@ -269,8 +288,9 @@ static void table_free(Table *table)
 
 static PyMethodDef methods[] = {
     {"keep", (PyCFunction)keep, METH_VARARGS,
-     "keep(arguments, recipe, places, single): calls of such arguments follow the recipe.\n\n"
-     "places say which argument each input of the recipe is. False where that is not for tables."},
+     "keep(arguments, recipe, places, as): calls of such arguments follow the recipe.\n\n"
+     "places say which argument each input of the recipe is; results come as a tuple (0), as the\n"
+     "only one (1) or as a list (2). False where such arguments are not for tables."},
     {"launch", (PyCFunction)launch, METH_O,
      "launch(arguments): what the call returns, or NotImplemented where Python has to run it."},
     {NULL, NULL, 0, NULL},
