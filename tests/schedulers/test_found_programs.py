@@ -256,3 +256,12 @@ def test_a_row_times_itself_leaves_nothing_that_nobody_reads(rows: int) -> None:
     """Both operands are computed from one tensor, and each gets what it needs of its own."""
     shape = ((1 if rows == 1 else 3, 10), [rows, -1])
     check(lambda x: (ops.matmul(x, ops.transpose(x, 0, 1)),), shape)
+
+
+def test_what_follows_a_reduction_reads_the_input_that_what_is_reduced_is_beside() -> None:
+    """Each has a copy of its own, in the same loops."""
+
+    def body(x: Any, k: Any, m: Any) -> tuple[Any, ...]:
+        return ops.eq(ops.mv(x, k), m), ops.maximum(m, ops.broadcast(k, [False, True]))
+
+    check(body, ((5, 6), [-1, -1]), ((6,), [-1]), ((5,), [-1]))

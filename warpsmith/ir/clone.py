@@ -79,12 +79,19 @@ class Clones:
         return clone
 
 
-def walked_together(operation: Operation) -> dict[IterDomain, IterDomain]:
+def walked_together(
+    operation: Operation, *, through_inputs: bool = False
+) -> dict[IterDomain, IterDomain]:
     """Clones of the dimensions that an operation makes itself, as `iota` and `expand`
     do: the same iterations as these, which nothing else tells of a clone in the same fusion.
+
+    Args:
+        through_inputs: those that it has from an input, too, whose readers may differ in theirs.
     """
     given: set[IterDomain] = set()
     for source in tensor_inputs(operation):
+        if through_inputs and source.is_input:
+            continue
         given.update(axis for a, axis in operation.pairs(source) if not a.is_broadcast)
     made = (axis for output in operation.outputs for axis in output.root)
     return {a: a.clone() for a in made if not (a.is_broadcast or a in given)}

@@ -38,7 +38,7 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
         reader: Operation = operation
         for source in tensor_inputs(operation):
             if source in before:
-                clone = clone_of(fusion, source, own)
+                clone = clone_of(fusion, source, own, together=True)
                 reader, old = replace_tensor(reader, source, clone), reader
                 fusion.replace(old, reader)
     for register, clone in clones.items():
@@ -60,17 +60,25 @@ def _needed_before(fusion: Program, domains: DomainMap, after: set[TensorView]) 
 
 
 def clone_of(
-    fusion: Fusion, tensor: TensorView, clones: dict[TensorView, TensorView]
+    fusion: Fusion,
+    tensor: TensorView,
+    clones: dict[TensorView, TensorView],
+    *,
+    together: bool = False,
 ) -> TensorView:
-    """A second tensor of the same value, computed from the inputs again."""
+    """A second tensor of the same value, computed from the inputs again.
+
+    Args:
+        together: it reads them in the loops of the first.
+    """
     definition = tensor.definition
     if definition is None:
         return tensor
     found = clones.get(tensor)
     if found is None:
-        known: Known = {fusion: fusion, **walked_together(definition)}
+        known: Known = {fusion: fusion, **walked_together(definition, through_inputs=together)}
         for source in tensor_inputs(definition):
-            known[source] = clone_of(fusion, source, clones)
+            known[source] = clone_of(fusion, source, clones, together=together)
         operation = Clones(known).operation(definition)
         found = operation.outputs[0]
         found.number = fusion.register(found)
