@@ -70,6 +70,10 @@ class CompileError(WarpsmithError):
     code = "WS0500"
 
 
+class KernelRefusal(CompileError):
+    """There is no machine code for one kernel's text, or none that is as meant; others may do."""
+
+
 class DeviceError(WarpsmithError):
     """The device is missing, unsupported, or reported a failure."""
 

@@ -13,9 +13,10 @@ import pytest
 import warpsmith
 from tests.support.matmuls import check, linear, operands
 from warpsmith import knobs, ops
-from warpsmith.engine import autotune, executable
+from warpsmith.engine import autotune, compiled, executable
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
+from warpsmith.errors import KernelRefusal
 from warpsmith.runtime.cache import Entries
 
 SIZES = (300, 136, 200)
@@ -175,3 +176,22 @@ def test_what_a_call_writes_into_is_copied(monkeypatch: pytest.MonkeyPatch, devi
     assert last == own
     assert timed
     assert own not in timed
+
+
+def test_a_candidate_without_machine_code_is_not_timed_as_another(
+    monkeypatch: pytest.MonkeyPatch, device: Device
+) -> None:
+    """The second one that is met; the first is the model's, and runs."""
+    met: dict[str, None] = {}
+
+    def remarks(log: str, entry: str) -> None:
+        met[entry] = None
+        if list(met).index(entry) == 1:
+            raise KernelRefusal("serialized")
+
+    monkeypatch.setattr(compiled, "check_remarks", remarks)
+    clock = wound(monkeypatch, fastest=0)
+    parameters(Executable(linear().fusion), *SIZES)
+    (asked,) = clock.asked
+    assert len(met) == MOST
+    assert len(asked) == MOST - 1

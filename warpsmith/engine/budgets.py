@@ -26,6 +26,7 @@ from warpsmith.protocol.registers import (
     check,
     rebalance,
 )
+from warpsmith.runtime.nvrtc import serialized
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.runtime.turns import given_up
 from warpsmith.targets.family import WARP
@@ -81,15 +82,15 @@ def settle_registers(
             raise _unknown_threads(parts)
         return Settled(kernel=kernel, note="as launched: threads are not known before the launch")
     plain = _with_registers(kernel, parts, (None,) * len(parts))
-    spills = False
+    starved = False
     if not any(given):
         text = text if plain is kernel and text else cuda_text(plain, target)
-        reason, spills = _why_no_budgets(plain, text, block, compile_, target)
+        reason, starved = _why_no_budgets(plain, text, block, compile_, target)
         if reason:
             return Settled(kernel=plain, note=reason)
     needs = (0,) * len(parts) if all(given) else role_registers(plain, compile_, target)
     wanted = needs
-    if spills and max(needs) <= block.entry:  # what none needs alone, some need beside the others
+    if starved and max(needs) <= block.entry:  # what none needs alone, some need beside the others
         wanted = tuple(block.entry + 1 if need == max(needs) else need for need in needs)
     budgets = rebalance(block, wanted, given)
     settled = _with_registers(kernel, parts, budgets)
@@ -260,7 +261,9 @@ def _alone(kernel: Kernel, parts: tuple[Bundle, ...], number: int, target: Targe
 def _why_no_budgets(
     plain: Kernel, text: str, block: Block, compile_: Compile, target: Target
 ) -> tuple[str, bool]:
-    """Why budgets could gain nothing, empty where they may; and whether it spills without."""
+    """Why budgets could gain nothing, empty where they may; and whether it spills, or products are
+    serialized, without.
+    """
     entry = block.entry
     if block.threads % GROUP_THREADS:
         return f"as launched: {block.threads} threads are no whole warp groups", False
@@ -270,8 +273,9 @@ def _why_no_budgets(
         binary = compile_(Source(text=text, entry=plain.name, arch=target.family.arch))
     except CompileError:  # some instructions cannot do with so few
         return "", True
-    if binary.registers >= entry or binary.spill_bytes:
-        return "", binary.spill_bytes > 0
+    starved = binary.spill_bytes > 0 or serialized(binary.log)
+    if binary.registers >= entry or starved:
+        return "", starved
     return f"as launched: every thread has {entry} registers, and {binary.registers} suffice", False
 
 

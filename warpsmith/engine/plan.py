@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,7 +13,13 @@ from warpsmith.engine.compiled import CompiledKernel, compile_fusion
 from warpsmith.engine.contiguous import Dimensions, rely_on
 from warpsmith.engine.emitted import cause
 from warpsmith.engine.proofs import prove
-from warpsmith.errors import ArgumentError, ScheduleError, SchedulerRefusal
+from warpsmith.errors import (
+    ArgumentError,
+    KernelRefusal,
+    PlanWarning,
+    ScheduleError,
+    SchedulerRefusal,
+)
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
@@ -39,6 +46,9 @@ from warpsmith.targets.target import Target
 INDEX_LIMIT = 2**31 - 2**25
 """Elements up to which 32-bit indices are safe: loops run past the end by less than 2**25."""
 
+
+MOST_REFUSED = 8
+"""Of a scheduler's candidates, how many may have no machine code before others have the part."""
 
 TMA_BYTES = 16
 """What sizes, strides and addresses of the TMA unit's copies are multiples of (PTX ISA)."""
@@ -74,6 +84,7 @@ class PlannedSegment:
         follows: another kernel of the call comes before it.
         followed: another one comes after it.
         launches: of calls so far, by what they depend on; for `engine/launches.py`.
+        tried: a favourite is to be timed, and no other is taken in its place.
     """
 
     segment: Segment
@@ -84,7 +95,9 @@ class PlannedSegment:
     names: Mapping[str, str] = field(default_factory=dict)
     alike: Segment | None = None
     launches: Recent[Hashable, object] = field(default_factory=lambda: Recent(LAUNCHES))
+    tried: bool = False
     _favourites: Recent[Hashable, str] = field(default_factory=lambda: Recent(LAUNCHES))
+    _refused: Recent[Params, KernelRefusal] = field(default_factory=lambda: Recent(LAUNCHES))
     _proved: Recent[tuple[str, tuple[tuple[str, int], ...]], int] = field(
         default_factory=lambda: Recent(PROOFS)
     )
@@ -144,7 +157,7 @@ class PlannedSegment:
 
     def _chosen(self, candidate: Candidate, problem: Problem) -> tuple[Params, dict[str, int]]:
         """The parameters of a call, and the values of launch symbols; asked before and after the
-        call has the sizes that they decide.
+        call has the sizes that they decide. Where they made no machine code, the next best ones.
         """
         values = [(n, v) for n, v in problem.values.items() if n not in candidate.decides]
         asked = problem.rings, problem.warp_specialize, problem.pace
@@ -155,7 +168,12 @@ class PlannedSegment:
             found = self.launches.put(key, (dict(candidate.alternatives(problem))[favourite], {}))
         elif found is None:
             found = self.launches.put(key, candidate.choose(problem))
-        return cast("tuple[Params, dict[str, int]]", found)
+        chosen = cast("tuple[Params, dict[str, int]]", found)
+        few = len(self._refused) < MOST_REFUSED and not self.tried
+        if not few or self._refused.get(chosen[0]) is None:
+            return chosen
+        others = (params for _, params in candidate.alternatives(problem))
+        return next(((p, {}) for p in others if self._refused.get(p) is None), chosen)
 
     def favour(self, problem: Problem, name: str) -> None:
         """Let one of the candidate's alternatives be chosen for a call that is autotuned."""
@@ -163,7 +181,7 @@ class PlannedSegment:
 
     def with_favourite(self, problem: Problem, name: str) -> PlannedSegment:
         """The segment with another alternative, whatever was found to be the best."""
-        tried = replace(self, _favourites=Recent(LAUNCHES))
+        tried = replace(self, tried=True, _favourites=Recent(LAUNCHES))
         tried.favour(problem, name)
         return tried
 
@@ -174,25 +192,50 @@ class PlannedSegment:
     def choose(
         self, problem: Problem, index_type: DataType, knobs: Knobs
     ) -> tuple[CompiledKernel, dict[str, int], Params | None]:
-        """The kernel of a call, told in the candidate's names, with its launch symbols' values."""
+        """The kernel of a call, told in the candidate's names, with its launch symbols' values.
+
+        Raises NoKernelError where the candidate has none, and warns, with PlanWarning, where it is
+        not of the parameters that were chosen first.
+        """
         if self.candidate is None:
             return self._fitting(None, {}, problem, index_type, knobs)
         chosen, launch_values = self._chosen(self.candidate, problem)
-        plain = self.candidate.plain(chosen)
-        try:
+        while (refusal := self._refused.get(chosen)) is None:
             try:
-                return self._fitting(chosen, launch_values, problem, index_type, knobs)
-            except (ArgumentError, ScheduleError):  # of vectors: no other demand is a candidate's
-                if plain is None:
+                return self._with_vectors(chosen, launch_values, problem, index_type, knobs)
+            except (ArgumentError, ScheduleError) as failure:
+                raise self._no_kernel(failure) from failure
+            except KernelRefusal as failure:
+                if knobs.override_dir is not None:  # the text may be its user's
                     raise
-                return self._fitting(plain, launch_values, problem, index_type, knobs)
-        except (ArgumentError, ScheduleError) as failure:
-            unfit = Unfit(
-                self.candidate.scheduler,
-                f"its schedule fails: {failure}",
-                key=self.segment.shape.key,
-            )
-            raise NoKernelError(unfit) from failure
+                self._refused.put(chosen, failure)
+                chosen, launch_values = self._chosen(self.candidate, problem)
+                if self._refused.get(chosen) is None:
+                    _warn_of_refusal(self.candidate, failure)
+        raise self._no_kernel(refusal) from refusal
+
+    def _no_kernel(self, failure: Exception) -> NoKernelError:
+        assert self.candidate is not None
+        reason, key = f"its schedule fails: {failure}", self.segment.shape.key
+        return NoKernelError(Unfit(self.candidate.scheduler, reason, key=key))
+
+    def _with_vectors(
+        self,
+        params: Params,
+        launch_values: dict[str, int],
+        problem: Problem,
+        index_type: DataType,
+        knobs: Knobs,
+    ) -> tuple[CompiledKernel, dict[str, int], Params | None]:
+        """The kernel of these parameters, or that without vectors where a call allows none."""
+        assert self.candidate is not None
+        plain = self.candidate.plain(params)
+        try:
+            return self._fitting(params, launch_values, problem, index_type, knobs)
+        except (ArgumentError, ScheduleError):  # of vectors: no other demand is a candidate's
+            if plain is None:
+                raise
+            return self._fitting(plain, launch_values, problem, index_type, knobs)
 
     def _fitting(
         self,
@@ -292,6 +335,15 @@ class PlannedSegment:
                     code="WS0322",
                     remedy="vectorize less, or pass an aligned tensor",
                 )
+
+
+def _warn_of_refusal(candidate: Candidate, refusal: KernelRefusal) -> None:
+    warnings.warn(
+        f"the fastest kernel of {candidate.scheduler}, by prediction, is left out: {refusal}; the "
+        "next one may be slower: please report it",
+        PlanWarning,
+        stacklevel=4,
+    )
 
 
 def _call_key(problem: Problem) -> Hashable:

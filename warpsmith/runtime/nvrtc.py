@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from warpsmith.errors import CompileError, InternalError
+from warpsmith.errors import CompileError, InternalError, KernelRefusal
 from warpsmith.runtime.source import Binary, Source
 
 # `-v` makes ptxas report registers, spills, stack and shared memory in the log. NVRTC's own cache
@@ -17,8 +17,8 @@ _FLAGS = ("--std=c++17", "--minimal", "--ptxas-options=-v", "--no-cache")
 def compile_source(source: Source) -> Binary:
     """Compile one kernel.
 
-    Raises CompileError with NVRTC's log and the lines that it complains about when the source is
-    refused, and when NVRTC is missing.
+    Raises KernelRefusal with NVRTC's log and the lines that it complains about when the source is
+    refused, and CompileError when NVRTC is missing or fails.
     """
     nvrtc = _nvrtc()
     options = [f"--gpu-architecture={source.arch}", *_FLAGS, *source.options]
@@ -33,7 +33,9 @@ def compile_source(source: Source) -> Binary:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
         log = _text(nvrtc, program, "ProgramLog").strip()
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CompileError(_refusal(source, f"{status.name}\n{log}"))
+            own = status == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION
+            kind = KernelRefusal if own else CompileError
+            raise kind(_refusal(source, f"{status.name}\n{log}"))
         usage = resources(log, source.entry)
         return Binary(
             cubin=_bytes(nvrtc, program, "CUBIN"),
@@ -74,7 +76,7 @@ def check_remarks(log: str, entry: str) -> None:
     budgets then spills, or waits for registers for ever; serialized products are several times
     slower.
 
-    Raises CompileError WS0510 for `setmaxnreg`, WS0511 for wgmma, quoting every remark.
+    Raises KernelRefusal WS0510 for `setmaxnreg`, WS0511 for wgmma, quoting every remark.
     """
     remarks = {match[0].strip(): match for match in _REMARK.finditer(log)}
     if not remarks:
@@ -82,11 +84,16 @@ def check_remarks(log: str, entry: str) -> None:
     first = next(iter(remarks.values()))
     ignored = "setmaxnreg" in first[2]
     known = _SETMAXNREG if ignored else _WGMMA
-    raise CompileError(
+    raise KernelRefusal(
         f"ptxas says of kernel `{entry}`: " + "\n".join(remarks),
         code="WS0510" if ignored else "WS0511",
         remedy=known.get(first[1], "compile without what the remark names"),
     )
+
+
+def serialized(log: str) -> bool:
+    """Whether ptxas says that it serializes wgmma, as it does where registers are few."""
+    return any("setmaxnreg" not in match[2] for match in _REMARK.finditer(log))
 
 
 def nvrtc_version() -> tuple[int, int]:

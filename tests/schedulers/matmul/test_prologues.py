@@ -267,3 +267,22 @@ def test_what_is_refused_in_words() -> None:
     assert moved.endswith("an operand of its product, is computed of nothing as large")
     beside = refused(lambda x, y: ops.linear(x * ops.permute(x, [1, 0]), y))
     assert beside == "T0, of which an operand is computed, has its dimensions moved"
+
+
+@pytest.mark.parametrize("columns", [256, 128])
+def test_products_that_are_serialized_as_launched_get_registers(
+    monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """Of one step of k by definition, ptxas says so of 256 columns in 168 registers."""
+    chosen, tile = heuristic.choose, (128, columns, 64)
+    monkeypatch.setattr(
+        heuristic, "choose", lambda *args: replace(chosen(*args), tile=tile, stages=4, **ALONE)
+    )
+    with FusionDefinition() as fd:
+        x, weight = (fd.define_tensor([-1, 32], True, HALF) for _ in range(2))
+        fd.add_output(ops.linear(ops.neg(x), weight))
+    a, b = whole(8, 32, dtype=np.float16), whole(40, 32, dtype=np.float16)
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([a, b])
+        assert ("role `compute` 240" in fd.explain()) == (columns == 256)
+    check(result.astype(np.float64), -a, b)
