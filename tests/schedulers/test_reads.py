@@ -114,6 +114,7 @@ def test_a_copy_in_registers_is_not_read_elsewhere() -> None:
         (lambda x: ops.flip(x, [1]), "WS1033"),
         (lambda x: ops.pad(x, [2, 2]), "WS1032.*ends within a vector"),
         (lambda x: x[:, :-1], "WS1034.*cut short"),
+        (lambda x: ops.gather(x, ops.cast(x, DataType.Int), 0), "WS1035.*chooses each"),
     ],
 )
 def test_vectors_that_no_read_can_take(part: Callable[[Any], Any], code: str) -> None:
@@ -138,3 +139,37 @@ def test_vectors_are_read_into_registers() -> None:
         y.axis(-1).parallelize(ParallelType.vectorize)
     with pytest.raises(ScheduleError, match="WS1031.*cache_before"):
         lower(fd.fusion, "k", DataType.Int32, target=H200)
+
+
+WIDE = torch.randn(24, 256, generator=torch.manual_seed(3))
+IN_VECTORS: dict[str, tuple[Callable[..., Any], int]] = {
+    "embedding": (lambda i, x: ops.embedding(i, x), 1),
+    "embedding and norm": (lambda i, x: rms(ops.embedding(i, x)), 1),
+    "columns of rows": (lambda i, x: ops.sum(x[i], [0]), 2),
+    "halves": (lambda i, x: x[:, :128] * x[:, 128:], 2),
+    "joined": (lambda i, x: ops.cat([x, x], 1), 2),
+    "padded": (lambda i, x: ops.pad(x, [8, 8]), 1),
+    "not a multiple": (lambda i, x: x[:, 2:] + 1, 0),
+    "each by its own index": (
+        lambda i, x: ops.gather(x, ops.cast(ops.isnan(x), DataType.Int), 0),
+        1,  # of what the indices are made of
+    ),
+    "the other way": (lambda i, x: ops.flip(x, [1]), 0),
+    "ends within a vector": (lambda i, x: ops.pad(x, [8, 10]), 0),
+}
+
+
+@pytest.mark.parametrize("name", IN_VECTORS)
+def test_adjacent_elements_are_read_as_vectors(name: str) -> None:
+    function, loads = IN_VECTORS[name]
+    compiled = fuse(function).lower(CHOICE, WIDE).compile()
+    assert compiled.verify().verdict == "clean"
+    assert compiled.asm["cuda"].count("= ws_load<float, 4") == loads
+
+
+def test_other_sizes_of_a_trace_are_read_by_elements() -> None:
+    f = fuse(lambda x, y: ops.cat([x, y], 1) + 1)
+    for columns in (8, 6, 7, 12):
+        x = torch.randn(4, columns)
+        assert torch.equal(f(x, x), torch.cat([x, x], 1) + 1)
+        assert torch.equal(f(x[:, 1:], x), torch.cat([x[:, 1:], x], 1) + 1)

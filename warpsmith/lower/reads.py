@@ -66,6 +66,7 @@ class Reads:
         condition = self._predicates.predicate(first, operation, always=False)
         if lane is not None:
             self._check_whole(operation, access, lane)
+            self._check_chosen(operation, access, lane)
         return statements if condition == integers.TRUE else [If(condition, tuple(statements))]
 
     def _filled(self, operation: Read, access: Access, lane: Symbol | None) -> list[Statement]:
@@ -176,6 +177,17 @@ class Reads:
                     f"last vector is cut short ({bound!r})",
                     code="WS1034",
                     remedy="read single elements, or split by a factor that divides",
+                )
+
+    def _check_chosen(self, operation: Read, access: Access, lane: Symbol) -> None:
+        """Refuse vectors whose elements indices choose one by one."""
+        for index in operation.indices:
+            if lane in self._buffers.read(access, index).walk():
+                raise ScheduleError(
+                    f"{operation.output.name} vectorizes {operation.output.loop[-1]!r}, and "
+                    f"{index.name} chooses each element",
+                    code="WS1035",
+                    remedy="read single elements, or vectorize a dimension that the indices lack",
                 )
 
 

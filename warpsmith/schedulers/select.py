@@ -66,6 +66,7 @@ from warpsmith.schedulers.pointwise import apply as pointwise_apply
 from warpsmith.schedulers.pointwise import heuristic as pointwise_heuristic
 from warpsmith.schedulers.pointwise.heuristic import PointwiseParams
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reads import read_by_vectors, read_in_vectors
 from warpsmith.schedulers.reduction import applicability as reduction_can
 from warpsmith.schedulers.reduction import apply as reduction_apply
 from warpsmith.schedulers.reduction import heuristic as reduction_heuristic
@@ -87,6 +88,16 @@ Params = (
     | MatmulByThreadsParams
     | ScanParams
 )
+
+
+VECTORS = (
+    PointwiseParams
+    | ReductionParams
+    | InnerPersistentParams
+    | OuterPersistentParams
+    | InnerOuterParams
+)
+"""Parameters of schedules whose innermost loop is a vector of one width."""
 
 
 def without_full_passes(params: Params) -> Params:
@@ -195,6 +206,15 @@ class Candidate:
 
     def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
         """The schedule's parameters, and the values of its launch symbols."""
+        params, symbols = self._chosen(problem)
+        if not isinstance(params, VECTORS) or (
+            isinstance(params, PointwiseParams) and not params.exact
+        ):
+            return params, symbols
+        names = read_in_vectors(self.fusion, problem, params.vector)
+        return replace(params, vectorized=(*params.vectorized, *names)), symbols
+
+    def _chosen(self, problem: Problem) -> tuple[Params, dict[str, int]]:
         if self.scheduler == "pointwise":
             flat = pointwise_heuristic.choose(self.fusion, self.domains, self.caches, problem)
             blocks = pointwise_heuristic.blocks(flat, problem)
@@ -331,6 +351,8 @@ class Candidate:
             rows_and_columns_apply.apply(fusion, caches, params)
         else:
             reduction_apply.apply(fusion, caches, params)
+        if isinstance(params, VECTORS):
+            read_by_vectors(fusion, params.vectorized, params.vector)
         return fusion
 
 

@@ -1,0 +1,148 @@
+"""Reads at computed places by vectors: of which tensors, in a call, and in which loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from warpsmith.ir import integers
+from warpsmith.ir.domains import IterDomain, Merge, ParallelType, Split
+from warpsmith.ir.exprs import tensor_inputs
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.program import Program
+from warpsmith.ir.reads import Own, Read, at
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.substitution import substitute
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedule.transforms import parallelize
+from warpsmith.schedulers.problem import Problem
+
+
+def reads(fusion: Program) -> Iterator[Read]:
+    """Those of a fusion."""
+    return (op for op in fusion.operations if isinstance(op, Read))
+
+
+def read_in_vectors(fusion: Program, problem: Problem, width: int) -> tuple[str, ...]:
+    """Names of the results whose elements lie side by side, and aligned, in what is read."""
+    if width == 1:
+        return ()
+    return tuple(r.output.name for r in reads(fusion) if _walks(r, problem, width))
+
+
+def _walks(read: Read, problem: Problem, width: int) -> bool:
+    """Whether vectors along the result's last dimension are such of all parts, of which each has
+    all of a vector, or none, and whose indices choose whole vectors.
+    """
+    along, known = len(read.output.root) - 1, partial(_number, problem)
+    if along < 0 or problem.size(read.output.root[along].extent) % width:
+        return False
+    if not all(index.shape_axes[along].is_broadcast for index in read.indices):
+        return False
+    for part in read.parts:
+        steps = _strides(part.source, problem)
+        place = integers.add(
+            *(integers.mul(known(p), step) for p, step in zip(part.places, steps, strict=True))
+        )
+        bounds = [bound for bound in integers.conjuncts(known(part.inside)) if _has(bound, along)]
+        if not (
+            problem.aligned(part.source, width)
+            and _step(place, along, width) == 1
+            and all(_is_uniform(bound, along, width) for bound in bounds)
+        ):
+            return False
+    return True
+
+
+def _number(problem: Problem, expr: Expr) -> Expr:
+    """The expression with the sizes of a call."""
+    sizes: dict[Expr, Expr] = {
+        node: Const(problem.values[node.name])
+        for node in expr.walk()
+        if isinstance(node, Symbol) and not isinstance(node, Own)
+    }
+    return substitute(expr, sizes) if sizes else expr
+
+
+def _strides(tensor: TensorView, problem: Problem) -> Sequence[int]:
+    """Elements from one index to the next in each dimension of an input, 0 where it is repeated."""
+    found, expected = [0] * tensor.rank, 1
+    for dimension in reversed(tensor.memory_order()):
+        axis = tensor.shape_axes[dimension]
+        if axis.is_broadcast:
+            continue
+        own = f"{tensor.name}_stride{dimension}"
+        found[dimension] = expected if tensor.contiguity[dimension] else problem.values[own]
+        expected = found[dimension] * problem.size(axis.extent)
+    return found
+
+
+def _step(expr: Expr, along: int, width: int) -> int | None:
+    """What one more of an index adds, if the rest is a multiple of the width; else None."""
+    step = 0
+    for monomial, coefficient in integers.polynomial(expr).items():
+        if monomial == (at(along),):
+            step = coefficient
+        elif coefficient % width or any(_has(factor, along) for factor in monomial):
+            return None
+    return step
+
+
+def _is_uniform(bound: Expr, along: int, width: int) -> bool:
+    """Whether `a < b` is so in all lanes of a vector or in none."""
+    if not isinstance(bound, Apply) or bound.op != "lt":
+        return False
+    gap = integers.sub(bound.args[1], bound.args[0])
+    return _step(gap, along, width) == -1 or _step(integers.sub(gap, 1), along, width) == 1
+
+
+def _has(expr: Expr, along: int) -> bool:
+    return any(node == at(along) for node in expr.walk())
+
+
+def read_by_vectors(fusion: Fusion, names: Iterable[str], width: int) -> None:
+    """Have those reads take vectors whose innermost loop, of a draft that is scheduled, is one."""
+    chosen = set(names)
+    found = [read for read in reads(fusion) if read.output.name in chosen]
+    if not found:
+        return
+    domains = DomainMap(fusion)
+    for read in found:
+        output = read.output
+        lane = output.loop[-1] if output.loop else None
+        if lane is None or lane.parallel is not ParallelType.serial:
+            continue
+        walked = domains.group(output.root[-1])
+        if domains.extent_of(lane) == integers.index(width) and _fastest(domains, lane) == walked:
+            _leave(read, len(output.loop) - 1)
+            parallelize(output, -1, ParallelType.vectorize)
+
+
+def _fastest(domains: DomainMap, lane: IterDomain) -> Group:
+    """The dimension that a vector walks: what its loop was split from, and merged last."""
+    group = domains.group(lane)
+    while True:
+        made = [
+            t
+            for t in domains.touching(group)
+            if (isinstance(t, Split) and domains.group(t.inner) == group)
+            or (isinstance(t, Merge) and t.band == 1 and domains.group(t.axis) == group)
+        ]
+        if not made:
+            return group
+        first = made[0]
+        group = domains.group(first.axis if isinstance(first, Split) else first.inner)
+
+
+def _leave(read: Read, depth: int) -> None:
+    """Compute a read, and its indices, outside of the loop over a vector's lanes."""
+    pending = [read.output]
+    while pending:
+        tensor = pending.pop()
+        tensor.compute_at = min(tensor.compute_at, depth)
+        if tensor.definition is not None:
+            sources = read.sources if tensor is read.output else ()
+            pending += [
+                t for t in tensor_inputs(tensor.definition) if not t.is_input and t not in sources
+            ]
