@@ -21,7 +21,7 @@ def grouped() -> dict[tuple[int, int, DataType], list[str]]:
     """Operations of the table by arity, conditions among the operands, and type of the others."""
     groups: dict[tuple[int, int, DataType], list[str]] = {}
     for name, op in sorted(TABLE.items()):
-        dtype = next(d for d in (DataType.Float, DataType.Int) if op.supports(d))
+        dtype = next(d for d in (DataType.Float, DataType.Int, DataType.Double) if op.supports(d))
         groups.setdefault((op.arity, op.conditions, dtype), []).append(name)
     return groups
 

@@ -24,7 +24,7 @@ UNARY = (
     "abs acos acosh asin asinh atan atanh ceil cos cosh exp exp2 expm1 erf erfc erfinv erfcinv "
     "floor frac lgamma log log10 log1p log2 neg logical_not bitwise_not relu reciprocal round "
     "rsqrt sigmoid sign signbit silu sin sinh sqrt tan tanh trunc isfinite isinf isnan isneginf "
-    "isposinf isreal"
+    "isposinf isreal float_rank double_rank"
 )
 BINARY = (
     "add atan2 div truediv fmod mul nextafter pow remainder sub minimum maximum mod eq ge gt le "
@@ -74,7 +74,7 @@ PEERS: dict[str, Callable[..., Any]] = {
     "addcmul": lambda x, a, b, value: torch.addcmul(x, a, b, value=_scalar(value)),
 }
 # PyTorch has no such function; these have tests of their own.
-WITHOUT_PEER = {"erfcinv", "logical_right_shift", "philox"}
+WITHOUT_PEER = {"erfcinv", "logical_right_shift", "philox", "float_rank", "double_rank"}
 WITH_PEER = sorted(set(TABLE) - WITHOUT_PEER)
 INTEGER_DIVISIONS = {"div", "fmod", "remainder", "mod"}
 

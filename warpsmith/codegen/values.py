@@ -8,7 +8,7 @@ from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.reads import CHECKS
+from warpsmith.ir.reads import CHECKS, SEARCHES
 from warpsmith.ir.scalar import Address, Apply, Const, Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, Element
 from warpsmith.ops.table import TABLE
@@ -90,6 +90,9 @@ class ValueText:
             self.pieces.add("groups")
             kind = self.type_name(DataType.Index)
             return f"ws_{expr.op}<{kind}>({', '.join(map(self, expr.args))})"
+        if expr.op in SEARCHES:
+            self.pieces.add("searches")
+            return f"ws_{expr.op}({', '.join(map(self, expr.args))})"
         if expr.op in CHECKS:
             self.pieces.add("places")
             kind = self.type_name(DataType.Index)

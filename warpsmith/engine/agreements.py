@@ -18,7 +18,7 @@ from warpsmith.ir.domains import IterDomain, Split
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.reads import Own, Read
+from warpsmith.ir.reads import Own, Read, Search
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.reshape import shaping, uneven_splits
@@ -201,6 +201,10 @@ def _demands(operation: Operation) -> Iterator[Demand]:
                 yield held, integers.ceildiv(axis.extent, integers.index(times)), reason, "==", None
     elif isinstance(operation, Read):
         yield from _read(operation)
+    elif isinstance(operation, Search):
+        both = operation.source.shape_axes[:-1], operation.wanted.shape_axes[:-1]
+        for axes in zip(*both, strict=True):
+            yield from _equal(axes, "rows are searched for it")
     if isinstance(operation, Move) and operation.kind == "reshape":
         yield from _reshape(operation)
     else:

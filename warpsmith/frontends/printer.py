@@ -21,7 +21,7 @@ from warpsmith.ir.exprs import (
     takes_moments,
 )
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.reads import Read
+from warpsmith.ir.reads import Read, Search
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, literal
 from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.contraction import result_of
@@ -197,6 +197,8 @@ class _Writer:
             text = self._scan(operation)
         elif isinstance(operation, Read):
             text = self._read(operation)
+        elif isinstance(operation, Search):
+            text = f"fd.ops.{operation.op}({_name(operation.source)}, {_name(operation.wanted)})"
         elif isinstance(operation, Full):
             shape = self._extents([axis.extent for axis in operation.output.shape_axes])
             value = self.scalar(operation.value)

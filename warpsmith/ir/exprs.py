@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from warpsmith.ir.carry import Carry, moments, simple
 from warpsmith.ir.domains import IterDomain, Split
-from warpsmith.ir.reads import Read
+from warpsmith.ir.reads import Read, Search
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import Operation, Pair, TensorView, Value
 
@@ -317,6 +317,8 @@ def with_values(
             return Iota(given[0], given[1], output)
         case Read():
             return operation.with_values(given, output)
+        case Search(op=op):
+            return Search(op, given[0], given[1], output)
     raise TypeError(f"{operation!r} is no operation of these")
 
 

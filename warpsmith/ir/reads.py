@@ -13,11 +13,15 @@ from typing import Any
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
-from warpsmith.ir.tensor import Pair, TensorView, Value
+from warpsmith.ir.tensor import Operation, Pair, TensorView, Value
 
 CHECKS = ("place", "place_from_end")
 """Operations that give an index which memory says, and trap where there is no such element: the
 second counts negative ones from the end."""
+
+SEARCHES = ("count_up_to", "nth_parted")
+"""Operations of a `Search`, of where a row begins, elements between two of it, how many there are,
+and what is wanted."""
 
 
 class Own(Symbol):
@@ -114,3 +118,42 @@ class Read:
         places = tuple(tuple(next(coming) for _ in part) for part in self.places)
         insides = tuple(coming)
         return Read(self.kind, sources, indices, fill, places, insides, output, self.arguments)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """Numbers that bisection finds in rows, which lie in global memory along a last dimension.
+
+    All tensors have one rank; dimensions but the last are those of the result.
+
+    Attributes:
+        op: `count_up_to`, of rows that ascend: how many elements are no larger than the wanted one;
+            or `nth_parted`, of rows that count the zeros up to each place: where what comes at the
+            wanted place stands, when all zeros come first, and all ones behind them, in order.
+    """
+
+    op: str
+    source: TensorView
+    wanted: TensorView
+    output: TensorView
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return (self.source, self.wanted)
+
+    @property
+    def outputs(self) -> tuple[TensorView, ...]:
+        return (self.output,)
+
+    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
+        """Those of what is wanted: rows are read in an order of their own."""
+        if source is self.wanted:
+            return tuple(zip(source.shape_axes, self.output.root, strict=True))
+        return ()
+
+
+def read_elsewhere(operation: Operation) -> tuple[TensorView, ...]:
+    """What an operation reads from memory at other places than its own element's."""
+    if isinstance(operation, Read):
+        return operation.sources
+    return (operation.source,) if isinstance(operation, Search) else ()

@@ -19,7 +19,7 @@ from warpsmith.ir.exprs import (
     Scan,
     tensor_inputs,
 )
-from warpsmith.ir.reads import Read
+from warpsmith.ir.reads import Read, Search
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.scans import opened_loops
 from warpsmith.ir.tensor import Operation, TensorView
@@ -206,7 +206,7 @@ class Emitter:
     def _computed(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
         """Statements that give every element that a thread has its value."""
         output = operation.outputs[0]
-        if isinstance(operation, Read):
+        if isinstance(operation, Read | Search):
             return self._reads.emit(operation, indices)
         if len(output.loop) > len(indices):
             return self._vector_copies.emit(operation, indices)

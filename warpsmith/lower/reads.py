@@ -5,9 +5,10 @@ from __future__ import annotations
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
-from warpsmith.ir.reads import CHECKS, Part, Read, at, chosen
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.reads import CHECKS, Part, Read, Search, at, chosen
+from warpsmith.ir.scalar import Address, Apply, Const, Expr, Symbol
 from warpsmith.ir.substitution import substitute
+from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import CopyVector, Element, For, If, Let, Statement, Store
 from warpsmith.lower.access import Access, strides
 from warpsmith.lower.buffers import Buffers
@@ -23,7 +24,36 @@ class Reads:
         self._predicates = predicates
         self._vectors = vectors
 
-    def emit(self, operation: Read, indices: list[Expr]) -> list[Statement]:
+    def emit(self, operation: Read | Search, indices: list[Expr]) -> list[Statement]:
+        """Statements of an operation whose outer loop indices are given."""
+        if isinstance(operation, Search):
+            return self._search(operation, indices)
+        return self._read(operation, indices)
+
+    def _search(self, operation: Search, indices: list[Expr]) -> list[Statement]:
+        """The number that bisection finds in the row of the element."""
+        output, source = operation.output, operation.source
+        if len(output.loop) > len(indices):
+            raise ScheduleError(
+                f"{output.name} is found by bisection, and only copies can be vectorized",
+                code="WS1036",
+                remedy=f"vectorize the copy that {output.name}.cache_before() makes",
+            )
+        self._check_input(output, source)
+        access = self._buffers.access(operation, indices)
+        extents = [axis.extent for axis in source.shape_axes]
+        *outer, step = strides(source, extents)
+        rows = zip(source.shape_axes, output.root, outer, strict=False)
+        start = integers.add(
+            *(integers.mul(access.axis(own), each) for a, own, each in rows if not a.is_broadcast)
+        )
+        wanted = self._buffers.read(access, operation.wanted)
+        found = (Address(source.name), start, step, extents[-1], wanted)
+        value = Apply(operation.op, found, output.dtype)
+        store = Store(self._buffers.buffer(output), self._buffers.own(access), value)
+        return self._predicates.guarded(access, operation, store)
+
+    def _read(self, operation: Read, indices: list[Expr]) -> list[Statement]:
         """The fill, over which each part writes where its predicate holds.
 
         Before::
@@ -105,14 +135,7 @@ class Reads:
     def _place(self, operation: Read, access: Access, part: Part, known: dict[Expr, Expr]) -> Expr:
         """The element of a part's tensor, in memory."""
         source = part.source
-        if source not in self._buffers.inputs:
-            raise ScheduleError(
-                f"{operation.output.name} reads {source.name} at computed places, which is in "
-                f"{source.memory.value} memory",
-                code="WS1030",
-                remedy=f"read an input of the kernel: without {source.name}.cache_after(), or in a "
-                "second kernel",
-            )
+        self._check_input(operation.output, source)
         given = {**known, **_indices(operation, access)}
         steps = strides(source, [axis.extent for axis in source.shape_axes])
         return integers.add(
@@ -123,9 +146,23 @@ class Reads:
             )
         )
 
+    def _check_input(self, output: TensorView, source: TensorView) -> None:
+        if source not in self._buffers.inputs:
+            raise ScheduleError(
+                f"{output.name} reads {source.name} at computed places, which is in "
+                f"{source.memory.value} memory",
+                code="WS1030",
+                remedy=f"read an input of the kernel: without {source.name}.cache_after(), or in a "
+                "second kernel",
+            )
+
     def _inside(self, operation: Read, access: Access, inside: Expr, lane: Symbol | None) -> Expr:
         """Where a part is read; in all lanes of a vector, or in none."""
-        found = substitute(inside, _indices(operation, access))
+        elements: dict[Expr, Expr] = {
+            chosen(k, index.dtype): self._buffers.read(access, index)
+            for k, index in enumerate(operation.indices)
+        }
+        found = substitute(inside, {**elements, **_indices(operation, access)})
         if lane is None:
             return found
         for bound in integers.conjuncts(found):
@@ -168,10 +205,7 @@ class Reads:
         """Refuse vectors that the ends of the dimensions cut short."""
         condition = self._predicates.predicate(access, operation, always=False)
         for bound in integers.conjuncts(condition):
-            if lane in bound.walk() and not (
-                isinstance(bound, Apply)
-                and integers.divides(_width(lane), bound.args[-1], self._buffers.facts)
-            ):
+            if lane in bound.walk() and not self._is_uniform(bound, lane):
                 raise ScheduleError(
                     f"{operation.output.name} vectorizes {operation.output.loop[-1]!r}, and its "
                     f"last vector is cut short ({bound!r})",

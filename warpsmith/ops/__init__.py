@@ -29,6 +29,14 @@ from warpsmith.ops.reductions import max, mean, min, prod, sum, var, var_mean, w
 from warpsmith.ops.reshape import reshape
 from warpsmith.ops.scaled import scaled_matmul
 from warpsmith.ops.scans import cummax, cummin, cumprod, cumsum, logcumsumexp, scan
+from warpsmith.ops.scattering import (
+    embedding_backward,
+    index_add,
+    index_copy,
+    or_zero,
+    scatter,
+    scatter_add,
+)
 from warpsmith.ops.shape import (
     broadcast,
     broadcast_in_dim,
@@ -54,6 +62,7 @@ from warpsmith.ops.slicing import (
     stack,
     unbind,
 )
+from warpsmith.ops.sorting import argsort, count_up_to, nth_parted, sort, topk
 
 __all__ = [
     *_pointwise,
@@ -62,6 +71,7 @@ __all__ = [
     "any",
     "argmax",
     "argmin",
+    "argsort",
     "baddbmm",
     "bmm",
     "broadcast",
@@ -69,6 +79,7 @@ __all__ = [
     "cat",
     "choose",
     "chunk",
+    "count_up_to",
     "cummax",
     "cummin",
     "cumprod",
@@ -77,6 +88,7 @@ __all__ = [
     "dropout",
     "einsum",
     "embedding",
+    "embedding_backward",
     "embedding_fwd",
     "expand",
     "flip",
@@ -85,6 +97,8 @@ __all__ = [
     "gather",
     "grouped_matmul",
     "index",
+    "index_add",
+    "index_copy",
     "index_select",
     "iota",
     "linear",
@@ -98,9 +112,11 @@ __all__ = [
     "mv",
     "narrow",
     "normal",
+    "nth_parted",
     "one_hot",
     "ones",
     "ones_like",
+    "or_zero",
     "outer",
     "pad",
     "permute",
@@ -111,16 +127,20 @@ __all__ = [
     "roll",
     "scaled_matmul",
     "scan",
+    "scatter",
+    "scatter_add",
     "select",
     "shape",
     "size",
     "slice",
+    "sort",
     "split",
     "squeeze",
     "stack",
     "stride_order",
     "sum",
     "take_along_axis",
+    "topk",
     "transpose",
     "tril",
     "triu",

@@ -17,10 +17,11 @@ from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import OF_GROUP, Full, Iota, Matmul, Move, Pointwise, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.reads import Read
+from warpsmith.ir.reads import Read, Search
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.joining import reduced, scanned
+from warpsmith.ops.reading import found
 from warpsmith.ops.reading import meaning as read_meaning
 from warpsmith.ops.scalars import ScalarEvaluator, in_type, numpy_dtype
 from warpsmith.ops.table import TABLE
@@ -132,6 +133,10 @@ class _Evaluator:
         elif isinstance(operation, Read):
             fill = 0 if operation.fill is None else self._scalars(operation.fill)
             result = read_meaning(operation, self._arrays, self._values, fill)
+        elif isinstance(operation, Search):
+            result = found(
+                operation, self._arrays[operation.source], self._arrays[operation.wanted]
+            )
         elif isinstance(operation, Full):
             shape = self._shape(operation.output.shape_axes)
             result = np.broadcast_to(self._scalars(operation.value), shape)

@@ -46,6 +46,7 @@ __all__ = [
     "cos",
     "cosh",
     "div",
+    "double_rank",
     "eq",
     "erf",
     "erfc",
@@ -55,6 +56,7 @@ __all__ = [
     "exp",
     "exp2",
     "expm1",
+    "float_rank",
     "floor",
     "floor_divide",
     "fmod",
@@ -168,6 +170,7 @@ bitwise_not = _unary("bitwise_not")
 ceil = _unary("ceil")
 cos = _unary("cos")
 cosh = _unary("cosh")
+double_rank = _unary("double_rank")
 erf = _unary("erf")
 erfc = _unary("erfc")
 erfcinv = _unary("erfcinv")
@@ -176,6 +179,7 @@ erfinv = _unary("erfinv")
 exp = _unary("exp")
 exp2 = _unary("exp2")
 expm1 = _unary("expm1")
+float_rank = _unary("float_rank")
 floor = _unary("floor")
 frac = _unary("frac")
 isfinite = _unary("isfinite")

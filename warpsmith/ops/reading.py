@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 from warpsmith.errors import ArgumentError, InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.reads import CHECKS, Read, at, chosen
+from warpsmith.ir.reads import CHECKS, SEARCHES, Read, Search, at, chosen
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
@@ -148,3 +150,27 @@ def _inside(index: Any, extent: int, *, from_end: bool) -> np.ndarray:
             remedy="pass indices of elements that there are",
         )
     return moved
+
+
+def search(op: str, arg: TensorView, wanted: TensorView) -> TensorView:
+    """What bisection finds in rows along the last dimension (`ir/reads.py`)."""
+    fusion = Fusion.of(arg)
+    looked_for = _copied(wanted) if wanted is arg else wanted
+    output = fusion.tensor(DataType.Int, fresh_axes(wanted))
+    fusion.append(Search(op, arg, looked_for, output))
+    return output
+
+
+def found(operation: Search, rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The result, given rows and what is wanted of them."""
+    shape = (*np.broadcast_shapes(rows.shape[:-1], wanted.shape[:-1]), wanted.shape[-1])
+    count = math.prod(shape[:-1])
+    row_of = np.broadcast_to(rows, (*shape[:-1], rows.shape[-1])).reshape(count, rows.shape[-1])
+    of_row = np.broadcast_to(wanted, shape).reshape(count, shape[-1])
+    result = np.zeros(of_row.shape, np.int64)
+    for number, (row, numbers) in enumerate(zip(row_of, of_row, strict=True)):
+        if operation.op == SEARCHES[0]:
+            result[number] = np.searchsorted(row, numbers, side="right")
+        else:
+            result[number] = np.argsort(np.diff(row, prepend=0) == 0, kind="stable")[numbers]
+    return result.reshape(shape)

@@ -214,7 +214,18 @@ class _Walk:
         return expr
 
 
-_OPERANDS = {"inputs", "output", "outputs", "source", "sources", "a", "b", "ends", "indices"}
+_OPERANDS = {
+    "inputs",
+    "output",
+    "outputs",
+    "source",
+    "sources",
+    "a",
+    "b",
+    "ends",
+    "indices",
+    "wanted",
+}
 _SCALARS = {"value", "start", "step", "fill", "places", "insides"}
 _WRITTEN = {"arguments"}  # by the user, for printing
 

@@ -13,7 +13,7 @@ from warpsmith.ir.exprs import Move, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
-from warpsmith.ir.reads import Read
+from warpsmith.ir.reads import read_elsewhere
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import Operation
 from warpsmith.planner.alike import Shape, shape_of
@@ -184,8 +184,8 @@ def _sources(graph: Graph, sink: int) -> frozenset[int]:
 
 def _read_elsewhere(graph: Graph, positions: Iterable[int]) -> frozenset[int]:
     """What is computed, and read at other places than those of the loops that compute it."""
-    reads = (op for op in map(graph.operations.__getitem__, positions) if isinstance(op, Read))
-    return frozenset(t.number for op in reads for t in op.sources if t.number in graph.maker)
+    read = (t for p in positions for t in read_elsewhere(graph.operations[p]))
+    return frozenset(t.number for t in read if t.number in graph.maker)
 
 
 def _between(graph: Graph, region: Sequence[int], stored: Collection[int]) -> frozenset[int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from warpsmith.ir import integers
 from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.reads import Read
+from warpsmith.ir.reads import read_elsewhere
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedule.caches import cache_after, cache_before
 from warpsmith.schedulers.pointwise.applicability import uses_agree
@@ -82,8 +82,8 @@ def in_memory(operation: Operation, tensor: TensorView) -> bool:
     """Whether an operation reads an input where it lies: to repeat it, at places that it computes,
     or to find groups in it.
     """
-    if isinstance(operation, Read):
-        return tensor in operation.sources
+    if tensor in read_elsewhere(operation):
+        return True
     return repeats(operation) or (isinstance(operation, Matmul) and operation.ends is tensor)
 
 

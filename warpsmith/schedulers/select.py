@@ -10,7 +10,7 @@ from warpsmith.ir.exprs import Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
-from warpsmith.ir.reads import Read
+from warpsmith.ir.reads import read_elsewhere
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers import (
@@ -386,7 +386,7 @@ def _reads_computed(operation: Operation) -> str:
     """
     if repeats(operation) and not any(t.is_input for t in tensor_inputs(operation)):
         return "it repeats elements of what it computes"
-    if isinstance(operation, Read) and not all(t.is_input for t in operation.sources):
+    if not all(t.is_input for t in read_elsewhere(operation)):
         return "it reads what it computes at other places"
     return ""
 

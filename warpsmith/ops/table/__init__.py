@@ -15,10 +15,14 @@ from warpsmith.ops.table.integer import INTEGER
 from warpsmith.ops.table.logic import LOGIC
 from warpsmith.ops.table.op import PointwiseOp, Rule, Spelling
 from warpsmith.ops.table.random import DRAWS
+from warpsmith.ops.table.rank import RANKS
 from warpsmith.ops.table.transcendental import TRANSCENDENTAL
 
 TABLE: Mapping[str, PointwiseOp] = MappingProxyType(
-    {op.name: op for op in (*ARITHMETIC, *TRANSCENDENTAL, *INTEGER, *LOGIC, *CHOICE, *DRAWS)}
+    {
+        op.name: op
+        for op in (*ARITHMETIC, *TRANSCENDENTAL, *INTEGER, *LOGIC, *CHOICE, *DRAWS, *RANKS)
+    }
 )
 
 __all__ = ["TABLE", "PointwiseOp", "Rule", "Spelling"]

@@ -32,6 +32,7 @@ class Rule(Enum):
     LOGICAL = "logical"  # operands are converted to Bool, the result is Bool
     INTEGER = "integral"  # as SAME, and only integers and bools are allowed
     CLASSIFY = "classified"  # the operand keeps its type, the result is Bool
+    RANK = "ranked"  # the operand keeps its type, the result is Int
     DRAW = "drawn"  # operands are integers or bools, converted to Int; the result is Float
 
 
@@ -102,6 +103,8 @@ class PointwiseOp:
         """The type of the result for operands of the promoted type `dtype`."""
         if self.rule in (Rule.LOGICAL, Rule.COMPARE, Rule.CLASSIFY):
             return DataType.Bool
+        if self.rule is Rule.RANK:
+            return DataType.Int
         if self.rule is Rule.DRAW or (self.rule is Rule.FLOAT and not dtype.is_float):
             return DataType.Float
         return dtype
