@@ -139,3 +139,13 @@ def test_a_product_apart_is_right() -> None:
         got = np.asarray(fused(x, w, r)).astype(np.float64)
     want = x.astype(np.float64) @ w.astype(np.float64).T + r.astype(np.float64)
     np.testing.assert_allclose(got, want, atol=0.25, rtol=0.02)
+
+
+def test_what_tensor_cores_cannot_read_is_copied_where_warps_take_longer_as_it_lies() -> None:
+    """`mma.sync` reads rows that begin anywhere: two copies pay for large products only."""
+
+    def product(size: int) -> list[str]:
+        return kernels(ops.matmul, empty(size, size), empty(size, size))
+
+    assert product(511) == ["matmul_by_threads"]
+    assert product(4095) == ["pointwise", "pointwise", "matmul"]

@@ -7,7 +7,8 @@ import pytest
 from warpsmith import DataType, FusionDefinition
 from warpsmith.ir.atoms import atom_for, atoms_for
 from warpsmith.ir.exprs import Matmul
-from warpsmith.planner.price import product_us
+from warpsmith.schedulers.matmul.model import START_US
+from warpsmith.schedulers.matmul_by_threads.model import predicted_us
 from warpsmith.targets.atoms import FMA, HALF_RATE, WGMMA, Atom, Unit
 from warpsmith.targets.blackwell import B200
 from warpsmith.targets.hopper import H200
@@ -24,7 +25,7 @@ def product(dtype: DataType, precision: str = "exact") -> Matmul:
 
 
 def multiplied_us(atom: Atom) -> float:
-    return product_us((4096, 4096, 4096), H200.rates, atom) - H200.rates.launch_us
+    return predicted_us((1, 4096, 4096, 4096), H200, atom) - START_US
 
 
 def test_rates_are_those_of_the_sheet() -> None:

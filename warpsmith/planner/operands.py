@@ -9,21 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
-from warpsmith.ir.atoms import atom_for, atoms_for
+from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
-from warpsmith.planner.price import copy_us, product_us
 from warpsmith.planner.prologues import computed_operands
 from warpsmith.schedulers.matmul.applicability import majors
+from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.memory import unfit_rows
 from warpsmith.schedulers.matmul.shape import concrete_order
+from warpsmith.schedulers.matmul_by_threads.model import product_us, sizes_of
 from warpsmith.schedulers.padding import padded as with_padding
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.traffic import moved_us
 from warpsmith.targets.atoms import Atom
 
 ROW_BYTES = 16
@@ -105,7 +108,7 @@ def packing(graph: Graph, problem: Problem) -> Packing:
                 own.append(place)
             elif row % ROW_BYTES:
                 pads.append(operand.number)
-        if _pays(operation, atom, own, problem):
+        if (own or pads) and _pays(operation, atom, own, problem):
             copies |= {(operation.output.number, place) for place in own}
             padded |= set(pads)
     return Packing(frozenset(copies), frozenset(padded), frozenset(computed))
@@ -159,14 +162,11 @@ def _fits(product: Matmul, place: int, atom: Atom, problem: Problem) -> bool:
 
 def _pays(product: Matmul, atom: Atom, copied: list[int], problem: Problem) -> bool:
     """Whether copies and a product on tensor cores take less time than one by threads."""
-    *_, by_threads = atoms_for(product, problem.target.family.atoms)
-    sizes = [problem.size(axis.extent) for axis in product.output.root]
-    copies, rates = 0.0, problem.target.rates
+    batches, m, n, k = sizes_of(product, problem)
+    copies = 0.0
     for place in copied:
         operand = (product.a, product.b)[place]
-        elements = 1
-        for axis in operand.shape_axes:
-            elements *= problem.size(axis.extent)
-        copies += copy_us(elements * operand.dtype.size, rates)
-    by_cores = product_us(sizes, rates, atom)
-    return copies + by_cores < product_us(sizes, rates, by_threads)
+        elements = prod(problem.size(axis.extent) for axis in operand.shape_axes)
+        copies += moved_us(2 * elements * operand.dtype.size, problem.target)
+    work = Work(m=m, n=n, k=k, batches=batches, element=atom.size)
+    return copies + work.ranked(problem)[0][1] < product_us(product, problem)

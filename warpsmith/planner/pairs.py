@@ -16,11 +16,11 @@ from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.epilogues import Epilogue, Offers, around, dimensions, is_cast_of
-from warpsmith.planner.price import moved_us
 from warpsmith.schedulers.matmul.heuristic import Work, counted
 from warpsmith.schedulers.matmul.memory import TMA_BYTES, Beside, unfit_rows
 from warpsmith.schedulers.matmul.shape import concrete_order
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.traffic import moved_us
 from warpsmith.targets.atoms import Atom
 from warpsmith.targets.target import Target
 
@@ -69,7 +69,7 @@ class Pair:
         """Microseconds of that kernel."""
         elements = prod(problem.size(extent) for extent in self.extents[:-1])
         moved = elements * (self.passed + _bytes(self.loaded) + sum(self.stored))
-        return moved_us(moved, problem.target.rates)
+        return moved_us(moved, problem.target)
 
 
 def pairs_of(offers: Offers, target: Target) -> tuple[Pair, ...]:

@@ -13,13 +13,13 @@ from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.crossing import MOST_REPEATED
-from warpsmith.planner.price import moved_us
 from warpsmith.schedulers.caching import repeats
 from warpsmith.schedulers.matmul.memory import unfit_rows
 from warpsmith.schedulers.matmul.model import prologue_us
 from warpsmith.schedulers.matmul.prologues import HELD_OPERATIONS
 from warpsmith.schedulers.matmul.shape import sources_of
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.traffic import moved_us
 
 EDGE = 256
 """Rows of the other operand that a tile has at most."""
@@ -99,13 +99,13 @@ def saved_us(graph: Graph, product: Matmul, prologue: Prologue, problem: Problem
     others = prod(problem.size(a.extent) for d, a in enumerate(root) if d not in axes)
     again = elements * ceil(others / EDGE)
     written = elements * operand.dtype.size
-    rates = problem.target.rates
+    target = problem.target
     if prologue.stored:  # what makes these could write the operand, too
-        before = moved_us(written, rates) - rates.launch_us
+        before = moved_us(written, target) - target.rates.launch_us
     else:
         size = sum(graph.tensors[number].dtype.size for number in prologue.read)
-        before = moved_us(written + elements * size, rates)
-    return before - prologue_us(again, HELD_OPERATIONS + counted, problem.target)
+        before = moved_us(written + elements * size, target)
+    return before - prologue_us(again, HELD_OPERATIONS + counted, target)
 
 
 def computed_operands(graph: Graph, product: Matmul, problem: Problem) -> frozenset[int]:

@@ -1,0 +1,153 @@
+"""How long a kernel takes that no model of its own predicts: what it moves, and what it computes.
+
+Memory, the L2 and the issue of instructions work at the same time, so the slowest of them counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.exprs import Pointwise, Reduction, tensor_inputs
+from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.program import Program
+from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.normalization.recompute import COSTLY
+from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.family import WARP
+from warpsmith.targets.target import Target
+
+MEMORY_SHARE = 0.831
+"""Of the memory's rate, what a copy of much memory reads and writes (one H200, 2026-11)."""
+
+SECTOR = 32
+"""Bytes that the L2 gives or takes at least."""
+
+ISSUE_SHARE = 0.5
+"""Of the instructions that can be issued, those of operations. Assumed: nobody has timed it."""
+
+VECTOR = 8
+"""Neighbouring elements of a thread, for which it computes once what they share: 16 bytes of a
+16-bit type."""
+
+INSTRUCTIONS = {"philox": 30, "sin": 40, "cos": 40, "tan": 40, "pow": 40}
+COSTLY_INSTRUCTIONS = 12
+"""Of an operation on one element, those that run: as NVRTC 13 makes them, where arguments are no
+larger than 100,000; of the other operations of ten and more some twelve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a kernel does in a call.
+
+    Attributes:
+        moved: bytes of memory, each once.
+        sectors: bytes between the L2 and multiprocessors: whole sectors for each warp.
+        issued: instructions of operations on single elements.
+    """
+
+    moved: int
+    sectors: float
+    issued: float
+
+    def us(self, target: Target) -> float:
+        """Microseconds of the kernel."""
+        rates = target.rates
+        lanes = ISSUE_SHARE * WARP * target.sm_issues * target.sm_count
+        return rates.launch_us + max(
+            self.moved / (MEMORY_SHARE * rates.memory),
+            self.sectors / rates.l2,
+            self.issued / lanes,
+        )
+
+
+def moved_us(size: int, target: Target) -> float:
+    """Microseconds of a kernel that moves so many bytes of memory."""
+    return Traffic(size, 0.0, 0.0).us(target)
+
+
+def traffic(
+    fusion: Program,
+    domains: DomainMap,
+    caches: Sequence[Cached],
+    axes: Sequence[IterDomain],
+    problem: Problem,
+    staged: Sequence[str] = (),
+) -> Traffic:
+    """What a kernel moves and computes that walks some dimensions.
+
+    Args:
+        axes: of its loops, slowest first; threads lie side by side along the last one.
+        staged: names of tensors that lie along another one, and pass through shared memory.
+    """
+    extents = {g: problem.size(domains.extent(g)) for a in axes for g in [domains.group(a)]}
+    tensors = {cached.memory: cached for cached in caches}
+    sizes = {memory: _elements(memory, problem) * memory.dtype.size for memory in tensors}
+    spread = {
+        memory: 1.0 if memory.name in staged else _spread(domains, cached, extents)
+        for memory, cached in tensors.items()
+    }
+    return Traffic(
+        moved=sum(sizes.values()),
+        sectors=sum(size * spread[memory] for memory, size in sizes.items()),
+        issued=_issued(fusion, domains, extents, problem),
+    )
+
+
+def _elements(tensor: TensorView, problem: Problem) -> int:
+    return prod(problem.size(a.extent) for a in tensor.shape_axes if not a.is_broadcast)
+
+
+def _spread(domains: DomainMap, cached: Cached, extents: dict[Group, int]) -> float:
+    """How many times its bytes a tensor takes, where a warp's elements lie in sectors apart."""
+    memory, size = cached.memory, cached.memory.dtype.size
+    walked = [
+        domains.group(cached.copy.shape_axes[d])
+        for d in memory.memory_order()
+        if not memory.shape_axes[d].is_broadcast
+    ]
+    order = [group for group in extents if group in walked]
+    if not order or set(walked) != set(order) or walked[-1] == order[-1]:
+        return 1.0
+    inside = prod(extents[group] for group in order[order.index(walked[-1]) + 1 :])
+    beside = max(WARP * VECTOR // max(inside, 1), 1)  # of a warp, those that lie side by side
+    return max(SECTOR / (size * min(beside, SECTOR // size)), 1.0)
+
+
+def _issued(
+    fusion: Program, domains: DomainMap, extents: dict[Group, int], problem: Problem
+) -> float:
+    """Instructions of all operations. Those of full size run as often as the loops do; what
+    reductions give, once for each of their results; of others, once for neighbours that share it.
+    """
+    walks, last = prod(extents.values()), next(reversed(extents), None)
+    behind: set[TensorView] = set()
+    total = 0.0
+    for operation in fusion.operations:
+        output = operation.outputs[0]
+        if isinstance(operation, Reduction) or behind.intersection(tensor_inputs(operation)):
+            behind.update(operation.outputs)
+        if not isinstance(operation, Pointwise | Reduction):
+            continue
+        root = [axis for axis in output.root if not axis.is_broadcast]
+        groups = set(map(domains.group, root))
+        if extents.keys() <= groups:
+            times = walks
+        elif output in behind:
+            times = prod(problem.size(axis.extent) for axis in root)
+        else:
+            times = walks if last in groups else walks // VECTOR
+        total += instructions(operation) * times
+    return total
+
+
+def instructions(operation: Operation) -> int:
+    """Of an operation on one element; copies take none."""
+    if not isinstance(operation, Pointwise):
+        return 1
+    if operation.op == "set":
+        return 0
+    return INSTRUCTIONS.get(operation.op, COSTLY_INSTRUCTIONS if operation.op in COSTLY else 1)
