@@ -17,6 +17,7 @@ from warpsmith.engine.launches import CallPlan, pitches_of, plan_call, problem_o
 from warpsmith.engine.plan import (
     NoKernelError,
     PlannedSegment,
+    agreed,
     misfits,
     plan,
     plan_prepared,
@@ -28,11 +29,14 @@ from warpsmith.errors import ArgumentError, DeviceError, PlanWarning
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
+from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.empty import empty_tensors
 from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.operands import NO_PACKING, Packing, packing
 from warpsmith.planner.pairs import Pair, apart, pairs_of
+from warpsmith.planner.prices import Plan
 from warpsmith.planner.segment import Unfit
+from warpsmith.planner.trials import faster
 from warpsmith.runtime import driver
 from warpsmith.runtime.kept import CUTS, PLANS
 from warpsmith.runtime.launcher import Shortcut
@@ -57,10 +61,10 @@ _Form = tuple[tuple[int, ...], Dimensions, Target]
 """What decides what is planned: reshapes that are left out, dimensions that lie contiguous, and the
 target."""
 
-_Cut = tuple[_Form, tuple[Unfit, ...], Packing, frozenset[int], frozenset[int]]
+_Cut = tuple[_Form, tuple[Unfit, ...], Packing, frozenset[int], frozenset[int], Decided]
 """What decides how a program is cut: its form, schedulers that are left out, operands that are
 copied, numbers of the tensors that have no elements, and of products whose epilogue has a kernel of
-its own."""
+its own, and what is otherwise than its structure says."""
 
 
 class Executable:
@@ -151,23 +155,35 @@ class Executable:
         empty: frozenset[int],
     ) -> tuple[PlannedSegment, ...]:
         """Segments of which each can take a call: schedulers that cannot are left out."""
-        chosen, apart_now = NO_PACKING, frozenset[int]()
+        chosen, apart_now, program = NO_PACKING, frozenset[int](), None
         if not self._scheduled:
             program, pairs = self._program_for(fusion, form)
             chosen, apart_now = packing(program.graph, problem), apart(pairs, problem)
-        while True:
-            key = (form, without, chosen, empty, apart_now)
+
+        def planned(
+            decided: Decided,
+        ) -> tuple[tuple[PlannedSegment, ...], Problem, tuple[Unfit, ...]]:
+            key = (form, without, chosen, empty, apart_now, decided)
             segments = self._segments.get(key)
             if segments is None:
                 segments = self._segments.put(key, self._cut(fusion, *key))
             pitches = pitches_of(segments, problem.values)
             padded = replace(problem, values={**problem.values, **pitches})
-            found = misfits(segments, padded)
-            if not found:
-                if problem.warp_specialize is True:
-                    require_roles(segments, problem, without)
-                return segments
+            return segments, padded, misfits(segments, padded)
+
+        def tried(decided: Decided) -> Plan | None:
+            segments, padded, found = planned(decided)
+            values = padded.values if found else {**padded.values, **agreed(segments, padded)}
+            return None if found else (segments, replace(padded, values=values))
+
+        while found := planned(NOTHING)[2]:
             without += found
+        decided = NOTHING
+        if problem.warp_specialize is True:
+            require_roles(planned(NOTHING)[0], problem, without)
+        elif program is not None and 0 not in problem.values.values():
+            decided = faster(program, tried)
+        return planned(decided)[0]
 
     def _cut(
         self,
@@ -177,6 +193,7 @@ class Executable:
         chosen: Packing,
         empty: frozenset[int],
         apart_now: frozenset[int],
+        decided: Decided,
     ) -> tuple[PlannedSegment, ...]:
         _, _, target = form
         if self._scheduled:
@@ -184,7 +201,7 @@ class Executable:
         program, _ = self._program_for(fusion, form)
         prepared = program.graph.fusion
         return plan_prepared(
-            prepared, without, chosen, empty, apart_now, target=target, offers=program
+            prepared, without, chosen, empty, apart_now, decided, target=target, offers=program
         )
 
     def _program_for(self, fusion: Fusion, form: _Form) -> _Program:

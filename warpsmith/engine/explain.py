@@ -45,8 +45,7 @@ def explain_call(call: CallPlan, classes: Classes | None = None, *, sync: bool =
 
 def _graph(call: CallPlan) -> list[str]:
     """What crosses memory between the kernels, and why they are not one."""
-    segments = [planned.segment for planned in call.segments]
-    found = list(cuts(segments, call.problem, _CUTS_SHOWN + 1))
+    found = list(cuts(call.segments, call.problem, _CUTS_SHOWN + 1))
     lines = [line for cut in found[:_CUTS_SHOWN] for line in cut.lines()]
     if len(found) > _CUTS_SHOWN:
         lines.append(f"and more cuts: these are the first {_CUTS_SHOWN}")

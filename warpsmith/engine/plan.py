@@ -25,6 +25,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
 from warpsmith.knobs import Knobs
 from warpsmith.planner.alike import renamed
+from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.forms import add_narrow_forms
 from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
@@ -429,6 +430,7 @@ def plan_prepared(
     packing: Packing = NO_PACKING,
     empty: frozenset[int] = frozenset(),
     apart: frozenset[int] = frozenset(),
+    decided: Decided = NOTHING,
     *,
     target: Target,
     offers: Offers | None = None,
@@ -436,15 +438,15 @@ def plan_prepared(
     """The segments of a program that `prepare` made, with a scheduler each.
 
     `empty` are numbers of tensors without elements, `apart` of products whose epilogue has a kernel
-    of its own. `offers` are those of the program, where they were asked for before.
+    of its own; `decided` is what is otherwise than the structure says. `offers` are those of the
+    program, where they were asked for before.
     """
     padded = packing.padded
     if packing.copies:
         fusion, offers = fusion.draft(), None
         padded = copy_operands(fusion, packing)
-    segments = cut(
-        fusion, without, padded, empty, apart, packing.computed, target=target, offers=offers
-    )
+    parts = without, padded, empty, apart, packing.computed, decided
+    segments = cut(fusion, *parts, target=target, offers=offers)
     last = len(segments) - 1
     planned: list[PlannedSegment] = []
     known: dict[Hashable, PlannedSegment] = {}

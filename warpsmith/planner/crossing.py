@@ -20,9 +20,14 @@ MOST_REPEATED = 16
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """The stored forms of tensors that other kernels than their own read."""
+    """The stored forms of tensors that other kernels than their own read.
+
+    Attributes:
+        kept: numbers of those that are stored though they are cheap.
+    """
 
     graph: Graph
+    kept: frozenset[int] = frozenset()
     _weight: dict[int, int | None] = field(default_factory=dict)
 
     def stored(self, number: int) -> frozenset[int]:
@@ -32,7 +37,7 @@ class Crossing:
             position = graph.maker.get(number)
             if position is None:
                 return frozenset()
-            if number in graph.results:
+            if number in graph.results or number in self.kept:
                 return frozenset((number,))
             if self._repeated(number) is not None:
                 return frozenset()
@@ -43,7 +48,7 @@ class Crossing:
 
     def is_cheap(self, number: int) -> bool:
         """Whether a few operations compute the tensor of inputs."""
-        return self._repeated(number) is not None
+        return number not in self.kept and self._repeated(number) is not None
 
     def of_all(self, numbers: Collection[int]) -> frozenset[int]:
         """The same of several tensors."""
@@ -57,18 +62,18 @@ class Crossing:
         while pending:
             tensor = pending[-1]
             position = self.graph.maker.get(tensor)
-            sources = () if position is None else self.graph.sources(position)
+            given = position is None or tensor in self.kept
+            sources = () if position is None or given else self.graph.sources(position)
             unknown = [t for t in sources if t not in self._weight]
             if unknown and tensor not in self._weight:
                 pending += unknown
                 continue
             pending.pop()
-            self._weight[tensor] = self._sum(position, sources)
+            self._weight[tensor] = 0 if given else self._sum(position, sources)
         return self._weight[number]
 
     def _sum(self, position: int | None, sources: Collection[int]) -> int | None:
-        if position is None:
-            return 0
+        assert position is not None, "inputs are given"
         if isinstance(self.graph.operations[position], Reduction | Scan | Matmul):
             return None
         total = 1

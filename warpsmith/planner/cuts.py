@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.clone import Clones, Known
+from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Output
 from warpsmith.ir.tensor import TensorView
-from warpsmith.planner.segment import Segment
+from warpsmith.planner.prices import Planned, Prices
+from warpsmith.schedulers.price import kernel_us
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import Refusals, refusals
-from warpsmith.targets.target import Target
+from warpsmith.schedulers.select import Refusals, refusals, select
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A kernel that would be there in place of what is: its scheduler, and its microseconds; of one
+    that no scheduler can compute, or none at these sizes, why.
+    """
+
+    scheduler: str = ""
+    us: float = 0.0
+    refusals: Refusals = ()
+
+    def line(self, what: str, now: float) -> str:
+        """What it would take, beside what is there now, or what keeps it from being."""
+        if self.refusals:
+            return "; ".join(f"{name}: {reason}" for name, reason in self.refusals)
+        return f"{what} {self.scheduler} would take {self.us:.4g} µs, and now it takes {now:.4g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +46,10 @@ class Cut:
         size: bytes, each time.
         us: microseconds that writing and reading take at the rate of memory.
         launch_us: microseconds of the launch that a reader takes.
-        together: what the schedulers of the writer and of its first reader say of both as one.
+        apart: microseconds of the writer and of its first reader.
+        together: both as one kernel.
+        again: the reader, where it computes what it reads, and the writer is there all the same;
+            None where that is the same as `together`.
     """
 
     tensor: str
@@ -38,33 +60,42 @@ class Cut:
     size: int
     us: float
     launch_us: float
-    together: Refusals
+    apart: tuple[float, float]
+    together: Other
+    again: Other | None
 
     def lines(self) -> list[str]:
         """What `explain` says of it."""
         readers = ", ".join(map(str, self.readers))
         shape = ",".join(map(str, self.shape))
-        told = [reason for reason in self.together if reason[1]]
-        could = [name for name, reason in self.together if not reason]
-        if could:
-            why = f"{' and '.join(could)} would take both; apart they are expected to be faster"
-        else:
-            why = "; ".join(f"{name}: {reason}" for name, reason in told)
-        return [
+        written, read = self.apart
+        lines = [
             f"cut {self.tensor} {self.dtype}[{shape}], from kernel {self.writer} to {readers}: "
             f"{self.size} bytes, {self.us:.3g} µs of memory and a launch of {self.launch_us} µs",
-            f"  not one     {why}",
+            f"  apart       {written:.4g} and {read:.4g} µs",
+            f"  not one     {self.together.line('as one kernel', written + read)}",
         ]
+        if self.again is not None and not self.again.refusals:
+            reader = f"kernel {self.readers[0]}, computing it again,"
+            lines.append(f"  not again   {self.again.line(f'{reader} by', read)}")
+        return lines
 
 
-def cuts(segments: Sequence[Segment], problem: Problem, most: int) -> Iterator[Cut]:
-    """The cuts between segments, in the order in which they are written; the first `most`."""
-    rates = problem.target.rates
-    for writer, segment in enumerate(segments):
+def cuts(plan: Sequence[Planned], problem: Problem, most: int) -> Iterator[Cut]:
+    """The cuts between kernels, in the order in which they are written; the first `most`.
+
+    Args:
+        problem: the call, with all sizes that its schedules decide.
+    """
+    rates, prices = problem.target.rates, Prices()
+    readers: dict[str, list[int]] = {}
+    for number, planned in enumerate(plan):
+        for name in planned.segment.inputs:
+            readers.setdefault(name, []).append(number)
+    for writer, planned in enumerate(plan):
+        segment = planned.segment
         for tensor in segment.writes:
-            users = tuple(
-                n for n, s in enumerate(segments) if n > writer and tensor.name in s.inputs
-            )
+            users = tuple(readers.get(tensor.name, ()))
             if not users:
                 continue
             if not most:
@@ -72,6 +103,9 @@ def cuts(segments: Sequence[Segment], problem: Problem, most: int) -> Iterator[C
             most -= 1
             shape = tuple(problem.size(axis.extent) for axis in tensor.shape_axes)
             size = prod(shape) * tensor.dtype.size
+            first = plan[users[0]]
+            shared = {t.name for t in segment.writes if len(readers.get(t.name, ())) > 1}
+            both = joined(segment.fusion, first.segment.fusion, shared)
             yield Cut(
                 tensor.name,
                 tensor.dtype.value,
@@ -81,19 +115,49 @@ def cuts(segments: Sequence[Segment], problem: Problem, most: int) -> Iterator[C
                 size,
                 (1 + len(users)) * size / rates.memory,
                 rates.launch_us,
-                _together(segment, segments[users[0]], problem.target),
+                (prices.us(planned, problem), prices.us(first, problem)),
+                _other(both, problem, {name for p in (planned, first) for name in _takers(p)}),
+                _again(both, first, problem),
             )
 
 
-def _together(first: Segment, second: Segment, target: Target) -> Refusals:
-    """What the schedulers that take one of two parts say of both as one."""
-    takers = {name for s in (first, second) for name, reason in s.refusals if not reason}
-    said = refusals(joined(first.fusion, second.fusion), target)
-    return tuple((name, reason) for name, reason in said if name in takers)
+def _takers(planned: Planned) -> Iterator[str]:
+    """Names of the schedulers that take a part."""
+    return (name for name, reason in planned.segment.refusals if not reason)
 
 
-def joined(first: Fusion, second: Fusion) -> Fusion:
-    """Two parts as one: what the second reads of the first is computed, and stored no more."""
+def _other(fusion: Fusion, problem: Problem, asked: set[str]) -> Other:
+    """The kernel that a fusion would be; of what schedulers say, only those in `asked` are told."""
+    said = refusals(fusion, problem.target)
+    try:
+        candidate = select(fusion, problem.target, said)
+    except SchedulerRefusal:
+        return Other(refusals=tuple((name, why) for name, why in said if name in asked and why))
+    name, unfit = candidate.scheduler, candidate.unsupported_sizes(problem)
+    if unfit:
+        return Other(refusals=((name, f"it would take both, but {unfit}"),))
+    return Other(name, kernel_us(candidate, problem))
+
+
+def _again(both: Fusion, reader: Planned, problem: Problem) -> Other | None:
+    """The reader where it computes what it reads; None where nothing else is computed."""
+    wanted = {tensor.name for tensor in reader.segment.writes}
+    outputs = [output for output in both.outputs if output.value.name in wanted]
+    if len(outputs) == len(both.outputs) or len(outputs) < len(wanted):
+        return None
+    alone = both.draft()
+    alone.outputs = [output for output in alone.outputs if output.value.name in wanted]
+    needed = set(alone.depends_on([output.value for output in alone.outputs]))
+    alone.operations = [operation for operation in alone.operations if operation in needed]
+    read = {t for operation in alone.operations for t in tensor_inputs(operation)}
+    alone.inputs = [v for v in alone.inputs if not isinstance(v, TensorView) or v in read]
+    return _other(alone, problem, set(_takers(reader)))
+
+
+def joined(first: Fusion, second: Fusion, kept: Collection[str] = ()) -> Fusion:
+    """Two parts as one: what the second reads of the first is computed, and stored no more, but for
+    the tensors of these names.
+    """
     fusion = first.blank()
     known: Known = {first: fusion, second: fusion}
     clones = Clones(known)
@@ -107,7 +171,7 @@ def joined(first: Fusion, second: Fusion) -> Fusion:
             inputs.append(clones.tensor(tensor))
     fusion.operations += map(clones.operation, second.operations)
     fusion.inputs = [*inputs, *dict.fromkeys((*first.input_scalars, *second.input_scalars))]
-    read = {tensor.name for tensor in second.input_tensors}
+    read = {tensor.name for tensor in second.input_tensors} - set(kept)
     stored = [o.value for o in first.outputs if o.value.name not in read]
     results = [*stored, *(o.value for o in second.outputs)]
     fusion.outputs = [Output(clones.tensor(tensor)) for tensor in results]

@@ -66,6 +66,12 @@ class Offers:
         graph = Graph.of(fusion)
         return cls(graph, narrow_forms(graph), Crossing(graph))
 
+    def keeping(self, numbers: frozenset[int]) -> Offers:
+        """The same where these tensors are stored though they could be computed again."""
+        if numbers == self.crossing.kept:
+            return self
+        return Offers(self.graph, self.forms, Crossing(self.graph, numbers), self.seconds)
+
     def with_seconds(self, seconds: Mapping[int, int]) -> Offers:
         return Offers(self.graph, self.forms, self.crossing, seconds)
 
@@ -194,7 +200,7 @@ def around(graph: Graph, epilogue: Epilogue, crossing: Crossing) -> frozenset[in
     """What must be stored before the kernel of an epilogue runs."""
     made = {number for position in epilogue.positions for number in graph.made(position)}
     read = {t for p in epilogue.positions[1:] for t in graph.sources(p)} - made
-    return epilogue.operands | crossing.of_all(read)
+    return epilogue.operands | crossing.of_all(read) | (crossing.kept - made)
 
 
 def _grown_cheapest(offers: Offers, product: int, *, reshapes: bool) -> tuple[int, ...]:
@@ -326,7 +332,8 @@ def _sinks(graph: Graph, positions: Collection[int], crossing: Crossing) -> tupl
     for number in made:
         readers = graph.readers.get(number, ())
         outside = [p for p in readers if p not in inside and p in graph.live]
-        if number in graph.results or any(_multiplies(graph, p) for p in outside):
+        asked = number in graph.results or number in crossing.kept
+        if asked or any(_multiplies(graph, p) for p in outside):
             stored.add(number)
         if outside:
             stored |= crossing.stored(number)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.planner.crossing import Crossing
+from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.epilogues import Epilogue, Offers, around, epilogue_of
 from warpsmith.planner.gates import with_gates
 from warpsmith.planner.operands import operand_formats
@@ -28,6 +29,7 @@ def cut(
     empty: frozenset[int] = frozenset(),
     apart: frozenset[int] = frozenset(),
     computed: frozenset[int] = frozenset(),
+    decided: Decided = NOTHING,
     *,
     target: Target,
     offers: Offers | None = None,
@@ -40,6 +42,7 @@ def cut(
         empty: numbers of tensors that have no elements.
         apart: numbers of products on tensor cores whose epilogue has a kernel of its own.
         computed: numbers of operands that the kernel of their product computes itself.
+        decided: what is stored, or has a kernel of its own, though the structure asks for neither.
         target: that is to run the kernels.
         offers: of the fusion, where they were asked for before.
 
@@ -47,13 +50,15 @@ def cut(
         SchedulerRefusal: an operation that no scheduler can take even alone.
     """
     fusion.check_not_empty()
-    offers = offers or Offers.of(fusion)
+    offers = (offers or Offers.of(fusion)).keeping(decided.stored)
     graph = offers.graph
     if not offers.products:
-        alone = Segments(graph, target, without, empty)
-        return tuple(cut_region(alone, graph.outputs, frozenset()))
+        forms = offers.forms if decided != NOTHING else {}
+        alone = Segments(graph, target, without, empty, forms=forms, decided=decided)
+        sinks = (*graph.outputs, *sorted(decided.stored - graph.results))
+        return tuple(cut_region(alone, sinks, decided.kept | (decided.alone - graph.results)))
     formats = operand_formats(graph, padded)
-    segments = Segments(graph, target, without, empty, formats, offers.forms)
+    segments = Segments(graph, target, without, empty, formats, offers.forms, decided)
     own = {graph.made(p)[0] for p in offers.products if computed & set(graph.sources(p))}
     gated = with_gates(segments, offers, apart | own)
     return tuple(_around_products(segments, gated, apart, computed))
@@ -88,7 +93,7 @@ def _stored(
     regions: Mapping[int, Sequence[int]],
 ) -> frozenset[int]:
     """Numbers of the tensors that pass from one kernel to another, or are results."""
-    found = set(graph.outputs)
+    found = {*graph.outputs, *crossing.kept}
     for epilogue in epilogues:
         found |= {*epilogue.sinks, *around(graph, epilogue, crossing)}
     for positions in regions.values():

@@ -35,10 +35,14 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
     Raises:
         SchedulerRefusal: an operation that no scheduler can take even alone.
     """
+    own = [sink for sink in sinks if sink in segments.decided.alone]
+    if 0 < len(own) < len(sinks):
+        return _with_own_kernels(segments, sinks, stored, own)
     region = segments.graph.slice(sinks, stored)
     read = _read_elsewhere(segments.graph, region)
     whole = segments.of(sinks, stored)
-    if not read and segments.go_together(sinks):
+    as_one = segments.go_together(sinks) and segments.decided.kept.isdisjoint(sinks)
+    if as_one and not read:
         if whole.can_be_scheduled:
             return [whole]
         part = _part(segments, sinks, stored)
@@ -52,6 +56,19 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
     cuts = _enough_cuts(segments, sinks, region, cuts)
     groups = _merge_sinks(segments, _all_sinks(segments, region, sinks, cuts), cuts)
     return [segments.of(group, cuts) for group in groups]
+
+
+def _with_own_kernels(
+    segments: Segments, sinks: Sequence[int], stored: frozenset[int], own: Sequence[int]
+) -> list[Segment]:
+    """Segments that make these sinks and no others, behind those of the sinks that they need."""
+    graph = segments.graph
+    needed = {number for p in graph.slice(own, ()) for number in graph.made(p)}
+    before = [sink for sink in sinks if sink in needed and sink not in own]
+    behind = [sink for sink in sinks if sink not in needed]
+    found = cut_region(segments, before, stored) if before else []
+    found += cut_region(segments, own, stored)
+    return found + cut_region(segments, behind, stored.union(own)) if behind else found
 
 
 def _part(segments: Segments, sinks: Sequence[int], stored: frozenset[int]) -> Part:
@@ -248,7 +265,12 @@ def _merge_sinks(segments: Segments, sinks: Sequence[int], cuts: frozenset[int])
         near |= {together[number] for number in near if number in together}
         after = max((home[t] for t in needed if t in home), default=-1)
         common = {group for t in near for group in having.get(t, ())[-GROUPS_ASKED:]}
-        for place in sorted((g for g in common if g > after), reverse=True)[:GROUPS_ASKED]:
+        late = sorted((g for g in common if g > after), reverse=True)[:GROUPS_ASKED]
+        if all(t in segments.decided.kept for t in needed if home.get(t) == after >= 0):
+            late += (
+                [after] if after in common else []
+            )  # it writes what is kept, and goes on with it
+        for place in late:
             joined = [*groups[place], sink]
             if segments.go_together(joined) and segments.of(joined, cuts).can_be_scheduled:
                 break

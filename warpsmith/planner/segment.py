@@ -14,6 +14,7 @@ from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.ir.part import Part
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.alike import Label, Labels, Shape, renamed, shape_of
+from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.schedulers.select import Refusals, refusals
 from warpsmith.targets.target import Target
 
@@ -145,6 +146,7 @@ class Segments:
         empty: numbers of tensors that have no elements in the call.
         formats: by number of a tensor, how it is stored where that is not as the graph says.
         forms: by number of a tensor, that of its cast to the type in which it is stored.
+        decided: what is otherwise than the structure says.
         made: parts to which tensors were added, whose numbers no other part is to give.
         without_columns: keys of parts that do not reduce rows and columns of the same values.
     """
@@ -155,6 +157,7 @@ class Segments:
     empty: frozenset[int] = frozenset()
     formats: Mapping[int, MemoryFormat] = field(default_factory=dict)
     forms: Mapping[int, int] = field(default_factory=dict)
+    decided: Decided = NOTHING
     said: Said = field(default_factory=dict)
     made: list[Fusion] = field(default_factory=list)
     without_columns: set[Label] = field(default_factory=set)

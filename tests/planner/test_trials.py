@@ -1,0 +1,260 @@
+"""What is stored, or written by a kernel of its own, because that is predicted to be faster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.programs import meaning
+from tests.programs.generate import enlarged, generate
+from tests.programs.judge import judged, plan_only, uncompiled
+from warpsmith import ops
+from warpsmith.engine import executable as engine
+from warpsmith.engine.executable import Executable
+from warpsmith.engine.launches import CallPlan
+from warpsmith.errors import WarpsmithError
+from warpsmith.planner import trials
+from warpsmith.planner.cuts import cuts
+from warpsmith.planner.decided import NOTHING, Decided
+from warpsmith.planner.prices import Prices
+
+BFLOAT = ml_dtypes.bfloat16
+Body = Callable[..., Any]
+
+
+def two_sums(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Rows and columns of what four tensors make."""
+    total = a + b + c + d
+    return ops.sum(total, 0), ops.sum(total, 1)
+
+
+def centred(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Rows that no kernel keeps where they are long."""
+    total = a + b + c + d
+    return total - ops.mean(total, -1, keepdim=True)
+
+
+def turned_by_angles(x: Any, places: Any, speeds: Any) -> Any:
+    angles = ops.reshape(places, [-1, 1]) * ops.reshape(speeds, [1, -1])
+    return x * ops.cos(angles) + x * ops.sin(angles)
+
+
+def weighted(x: Any, y: Any) -> Any:
+    """A softmax that is the same for all of a dimension that it lacks."""
+    power = ops.exp(x - ops.max(x, -1, keepdim=True))
+    return ops.broadcast(power / ops.sum(power, -1, keepdim=True), [False, True, False]) * y
+
+
+def both_ways(x: Any) -> Any:
+    return x + 1, ops.permute(x * 2, [1, 0]) + 0
+
+
+def residual(x: Any, y: Any, w: Any) -> Any:
+    """Two tensors that two kernels read, or one of them writes, and the other reads one."""
+    total = x + y
+    return ops.sum(total * w, 0), ops.sum(total, 1)
+
+
+def empty(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    return [np.empty(shape, BFLOAT) for shape in shapes]
+
+
+FOUR = [(4096, 4096)] * 4
+CASES: dict[str, tuple[Body, list[np.ndarray], list[tuple[str, int, int]]]] = {
+    "several tensors are read once": (
+        two_sums,
+        empty(*FOUR),
+        [("reduction", 4, 2), ("reduction", 1, 1)],
+    ),
+    "so for rows that no kernel keeps": (
+        centred,
+        empty(*[(16, 1 << 21)] * 4),
+        [("reduction", 4, 2), ("pointwise", 2, 1)],
+    ),
+    "tables are made before they are broadcast": (
+        turned_by_angles,
+        empty((8, 32, 2048, 128), (2048,), (128,)),
+        [("pointwise", 2, 2), ("pointwise", 3, 1)],
+    ),
+    "so are rows that are reduced": (
+        weighted,
+        empty((64, 4096), (64, 64, 4096)),
+        [("inner_persistent", 1, 1), ("pointwise", 2, 1)],
+    ),
+    "a result across the others has its kernel": (
+        both_ways,
+        empty((4096, 4096)),
+        [("pointwise", 1, 1), ("pointwise", 1, 1)],
+    ),
+}
+
+
+def called(program: Body, *arrays: np.ndarray) -> CallPlan:
+    with uncompiled():
+        return Executable(warpsmith.fuse(program).lower(*arrays).fusion).plan_for(arrays)
+
+
+def kernels(call: CallPlan) -> list[tuple[str, int, int]]:
+    """Of each kernel, its scheduler, and how many tensors it reads and writes."""
+    parts = [(p.candidate, p.segment) for p in call.segments]
+    return [(c.scheduler, len(s.inputs), len(s.outputs)) for c, s in parts if c is not None]
+
+
+@pytest.fixture
+def structural(monkeypatch: pytest.MonkeyPatch) -> Callable[..., CallPlan]:
+    """Plans a call without any trial."""
+
+    def plan(program: Body, *arrays: np.ndarray) -> CallPlan:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(engine, "faster", lambda *given: NOTHING)
+            return called(program, *arrays)
+
+    return plan
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_predicted_to_be_faster_is_done(
+    name: str, structural: Callable[..., CallPlan]
+) -> None:
+    program, arrays, wanted = CASES[name]
+    call, plain = called(program, *arrays), structural(program, *arrays)
+    assert kernels(call) == wanted
+    after, before = (
+        sum(Prices().us(planned, c.problem) for planned in c.segments) for c in (call, plain)
+    )
+    assert after * trials.WORTH < before
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_of_few_elements_launches_count(name: str, structural: Callable[..., CallPlan]) -> None:
+    """There are no more kernels than the structure has, and the same ones where none is saved."""
+    program, arrays, _ = CASES[name]
+    small = [np.empty([min(n, 64) for n in a.shape], a.dtype) for a in arrays]
+    call, plain = called(program, *small), structural(program, *small)
+    assert len(kernels(call)) < len(kernels(plain)) or kernels(call) == kernels(plain)
+
+
+def test_where_both_are_equal_the_structure_stays() -> None:
+    assert kernels(called(residual, *empty((4096, 4096), (4096, 4096), (4096,)))) == [
+        ("reduction", 3, 1),
+        ("reduction", 2, 1),
+    ]
+
+
+EXPLAINED = {
+    "several tensors are read once": [
+        "  apart       44.44 and 10.89 µs",
+        "  not one     reduction: T14 and T16 reduce different dimensions; ",
+        "  not again   kernel 1, computing it again, by reduction would take 36.05 µs, and now it "
+        "takes 10.89",
+    ],
+    "so for rows that no kernel keeps": [
+        "  not one     inner_persistent: it would take both, but rows of 2097152 elements"
+    ],
+    "so are rows that are reduced": ["  apart       3.03 and 19.41 µs"],
+}
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_explain_says_what_a_cut_costs_and_what_keeps_both_apart(name: str) -> None:
+    program, arrays, _ = CASES[name]
+    call = called(program, *arrays)
+    lines = [line for cut in cuts(call.segments, call.problem, 12) for line in cut.lines()]
+    for wanted in EXPLAINED[name]:
+        assert any(line.startswith(wanted) for line in lines), lines
+
+
+def test_explain_prices_one_kernel_that_a_scheduler_would_take() -> None:
+    call = called(turned_by_angles, *CASES["tables are made before they are broadcast"][1])
+    lines = [line for cut in cuts(call.segments, call.problem, 12) for line in cut.lines()]
+    (told,) = {line for line in lines if line.startswith("  not one")}
+    found = re.search(
+        r"one kernel pointwise would take ([\d.]+) µs, and now it takes ([\d.]+)", told
+    )
+    assert found is not None
+    one, now = map(float, found.groups())
+    assert one > 2 * now  # of cosines and sines that are computed for each head
+
+
+@pytest.fixture
+def everything_tried(monkeypatch: pytest.MonkeyPatch) -> list[Decided]:
+    """Whatever may be stored is, and whatever may be apart; what was decided, by call."""
+    found: list[Decided] = []
+    faster = trials.faster
+    monkeypatch.setattr(trials, "WORTH", 0.0)
+    monkeypatch.setattr(trials._Stores, "saved_us", lambda self, number: 1.0)
+    monkeypatch.setattr(trials, "_is_scattered", lambda planned, problem: True)
+    monkeypatch.setattr(engine, "faster", lambda *given: found.append(faster(*given)) or found[-1])
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_right(name: str, everything_tried: list[Decided]) -> None:
+    program, arrays, _ = CASES[name]
+    random = np.random.default_rng(3)
+    small = [random.standard_normal([min(n, 24) for n in a.shape]).astype(BFLOAT) for a in arrays]
+    with warpsmith.knobs.scope(device="sim"):
+        got = warpsmith.fuse(program)(*small)
+    with warpsmith.knobs.scope(device="reference"):
+        want = warpsmith.fuse(program)(*(a.astype(np.float64) for a in small))
+    assert everything_tried[0] != NOTHING
+    several = isinstance(got, tuple)
+    for ours, exact in zip(got if several else [got], want if several else [want], strict=True):
+        peak = float(np.abs(exact).max())
+        np.testing.assert_allclose(np.asarray(ours, np.float64), exact, atol=0.02 * peak)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("block", range(6))
+def test_random_programs_are_right_whatever_is_stored(
+    block: int, everything_tried: list[Decided], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is stored is rounded as its user knows it, as beside products."""
+    from tests.programs.run import program_of
+
+    class Everything:
+        def __contains__(self, name: object) -> bool:
+            return True
+
+    monkeypatch.setattr(meaning, "PRODUCTS", Everything())
+    for seed in range(30000 + 5 * block, 30005 + 5 * block):
+        verdict = judged(program_of(seed, "sim"), "sim")
+        assert verdict.kind in ("passed", "skipped"), f"seed {seed}: {verdict.message}"
+    assert any(decided != NOTHING for decided in everything_tried)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("block", range(6))
+def test_random_programs_are_planned_no_slower(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what the plans are priced at; most stay as they are."""
+    changed, asked = 0, 0
+
+    def checked(offers: Any, plan: Any) -> Decided:
+        nonlocal changed, asked
+        decided = trials.faster(offers, plan)
+        asked += 1
+        if decided != NOTHING:
+            changed += 1
+            before, after = (
+                sum(Prices().us(each, problem) for each in segments)
+                for segments, problem in (plan(NOTHING), plan(decided))
+            )
+            assert after < before
+        return decided
+
+    monkeypatch.setattr(engine, "faster", checked)
+    for seed in range(9000 + 20 * block, 9020 + 20 * block):
+        space: dict[str, Any] = {}
+        try:
+            with np.errstate(all="ignore"):
+                exec(compile(enlarged(generate(seed)).definition(), "<program>", "exec"), space)
+                plan_only(space["fd"], space["inputs"])
+        except WarpsmithError:
+            continue  # some have no meaning
+    assert changed < asked > 5

@@ -1,0 +1,28 @@
+"""What a plan has otherwise than the structure of its program says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a plan has otherwise than its program's structure says.
+
+    Attributes:
+        kept: numbers of tensors that are stored, by whichever kernel, and not computed again.
+        alone: numbers of tensors that are stored by a kernel of their own.
+    """
+
+    kept: frozenset[int] = frozenset()
+    alone: frozenset[int] = frozenset()
+
+    @property
+    def stored(self) -> frozenset[int]:
+        return self.kept | self.alone
+
+    def __or__(self, other: Decided) -> Decided:
+        return Decided(self.kept | other.kept, self.alone | other.alone)
+
+
+NOTHING = Decided()

@@ -1,0 +1,215 @@
+"""Plans beside the one that a program's structure gives, tried where they promise to be faster.
+
+The plan computes again whatever depends on no reduction, and has as much in a kernel as a scheduler
+takes. A tensor that several kernels compute, or one kernel for many more elements than it has, may
+better be stored, and a result that lies otherwise than the others have a kernel of its own. A trial
+is a whole plan; what differs is priced together and apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
+
+from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction
+from warpsmith.ir.graph import Graph
+from warpsmith.ir.part import Part
+from warpsmith.ir.tensor import TensorView
+from warpsmith.planner.decided import NOTHING, Decided
+from warpsmith.planner.epilogues import Offers, dimensions
+from warpsmith.planner.prices import Plan, Planned, Prices
+from warpsmith.planner.segment import Segment
+from warpsmith.schedulers.price import traffic_of
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.traffic import Traffic, instructions
+
+WORTH = 1.05
+"""So many times as fast the kernels that differ are predicted to be where a plan is left."""
+
+MOST_TRIALS = 8
+"""Plans that are tried for a call."""
+
+
+def faster(
+    offers: Offers,
+    plan: Callable[[Decided], Plan | None],
+    prices: Prices | None = None,
+) -> Decided:
+    """What a call's plan is to have otherwise; nothing where that is not clearly faster.
+
+    Args:
+        plan: of what was decided; None where no scheduler takes a part of it in this call.
+    """
+    best = plan(NOTHING)
+    assert best is not None, "there is always a plan"
+    prices, decided, trials = prices or Prices(), NOTHING, 0
+    for ways in _proposals(offers, *best):
+        found: list[tuple[float, Decided, Plan]] = []
+        for way in ways:
+            trial = plan(decided | way) if trials < MOST_TRIALS else None
+            trials += 1
+            if trial is not None:
+                before, after = prices.both(best, trial)
+                found += [(before - after, way, trial)] if after * WORTH < before else []
+        if found:
+            _, way, best = max(found, key=lambda each: each[0])
+            decided |= way
+    return decided
+
+
+def _proposals(
+    offers: Offers, segments: Sequence[Planned], problem: Problem
+) -> Iterator[tuple[Decided, ...]]:
+    """Ways to store, or to write, something otherwise, of which one may be taken; what promises to
+    save most comes first. What is alike is proposed together.
+    """
+    shares = [(planned.segment, planned.segment.share) for planned in segments]
+    parts = [(segment, share) for segment, share in shares if isinstance(share, Part)]
+    stores = _Stores(offers, parts, problem)
+    kinds: dict[object, list[int]] = {}
+    for number in stores.candidates():
+        kinds.setdefault(stores.kind(number), []).append(number)
+    saved = ((stores.saved_us(numbers[0]), frozenset(numbers)) for numbers in kinds.values())
+    for _, chosen in sorted((s for s in saved if s[0] > 0), key=lambda each: -each[0]):
+        yield Decided(kept=chosen), Decided(alone=chosen)
+    for planned in segments:
+        writes = planned.segment.writes
+        if len(writes) > 1 and planned.candidate is not None and _is_scattered(planned, problem):
+            yield tuple(Decided(alone=frozenset((tensor.number,))) for tensor in writes)
+
+
+def _is_scattered(planned: Planned, problem: Problem) -> bool:
+    """Whether sectors of which a kernel needs a part take longer than its bytes."""
+    assert planned.candidate is not None
+    if planned.candidate.scheduler in ("matmul", "matmul_by_threads"):
+        return False
+    done = traffic_of(planned.candidate, planned.local(problem))
+    target = problem.target
+    return done.us(target) > Traffic(done.moved, 0.0, done.issued).us(target)
+
+
+class _Stores:
+    """What several kernels compute, or one for more elements than it has."""
+
+    def __init__(
+        self, offers: Offers, parts: Sequence[tuple[Segment, Part]], problem: Problem
+    ) -> None:
+        self._offers, self._problem = offers, problem
+        self._parts = parts
+        self._users: dict[int, list[int]] = {}
+        for place, (_, part) in enumerate(parts):
+            for position in part.positions:
+                for number in part.graph.made(position):
+                    self._users.setdefault(number, []).append(place)
+        self._written = {number for _, part in parts for number in part.sinks}
+        self._rates = problem.target.rates
+
+    def candidates(self) -> list[int]:
+        """Numbers of results of single operations that are computed and not stored."""
+        graph = self._offers.graph
+        widened = set(_widened(graph, graph.needed))
+        found = []
+        for number, users in self._users.items():
+            position = graph.maker.get(number)
+            if position is None or number in self._written or number in self._offers.values:
+                continue
+            if self._offers.forms.get(number) in self._written:
+                continue
+            if not isinstance(graph.operations[position], Pointwise):
+                continue
+            if number in widened or (len(users) > 1 and self._is_last(number, users)):
+                found.append(number)
+        return found
+
+    def _is_last(self, number: int, users: Sequence[int]) -> bool:
+        """Whether what follows is not computed by the same kernels again."""
+        graph = self._offers.graph
+        behind = (t for p in graph.readers.get(number, ()) for t in graph.made(p))
+        return any(self._users.get(each, []) != users for each in behind)
+
+    def kind(self, number: int) -> object:
+        """Equal for tensors that parts which are alike compute likewise."""
+        own = ((self._parts[place][0], self._parts[place][1]) for place in self._users[number])
+        return frozenset((s.shape.key, part.computed.index(number)) for s, part in own)
+
+    def saved_us(self, number: int) -> float:
+        """Microseconds that storing it saves at most, less what that must be of the time of the
+        kernels that have it: 0 or less where it is not worth a trial.
+        """
+        size = self._bytes(self._offers.graph.tensors[self._offers.forms.get(number, number)])
+        saved: list[float] = []
+        reduced = False
+        for place in self._users[number]:
+            _, part = self._parts[place]
+            chain = part.graph.slice([number], part.reads)
+            rest = part.graph.slice(part.sinks, {*part.reads, number})
+            spared = set(chain) - set(rest)
+            kept = {*part.graph.reads(rest), *self._formed(part.graph.reads(rest))}
+            gone = [t for t in part.reads if t not in kept]
+            moved = sum(self._bytes(part.graph.tensors[t]) for t in gone) - size
+            made = [_is_reduced(part.graph, t) for t in gone]
+            reduced |= any(made) and not all(made)
+            saved.append(max(moved / self._rates.memory, self._issued_us(part, spared, number)))
+        spent = size / self._rates.memory + (WORTH - 1) * sum(
+            self._rates.launch_us + self._memory_us(self._parts[place][1])
+            for place in self._users[number]
+        )
+        if len(saved) > 1:
+            saved.remove(max(saved))  # of the kernel that computes it still
+            return sum(saved) - spent
+        return self._rates.launch_us if reduced else saved[0] - spent - self._rates.launch_us
+
+    def _memory_us(self, part: Part) -> float:
+        """Microseconds that a kernel's bytes take at least."""
+        moved = sum(self._bytes(part.graph.tensors[t]) for t in (*part.reads, *part.sinks))
+        return moved / self._rates.memory
+
+    def _formed(self, numbers: Iterable[int]) -> Iterator[int]:
+        return (self._offers.forms[t] for t in numbers if t in self._offers.forms)
+
+    def _issued_us(self, part: Part, chain: Iterable[int], number: int) -> float:
+        """Microseconds that a kernel computes less where it has no chain of operations, which is
+        those in which it computes longer than its bytes take, at most.
+        """
+        operations = part.graph.operations
+        if any(isinstance(operations[p], Reduction | Matmul) for p in chain):
+            return 0.0
+        tensors = [part.graph.tensors[t] for t in (*part.reads, *part.sinks)]
+        walks = max(map(self._elements, tensors), default=0)
+        own = self._elements(part.graph.tensors[number])
+        times = max(walks - own, own if len(self._users[number]) > 1 else 0)
+        less, whole = (
+            sum(instructions(operations[p]) for p in positions) * each
+            for positions, each in ((chain, times), (part.positions, walks))
+        )
+        less_us, whole_us = (
+            Traffic(0, 0.0, issued).us(self._problem.target) - self._rates.launch_us
+            for issued in (less, whole)
+        )
+        return min(less_us, whole_us - self._memory_us(part))
+
+    def _elements(self, tensor: TensorView) -> int:
+        axes = (axis for axis in tensor.shape_axes if not axis.is_broadcast)
+        return prod(self._problem.size(axis.extent) for axis in axes)
+
+    def _bytes(self, tensor: TensorView) -> int:
+        return self._elements(tensor) * tensor.dtype.size
+
+
+def _is_reduced(graph: Graph, number: int) -> bool:
+    return number in graph.maker and isinstance(graph.operations[graph.maker[number]], Reduction)
+
+
+def _widened(graph: Graph, positions: Iterable[int]) -> Iterator[int]:
+    """Numbers of what operations read that has fewer dimensions than what they make of it, before
+    any move.
+    """
+    for position in positions:
+        output = graph.operations[position].outputs[0]
+        for number in graph.sources(position):
+            if dimensions(graph.tensors[number]) < dimensions(output):
+                maker = graph.maker.get(number)
+                while maker is not None and isinstance(graph.operations[maker], Move):
+                    (number,) = graph.sources(maker)
+                    maker = graph.maker.get(number)
+                yield number
