@@ -10,6 +10,7 @@ from dataclasses import replace
 from tests.programs.growth import MIDDLE, SMALL, Budget, Growth
 from tests.programs.program import Input, InvalidProgramError, Program, Ref
 from tests.programs.steps import cast, choose, dropout, from_scalars, pointwise
+from tests.programs.steps_of_places import chosen, elsewhere, made, scan
 from tests.programs.steps_of_shapes import carried, move, norm, product, reduce
 
 SIMULATED = Budget(operations=(2, 12), elements=1024, products=2**15, extents=(*SMALL, *MIDDLE))
@@ -30,6 +31,10 @@ _STEPS: tuple[tuple[int, Step], ...] = (
     (14, product),
     (8, norm),
     (8, carried),
+    (4, scan),
+    (5, elsewhere),
+    (4, chosen),
+    (2, made),
     (4, from_scalars),
     (3, dropout),
     (4, choose),

@@ -8,17 +8,14 @@ where are said a second time, so that a fault in `ops` shows as well as one in a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from tests.programs import bounds
 from tests.programs.arrays import array
-from tests.programs.bounds import SMALLEST, UNIT, settled
 from tests.programs.program import Extent, Input, Program, Ref, ScalarInput, Shape, Statement
-from tests.programs.rules import moves, pointwise, products, reductions, scalars
-from tests.programs.values import Value, require
+from tests.programs.rules import moves, places, pointwise, products, reductions, scalars
+from tests.programs.values import Value, perhaps_stored, require
 
 
 @dataclass(slots=True)
@@ -62,13 +59,11 @@ class Meaning:
     def _perhaps_stored(self, value: Value) -> Value:
         """Beside products, what its user knows as 16-bit may be rounded to that in memory."""
         products = any(statement.op in PRODUCTS for statement in self.program.statements)
-        if not products or not value.dtype.is_half or value.wide.dtype is value.dtype:
-            return value
-        held = value.wide
-        error = held.error + UNIT[value.dtype] * np.abs(held.value) + SMALLEST[value.dtype]
-        return replace(value, wide=settled(held.dtype, held.value, error))
+        return perhaps_stored(value) if products else value
 
     def _argument(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(self._argument, value))
         if isinstance(value, Ref):
             found = self.values.get(value.name, self.scalars.get(value.name))
             require(found is not None, f"{value.name} is not defined")
@@ -111,6 +106,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "min": reductions.extreme("min"),
     "mv": products.mv,
     "normal": scalars.normal,
+    "ones_like": scalars.filled(1),
+    "outer": places.outer,
     "permute": moves.permute,
     "prod": reductions.accumulation("prod"),
     "reshape": moves.reshape,
@@ -123,5 +120,23 @@ RULES: dict[str, Callable[..., Any]] = {
     "var": reductions.var,
     "var_mean": reductions.var_mean,
     "welford": reductions.welford,
+    "zeros_like": scalars.filled(0),
+    **{op: places.truth(op) for op in ("all", "any")},
+    **{op: places.running_extreme(op) for op in ("cummax", "cummin")},
+    **{op: places.joined(op) for op in ("cat", "stack")},
+    **dict.fromkeys(("gather", "take_along_axis"), places.gather),
+    "cumprod": places.cumprod,
+    "embedding": places.embedding,
+    "flip": places.flip,
+    "index_select": places.index_select,
+    "logcumsumexp": places.logcumsumexp,
+    "masked_fill": places.masked_fill,
+    "one_hot": places.one_hot,
+    "repeat_interleave": places.repeat_interleave,
+    "roll": places.roll,
+    "segment_set": moves.copied,
+    "select": places.select,
+    "tril": places.tril,
+    "triu": places.triu,
 }
 """Operations that are not simply entries of the table of pointwise ones."""

@@ -112,7 +112,8 @@ class Statement:
 
     def reads(self) -> tuple[str, ...]:
         """Names of its operands, as often as they occur."""
-        values = (*self.args, *(value for _, value in self.options))
+        listed = (value if isinstance(value, tuple) else (value,) for value in self.args)
+        values = (*(each for some in listed for each in some), *(v for _, v in self.options))
         return tuple(value.name for value in values if isinstance(value, Ref))
 
 
@@ -212,6 +213,8 @@ class Program:
             return f"[{', '.join(map(self.spelled, value.dims))}]"
         if isinstance(value, Extent):
             return self.spelled(value.dim)
+        if isinstance(value, tuple):
+            return f"[{', '.join(map(self._argument, value))}]"
         return _text(value)
 
 

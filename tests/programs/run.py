@@ -1,12 +1,14 @@
 """Random programs in numbers: `python -m tests.programs.run --count 1000 --seed 0 --plan-only`.
 
-Prints progress, then a table: how many were planned or run, refused (grouped by message), wrong,
-crashed and hung. The failing programs, made smaller, go to a file as Python that can be run.
+Prints progress and failures as they come, then a table: how many were planned or run, refused
+(grouped by message), wrong, crashed and hung. The failing programs, made smaller, go to a file as
+Python that can be run.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections import Counter
@@ -106,6 +108,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", choices=("sim", "reference", "gpu"), default="sim")
     parser.add_argument("--plan-only", action="store_true")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after which it ends")
     parser.add_argument("--jobs", type=int, default=1, help="processes; 0: in this one")
     parser.add_argument("--seconds", type=float, default=60.0, help="most for one program")
     parser.add_argument("--failures", type=Path, default=Path("failing_programs.txt"))
@@ -118,10 +121,15 @@ def main() -> int:
     began = time.monotonic()
     for each in results(seeds, mode, given.jobs, given.seconds):
         found.append(each)
+        if each.verdict.kind != "passed":
+            kind, code, what = each.verdict.group
+            print(f"seed {each.seed}: {kind} {code} {what[:200]}", flush=True)
         if len(found) % _SHOWN == 0:
             bad = sum(other.verdict.kind != "passed" for other in found)
             spent = time.monotonic() - began
             print(f"{len(found)} done, {bad} not passed, {spent:.0f} s", flush=True)
+        if time.monotonic() - began > 60 * given.minutes:
+            break
     print(table(found), flush=True)
     _write(found, mode, given.failures, given.shrink)
     return 0 if all(each.verdict.kind == "passed" for each in found) else 1

@@ -184,8 +184,12 @@ def _values(program: Program) -> dict[str, object]:
 
 
 def _renamed(statement: Statement, old: str, new: str) -> Statement:
-    args = tuple(Ref(new) if value == Ref(old) else value for value in statement.args)
-    return replace(statement, args=args)
+    def changed(value: object) -> object:
+        if isinstance(value, tuple):
+            return tuple(map(changed, value))
+        return Ref(new) if value == Ref(old) else value
+
+    return replace(statement, args=tuple(map(changed, statement.args)))
 
 
 def _with_number(statement: Statement, given: ScalarInput) -> Statement:

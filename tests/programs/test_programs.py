@@ -10,6 +10,9 @@ import pytest
 
 from tests.programs.generate import TINY, Budget, enlarged, generate
 from tests.programs.judge import Mode, judged
+from tests.programs.meaning import RULES
+from warpsmith import ops
+from warpsmith.ops.table import TABLE
 
 KNOWN = ("WS0103",)
 """Codes of what has no meaning, and is drawn all the same: an alias that lies otherwise than its
@@ -61,7 +64,7 @@ def test_programs_are_of_every_kind() -> None:
     programs = [generate(seed) for seed in range(150)]
     used = {statement.op for program in programs for statement in program.statements}
     assert {"matmul", "linear", "var_mean", "welford", "prod", "dropout", "normal", "iota"} <= used
-    rare = {"einsum", "bmm", "baddbmm", "addmm", "mv", "dot"} - used
+    rare = set(RULES) - used
     for seed in range(150, 1500):  # any operation that joins the table makes other programs
         if not rare:
             break
@@ -81,6 +84,28 @@ def test_programs_are_of_every_kind() -> None:
     layouts = [given.layout for p in programs for given in p.inputs if hasattr(given, "layout")]
     for attribute in ("order", "gaps", "repeated", "offset"):
         assert any(getattr(layout, attribute) for layout in layouts)
+
+
+UNDRAWN = {
+    "numbers, and no tensors": ("shape", "size"),
+    "rules that are functions of a program's own": ("reduce", "scan"),
+    "extents that are no product of sizes": (
+        *("chunk", "narrow", "pad", "slice", "split", "unbind"),
+        *("choose", "index"),
+    ),
+    "`full` by another name, of a fusion that has no tensor yet": ("ones", "zeros"),
+    "`embedding` by another name": ("embedding_fwd",),
+    "numbers that `uniform`, `normal` and `dropout` are made of": ("philox",),
+    "operands of 8 bits, and ends of groups that are sorted": ("grouped_matmul", "scaled_matmul"),
+}
+"""Operations that no random program has, by the reason."""
+
+
+def test_the_generator_draws_every_operation_or_says_why_not() -> None:
+    known = {*RULES, *TABLE} - {"philox"}
+    reasons = [op for some in UNDRAWN.values() for op in some]
+    assert sorted(known & set(ops.__all__)) == sorted(set(ops.__all__) - set(reasons))
+    assert len(set(reasons)) == len(reasons)
 
 
 def test_a_seed_is_a_program() -> None:

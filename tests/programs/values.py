@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tests.programs import bounds
-from tests.programs.bounds import Bounded
+from tests.programs.bounds import SMALLEST, UNIT, Bounded, settled
 from tests.programs.program import Dim, InvalidProgramError, ScalarInput
 from warpsmith.ir.dtypes import DataType, result_type
 
@@ -74,3 +74,12 @@ def operand(value: Any, dtype: DataType) -> Bounded:
         return bounds.converted(read, dtype)
     held = bounds.exact(scalar_type(value), np.asarray(number_of(value)))
     return bounds.converted(held, dtype)
+
+
+def perhaps_stored(value: Value) -> Value:
+    """What its user knows as 16-bit, where it may or may not be rounded to that in memory."""
+    if not value.dtype.is_half or value.wide.dtype is value.dtype:
+        return value
+    held = value.wide
+    error = held.error + UNIT[value.dtype] * np.abs(held.value) + SMALLEST[value.dtype]
+    return replace(value, wide=settled(held.dtype, held.value, error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,11 @@ def full(program: Program, shape: Shape, value: Any, dtype: DataType | None = No
 
 def full_like(program: Program, x: Any, value: Any, dtype: DataType | None = None) -> Value:
     return full(program, Shape(as_tensor(x).dims), value, dtype or as_tensor(x).dtype)
+
+
+def filled(number: int) -> Callable[..., Value]:
+    """`zeros_like` and `ones_like`."""
+    return lambda program, x: full_like(program, x, number)
 
 
 def iota(
