@@ -227,6 +227,8 @@ def _read(operation: Read) -> Iterator[Demand]:
     for part in operation.parts:
         for dim, (place, axis) in enumerate(zip(part.places, part.source.shape_axes, strict=True)):
             along = part.axis_at(dim, len(axes))
+            if operation.kind == "pad":  # beyond its source it reads nothing
+                continue
             if operation.kind == "cat" and operation.arguments == (dim,):
                 continue
             if along is not None:

@@ -27,7 +27,7 @@ from warpsmith.torch_backend.definition import (
     tensors_of,
     value_of,
 )
-from warpsmith.torch_backend.sizes import UnknownSize, expression_of
+from warpsmith.torch_backend.sizes import UnknownSize, expression_of, is_free, is_number
 
 
 class Kind(Enum):
@@ -64,16 +64,31 @@ class Regions:
         return tuple(found)
 
     def _free_before(self, node: Node, region: set[Node]) -> Iterator[Node]:
-        """Free nodes that lead to a node, the first one first; of those that read a part of
-        something only those that read what the region computes.
+        """Free nodes that lead to a node, the first one first; without those that torch's views
+        stand for.
         """
         for source in node.all_input_nodes:
-            if self.kinds[source] is not Kind.free:
-                continue
-            if name_of(first_of(source).target) in READS and not self._is_of(source, region):
-                continue
-            yield from self._free_before(source, region)
-            yield source
+            if self.kinds[source] is Kind.free and not self._is_given(source, region):
+                yield from self._free_before(source, region)
+                yield source
+
+    def _is_given(self, node: Node, region: set[Node]) -> bool:
+        """Whether a region reads torch's view, and not what it is a view of.
+
+        It does of parts of what it does not compute, and where that lies in another order or shape.
+        What repeats elements is better known to be the same ones, and sizes to be sizes.
+        """
+        name = name_of(first_of(node).target)
+        if name in READS:
+            return not self._is_of(node, region)
+        if name not in VIEWS or name == "expand" or self._is_of(node, region):
+            return False
+        sizes = (size for tensor in tensors_of(node) for size in tensor.shape)
+        return all(is_number(size) or is_free(size) for size in sizes) and all(
+            self._is_given(each, region)
+            for each in node.all_input_nodes
+            if self.kinds[each] is Kind.free
+        )
 
     def _is_of(self, node: Node, region: set[Node]) -> bool:
         """Whether a free node is a view of what a region computes."""

@@ -1,0 +1,94 @@
+"""One compilation serves every batch and every length, at any of them what torch computes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import warpsmith
+from tests.torch_backend.graphs import compiled
+from warpsmith import fuse, knobs, ops
+from warpsmith.engine.bind import bind
+from warpsmith.errors import ArgumentError
+from warpsmith.frontends.inputs import define_input
+from warpsmith.frontends.outputs import add_output
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
+from warpsmith.torch_backend.backend import backend
+
+
+class Heads(nn.Module):
+    """What a block of a transformer does to shapes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(16)
+        self.wide = nn.Linear(16, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, _ = x.shape
+        y = self.wide(self.norm(x)).view(batch, length, 4, 8).transpose(1, 2)
+        turned = torch.cat([-y[..., 4:], y[..., :4]], -1)
+        mask = torch.arange(length) <= torch.arange(length)[:, None]
+        scores = (y @ turned.transpose(-1, -2) / length).masked_fill(~mask, float("-inf"))
+        return (scores.softmax(-1) @ y).transpose(1, 2).reshape(batch, length * 32)
+
+
+def test_new_sizes_compile_nothing_anew() -> None:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, graphs = Heads(), []
+
+    def counting(module: torch.fx.GraphModule, inputs: list[object]) -> object:
+        graphs.append(module)
+        return backend(module, inputs)
+
+    fast = torch.compile(model, backend=counting, dynamic=True, fullgraph=True)
+    for batch, length in ((2, 5), (3, 8), (2, 9), (7, 2)):
+        x = torch.randn(batch, length, 16, requires_grad=True)
+        found = torch.autograd.grad(fast(x).square().sum(), [x, *model.parameters()])
+        expected = torch.autograd.grad(model(x).square().sum(), [x, *model.parameters()])
+        torch.testing.assert_close(found, expected)
+    assert len(graphs) == 1
+    assert all(graph.share == 1 for graph in warpsmith.report(model).graphs)
+
+
+def test_sizes_of_inputs_may_be_expressions_of_others() -> None:
+    fusion = Fusion()
+    x = define_input(fusion, [-1, 4], [True, True], DataType.Float)
+    rows = x.shape_axes[0].extent
+    y = define_input(fusion, [integers.mul(rows, 2), rows], [True, True], DataType.Float)
+    add_output(fusion, ops.neg(x))
+    add_output(fusion, ops.neg(y))
+    bind(fusion, [torch.zeros(3, 4), torch.zeros(6, 3)])
+    for wrong in ((7, 3), (6, 2)):
+        with pytest.raises(ArgumentError, match="WS0306"):
+            bind(fusion, [torch.zeros(3, 4), torch.zeros(wrong)])
+
+
+def test_numbers_that_no_dimension_tells_are_arguments() -> None:
+    def scaled(x: torch.Tensor, length: int) -> torch.Tensor:
+        return torch.full((length, 2), 3.0) * x * length
+
+    torch._dynamo.reset()
+    fast = torch.compile(scaled, backend=backend, dynamic=True)
+    for length in (3, 5):
+        torch.testing.assert_close(fast(torch.ones(2), length), scaled(torch.ones(2), length))
+
+
+def test_a_pad_asks_nothing_of_a_size_that_it_goes_beyond() -> None:
+    @fuse
+    def padded(x: object) -> object:
+        return ops.pad(x, [0, 1], 7)  # type: ignore[arg-type]  # a tensor of the fusion
+
+    with knobs.scope(device="reference"):
+        torch.testing.assert_close(padded(torch.ones(2)), torch.tensor([1.0, 1.0, 7.0]))
+
+
+def test_results_of_the_reference_lie_as_those_of_kernels_do() -> None:
+    made = compiled(
+        lambda x: [(x + 1).t().clone(memory_format=torch.contiguous_format)], torch.ones(2, 3)
+    )
+    assert made.run([torch.ones(2, 3)])[0].stride() == (2, 1)
