@@ -29,7 +29,7 @@ def _fresh() -> Iterator[None]:
         yield
 
 
-def stack() -> nn.Module:
+def stack() -> nn.Sequential:
     return nn.Sequential(
         nn.LayerNorm(16), nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16), nn.RMSNorm(16)
     )
@@ -120,3 +120,59 @@ def test_options_that_are_none_are_refused() -> None:
     fast = torch.compile(nn.Linear(4, 4), backend=backend, options={"products": False})
     fast(x[None])
     assert "the option products is off" in str(warpsmith.report(fast))
+
+
+def test_cuda_graphs_leave_out_what_runs_on_the_cpu() -> None:
+    model, x = stack(), torch.randn(6, 16, requires_grad=True)
+    fast = torch.compile(model, backend=backend, mode="reduce-overhead")
+    torch.testing.assert_close(gradients(fast, model, x), gradients(model, model, x))
+
+
+def test_autocast_casts_inside_regions() -> None:
+    model, x = stack()[:4], torch.randn(6, 16, requires_grad=True)
+    fast = torch.compile(model, backend=backend)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, expected = fast(x), model(x)
+    assert found.dtype is expected.dtype
+    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+    found.float().square().sum().backward()
+    assert x.grad is not None
+    assert [graph.share for graph in warpsmith.report(fast).graphs] == [1, 1]
+
+
+def test_writes_aliases_and_random_numbers_are_those_of_torch() -> None:
+    def busy(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x.add_(1)
+        view = y[1:]
+        y.mul_(x[:1])
+        dropped = nn.functional.dropout(x * 2, 0.5) + torch.rand_like(x)
+        return view, dropped.t(), x.view(-1)
+
+    fast = torch.compile(busy, backend=backend, fullgraph=True)
+    for _ in range(2):
+        ours, theirs = [torch.ones(3, 4), torch.ones(5, 4)], [torch.ones(3, 4), torch.ones(5, 4)]
+        torch.manual_seed(5)
+        found = fast(*ours)
+        torch.manual_seed(5)
+        expected = busy(*theirs)
+        torch.testing.assert_close((found, ours), (expected, theirs))
+        assert [t.stride() for t in found] == [t.stride() for t in expected]
+        assert found[0].data_ptr() == ours[1][1:].data_ptr()
+        assert found[2].data_ptr() == ours[0].data_ptr()
+
+
+def test_operators_of_others_are_theirs() -> None:
+    @torch.library.custom_op("warpsmith_tests::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    twice.register_fake(torch.empty_like)
+
+    def around(x: torch.Tensor) -> torch.Tensor:
+        return twice(x.exp() + 1).sin() - x
+
+    fast = torch.compile(around, backend=backend, fullgraph=True)
+    x = torch.randn(7)
+    torch.testing.assert_close(fast(x), around(x))
+    (graph,) = (g for g in warpsmith.report().graphs if "twice" in str(g.reasons))
+    assert (graph.taken, graph.left) == (4, 1)

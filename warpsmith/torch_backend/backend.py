@@ -63,4 +63,8 @@ def _compiled(
     run.record = remember(  # type: ignore[attr-defined]  # it is to live as long as the function
         Record(what, made.regions, made.programs, parameters)
     )
-    return run
+    if not options.cuda_graphs:
+        return run
+    from warpsmith.torch_backend.cuda_graphs import recorded  # it imports much of Inductor
+
+    return recorded(run, module, example_inputs, what)
