@@ -91,7 +91,9 @@ def test_kernels_of_a_model_run_on_the_simulator() -> None:
     torch.testing.assert_close(found, norm(x, y))
     assert found.stride() == norm(x, y).stride()
     (graph,) = [g for g in warpsmith.report().graphs if any(r.kernels for r in g.regions)]
-    assert graph.regions[0].kernels[0].scheduler == "inner_persistent"
+    (kernel,) = graph.regions[0].kernels
+    assert kernel.scheduler == "inner_persistent"
+    assert 2 < kernel.predicted < 10
 
 
 def test_what_does_not_compile_runs_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,3 +178,26 @@ def test_operators_of_others_are_theirs() -> None:
     torch.testing.assert_close(fast(x), around(x))
     (graph,) = (g for g in warpsmith.report().graphs if "twice" in str(g.reasons))
     assert (graph.taken, graph.left) == (4, 1)
+
+
+@pytest.mark.slow  # Inductor compiles C++ for half a minute
+def test_inductor_runs_what_is_left() -> None:
+    def mixed(x: torch.Tensor) -> torch.Tensor:
+        first = torch.sort(x.exp()).values
+        return nn.functional.pad(first[None], (1, 1), mode="reflect")[0] * 2 + first.sum()
+
+    fast = torch.compile(mixed, backend=backend, options={"fallback": "inductor"})
+    x = torch.randn(8)
+    torch.testing.assert_close(fast(x[:6]), mixed(x[:6]))
+
+
+def test_what_inductor_cannot_compile_runs_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no C++ here")
+
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx_inner", broken)
+    fast = torch.compile(
+        lambda x: torch.sort(x + 1).values * 2, backend=backend, options={"fallback": "inductor"}
+    )
+    with pytest.warns(TorchCompileWarning, match="WS0372.*no C"):
+        torch.testing.assert_close(fast(torch.ones(3)), torch.full((3,), 4.0))

@@ -153,6 +153,14 @@ def _expanded(at: At, x: Any, *args: Any, **how: Any) -> Any:
     return ops.expand(wide, at.shape)
 
 
+def _repeated(at: At, x: Any, times: Sequence[Any]) -> Any:
+    wide = ops.broadcast(x, [True] * (len(times) - x.rank) + [False] * x.rank)
+    extents = [axis.extent for axis in wide.shape_axes]
+    apart = ops.broadcast(wide, [True, False] * len(times))
+    whole = ops.expand(apart, [each for pair in zip(times, extents, strict=True) for each in pair])
+    return ops.reshape(whole, at.shape)
+
+
 def _filled(at: At, *args: Any, **how: Any) -> Any:
     """`full(shape, value)`, `scalar_tensor(value)`."""
     return ops.full(at.shape, args[-1], at.dtype, fusion=at.fusion)
@@ -486,6 +494,7 @@ TABLE: Mapping[str, Meaning] = {
     "prod.dim_int": _sum(ops.prod),
     "remainder.Scalar": plain(ops.remainder),
     "remainder.Tensor": plain(ops.remainder),
+    "repeat": _repeated,
     "rsub.Scalar": _reverse_sub,
     "rsub.Tensor": _reverse_sub,
     "select_scatter": _selected_set,

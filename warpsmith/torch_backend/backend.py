@@ -58,7 +58,13 @@ def _compiled(
     devices = {t.device.type for node in module.graph.nodes for t in tensors_of(node)}
     if knobs.device == "auto" and devices == {"cpu"}:  # the simulator would take too long
         knobs = knobs.replace(device="reference")
-    made = compile_graph(module, knobs, precision=options.precision, products=options.products)
+    made = compile_graph(
+        module,
+        knobs,
+        precision=options.precision,
+        products=options.products,
+        fallback=options.fallback,
+    )
     run = made.run
     run.record = remember(  # type: ignore[attr-defined]  # it is to live as long as the function
         Record(what, made.regions, made.programs, parameters)

@@ -16,6 +16,7 @@ from warpsmith.ir.exprs import Precision
 from warpsmith.knobs import Knobs
 from warpsmith.torch_backend.aten import TYPES, NotTaken
 from warpsmith.torch_backend.definition import tensors_of
+from warpsmith.torch_backend.options import Fallback
 from warpsmith.torch_backend.program import Program, Recipe, warn_of
 from warpsmith.torch_backend.regions import Kind, Regions, has_effects, regions_of
 from warpsmith.torch_backend.sizes import UnknownSize
@@ -38,7 +39,12 @@ class Compiled:
 
 
 def compile_graph(
-    module: GraphModule, knobs: Knobs, *, precision: Precision, products: bool
+    module: GraphModule,
+    knobs: Knobs,
+    *,
+    precision: Precision,
+    products: bool,
+    fallback: Fallback = "eager",
 ) -> Compiled:
     """Compile what warpsmith takes of a graph; torch runs the rest."""
     graph = module.graph
@@ -49,6 +55,10 @@ def compile_graph(
     constants = {n: _attribute(module, n) for n in graph.nodes if n.op == "get_attr"}
     builder = _Builder(regions, knobs, precision)
     steps = builder.steps(graph.nodes, results)
+    if fallback == "inductor":
+        from warpsmith.torch_backend.inductor import with_inductor
+
+        steps = with_inductor(steps, results)
     run = boxed_function(inputs, constants, steps, results)
     return Compiled(run, regions, tuple(builder.programs))
 

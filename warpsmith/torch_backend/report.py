@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,6 +13,9 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from warpsmith.ir.scalar import evaluate
+from warpsmith.planner.segment import Segment
+from warpsmith.schedulers.problem import Problem
 from warpsmith.torch_backend.aten import name_of
 from warpsmith.torch_backend.definition import is_scalar, tensors_of
 from warpsmith.torch_backend.program import Program
@@ -55,11 +59,11 @@ class Kernel:
 
     Attributes:
         scheduler: that made it.
-        predicted: microseconds, by the model of the GPU; None where nothing is predicted.
+        predicted: microseconds, by its scheduler's model, or else by the bytes that cross memory.
     """
 
     scheduler: str
-    predicted: float | None
+    predicted: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +91,7 @@ class RegionReport:
         more = ", …" if len(self.operations) > 6 else ""
         yield f"  region{times}: {sum(self.operations.values())} operations ({names}{more})"
         for kernel in self.kernels:
-            time = "" if kernel.predicted is None else f", predicted {kernel.predicted:.3g} µs"
-            yield f"    kernel {kernel.scheduler}{time}"
+            yield f"    kernel {kernel.scheduler}, predicted {kernel.predicted:.3g} µs"
         if self.measured is not None:
             yield f"    measured {self.measured:.3g} µs"
         yield from (f"    runs in torch: {failure}" for failure in self.failures)
@@ -211,8 +214,17 @@ def _kernels(program: Program) -> Iterator[Kernel]:
     for planned in call.segments:
         if planned.candidate is not None:
             times = planned.candidate.predicted(planned.local(call.problem))
-            best = min((us for _, us in times), default=None)
+            best = min((us for _, us in times), default=_by_bytes(planned.segment, call.problem))
             yield Kernel(planned.candidate.scheduler, best)
+
+
+def _by_bytes(segment: Segment, problem: Problem) -> float:
+    """Microseconds in which the memory serves what a kernel reads and writes, and a launch."""
+    total = 0
+    for tensor in (*segment.reads, *segment.writes):
+        extents = (evaluate(axis.extent, problem.values) for axis in tensor.shape_axes)
+        total += math.prod(extents) * tensor.dtype.size
+    return total / problem.target.rates.memory + problem.target.rates.launch_us
 
 
 def _measured(program: Program) -> float | None:

@@ -1,0 +1,153 @@
+"""Whole models under `torch.compile`, warpsmith beside Inductor.
+
+python -m bench.models --cpu  # forward and backward against eager, the share that is taken
+python -m bench.models        # on the GPU: real widths, forward and training step
+python -m bench.models --names own_llama --mode reduce-overhead --report
+
+On the GPU all contenders of a model are compiled first, their losses and gradients held against
+those of eager in float, then they are timed in turn, and the median of their ratios to Inductor is
+printed with their peaks of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import torch
+
+from bench.measure import one_line
+from bench.small_models import NAMES, REAL, TINY, Size, loss_of, made
+from warpsmith.torch_backend.backend import backend
+from warpsmith.torch_backend.report import report
+
+ROUNDS = 20
+
+
+def gradients(
+    call: Callable[..., Any], model: torch.nn.Module, inputs: Any
+) -> tuple[torch.Tensor, ...]:
+    """The loss, and the gradients of all parameters that have one."""
+    model.zero_grad()
+    loss = loss_of(call(**inputs))
+    loss.backward()
+    found = (p.grad for p in model.parameters() if p.grad is not None)
+    return loss.detach(), *(grad.clone() for grad in found)
+
+
+def furthest(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> float:
+    """The largest distance of a gradient from the expected one, as a share of the largest of all.
+
+    A gradient that is zero in theory, as that of a bias of keys, is noise: its own size says
+    nothing.
+    """
+    if len(found) != len(expected):
+        return float("inf")
+    scale = max(float(each.double().norm()) for each in expected)
+    pairs = zip(found, expected, strict=True)
+    return max(float((a.double() - b.double()).norm()) for a, b in pairs) / scale
+
+
+def on_cpu(name: str, size: Size = TINY) -> tuple[float, float, float]:
+    """Largest distance from eager, share of operations that is taken, and seconds to compile."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, inputs = made(name, size)
+    expected = gradients(model, model, inputs)
+    start = time.perf_counter()
+    found = gradients(torch.compile(model, backend=backend), model, inputs)
+    seconds = time.perf_counter() - start
+    graphs = report(model).graphs
+    taken, left = (sum(getattr(g, what) for g in graphs) for what in ("taken", "left"))
+    return furthest(found, expected), taken / (taken + left), seconds
+
+
+def on_gpu(name: str, size: Size, mode: str | None, shown: bool) -> None:
+    """Prints a row for the forward pass and one for the training step."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, given = made(name, size)
+    inputs = {key: value.cuda() for key, value in given.items()}
+    exact = gradients(*(copy.deepcopy(model).cuda(),) * 2, inputs)
+    models = {who: copy.deepcopy(model).cuda().bfloat16() for who in ("eager", "inductor", "ours")}
+    if "pixel_values" in inputs:
+        inputs["pixel_values"] = inputs["pixel_values"].bfloat16()
+    how = {"inductor": "inductor", "ours": backend}
+    calls: dict[str, Callable[..., Any]] = {"eager": models["eager"]}
+    for who, chosen in how.items():
+        calls[who] = torch.compile(models[who], backend=chosen, mode=mode)
+    wrong: dict[str, float] = {}
+    for who, call in calls.items():
+        start = time.perf_counter()
+        wrong[who] = furthest(gradients(call, models[who], inputs), exact)
+        print(f"{name} {who}: {time.perf_counter() - start:.1f} s, distance {wrong[who]:.2e}")
+
+    def forward(who: str) -> None:
+        with torch.no_grad():
+            calls[who](**inputs)
+
+    def step(who: str) -> None:
+        models[who].zero_grad()
+        loss_of(calls[who](**inputs)).backward()
+
+    for what, run in (("forward", forward), ("step", step)):
+        times: dict[str, list[float]] = {who: [] for who in calls}
+        peaks: dict[str, float] = {}
+        for who in calls:
+            for _ in range(3):
+                run(who)
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            run(who)
+            peaks[who] = (torch.cuda.max_memory_allocated() - before) / 2**20
+        for _ in range(ROUNDS):
+            for who in calls:
+                start_event, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                start_event.record()
+                run(who)
+                end.record()
+                end.synchronize()
+                times[who].append(1000 * start_event.elapsed_time(end))
+        for who in calls:
+            ratios = [a / b for a, b in zip(times["inductor"], times[who], strict=True)]
+            print(
+                f"{name:12} {what:8} {who:9} {median(times[who]):10.0f} µs  x Inductor "
+                f"{median(ratios):.3f}  peak {peaks[who]:8.0f} MiB"
+                + ("" if wrong[who] <= 2 * wrong["eager"] + 1e-3 else "  WRONG")
+            )
+    if shown:
+        print(report(models["ours"], measure=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cpu", action="store_true", help="tiny models, against eager")
+    parser.add_argument("--names", nargs="*", default=NAMES, choices=NAMES)
+    parser.add_argument("--mode", help="of torch.compile")
+    parser.add_argument("--length", type=int, default=REAL.length, help="words of each sequence")
+    parser.add_argument("--report", action="store_true", help="each region, with its time")
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore", DeprecationWarning)
+    if asked.cpu:
+        print(f"{'model':12} {'distance':>9} {'taken':>6} {'compiled in':>12}")
+    size = replace(REAL, length=asked.length)
+    for name in asked.names:
+        try:
+            if asked.cpu:
+                distance, share, seconds = on_cpu(name)
+                print(f"{name:12} {distance:9.1e} {share:6.1%} {seconds:10.1f} s", flush=True)
+            else:
+                on_gpu(name, size, asked.mode, asked.report)
+        except Exception as failure:
+            print(f"{name:12} {one_line(failure)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
